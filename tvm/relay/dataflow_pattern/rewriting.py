@@ -160,7 +160,7 @@ def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
         matcher = Matcher(root, users)
         if matcher.match(callback.pattern, node):
             matches[id(node)] = (node, matcher)
-            covered.update(id(e) for e in _inside(matcher) if not isinstance(e, Constant))
+            covered.update(id(e) for e in _covered(matcher) if not isinstance(e, Constant))
     if not matches:
         return root
     memo: dict[int, tuple[Node, Node]] = {}
@@ -197,7 +197,7 @@ def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
 # -- partitioning ----------------------------------------------------------------------------------------------------
 
 
-def _inside(matcher: Matcher) -> list[RelayExpr]:
+def _covered(matcher: Matcher) -> list[RelayExpr]:
     """Return the expressions that a match covers.
 
     These are the expressions that its patterns matched, without the inside of expressions that a leaf pattern matched.
@@ -210,11 +210,11 @@ def _inside(matcher: Matcher) -> list[RelayExpr]:
         elif isinstance(p, (CallPattern, TuplePattern, TupleGetItemPattern, ConstantPattern, IfPattern)):
             covered[id(e)] = e
         elif isinstance(p, DominatorPattern):
-            covered.update(_between(p, matcher))
+            covered.update(_path_expressions(p, matcher))
     return list(covered.values())
 
 
-def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
+def _path_expressions(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
     """Return the expressions on the paths from the parent of a dominator pattern to its child."""
     source, end = matcher.memo[id(p.parent)][0], matcher.memo[id(p.child)][0]
     found, stack = {}, [source]
@@ -260,7 +260,7 @@ def partition(
         matcher = Matcher(expr, users)
         if not matcher.match(pattern, node):
             continue
-        covered = _inside(matcher)
+        covered = _covered(matcher)
         inside = {id(e) for e in covered} | {id(node)}
         within = {id(e) for e in covered if not isinstance(e, (Constant, Function))} - {id(node)}
         if within & taken or not _ends_in(node, within, inside, users) or not check(node):

@@ -240,7 +240,7 @@ class Plan:
             elif id(node) in wide:
                 layer = self.layer_of(node)
                 assert layer is not None
-                new = through(new, self._sums(layer, integers), channel_axis(layer))
+                new = through(new, self._accumulators(layer, integers), channel_axis(layer))
             made[id(node)] = new
         return made
 
@@ -250,11 +250,13 @@ class Plan:
             if isinstance(operand, Constant):
                 meant = self.weights(layer, operand)
                 axis = self.weight_axis(layer) if meant.scale.ndim else None
-                operand = _dequantized(Constant(_integers(operand.data.numpy(), meant, axis, self.config)), meant, axis)
+                operand = _dequantized(
+                    Constant(_quantize_weights(operand.data.numpy(), meant, axis, self.config)), meant, axis
+                )
             args.append(operand)
         return Call(new.op, tuple(args), new.attrs, (), new.span)
 
-    def _sums(self, layer: Call, integers: Mapping[int, Integers]) -> Integers:
+    def _accumulators(self, layer: Call, integers: Mapping[int, Integers]) -> Integers:
         """Return the scale of a layer's accumulators: the product of the scales of its operands."""
         scale = np.float32(1)
         for operand in layer.args:
@@ -263,7 +265,7 @@ class Plan:
         return Integers(np.asarray(scale, "float32"), 0, "int32")
 
 
-def _integers(array: np.ndarray, meant: Integers, axis: int | None, config: QConfig) -> np.ndarray:
+def _quantize_weights(array: np.ndarray, meant: Integers, axis: int | None, config: QConfig) -> np.ndarray:
     """Quantize weights. The most negative integer is not used, so that the range is symmetric around zero."""
     shape = [-1 if i == axis else 1 for i in range(array.ndim)]
     scale = meant.scale.reshape(shape) if axis is not None else meant.scale

@@ -14,7 +14,7 @@ _VALUES_IN_BIN = 16
 # The number of values per integer level below which the distribution is unreliable and no value is clipped.
 _VALUES_FOR_LEVEL = 64
 # The largest fraction of values outside the range. Clipping errors are larger than any rounding error.
-_LEFT_OUT = 1e-3
+_MAX_CLIPPED = 1e-3
 # The fraction of values at a bound above which the tensor is assumed to be clipped there.
 _CUT_OFF_SHARE = 1e-4
 
@@ -145,7 +145,7 @@ class Histogram:
             magnitudes = magnitudes.reshape(-1, 2).sum(1)
         last = int(np.flatnonzero(magnitudes)[-1]) + 1
         total = np.cumsum(magnitudes)
-        least = max(levels, int(np.searchsorted(total, (1 - _LEFT_OUT) * total[-1])) + 1)
+        least = max(levels, int(np.searchsorted(total, (1 - _MAX_CLIPPED) * total[-1])) + 1)
         ends = sorted({max(least, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
         best = min(ends, key=lambda end: (_divergence(magnitudes, end, levels), -end))
         reach = (self.reach or 1.0) * best / len(magnitudes)

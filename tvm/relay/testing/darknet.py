@@ -95,7 +95,7 @@ def load_image_color(test_image) -> np.ndarray:
     return colors.transpose(2, 0, 1) / 255.0
 
 
-def _places(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+def _sampling_positions(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the lower neighbour of each sampling position, and the distance from it.
 
     ``out`` positions with aligned corners.
@@ -105,12 +105,12 @@ def _places(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     return first, at - first
 
 
-def _resized(image: np.ndarray, width: int, height: int) -> np.ndarray:
+def _resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
     """Resize an image bilinearly with aligned corners."""
-    columns, part = _places(image.shape[2], width)
+    columns, part = _sampling_positions(image.shape[2], width)
     after = np.minimum(columns + 1, image.shape[2] - 1)
     wide = image[:, :, columns] * (1 - part) + image[:, :, after] * part
-    rows, part = _places(image.shape[1], height)
+    rows, part = _sampling_positions(image.shape[1], height)
     after = np.minimum(rows + 1, image.shape[1] - 1)
     return wide[:, rows] * (1 - part)[:, None] + wide[:, after] * part[:, None]
 
@@ -138,7 +138,7 @@ def letterbox_image(img: np.ndarray, w_in: int, h_in: int) -> np.ndarray:
         wide, high = max(width * h_in // height, 1), h_in
     out = np.full((channels, h_in, w_in), 0.5)
     top, left = (h_in - high) // 2, (w_in - wide) // 2
-    out[:, top : top + high, left : left + wide] = _resized(img, wide, high)
+    out[:, top : top + high, left : left + wide] = _resize(img, wide, high)
     return out
 
 

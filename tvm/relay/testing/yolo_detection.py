@@ -54,7 +54,7 @@ def fill_network_boxes(net_shape, im_shape, thresh, relative, tvm_out) -> list[d
         if layer["type"] not in ("Yolo", "Region"):
             raise TVMError(f"fill_network_boxes: the type of a layer must be Yolo or Region, got {layer['type']!r}")
         made = _yolo(layer, net_shape, thresh) if layer["type"] == "Yolo" else _region(layer, thresh)
-        found += [{**d, "bbox": _in_picture(d["bbox"], im_shape, net_shape, relative)} for d in made]
+        found += [{**d, "bbox": _to_image(d["bbox"], im_shape, net_shape, relative)} for d in made]
     return found
 
 
@@ -96,7 +96,7 @@ def _region(layer, thresh: float) -> list[dict[str, Any]]:
     return out
 
 
-def _in_picture(box: Box, im_shape, net_shape, relative) -> Box:
+def _to_image(box: Box, im_shape, net_shape, relative) -> Box:
     """Convert a box from coordinates of the network's input to coordinates of the letterboxed image."""
     (width, height), (netw, neth) = im_shape, net_shape
     if netw / width < neth / height:
@@ -109,7 +109,7 @@ def _in_picture(box: Box, im_shape, net_shape, relative) -> Box:
     return Box(x, y, w, h) if relative else Box(x * width, y * height, w * width, h * height)
 
 
-def _shared(a: Box, b: Box) -> float:
+def _iou(a: Box, b: Box) -> float:
     """Return the intersection over union (IoU) of two boxes."""
     w = min(a.x + a.w / 2, b.x + b.w / 2) - max(a.x - a.w / 2, b.x - b.w / 2)
     h = min(a.y + a.h / 2, b.y + b.h / 2) - max(a.y - a.h / 2, b.y - b.h / 2)
@@ -138,7 +138,7 @@ def do_nms_sort(dets, classes, thresh) -> None:
             if best["prob"][k] == 0:
                 break
             for other in held[i + 1 :]:
-                if other["prob"][k] != 0 and _shared(best["bbox"], other["bbox"]) > thresh:
+                if other["prob"][k] != 0 and _iou(best["bbox"], other["bbox"]) > thresh:
                     other["prob"][k] = 0
     dets[: len(held)] = held
 
@@ -221,14 +221,14 @@ def draw_detections(font_path, im, dets, thresh, names, classes) -> None:
         line = max(int(im.shape[1] * 0.006), 1)
         if right <= left or bottom <= top:
             continue
-        im[:, top : bottom + 1, left : right + 1] = _framed(im[:, top : bottom + 1, left : right + 1], line, color)
+        im[:, top : bottom + 1, left : right + 1] = _draw_frame(im[:, top : bottom + 1, left : right + 1], line, color)
         label = _label(font_path, ", ".join(text for _, text in labels), color)
         row = top + line - label.shape[1] if top + line >= label.shape[1] else top + line
         part = im[:, row : row + label.shape[1], left : left + label.shape[2]]
         part[:] = label[:, : part.shape[1], : part.shape[2]]
 
 
-def _framed(part: np.ndarray, line: int, color: np.ndarray) -> np.ndarray:
+def _draw_frame(part: np.ndarray, line: int, color: np.ndarray) -> np.ndarray:
     """Return a part of an image with a border."""
     out = np.broadcast_to(color[:, None, None], part.shape).copy()
     inner = (slice(None), slice(line, -line), slice(line, -line))

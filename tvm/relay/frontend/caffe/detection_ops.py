@@ -101,7 +101,7 @@ class Detector:
                            f"{self.overlap} are not supported")
 
 
-def _decoded(d: Detector, moves: RelayExpr, priors: np.ndarray) -> RelayExpr:
+def _decode(d: Detector, moves: RelayExpr, priors: np.ndarray) -> RelayExpr:
     """Decode the predicted box offsets relative to the prior boxes into corners of shape (batch, boxes, 4)."""
     corners, variance = (priors[i].reshape(-1, 4).astype("float64") for i in (0, 1))
     factor = np.ones_like(variance) if d.encoded else variance
@@ -135,16 +135,16 @@ def detection_output(ctx, inputs):
         math.prod(ctx.known_shape(inputs[1])) != batch * count * d.classes
     ):
         raise TVMError(f"{count} prior boxes do not match inputs of shapes {[ctx.known_shape(x) for x in inputs[:2]]}")
-    boxes = _decoded(d, relay.reshape(inputs[0], (batch, count, 4)), priors[0])
+    boxes = _decode(d, relay.reshape(inputs[0], (batch, count, 4)), priors[0])
     scores = relay.transpose(relay.reshape(inputs[1], (batch, count, d.classes)), (0, 2, 1))
     kinds = [c for c in range(d.classes) if c != d.background]
     if len(kinds) < d.classes:
         scores = relay.take(scores, const(np.array(kinds, "int64")), 1)
-    rows = _suppressed(ctx, d, boxes, scores, (batch, len(kinds), count))
-    return _kept(ctx, d, rows, np.array(kinds, "float32"), batch)
+    rows = _suppress(ctx, d, boxes, scores, (batch, len(kinds), count))
+    return _keep_best(ctx, d, rows, np.array(kinds, "float32"), batch)
 
 
-def _suppressed(ctx: Context, d: Detector, boxes: RelayExpr, scores: RelayExpr, sizes) -> RelayExpr:
+def _suppress(ctx: Context, d: Detector, boxes: RelayExpr, scores: RelayExpr, sizes) -> RelayExpr:
     """Apply non-maximum suppression to each class.
 
     Return (score, corners) of shape (batch, classes, boxes, 5); suppressed boxes have score -1.
@@ -153,7 +153,7 @@ def _suppressed(ctx: Context, d: Detector, boxes: RelayExpr, scores: RelayExpr, 
     first = min(d.first, count) if d.first > 0 else count
     best, places = relay.topk(scores, first, 2, "both", False, "int32")
     taken = [relay.take(relay.squeeze(b, [0]), relay.squeeze(p, [0]), 0)
-             for b, p in zip(_each(boxes, batch), _each(places, batch))]
+             for b, p in zip(_split_batch(boxes, batch), _split_batch(places, batch))]
     found = relay.stack(taken, 0) if batch > 1 else relay.expand_dims(taken[0], 0)
     rows = relay.concatenate([relay.expand_dims(best, 3), found], 3)
     rows = relay.reshape(rows, (batch * kinds, first, 5))
@@ -166,11 +166,11 @@ def _suppressed(ctx: Context, d: Detector, boxes: RelayExpr, scores: RelayExpr, 
     return ctx.made(relay.reshape(rows, (batch, kinds, first, 5)))
 
 
-def _each(x: RelayExpr, batch: int) -> list[RelayExpr]:
+def _split_batch(x: RelayExpr, batch: int) -> list[RelayExpr]:
     return [x] if batch == 1 else list(relay.split(x, batch, 0))
 
 
-def _kept(ctx: Context, d: Detector, rows: RelayExpr, kinds: np.ndarray, batch: int) -> RelayExpr:
+def _keep_best(ctx: Context, d: Detector, rows: RelayExpr, kinds: np.ndarray, batch: int) -> RelayExpr:
     """Select the ``keep_top_k`` best detections of all classes of an image, and add image index and class label."""
     _, classes, first, _ = ctx.known_shape(rows)
     total = classes * first
@@ -183,21 +183,21 @@ def _kept(ctx: Context, d: Detector, rows: RelayExpr, kinds: np.ndarray, batch: 
     places = relay.topk(scores, kept, 1, "indices", False, "int32")
     # topk returns detections by score; sorting their indices restores the order by class, then by score. Invalid
     # detections get the index `total`, which moves them to the end.
-    good = relay.greater_equal(relay.take(relay.reshape(scores, (-1,)), _flat(places, batch, total)), const(0.0))
+    good = relay.greater_equal(relay.take(relay.reshape(scores, (-1,)), _flat_index(places, batch, total)), const(0.0))
     order = relay.sort(relay.where(good, places, const(total, "int32")), 1)
     real = relay.less(order, const(total, "int32"))
-    inside = _flat(relay.minimum(order, const(total - 1, "int32")), batch, total)
+    inside = _flat_index(relay.minimum(order, const(total - 1, "int32")), batch, total)
     picked = relay.take(relay.reshape(rows, (-1, 7)), inside, 0)
     out = relay.where(relay.expand_dims(real, 2), picked, const(-1.0))
     return relay.reshape(out, (1, 1, batch * kept, 7))
 
 
-def _flat(places: RelayExpr, batch: int, total: int) -> RelayExpr:
+def _flat_index(places: RelayExpr, batch: int, total: int) -> RelayExpr:
     """Convert indices within each image to indices into the flattened batch."""
     return relay.add(places, const(np.arange(batch, dtype="int32")[:, None] * total))
 
 
-def _covered(ctx: Context, first: RelayExpr, last: RelayExpr, bins: int, size: int) -> RelayExpr:
+def _coverage_mask(ctx: Context, first: RelayExpr, last: RelayExpr, bins: int, size: int) -> RelayExpr:
     """Return a mask of shape (regions, bins, size): 1 where a bin of a region covers a position of the axis, else 0."""
     step = relay.divide(relay.maximum(relay.subtract(last, first), ctx.like(0.1, first)), ctx.like(bins, first))
     parts, places = ctx.constant(np.arange(bins)[None]), ctx.constant(np.arange(size))
@@ -230,8 +230,8 @@ def psroi_pooling(ctx, inputs):
         value = relay.multiply(relay.sign(value), relay.floor(relay.add(relay.abs(value), ctx.like(0.5, value))))
         return ctx.made(relay.multiply(relay.add(value, ctx.like(more, value)), ctx.like(scale, value)))
 
-    rows = ctx.made(_covered(ctx, edge(2, 0.0), edge(4, 1.0), group, height))
-    columns = ctx.made(_covered(ctx, edge(1, 0.0), edge(3, 1.0), group, width))
+    rows = ctx.made(_coverage_mask(ctx, edge(2, 0.0), edge(4, 1.0), group, height))
+    columns = ctx.made(_coverage_mask(ctx, edge(1, 0.0), edge(3, 1.0), group, width))
     # One batch element for each bin: its channels and image rows as a matrix, times the mask of covered columns.
     parts = relay.transpose(relay.reshape(x, (outputs, group, group, height, width)), (1, 2, 0, 3, 4))
     parts = relay.reshape(parts, (group * group, outputs * height, width))

@@ -87,7 +87,7 @@ def clip(ctx, inputs):
     return relay.clip(ctx.one(inputs), ctx.p.float("min", 0.0), ctx.p.float("max", 0.0))
 
 
-def _line(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
+def _scale_and_shift(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
     """Return ``(shift + scale * x) * factor`` with the layer's ``shift`` and ``scale``."""
     scale, shift = ctx.p.float("scale", 1.0) * factor, ctx.p.float("shift", 0.0) * factor
     out = x if scale == 1 else relay.multiply(x, ctx.like(scale, x))
@@ -98,7 +98,7 @@ def _line(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
 def power(ctx, inputs):
     x = ctx.one(inputs)
     exponent = ctx.p.float("power", 1.0)
-    out = _line(ctx, x)
+    out = _scale_and_shift(ctx, x)
     if exponent == 1:
         return out
     if exponent == 2:
@@ -106,7 +106,7 @@ def power(ctx, inputs):
     return relay.power(out, ctx.like(exponent, x))
 
 
-def _base(ctx: Context) -> float:
+def _log_of_base(ctx: Context) -> float:
     """Return the natural logarithm of the parameter ``base``; -1, the default, stands for e."""
     base = ctx.p.float("base", -1.0)
     if base != -1 and base <= 0:
@@ -116,15 +116,15 @@ def _base(ctx: Context) -> float:
 
 @layer("Exp", param="exp_param")
 def exp(ctx, inputs):
-    return relay.exp(_line(ctx, ctx.one(inputs), _base(ctx)))
+    return relay.exp(_scale_and_shift(ctx, ctx.one(inputs), _log_of_base(ctx)))
 
 
 @layer("Log", param="log_param")
 def log(ctx, inputs):
-    x, base = ctx.one(inputs), _base(ctx)
+    x, base = ctx.one(inputs), _log_of_base(ctx)
     if base == 0:
         raise TVMError("Log: base 1 is not supported, because its logarithm is 0")
-    out = relay.log(_line(ctx, x))
+    out = relay.log(_scale_and_shift(ctx, x))
     return out if base == 1 else relay.multiply(out, ctx.like(1 / base, x))
 
 
@@ -178,10 +178,10 @@ def scale(ctx, inputs):
     out = relay.multiply(inputs[0], _operand(ctx, inputs, 0, "factors"))
     if not ctx.p.bool("bias_term", False):
         return out
-    return relay.add(out, _operand(ctx, inputs[:1], 1, "biases") if len(inputs) == 1 else _late_bias(ctx, inputs))
+    return relay.add(out, _operand(ctx, inputs[:1], 1, "biases") if len(inputs) == 1 else _learned_bias(ctx, inputs))
 
 
-def _late_bias(ctx: Context, inputs: list[RelayExpr]) -> RelayExpr:
+def _learned_bias(ctx: Context, inputs: list[RelayExpr]) -> RelayExpr:
     """Return the learned bias of a ``Scale`` layer whose scale is an input. The bias has the shape of that input."""
     shape, own = (ctx.known_shape(x) for x in inputs)
     bias = ctx.constant(ctx.blob(0, "biases", *own))

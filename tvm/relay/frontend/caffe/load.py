@@ -13,7 +13,7 @@ from .schema import FILES, NEW_NAMES, RAW_TYPES
 
 # The maximum size of a prototxt in bytes. That of a network of a thousand layers has some hundred thousand.
 MOST_TEXT = 1 << 26
-_MOST_DIMENSIONS = 32
+_MAX_DIMENSIONS = 32
 
 
 class Layer:
@@ -36,11 +36,11 @@ class Layer:
         """Return whether the layer is part of the network at inference."""
         rules = self.message.messages("include")
         if rules:
-            return any(_meets(rule) for rule in rules)
-        return not any(_meets(rule) for rule in self.message.messages("exclude"))
+            return any(_matches(rule) for rule in rules)
+        return not any(_matches(rule) for rule in self.message.messages("exclude"))
 
 
-def _meets(rule: Message) -> bool:
+def _matches(rule: Message) -> bool:
     """Return whether an include or exclude rule matches the phase TEST at level 0 with no stage set."""
     if rule.word("phase", "TEST") not in ("TEST", "1") or rule.words("stage"):
         return False
@@ -78,11 +78,11 @@ def _text(given: Any) -> str:
         from google.protobuf import text_format
 
         return text_format.MessageToString(given)
-    data = _bytes(given, MOST_TEXT)
+    data = _read_bytes(given, MOST_TEXT)
     return data.decode("utf-8", "replace")
 
 
-def _bytes(given: Any, most: int | None = None) -> bytes:
+def _read_bytes(given: Any, most: int | None = None) -> bytes:
     if isinstance(given, (str, os.PathLike)):
         name = os.path.basename(os.fspath(given))
         try:
@@ -101,7 +101,7 @@ def _bytes(given: Any, most: int | None = None) -> bytes:
 
 def load_weights(given: Any) -> dict[str, list[np.ndarray]]:
     """Return the arrays of each layer of a weights file by layer name."""
-    net = FILES.parse("Net", _bytes(given), "the weights file")
+    net = FILES.parse("Net", _read_bytes(given), "the weights file")
     found: dict[str, list[np.ndarray]] = {}
     for layer in [*net.layers, *net.layer]:
         if layer.blobs:
@@ -119,7 +119,7 @@ def _array(blob: Any, layer: str) -> np.ndarray:
         shape = tuple(int(d) for d in blob.shape.dim)
     else:
         shape = tuple(int(getattr(blob, k)) for k in ("num", "channels", "height", "width"))
-    if len(shape) > _MOST_DIMENSIONS or any(d < 0 for d in shape):
+    if len(shape) > _MAX_DIMENSIONS or any(d < 0 for d in shape):
         raise TVMError(f"{where} have the unsupported shape {shape}")
     count = 1
     for size in shape:

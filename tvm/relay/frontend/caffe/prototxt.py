@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ....error import TVMError
 
 # The maximum nesting depth of messages.
-_MOST_DEPTH = 64
+_MAX_DEPTH = 64
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<word>[A-Za-z0-9_.+-]+)|(?P<mark>[{}<>\[\]:;,])"""
 )
@@ -129,8 +129,8 @@ def parse(text: str) -> Message:
             inner = Message()
             message.add(name.value, inner)
             stack.append((inner, _CLOSING[value.value]))
-            if len(stack) > _MOST_DEPTH:
-                raise tokens.wrong(f"messages are nested deeper than {_MOST_DEPTH}")
+            if len(stack) > _MAX_DEPTH:
+                raise tokens.wrong(f"messages are nested deeper than {_MAX_DEPTH}")
         elif colon:
             _add_values(tokens, message, name.value, kind, value)
         else:

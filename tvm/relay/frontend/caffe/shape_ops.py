@@ -77,7 +77,7 @@ def flatten(ctx, inputs):
     return relay.reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-def _permuted(ctx: Context, x: RelayExpr, order: list[int]) -> RelayExpr:
+def _permute(ctx: Context, x: RelayExpr, order: list[int]) -> RelayExpr:
     """Permute the axes; axes that ``order`` does not contain come last."""
     rank = ctx.rank(x)
     if any(not 0 <= a < rank for a in order) or len(set(order)) != len(order):
@@ -87,12 +87,12 @@ def _permuted(ctx: Context, x: RelayExpr, order: list[int]) -> RelayExpr:
 
 @layer("Permute", param="permute_param")
 def permute(ctx, inputs):
-    return _permuted(ctx, ctx.one(inputs), ctx.p.ints("order"))
+    return _permute(ctx, ctx.one(inputs), ctx.p.ints("order"))
 
 
 @layer("Transpose", param="transpose_param")
 def transpose(ctx, inputs):
-    return _permuted(ctx, ctx.one(inputs), ctx.p.ints("dim"))
+    return _permute(ctx, ctx.one(inputs), ctx.p.ints("dim"))
 
 
 @layer("Crop", param="crop_param")

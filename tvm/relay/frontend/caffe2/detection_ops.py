@@ -19,11 +19,11 @@ def _columns(x: RelayExpr, begin: int, end: int) -> RelayExpr:
     return relay.strided_slice(x, [begin], [end], [1], [1])
 
 
-def _places(count: int) -> RelayExpr:
+def _indices(count: int) -> RelayExpr:
     return const(np.arange(count, dtype="int32"))
 
 
-def _only(rows: RelayExpr, real: RelayExpr) -> RelayExpr:
+def _zero_invalid(rows: RelayExpr, real: RelayExpr) -> RelayExpr:
     """Set the invalid rows to zero."""
     return relay.where(relay.expand_dims(real, 1), rows, const(0.0))
 
@@ -46,7 +46,7 @@ def _regions(ctx: Context, rois: RelayExpr) -> int:
     return shape[0]
 
 
-def _collected(ctx: Context, inputs, args) -> tuple[RelayExpr, RelayExpr]:
+def _collect(ctx: Context, inputs, args) -> tuple[RelayExpr, RelayExpr]:
     """Return the regions with the highest scores of all pyramid levels, and the mask of valid rows."""
     _, count = _levels(args, "rpn", 2, 6)
     if len(inputs) != 2 * count:
@@ -61,10 +61,10 @@ def _collected(ctx: Context, inputs, args) -> tuple[RelayExpr, RelayExpr]:
     total = min(sum(sizes), limit) if limit > 0 else sum(sizes)
     order = ctx.made(relay.topk(relay.where(real, scores, const(-np.inf)), total, 0, "indices", False, "int32"))
     real = ctx.made(relay.take(real, order, 0))
-    return ctx.made(_only(relay.take(rois, order, 0), real)), real
+    return ctx.made(_zero_invalid(relay.take(rois, order, 0), real)), real
 
 
-def _distributed(ctx: Context, rois: RelayExpr, real: RelayExpr, args) -> tuple[list[RelayExpr], list[RelayExpr]]:
+def _distribute(ctx: Context, rois: RelayExpr, real: RelayExpr, args) -> tuple[list[RelayExpr], list[RelayExpr]]:
     """Assign regions to pyramid levels by size.
 
     Returns the regions of each level in input order, followed by the index of each region in the concatenation of all
@@ -84,11 +84,11 @@ def _distributed(ctx: Context, rois: RelayExpr, real: RelayExpr, args) -> tuple[
     rows, marks, rank = [], [], const(np.zeros(n, "int32"))
     for i in range(count):
         mine = ctx.made(relay.logical_and(relay.equal(level, const(i)), real))
-        order = relay.argsort(relay.where(mine, _places(n), relay.add(_places(n), const(n))), 0, True, "int32")
+        order = relay.argsort(relay.where(mine, _indices(n), relay.add(_indices(n), const(n))), 0, True, "int32")
         before = relay.cumsum(relay.cast(mine, "int32"), 0)
         rank = relay.where(mine, relay.subtract(before, const(1)), rank)
-        marks.append(ctx.made(relay.less(_places(n), relay.sum(relay.cast(mine, "int32")))))
-        rows.append(ctx.made(_only(relay.take(rois, order, 0), marks[-1])))
+        marks.append(ctx.made(relay.less(_indices(n), relay.sum(relay.cast(mine, "int32")))))
+        rows.append(ctx.made(_zero_invalid(relay.take(rois, order, 0), marks[-1])))
     place = relay.add(relay.multiply(level, const(n)), rank)
     # The index of an invalid row points to the last row, which is invalid, too.
     rows.append(ctx.made(relay.where(real, place, const(n * count - 1))))
@@ -97,22 +97,22 @@ def _distributed(ctx: Context, rois: RelayExpr, real: RelayExpr, args) -> tuple[
 
 @op("CollectRpnProposals")
 def collect(ctx, inputs, args):
-    rois, real = _collected(ctx, inputs, args)
+    rois, real = _collect(ctx, inputs, args)
     ctx.marks[0] = real
     return rois
 
 
 @op("DistributeFpnProposals")
 def distribute(ctx, inputs, args):
-    rows, marks = _distributed(ctx, inputs[0], ctx.real(0), args)
+    rows, marks = _distribute(ctx, inputs[0], ctx.real(0), args)
     ctx.marks.update(enumerate(marks))
     return rows
 
 
 @op("CollectAndDistributeFpnRpnProposals")
 def collect_and_distribute(ctx, inputs, args):
-    rois, real = _collected(ctx, inputs, args)
-    rows, marks = _distributed(ctx, rois, real, args)
+    rois, real = _collect(ctx, inputs, args)
+    rows, marks = _distribute(ctx, rois, real, args)
     ctx.marks.update(enumerate([real, *marks]))
     return [rois, *rows]
 
@@ -159,7 +159,7 @@ class _Limit:
             boxes = relay.strided_slice(boxes, [1], [self.classes], [1], [0])
         boxes = relay.broadcast_to(boxes, (kinds, self.count, 4))
         far = const(np.array([0, 0, self.one, self.one], "float32"))
-        row = relay.cast(relay.subtract(_places(self.count), begin), "float32")
+        row = relay.cast(relay.subtract(_indices(self.count), begin), "float32")
         row = relay.broadcast_to(relay.reshape(row, (1, -1, 1)), (kinds, self.count, 1))
         data = relay.concatenate([relay.expand_dims(scores, 2), relay.add(boxes, far), row], 2)
         least = float(self.args.get("score_thresh", 0.05))
@@ -192,7 +192,7 @@ def box_with_nms_limit(ctx, inputs, args):
         images = ctx.known_shape(inputs[2])[0]
         check_steps("a batch of images", images)
         ends = ctx.made(relay.cumsum(relay.cast(inputs[2], "int32"), 0))
-        place, parts = _places(limit.count), []
+        place, parts = _indices(limit.count), []
         for i in range(images):
             end = relay.take(ends, const(i), 0)
             begin = relay.take(ends, const(i - 1), 0) if i else const(0)
@@ -203,17 +203,19 @@ def box_with_nms_limit(ctx, inputs, args):
     total = images * limit.most
     # Move the invalid rows behind the valid rows of all images.
     valid = relay.greater_equal(relay.reshape(_columns(rows, 0, 1), (-1,)), const(0.0))
-    order = relay.argsort(relay.where(valid, _places(total), relay.add(_places(total), const(total))), 0, True, "int32")
+    order = relay.argsort(
+        relay.where(valid, _indices(total), relay.add(_indices(total), const(total))), 0, True, "int32"
+    )
     rows, valid = ctx.made(relay.take(rows, order, 0)), ctx.made(relay.take(valid, order, 0))
-    rows = ctx.made(_only(rows, valid))
+    rows = ctx.made(_zero_invalid(rows, valid))
     ctx.marks.update(dict.fromkeys((0, 1, 2, 4), valid))
     corners = relay.subtract(_columns(rows, 1, 5), const(np.array([0, 0, limit.one, limit.one], "float32")))
     score, row, kind = (relay.reshape(_columns(rows, a, a + 1), (-1,)) for a in (0, 5, 6))
-    counts, per_class = _counts(ctx, found, limit)
-    return [score, _only(corners, valid), kind, counts, relay.cast(row, "int32"), per_class]
+    counts, per_class = _box_counts(ctx, found, limit)
+    return [score, _zero_invalid(corners, valid), kind, counts, relay.cast(row, "int32"), per_class]
 
 
-def _counts(ctx: Context, found: list[RelayExpr], limit: _Limit) -> tuple[RelayExpr, RelayExpr]:
+def _box_counts(ctx: Context, found: list[RelayExpr], limit: _Limit) -> tuple[RelayExpr, RelayExpr]:
     """Return the number of boxes of each image, and of each class of each image."""
     every, kinds = [], np.arange(limit.classes, dtype="float32")
     shift = 0.0 if limit.args.get("output_classes_include_bg_cls", 1) else 1.0
@@ -226,10 +228,10 @@ def _counts(ctx: Context, found: list[RelayExpr], limit: _Limit) -> tuple[RelayE
 
 
 # The maximum distance of a keypoint from the largest element of its heat map, in elements.
-_FURTHEST = 1.5
+_MAX_DISTANCE = 1.5
 
 
-def _around(ctx: Context, maps: RelayExpr, place: RelayExpr, size: int) -> list[list[RelayExpr]]:
+def _neighbourhood(ctx: Context, maps: RelayExpr, place: RelayExpr, size: int) -> list[list[RelayExpr]]:
     """Return the 3x3 neighbourhood of a position in each map. Indices beyond an edge are reflected."""
     y, x = relay.floor_divide(place, const(size)), relay.floor_mod(place, const(size))
 
@@ -244,7 +246,7 @@ def _around(ctx: Context, maps: RelayExpr, place: RelayExpr, size: int) -> list[
     return [[ctx.made(relay.take(found, const(3 * i + j), 1)) for j in range(3)] for i in range(3)]
 
 
-def _summit(ctx: Context, f: list[list[RelayExpr]]) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
+def _fit_quadratic(ctx: Context, f: list[list[RelayExpr]]) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
     """Fit a quadratic to a 3x3 neighbourhood.
 
     Return the offsets (x, y) of its maximum from the center and its value.
@@ -261,8 +263,8 @@ def _summit(ctx: Context, f: list[list[RelayExpr]]) -> tuple[RelayExpr, RelayExp
     det = ctx.made(relay.where(flat, const(1.0), det))
     x = relay.divide(relay.subtract(relay.multiply(yy, slope_x), relay.multiply(xy, slope_y)), det)
     y = relay.divide(relay.subtract(relay.multiply(xx, slope_y), relay.multiply(xy, slope_x)), det)
-    longest = relay.maximum(relay.maximum(relay.abs(x), relay.abs(y)), const(_FURTHEST))
-    shorter = relay.where(flat, const(0.0), relay.divide(const(_FURTHEST), longest))
+    longest = relay.maximum(relay.maximum(relay.abs(x), relay.abs(y)), const(_MAX_DISTANCE))
+    shorter = relay.where(flat, const(0.0), relay.divide(const(_MAX_DISTANCE), longest))
     x, y = (ctx.made(relay.multiply(v, shorter)) for v in (x, y))
     first = relay.add(relay.multiply(slope_x, x), relay.multiply(slope_y, y))
     square = relay.add(relay.multiply(xx, relay.multiply(x, x)), relay.multiply(yy, relay.multiply(y, y)))
@@ -281,7 +283,7 @@ def heatmap_max_keypoint(ctx, inputs, args):
     count, points, size, _ = shape
     flat = ctx.made(relay.reshape(maps, (count * points, size * size)))
     place = ctx.made(relay.cast(relay.argmax(flat, 1), "int32"))
-    x, y, score = _summit(ctx, _around(ctx, flat, place, size))
+    x, y, score = _fit_quadratic(ctx, _neighbourhood(ctx, flat, place, size))
     middles = (relay.floor_mod(place, const(size)), relay.floor_divide(place, const(size)))
     out = []
     for axis, (middle, moved) in enumerate(zip(middles, (x, y))):

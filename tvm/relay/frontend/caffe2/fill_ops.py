@@ -13,7 +13,7 @@ from .schema import dtype_name
 from .table import check_count, numbers, op
 
 # The maximum number of dimensions of a NumPy array.
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 def shape_of(ctx, inputs, args, what: str) -> tuple[int, ...]:
@@ -26,7 +26,7 @@ def shape_of(ctx, inputs, args, what: str) -> tuple[int, ...]:
     else:
         dims = list(numbers(args, "shape", []))
     dims += numbers(args, "extra_shape", [])
-    if len(dims) > _MOST_AXES:
+    if len(dims) > _MAX_AXES:
         raise TVMError(f"a shape of {len(dims)} dimensions is not supported; the maximum is 32")
     check_count(what, dims)
     return tuple(dims)

@@ -15,7 +15,7 @@ from .conv_ops import explicit_padding
 from .table import axis_of, op
 
 
-def _rows(ctx, x, axis: int):
+def _as_matrix(ctx, x, axis: int):
     """Flatten a tensor to a matrix at ``axis``: the axes before it become rows, the others columns."""
     shape = ctx.shape(x)
     tail = shape[axis:]
@@ -34,7 +34,7 @@ def _fully_connected(ctx, inputs, args, transposed: bool):
     weight = relay.reshape(weight, (first, second)) if len(shape) != 2 else weight
     if transposed:
         weight, first, second = relay.transpose(weight, (1, 0)), second, first
-    data = ctx.made(_rows(ctx, x, axis))
+    data = ctx.made(_as_matrix(ctx, x, axis))
     if ctx.known_size(data, 1) != second:
         raise TVMError(f"data rows of {ctx.known_size(data, 1)} elements do not match weights for {second}")
     out = relay.nn.bias_add(relay.nn.dense(data, weight, units=first), relay.reshape(bias, (-1,)), -1)
@@ -54,7 +54,7 @@ def matmul(ctx, inputs, args):
     """Multiply matrices, or tensors flattened to matrices at an axis. Each operand may be transposed."""
     sides = []
     for x, axis, turned in zip(inputs, ("axis_a", "axis_b"), ("trans_a", "trans_b")):
-        rows = ctx.made(_rows(ctx, x, axis_of(args.get(axis, 1), ctx.rank(x) + 1)))
+        rows = ctx.made(_as_matrix(ctx, x, axis_of(args.get(axis, 1), ctx.rank(x) + 1)))
         sides.append(relay.transpose(rows, (1, 0)) if args.get(turned, 0) else rows)
     return product(ctx, *(ctx.made(s) for s in sides))
 
@@ -78,7 +78,7 @@ def softmax(ctx, inputs, args):
     axis = axis_of(args.get("axis", 1), ctx.rank(x))
     if axis == ctx.rank(x) - 1:
         return relay.nn.softmax(x, axis)
-    return relay.reshape(relay.nn.softmax(_rows(ctx, x, axis), 1), ctx.known_shape(x))
+    return relay.reshape(relay.nn.softmax(_as_matrix(ctx, x, axis), 1), ctx.known_shape(x))
 
 
 @op("LRN")

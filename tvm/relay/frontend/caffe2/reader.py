@@ -21,7 +21,7 @@ from .load import Net, Operator, load
 from .table import CONVERTERS, Context
 
 # The maximum number of operators of a model, with recurrent networks unrolled.
-_MOST_OPERATORS = 131_072
+_MAX_OPERATORS = 131_072
 
 
 def _with_steps(operators: list[Operator]) -> list[Operator]:
@@ -133,8 +133,8 @@ class Importer(GraphImporter):
 
     def convert(self, each: Operator) -> None:
         self.converted += 1
-        if self.converted > _MOST_OPERATORS:
-            raise TVMError(f"the model has more than {_MOST_OPERATORS} operators with its recurrent steps unrolled")
+        if self.converted > _MAX_OPERATORS:
+            raise TVMError(f"the model has more than {_MAX_OPERATORS} operators with its recurrent steps unrolled")
         with self.at_node(each.where, each.name or (each.outputs or [""])[0], lambda p: _in_words(each, p)):
             inputs = [self.value(name, each.where) for name in each.inputs]
             converter = CONVERTERS.find(each.type, 0)

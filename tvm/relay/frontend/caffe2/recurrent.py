@@ -70,26 +70,28 @@ class _Sequences:
         return self.ctx.made(relay.concatenate(rows, 0) if len(rows) > 1 else rows[0])
 
 
-def _texts(args: dict[str, Any], name: str) -> list[str]:
+def _names(args: dict[str, Any], name: str) -> list[str]:
     found = args.get(name, [])
     if not isinstance(found, list) or any(not isinstance(v, bytes) for v in found):
         raise TVMError(f"the argument {name} must be a list of names, got {found!r}"[:200])
     return [v.decode("utf-8", "replace") for v in found]
 
 
-def _rows(*lists: list) -> list[tuple]:
+def _zip_equal(*lists: list) -> list[tuple]:
     if len({len(v) for v in lists}) > 1:
         raise TVMError("argument lists that belong together have different lengths: "
                        f"{' and '.join(str(len(v)) for v in lists)}")
     return list(zip(*lists))
 
 
-def _begin(ctx: Context, inputs: list[RelayExpr], args: dict[str, Any], sequences: _Sequences, batch: int) -> None:
+def _set_initial_states(
+    ctx: Context, inputs: list[RelayExpr], args: dict[str, Any], sequences: _Sequences, batch: int
+) -> None:
     """Set the states before the first step.
 
     A state is a vector for the whole batch, a matrix (batch, size), or several steps.
     """
-    for name, place in _rows(_texts(args, "recurrent_states"), numbers(args, "initial_recurrent_state_ids", [])):
+    for name, place in _zip_equal(_names(args, "recurrent_states"), numbers(args, "initial_recurrent_state_ids", [])):
         if not 0 <= place < len(inputs):
             raise TVMError(f"initial_recurrent_state_ids {place} is out of range for {len(inputs)} inputs")
         first, shape = inputs[place], ctx.known_shape(inputs[place])
@@ -120,9 +122,9 @@ def recurrent_network(ctx, inputs, args):
         raise TVMError("a sequence without steps is not supported")
     check_steps("a sequence", steps)
     sequences = _Sequences(ctx, steps)
-    _begin(ctx, inputs, args, sequences, batch)
+    _set_initial_states(ctx, inputs, args, sequences, batch)
     offsets = numbers(args, "link_offset", [])
-    links = _rows(_texts(args, "link_internal"), _texts(args, "link_external"), offsets,
+    links = _zip_equal(_names(args, "link_internal"), _names(args, "link_external"), offsets,
                   numbers(args, "link_window", [1] * len(offsets)))
     made = {name for each in net.operators for name in each.outputs}
     clock = args.get("timestep", b"timestep").decode("utf-8", "replace")
@@ -139,7 +141,7 @@ def recurrent_network(ctx, inputs, args):
                 sequences.write(external, t + offset, scope[internal])
     results = {external: sequences.whole(external) for _, external, _, _ in links}
     ctx.importer.scopes[-1].update(results)
-    for source, name, offset in _rows(_texts(args, "alias_src"), _texts(args, "alias_dst"),
+    for source, name, offset in _zip_equal(_names(args, "alias_src"), _names(args, "alias_dst"),
                                       numbers(args, "alias_offset", [])):
         count = len(sequences.of(source))
         start = offset if offset >= 0 else count + offset

@@ -13,7 +13,7 @@ from ..common.proposals import Rule, anchors_of, proposals
 from .table import Context, check_steps, op
 
 # The upper limit of the predicted log scale: a box of 16 pixels grows to at most 1000.
-_GROWTH = math.log(1000.0 / 16.0)
+_MAX_LOG_SCALE = math.log(1000.0 / 16.0)
 
 
 def upright(args) -> float:
@@ -45,7 +45,7 @@ def generate_proposals(ctx, inputs, args):
     check_steps("a batch of images", images)
     one = upright(args)
     rule = Rule(args.get("pre_nms_topN", 6000), args.get("post_nms_topN", 300), float(args.get("nms_thresh", 0.7)),
-                float(args.get("min_size", 16.0)), one, one, _GROWTH, False)
+                float(args.get("min_size", 16.0)), one, one, _MAX_LOG_SCALE, False)
     anchors = anchors_of(cells.astype("float64"), height, width, 1.0 / float(args.get("spatial_scale", 1.0 / 16)))
     rois, best, real = [], [], []
     for i in range(images):
@@ -62,7 +62,7 @@ def generate_proposals(ctx, inputs, args):
     return out[:2]
 
 
-def _sides(ctx: Context, boxes: RelayExpr, one: float) -> tuple[RelayExpr, RelayExpr]:
+def _centers_and_sizes(ctx: Context, boxes: RelayExpr, one: float) -> tuple[RelayExpr, RelayExpr]:
     """Return the centers and sizes of boxes, each of shape (boxes, 1, 2)."""
     near, far = (relay.strided_slice(boxes, [a], [a + 2], [1], [1]) for a in (0, 2))
     size = relay.add(relay.subtract(far, near), const(one))
@@ -99,11 +99,11 @@ def bbox_transform(ctx, inputs, args):
     whole = relay.floor(relay.add(relay.divide(relay.take(sizes, const(np.array([1, 0], "int64")), 1), scale),
                                   const(0.5)))
     limit = ctx.made(relay.expand_dims(relay.subtract(whole, const(one)), 1))
-    middle, size = _sides(ctx, relay.divide(boxes, scale), one)
+    middle, size = _centers_and_sizes(ctx, relay.divide(boxes, scale), one)
     moves = relay.divide(relay.reshape(moves, (shape[0], -1, 4)), const(np.array(weights, "float32")))
     there, growth = (relay.strided_slice(moves, [a], [a + 2], [1], [2]) for a in (0, 2))
     middle = relay.add(relay.multiply(there, size), middle)
-    half = relay.multiply(relay.multiply(relay.exp(relay.minimum(growth, const(_GROWTH))), size), const(0.5))
+    half = relay.multiply(relay.multiply(relay.exp(relay.minimum(growth, const(_MAX_LOG_SCALE))), size), const(0.5))
     ends = (relay.subtract(middle, half), relay.subtract(relay.add(middle, half), const(shift)))
     out = relay.concatenate([relay.maximum(relay.minimum(e, limit), const(0.0)) for e in ends], 2)
     if args.get("apply_scale", 1):

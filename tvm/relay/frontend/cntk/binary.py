@@ -17,8 +17,8 @@ from .schema import FIELDS, PLAIN
 SIGNATURE = "BCN\0".encode("utf-16-le")
 # The newest supported file version.
 NEWEST = 31
-_MOST_NODES = 1 << 20
-_MOST_AXES = 32
+_MAX_NODES = 1 << 20
+_MAX_AXES = 32
 _KINDS = {"u64": "<Q", "u32": "<I", "i32": "<i", "f32": "<f", "f64": "<d", "bool": "<?"}
 _PRECISIONS = {"float": "float32", "double": "float64", "half": "float16", "": "float32"}
 _SIZES = {2: "float16", 4: "float32", 8: "float64"}
@@ -95,7 +95,7 @@ class Cursor:
         if legacy and rank and not first:
             width, height = self.number("u64"), self.number("u64")
             return (height, rank, width)
-        if rank > _MOST_AXES:
+        if rank > _MAX_AXES:
             raise TVMError(f"a shape of {rank} dimensions is not supported")
         return (first, *(self.number("u32") for _ in range(rank - 1))) if rank else ()
 
@@ -160,7 +160,7 @@ def read(data: bytes) -> BinaryNetwork:
         cursor.expect("EVersion")
     if not 1 <= version <= NEWEST:
         raise TVMError(f"file version {version} is not supported; the newest supported version is {NEWEST}")
-    count = cursor.count("nodes", _MOST_NODES)
+    count = cursor.count("nodes", _MAX_NODES)
     cursor.expect("BNodeList")
     nodes: dict[str, BinaryNode] = {}
     for _ in range(count):
@@ -184,7 +184,7 @@ def _groups(cursor: Cursor) -> dict[str, list[str]]:
     for group in _GROUPS:
         name = group if group.startswith("Nodes") else f"{group}Nodes"
         if cursor.match(f"B{name}"):
-            found[group] = [cursor.text() for _ in range(cursor.count(name, _MOST_NODES))]
+            found[group] = [cursor.text() for _ in range(cursor.count(name, _MAX_NODES))]
             if not (group == "Criterion" and cursor.match("ECriteriaNodes")):
                 cursor.expect(f"E{name}")
     cursor.expect("ERootNodes")
@@ -289,7 +289,7 @@ def _batch_norm(cursor: Cursor, version: int) -> dict[str, Any]:
 def _slice(cursor: Cursor, version: int) -> dict[str, Any]:
     """Read the bounds of a slice of each axis. Axes count from 1."""
     count = cursor.number("i32") if version >= 22 else 1
-    if not 1 <= count <= _MOST_AXES:
+    if not 1 <= count <= _MAX_AXES:
         raise TVMError(f"a slice of {count} axes is not supported")
     begins, ends, axes, steps = [], [], [], []
     for _ in range(count):
@@ -317,14 +317,14 @@ def _transposed(cursor: Cursor, version: int) -> dict[str, Any]:
         return {"axis1": 1, "axis2": 2}
     first, second = cursor.number("i32"), cursor.number("i32")
     if version >= 25 and not first and not second:
-        order = [cursor.number("u64") for _ in range(cursor.count("axes", _MOST_AXES))]
+        order = [cursor.number("u64") for _ in range(cursor.count("axes", _MAX_AXES))]
         return {"order": order}
     return {"axis1": first, "axis2": second}
 
 
 def _reduced(cursor: Cursor, version: int) -> dict[str, Any]:
     count = cursor.number("i32") if version >= 27 else 1
-    if not 0 <= count <= _MOST_AXES:
+    if not 0 <= count <= _MAX_AXES:
         raise TVMError(f"a reduction over {count} axes is not supported")
     axes = [cursor.number("i32") for _ in range(count)]
     operation = cursor.text()

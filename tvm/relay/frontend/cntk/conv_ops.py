@@ -15,7 +15,7 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 _MAX, _AVERAGE = range(2)
 
 
-def _filled(values, count: int, default, what: str) -> list:
+def _per_axis(values, count: int, default, what: str) -> list:
     """Return a value for each axis: a single value is repeated, and missing values are ``default``."""
     values = list(values or [])
     if len(values) == 1:
@@ -60,7 +60,7 @@ class Window:
             self.counts.append(steps)
 
     def _of(self, values, default, what: str) -> list:
-        return _filled(values, len(self.kernel), default, what)[::-1] if len(values) <= len(self.kernel) \
+        return _per_axis(values, len(self.kernel), default, what)[::-1] if len(values) <= len(self.kernel) \
             else list(values)[: len(self.kernel)][::-1]
 
     def cut(self, ctx: Context, x, first: int):
@@ -120,7 +120,7 @@ def convolution(ctx, inputs, attrs):
     groups = int(attrs.get("groups") or max(sizes[0] // max(shape[1], 1), 1))
     if shape[1] * groups != sizes[0] or shape[0] % groups:
         raise TVMError(f"weights of shape {shape[::-1]} in {groups} groups do not match {sizes[0]} input channels")
-    window = Window(list(shape[2:]), _spatial(attrs, spatial), sizes[1:])
+    window = Window(list(shape[2:]), _spatial_attrs(attrs, spatial), sizes[1:])
     data, padding = window.cut(ctx, x.expr, 2)
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[spatial]
     letters = _LETTERS[spatial]
@@ -130,7 +130,7 @@ def convolution(ctx, inputs, attrs):
     return _back(ctx, out, lead)
 
 
-def _spatial(attrs, count: int):
+def _spatial_attrs(attrs, count: int):
     """Return the attributes of the spatial axes, without the values of the channel axis, which come last."""
     out = dict(attrs)
     for name in ("strides", "dilation", "autoPadding", "lowerPad", "upperPad"):
@@ -143,12 +143,12 @@ def _transposed(ctx: Context, x: Tensor, weight, shape, attrs, lead) -> Tensor:
     spatial, sizes = len(shape) - 2, ctx.sizes(x)
     if shape[0] != sizes[0]:
         raise TVMError(f"weights of shape {shape[::-1]} do not match {sizes[0]} input channels")
-    own = _spatial({k: v for k, v in attrs.items() if k != "dilation"}, spatial)
+    own = _spatial_attrs({k: v for k, v in attrs.items() if k != "dilation"}, spatial)
     wanted = [int(d) for d in attrs.get("outputShape") or []]
     if any(wanted) and len(wanted) >= spatial:
         outputs = tuple(wanted[:spatial][::-1])
     else:
-        strides, auto, low, high = (_filled(own.get(n), spatial, d, n)[::-1] for n, d in
+        strides, auto, low, high = (_per_axis(own.get(n), spatial, d, n)[::-1] for n, d in
                                     (("strides", 1), ("autoPadding", False), ("lowerPad", 0), ("upperPad", 0)))
         outputs = tuple((n - 1) * s + (1 if a else k - lo - hi) for n, s, a, k, lo, hi in
                         zip(sizes[1:], strides, auto, shape[2:], low, high))
@@ -176,7 +176,7 @@ def pooling(ctx, inputs, attrs):
         raise TVMError(f"pooling window {given} does not match samples of {count} dimensions")
     # Axes after those of the window are not pooled. An unspecified window size covers the whole axis.
     kernel = [k if k < 1 << 31 else sizes[count - 1 - i] for i, k in enumerate(given)]
-    strides = _filled(attrs.get("strides"), len(given), 1, "strides") if attrs.get("strides") else [1] * len(given)
+    strides = _per_axis(attrs.get("strides"), len(given), 1, "strides") if attrs.get("strides") else [1] * len(given)
     kernel += [1] * (count - len(kernel))
     strides = [int(s) if s < 1 << 31 else 1 for s in strides] + [1] * (count - len(strides))
     own = dict(attrs, strides=strides)
@@ -208,7 +208,7 @@ def unpooling(ctx, inputs, attrs):
     sizes = ctx.sizes(source)
     kernel = [int(k) for k in attrs.get("unpoolingWindowShape") or ()]
     kernel = [*kernel, *[1] * (len(sizes) - len(kernel))][::-1]
-    strides = _filled(attrs.get("strides"), len(sizes), 1, "strides")[::-1]
+    strides = _per_axis(attrs.get("strides"), len(sizes), 1, "strides")[::-1]
     strides[0] = kernel[0] if len(attrs.get("strides") or ()) < len(sizes) else strides[0]
     if kernel != strides or any(s % k for s, k in zip(sizes, kernel)) or len(sizes) != 3 or kernel[0] != 1:
         raise TVMError(f"unpooling windows {kernel} with strides {strides} over shape {sizes} are not supported")

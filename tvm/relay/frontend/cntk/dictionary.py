@@ -11,9 +11,9 @@ from ....error import TVMError
 from .schema import DTYPES, FILES
 
 # The maximum nesting depth of dictionaries and lists.
-_MOST_DEPTH = 64
+_MAX_DEPTH = 64
 # Larger static axis numbers mark special axes: dynamic axes and "all static axes".
-_MOST_STATIC = 1 << 30
+_MAX_STATIC = 1 << 30
 _FIELDS = {1: "bool_value", 2: "int_value", 3: "size_t_value", 4: "float_value", 5: "double_value", 6: "string_value"}
 # Names of axes that represent several axes.
 ALL_STATIC_AXES, ALL_AXES = "AllStaticAxes", "AllAxes"
@@ -43,8 +43,8 @@ def _dictionary(message, depth: int) -> dict[str, Any]:
 
 def plain(value, depth: int = 0):
     """Convert a value to a Python value: number, string, shape tuple, ``Axis``, list, dictionary or array."""
-    if depth > _MOST_DEPTH:
-        raise TVMError(f"the values of the model are nested deeper than {_MOST_DEPTH}")
+    if depth > _MAX_DEPTH:
+        raise TVMError(f"the values of the model are nested deeper than {_MAX_DEPTH}")
     kind = value.value_type
     if kind in _FIELDS:
         return getattr(value, _FIELDS[kind])
@@ -53,7 +53,7 @@ def plain(value, depth: int = 0):
     if kind == _AXIS:
         axis = value.axis_value
         # The name of a static axis only repeats its index.
-        is_static = abs(axis.static_axis_idx) < _MOST_STATIC
+        is_static = abs(axis.static_axis_idx) < _MAX_STATIC
         return Axis(axis.static_axis_idx, "" if is_static else axis.name, axis.is_ordered_dynamic_axis)
     if kind == _VECTOR:
         return [plain(v, depth + 1) for v in value.vector_value.value]

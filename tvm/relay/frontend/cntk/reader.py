@@ -27,7 +27,7 @@ from .table import CONVERTERS, Context, Tensor
 
 DELAYS = ("PastValue", "FutureValue")
 # The maximum number of converted operators, counting each unrolled step.
-_MOST_NODES = 1 << 17
+_MAX_NODES = 1 << 17
 
 
 class Importer(GraphImporter):
@@ -162,8 +162,8 @@ class Importer(GraphImporter):
     def results(self, node: Node, inputs: list[Tensor]) -> list[tuple[str, Tensor]]:
         """Convert an operator. Return its outputs with their keys."""
         self.converted += 1
-        if self.converted > _MOST_NODES:
-            raise TVMError(f"the model has more than {_MOST_NODES} operators with its recurrences unrolled")
+        if self.converted > _MAX_NODES:
+            raise TVMError(f"the model has more than {_MAX_NODES} operators with its recurrences unrolled")
         with self.at_node(node.where, node.name or node.key, partial(_in_words, node)):
             converter = CONVERTERS.find(node.op, 0)
             if converter is None:

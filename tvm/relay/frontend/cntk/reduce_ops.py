@@ -14,7 +14,7 @@ def _log_sum(x, axes, keepdims):
     return out if keepdims else relay.squeeze(out, axes)
 
 
-def _place(build):
+def _arg_reduction(build):
     def reduce(x, axes, keepdims):
         if len(axes) != 1:
             raise TVMError(f"argmax and argmin over {len(axes)} axes are not supported; expected one axis")
@@ -23,13 +23,14 @@ def _place(build):
     return reduce
 
 
-def _truth(build):
+def _bool_reduction(build):
     return lambda x, axes, keepdims: build(relay.cast(x, "bool"), axes, keepdims)
 
 
 _KINDS = {
     "Sum": relay.sum, "LogSum": _log_sum, "Mean": relay.mean, "Max": relay.max, "Min": relay.min, "Prod": relay.prod,
-    "Argmax": _place(relay.argmax), "Argmin": _place(relay.argmin), "All": _truth(relay.all), "Any": _truth(relay.any),
+    "Argmax": _arg_reduction(relay.argmax), "Argmin": _arg_reduction(relay.argmin),
+    "All": _bool_reduction(relay.all), "Any": _bool_reduction(relay.any),
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def _shape(shape: Array) -> tuple[int, ...]:
 @op("constexpr_lut_to_dense")
 def lut_to_dense(ctx, indices: Array, lut: Array, shape: Array | None = None, vector_axis: int | None = None):
     if shape is None:
-        return constant(_looked_up(indices, lut, vector_axis))
+        return constant(_look_up(indices, lut, vector_axis))
     bits = lut.size.bit_length() - 1
     sizes = _shape(shape)
     if lut.size not in (2, 4, 16, 64, 256):
@@ -46,7 +46,7 @@ def lut_to_dense(ctx, indices: Array, lut: Array, shape: Array | None = None, ve
     return constant(lut.reshape(-1)[unpacked(indices.astype("uint8").tobytes(), bits, math.prod(sizes))].reshape(sizes))
 
 
-def _repeated(blocks: Array, shape: tuple[int, ...], what: str) -> Array:
+def _expand_blocks(blocks: Array, shape: tuple[int, ...], what: str) -> Array:
     """Expand an array with one element for each block to one element for each weight."""
     if blocks.ndim != len(shape) or any(not b or d % b for b, d in zip(blocks.shape, shape)):
         raise TVMError(f"{what} of shape {blocks.shape} do not match a weight of shape {shape}")
@@ -55,7 +55,7 @@ def _repeated(blocks: Array, shape: tuple[int, ...], what: str) -> Array:
     return blocks
 
 
-def _looked_up(indices: Array, lut: Array, vector_axis: int | None) -> Array:
+def _look_up(indices: Array, lut: Array, vector_axis: int | None) -> Array:
     """Look up weights in tables.
 
     ``lut`` has one axis for each axis of the indices, one for the values and one for vectors.
@@ -88,8 +88,8 @@ def blockwise_shift_scale(ctx, data: Array, scale: Array, offset: Array | None =
 def _shifted(data: Array, scale: Array, offset: Array | None) -> Array:
     out = data.astype("float32")
     if offset is not None:
-        out = out - _repeated(offset.astype("float32"), data.shape, "offsets")
-    return out * _repeated(scale.astype("float32"), data.shape, "scales")
+        out = out - _expand_blocks(offset.astype("float32"), data.shape, "offsets")
+    return out * _expand_blocks(scale.astype("float32"), data.shape, "scales")
 
 
 @op("constexpr_sparse_to_dense")
@@ -117,7 +117,7 @@ def sparse_blockwise_shift_scale(ctx, data_mask: Array, nonzero_data: Array, sca
 
 @op("constexpr_lut_to_sparse")
 def lut_to_sparse(ctx, indices_mask: Array, indices_nonzero_data: Array, lut: Array, vector_axis: int | None = None):
-    full = _looked_up(_dense(indices_nonzero_data, indices_mask), lut, vector_axis)
+    full = _look_up(_dense(indices_nonzero_data, indices_mask), lut, vector_axis)
     mask = indices_mask
     if full.shape != mask.shape:
         mask = np.repeat(mask, lut.shape[-1], axis_of(vector_axis or 0, mask.ndim))

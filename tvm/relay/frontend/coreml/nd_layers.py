@@ -138,13 +138,13 @@ for _layer, _build in {"equal": relay.equal, "notEqual": relay.not_equal, "lessT
     layer(_layer)(_compared(_build))
 
 
-def _truth(ctx: Context, e):
+def _bool_layer(ctx: Context, e):
     return relay.not_equal(e, ctx.like(0, e))
 
 
 def _logical(build):
     def convert(ctx: Context, inputs, p):
-        return relay.cast(build(*(_truth(ctx, e) for e in inputs)), "float32")
+        return relay.cast(build(*(_bool_layer(ctx, e) for e in inputs)), "float32")
 
     return convert
 
@@ -156,7 +156,7 @@ for _layer, _build in {"logicalOr": relay.logical_or, "logicalXor": relay.logica
 
 @layer("whereBroadcastable")
 def where(ctx, inputs, p):
-    return relay.where(_truth(ctx, inputs[0]), inputs[1], inputs[2])
+    return relay.where(_bool_layer(ctx, inputs[0]), inputs[1], inputs[2])
 
 
 # -- matmul and normalization -----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ for _layer, _name in {"L1": "l1_norm", "L2": "l2_norm", "Max": "max", "Min": "mi
     layer(f"reduce{_layer}")(_reduced(REDUCTIONS[_name]))
 
 
-def _place(form):
+def _arg_layer(form):
     def convert(ctx: Context, inputs, p):
         keep = not p.removeDim or ctx.rank(inputs[0]) == 1
         return relay.cast(form(ctx, inputs[0], p.axis, keep), "float32")
@@ -264,8 +264,8 @@ def _place(form):
     return convert
 
 
-layer("argMax")(_place(argmax))
-layer("argMin")(_place(argmin))
+layer("argMax")(_arg_layer(argmax))
+layer("argMin")(_arg_layer(argmin))
 
 
 @layer("topK")

@@ -122,7 +122,7 @@ def linear(ctx, x, weight, bias=None):
     return biased(ctx, out, bias, rank - 1)
 
 
-def _turned(ctx: Context, x):
+def _transposed_last(ctx: Context, x):
     rank = ctx.rank(x)
     return x if rank < 2 else ctx.made(relay.transpose(x, (*range(rank - 2), rank - 1, rank - 2)))
 
@@ -130,7 +130,7 @@ def _turned(ctx: Context, x):
 @op("matmul")
 @half
 def matmul(ctx, x, y, transpose_x: bool = False, transpose_y: bool = False):
-    x, y = _turned(ctx, x) if transpose_x else x, _turned(ctx, y) if transpose_y else y
+    x, y = _transposed_last(ctx, x) if transpose_x else x, _transposed_last(ctx, y) if transpose_y else y
     if not ctx.is_float(x):
         return ctx.cast(ctx.made(product(ctx, ctx.cast(x, "float32"), ctx.cast(y, "float32"))), ctx.dtype(x))
     return product(ctx, x, y)

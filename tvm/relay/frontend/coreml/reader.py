@@ -27,11 +27,11 @@ from .table import LAYERS, OPERATIONS
 from .values import sizes_of, type_name
 
 # The maximum number of operations and layers, with loops unrolled.
-_MOST_NODES = 131_072
+_MAX_NODES = 131_072
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 # The maximum number of models in a pipeline.
-_MOST_MEMBERS = 256
+_MAX_MEMBERS = 256
 
 
 def kind_of(model: Any) -> str:
@@ -53,8 +53,8 @@ def members_of(model: Any) -> list:
             work += reversed((part if kind == "pipeline" else part.pipeline).models)
         else:
             found.append(one)
-        if len(found) > _MOST_MEMBERS:
-            raise TVMError(f"a pipeline of more than {_MOST_MEMBERS} models is not supported")
+        if len(found) > _MAX_MEMBERS:
+            raise TVMError(f"a pipeline of more than {_MAX_MEMBERS} models is not supported")
     if not found:
         raise TVMError("the pipeline has no models")
     return found
@@ -73,8 +73,8 @@ class Importer(GraphImporter):
 
     def count_node(self) -> None:
         self.converted += 1
-        if self.converted > _MOST_NODES:
-            raise TVMError(f"the model has more than {_MOST_NODES} operations with its loops unrolled")
+        if self.converted > _MAX_NODES:
+            raise TVMError(f"the model has more than {_MAX_NODES} operations with its loops unrolled")
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         members = members_of(self.model)

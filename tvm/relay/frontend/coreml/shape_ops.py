@@ -106,7 +106,7 @@ def slice_by_index(ctx, x, begin, end, stride: Ints | None = None, begin_mask: B
         ends = starts if ends is None else ends
         out = _static_slice(ctx, x, starts.reshape(-1), ends.reshape(-1), stride, masks)
     else:
-        out = _late_slice(ctx, x, begin, end, stride, masks)
+        out = _dynamic_slice(ctx, x, begin, end, stride, masks)
     single = [a for a in range(rank) if masks[2][a]]
     return relay.squeeze(ctx.made(out), single) if single else out
 
@@ -127,7 +127,7 @@ def _static_slice(ctx: Context, x, starts, ends, stride, masks):
     return relay.strided_slice(x, first, last, steps)
 
 
-def _late_slice(ctx: Context, x, begin, end, stride, masks):
+def _dynamic_slice(ctx: Context, x, begin, end, stride, masks):
     rank = ctx.rank(x)
     if any(s < 0 for s in stride):
         raise TVMError("a negative stride with slice bounds computed at run time is not supported")
@@ -153,7 +153,7 @@ def _late_slice(ctx: Context, x, begin, end, stride, masks):
 def slice_by_size(ctx, x, begin, size):
     rank, starts, counts = ctx.rank(x), ctx.value(begin), ctx.value(size)
     if starts is None or counts is None:
-        return _late_slice_by_size(ctx, x, begin, size)
+        return _dynamic_slice_by_size(ctx, x, begin, size)
     if starts.size != rank or counts.size != rank:
         raise TVMError(f"{starts.size} begins and {counts.size} sizes do not match {rank} dimensions")
     first = [int(v) for v in starts.reshape(-1)]
@@ -164,7 +164,7 @@ def slice_by_size(ctx, x, begin, size):
     return relay.strided_slice(x, first, last, [1] * rank)
 
 
-def _late_slice_by_size(ctx: Context, x, begin, size):
+def _dynamic_slice_by_size(ctx: Context, x, begin, size):
     begin, counts = (run_time.vector(ctx, v) for v in (begin, size))
     behind = relay.where(relay.less(counts, run_time.number(0)), run_time.number(run_time.FAR),
                          relay.add(begin, counts))  # fmt: skip

@@ -15,7 +15,7 @@ from .load import Weights
 from .schema import BLOB_TYPES, VALUE_TYPES
 
 # The maximum number of dimensions of a NumPy array.
-_MOST_AXES = 32
+_MAX_AXES = 32
 # The first field of each entry of a weights file.
 _SENTINEL = 0xDEADBEEF
 _STORAGE_VERSION = 2
@@ -67,7 +67,7 @@ def type_name(number: int) -> str:
 
 def sizes_of(tensor_type: Any) -> list[int | None]:
     """Return the dimensions of a tensor type; None is a dynamic dimension."""
-    if len(tensor_type.dimensions) > _MOST_AXES:
+    if len(tensor_type.dimensions) > _MAX_AXES:
         raise TVMError(f"a type of {len(tensor_type.dimensions)} dimensions is not supported")
     sizes: list[int | None] = []
     for dimension in tensor_type.dimensions:

@@ -22,7 +22,7 @@ from .schema import DETECTORS, REFUSED
 from .table import CONVERTERS, Context
 
 # DarkNet stores sizes as 32-bit integers.
-_MOST_INPUTS = 1 << 31
+_MAX_INPUTS = 1 << 31
 
 
 class Importer(GraphImporter):
@@ -48,7 +48,7 @@ class Importer(GraphImporter):
             shape = tuple(operator.index(d) for d in given)
         except TypeError as problem:
             raise TypeError(f"from_darknet: shape must be a list of integers, got {given!r}") from problem
-        if len(shape) != (4 if image else 2) or min(shape) < 1 or int(np.prod(shape, dtype=object)) > _MOST_INPUTS:
+        if len(shape) != (4 if image else 2) or min(shape) < 1 or int(np.prod(shape, dtype=object)) > _MAX_INPUTS:
             kind = "batch, channels, height and width" if image else "batch and inputs"
             raise TVMError(f"the input shape {shape} does not match {kind}")
         return shape

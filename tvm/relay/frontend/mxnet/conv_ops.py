@@ -105,11 +105,11 @@ def deconvolution(ctx, inputs, attrs):
     _check_weight(ctx, inputs, attrs, _deconv_shapes(ctx, inputs, attrs)[1])
     if any(d != 1 for d in window.dilate):
         return _dilated(ctx, inputs, attrs, window)
-    before, extra = _reach(ctx, inputs[0], attrs, window)
+    before, extra = _padding_and_extra(ctx, inputs[0], attrs, window)
     return _transposed(ctx, inputs, attrs, window, before, extra)
 
 
-def _reach(ctx: Context, x: RelayExpr, attrs, window: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _padding_and_extra(ctx: Context, x: RelayExpr, attrs, window: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the padding and the additional output size at the end. ``target_shape`` determines both if it is set."""
     if not any(attrs.target_shape):
         extra = tuple(attrs.adj) or (0,) * window.rank
@@ -147,7 +147,7 @@ def _dilated(ctx: Context, inputs: list, attrs, window: Window) -> RelayExpr:
     """Convert a dilated transposed convolution, with the kernel written as a larger dense kernel with zeros."""
     wide = tuple((k - 1) * d + 1 for k, d in zip(window.kernel, window.dilate))
     check_count("the dilated kernel", wide)
-    before, extra = _reach(ctx, inputs[0], attrs, window)
+    before, extra = _padding_and_extra(ctx, inputs[0], attrs, window)
     strides = (1, *window.dilate, 1) if window.last else (1, 1, *window.dilate)
     weight = ctx.made(relay.nn.dilate(inputs[1], strides))
     window.kernel = wide
@@ -173,7 +173,7 @@ def deformable(ctx, inputs, attrs):
     if window.rank != 2 or window.last:
         raise TVMError("only 2-D images with channels first are supported")
     data, weight = inputs[0], inputs[2]
-    offset = _inside(ctx, data, inputs[1], window, attrs.num_deformable_group)
+    offset = _adjust_offsets(ctx, data, inputs[1], window, attrs.num_deformable_group)
     _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
     out = relay.nn.deformable_conv2d(data, offset, weight, strides=window.stride, padding=window.padding(),
                                      dilation=window.dilate, deformable_groups=attrs.num_deformable_group,
@@ -197,7 +197,7 @@ def modulated_deformable(ctx, inputs, attrs):
     return with_bias(ctx, out, inputs, 4, attrs.no_bias, 1)
 
 
-def _inside(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, groups: int) -> RelayExpr:
+def _adjust_offsets(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, groups: int) -> RelayExpr:
     """Adjust the offsets of a deformable convolution at the image borders.
 
     Sampling points outside the image are moved far away, so that they contribute nothing. Points after the last

@@ -22,7 +22,7 @@ _DENSE = "with_eltwise:bool=False channel_wise_quantize:bool?=None shifted_outpu
 # The number of quantization steps of a range. The additional half step clips the largest values.
 _STEPS = {"int8": 127.5, "uint8": 255.5}
 # Final operators with non-negative outputs, which are quantized to uint8.
-_POSITIVE = {"Activation": ("relu", "sigmoid", "softrelu"), "LeakyReLU": ("leaky",)}
+_NON_NEGATIVE = {"Activation": ("relu", "sigmoid", "softrelu"), "LeakyReLU": ("leaky",)}
 
 
 def _graph(ctx: Context) -> Graph:
@@ -35,7 +35,7 @@ def _scalar(e: RelayExpr) -> RelayExpr:
     return relay.reshape(e, ())
 
 
-def _step(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
+def _scale_of(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
     """Return the scale of int8 or uint8 data with the range ``low`` to ``high``."""
     levels = _STEPS.get(ctx.dtype(x))
     if levels is None:
@@ -43,12 +43,12 @@ def _step(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayE
     return _scalar(relay.divide(relay.maximum(relay.abs(low), relay.abs(high)), const(levels)))
 
 
-def _real(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
+def _dequantize(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
     """Dequantize int8 or uint8 data to float32."""
-    return ctx.made(relay.multiply(relay.cast(x, "float32"), _step(ctx, x, low, high)))
+    return ctx.made(relay.multiply(relay.cast(x, "float32"), _scale_of(ctx, x, low, high)))
 
 
-def _rounded_weights(ctx: Context, weight: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
+def _quantize_weights(ctx: Context, weight: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
     """Round weights to int8 with one scale for each filter. Return the dequantized weights and the inverse scales."""
     greatest = relay.max(relay.abs(weight), axis=list(range(1, ctx.rank(weight))), keepdims=True)
     greatest = ctx.made(relay.where(relay.equal(greatest, const(0.0)), const(1.0), greatest))
@@ -61,10 +61,10 @@ def _is_positive(graph: Graph, operators: tuple[str, ...]) -> bool:
     node = graph.nodes[graph.heads[0].node]
     if node.op == "clip":
         return float(node.attrs.get("a_min", "-1")) >= 0
-    return node.op in operators or node.attrs.get("act_type") in _POSITIVE.get(node.op, ())
+    return node.op in operators or node.attrs.get("act_type") in _NON_NEGATIVE.get(node.op, ())
 
 
-def _given_out(ctx: Context, out: RelayExpr, attrs, positive: bool):
+def _output(ctx: Context, out: RelayExpr, attrs, positive: bool):
     """Return the float32 output, or quantize it with the calibrated range."""
     if attrs.enable_float_output:
         return out
@@ -118,7 +118,7 @@ class _Filters:
         weight = self.values[weights]
         bias = self.place(self.conv, 2) if len(self.conv.inputs) > 2 else None
         if self.norm is None:
-            self.values[weights], scale = _rounded_weights(ctx, weight)
+            self.values[weights], scale = _quantize_weights(ctx, weight)
             if bias is not None:
                 self.values[bias] = self.whole(self.values[bias], scale, step)
             return
@@ -126,7 +126,7 @@ class _Filters:
         # The output of a filter with factor 0 is 0 whatever its weights are, so divide by 1 instead.
         column = relay.where(relay.equal(factor, const(0.0)), const(1.0), factor)
         column = ctx.made(relay.reshape(column, (-1, *[1] * (ctx.rank(weight) - 1))))
-        rounded, scale = _rounded_weights(ctx, ctx.made(relay.multiply(weight, column)))
+        rounded, scale = _quantize_weights(ctx, ctx.made(relay.multiply(weight, column)))
         self.values[weights] = ctx.made(relay.divide(rounded, column))
         beta, mean = (self.place(self.norm, i) for i in (2, 3))
         before = relay.negative(self.values[mean])
@@ -166,12 +166,12 @@ def fused_conv(ctx, inputs, attrs):
     if len(inputs) != count + (4 if attrs.with_sum else 2):
         raise TVMError(f"expected {count} values and their ranges, got {len(inputs)} inputs")
     values, ranges = list(inputs[:count]), inputs[count:]
-    _Filters(ctx, graph, values).round(_step(ctx, values[0], *ranges[:2]))
-    values[0] = _real(ctx, values[0], *ranges[:2])
+    _Filters(ctx, graph, values).round(_scale_of(ctx, values[0], *ranges[:2]))
+    values[0] = _dequantize(ctx, values[0], *ranges[:2])
     if attrs.with_sum:
-        values[-1] = _real(ctx, values[-1], *ranges[2:])
+        values[-1] = _dequantize(ctx, values[-1], *ranges[2:])
     act = attrs.with_postsum_act or attrs.with_act and not attrs.with_sum
-    return _given_out(ctx, called(ctx, graph, values)[0], attrs, act and _is_positive(graph, ()))
+    return _output(ctx, called(ctx, graph, values)[0], attrs, act and _is_positive(graph, ()))
 
 
 @op("_sg_mkldnn_fully_connected", _FUSED + _DENSE)
@@ -192,8 +192,8 @@ def fused_dense(ctx, inputs, attrs):
         raise TVMError(f"expected {count} values and their ranges, got {len(inputs)} inputs")
     values, ranges = list(inputs[:count]), inputs[count:]
     for i in range(rows):
-        values[i] = _real(ctx, values[i], *ranges[2 * i : 2 * i + 2])
+        values[i] = _dequantize(ctx, values[i], *ranges[2 * i : 2 * i + 2])
     if attrs.channel_wise_quantize:
-        values[1], _ = _rounded_weights(ctx, values[1])
+        values[1], _ = _quantize_weights(ctx, values[1])
     positive = attrs.with_eltwise and _is_positive(graph, ("square", "sqrt"))
-    return _given_out(ctx, called(ctx, graph, values)[0], attrs, positive)
+    return _output(ctx, called(ctx, graph, values)[0], attrs, positive)

@@ -13,7 +13,7 @@ from .schema import is_hidden, operator_name
 
 # The maximum number of nodes, including subgraphs, and the maximum nesting depth of subgraphs.
 MOST_NODES = 131_072
-_MOST_DEEP = 32
+_MAX_DEPTH = 32
 # The version of files without a version number, and the versions that introduced auxiliary states and the optional
 # axis.
 _OLDEST, _HAS_STATES, _HAS_NO_AXIS = 800, 900, 905
@@ -65,8 +65,8 @@ class _Reader:
     def graph(self, found: Any, version: int | None, depth: int) -> Graph:
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
             raise TVMError("the JSON is not an MXNet symbol: it has no list 'nodes'")
-        if depth > _MOST_DEEP:
-            raise TVMError(f"subgraphs are nested deeper than {_MOST_DEEP}")
+        if depth > _MAX_DEPTH:
+            raise TVMError(f"subgraphs are nested deeper than {_MAX_DEPTH}")
         if version is None:
             given = _attribute(found, "mxnet_version")
             version = _OLDEST if given is None else given

@@ -13,7 +13,7 @@ from ..common.resize import resized
 from .shape_ops import checked_dims
 from .table import Context, axis_of, check_count, op
 
-_MOST = 1 << 24
+_MAX_SIZE = 1 << 24
 
 
 @op("UpSampling", "scale:int num_filter:int=0 sample_type:bilinear|nearest multi_input_mode:concat|sum=concat")
@@ -23,7 +23,7 @@ def up_sampling(ctx, inputs, attrs):
     Several images are resized to the upsampled size of the first; bilinear mode is a transposed convolution with the
     given weights.
     """
-    if not 0 < attrs.scale < _MOST:
+    if not 0 < attrs.scale < _MAX_SIZE:
         raise TVMError(f"the attribute scale={attrs.scale} is not supported")
     if attrs.sample_type == "bilinear":
         if len(inputs) != 2:
@@ -52,7 +52,7 @@ def up_sampling(ctx, inputs, attrs):
 
 
 def _bilinear(ctx: Context, x: RelayExpr, sizes: list[int], align_corners: bool, axes=(2, 3)) -> RelayExpr:
-    if any(not 0 < s < _MOST for s in sizes):
+    if any(not 0 < s < _MAX_SIZE for s in sizes):
         raise TVMError(f"{sizes} is not a valid image size")
     own = [ctx.known_size(x, a) for a in axes]
     rule = {"mode": "linear", "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel"}
@@ -65,7 +65,7 @@ def bilinear_resize(ctx, inputs, attrs):
     x = inputs[0]
     sizes = list(ctx.spatial(x))
     scales = (attrs.scale_height, attrs.scale_width)
-    if any(s is not None and not 0 < s < _MOST for s in scales):
+    if any(s is not None and not 0 < s < _MAX_SIZE for s in scales):
         raise TVMError(f"the scales {scales} are not supported")
     if attrs.mode == "size":
         wanted = [attrs.height, attrs.width] if None in scales else [int(d * s) for d, s in zip(sizes, scales)]
@@ -106,7 +106,7 @@ def grid_generator(ctx, inputs, attrs):
 
 
 def _affine(ctx: Context, x: RelayExpr, shape) -> RelayExpr:
-    if len(shape) != 2 or any(d is None or not 0 < d < _MOST for d in shape):
+    if len(shape) != 2 or any(d is None or not 0 < d < _MAX_SIZE for d in shape):
         raise TVMError(f"the attribute target_shape={shape} must have 2 positive elements")
     return relay.image.affine_grid(relay.reshape(x, (-1, 2, 3)), tuple(shape))
 
@@ -182,7 +182,7 @@ def resize(ctx, inputs, attrs):
     if attrs.interp not in (0, 1) or attrs.keep_ratio:
         raise TVMError(f"interp={attrs.interp} with keep_ratio={attrs.keep_ratio} is not supported")
     size = tuple(attrs.size) * (2 if len(attrs.size) == 1 else 1)
-    if len(size) != 2 or any(s is None or not 0 < s < _MOST for s in size):
+    if len(size) != 2 or any(s is None or not 0 < s < _MAX_SIZE for s in size):
         raise TVMError(f"the attribute size={attrs.size} is not supported")
     wanted, axes = [size[1], size[0]], [rank - 3, rank - 2]
     if attrs.interp == 1:

@@ -57,7 +57,7 @@ def sync_batch_norm(ctx, inputs, attrs):
     return batch_normalized(ctx, inputs, attrs, 1)
 
 
-def _spread(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> list[RelayExpr]:
+def _mean_and_deviation(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> list[RelayExpr]:
     """Return the mean and the standard deviation along axes."""
     mean = relay.mean(x, axes)
     return [mean, relay.sqrt(relay.add(relay.variance(x, axes), ctx.like(eps, x)))]
@@ -71,7 +71,7 @@ def layer_norm(ctx, inputs, attrs):
     out = relay.nn.layer_norm(x, gamma, beta, axis=axis, epsilon=attrs.eps)
     if not attrs.output_mean_var:
         return out
-    return [out, *(relay.expand_dims(v, axis) for v in _spread(ctx, x, [axis], attrs.eps))]
+    return [out, *(relay.expand_dims(v, axis) for v in _mean_and_deviation(ctx, x, [axis], attrs.eps))]
 
 
 @op("InstanceNorm", "eps:float=0.001", shapes=_channel_shapes)
@@ -94,7 +94,7 @@ def group_norm(ctx, inputs, attrs):
         return out
     batch = ctx.known_size(x, 0)
     rows = ctx.made(relay.reshape(x, (batch, attrs.num_groups, -1)))
-    return [out, *_spread(ctx, rows, [2], attrs.eps)]
+    return [out, *_mean_and_deviation(ctx, rows, [2], attrs.eps)]
 
 
 @op("L2Normalization", "eps:float=1e-10 mode:channel|instance|spatial=instance")
@@ -160,7 +160,7 @@ def softmax_activation(ctx, inputs, attrs):
     return relay.nn.softmax(inputs[0], axis=1 if attrs.mode == "channel" else -1)
 
 
-def _rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
+def _softmax_rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
     """Apply softmax along the channels, or over all elements of each row."""
     rank = ctx.rank(x)
     if rank < 2:
@@ -175,7 +175,7 @@ def _rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
 def softmax_output(ctx, inputs, attrs):
     if attrs.preserve_shape and not attrs.multi_output:
         return relay.nn.softmax(inputs[0], axis=-1)
-    return _rows(ctx, inputs[0], attrs.multi_output)
+    return _softmax_rows(ctx, inputs[0], attrs.multi_output)
 
 
 __all__ = ["NORM", "batch_normalized"]

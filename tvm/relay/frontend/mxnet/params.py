@@ -19,7 +19,7 @@ from .schema import DTYPES
 
 MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-_MOST_DIMS = 32
+_MAX_DIMS = 32
 _DENSE, _ROWS, _CSR = 0, 1, 2
 
 
@@ -48,7 +48,7 @@ class _Bytes:
         return self.sizes(rank, size)
 
     def sizes(self, rank: int, size: str) -> tuple[int, ...]:
-        if not 0 <= rank <= _MOST_DIMS:
+        if not 0 <= rank <= _MAX_DIMS:
             raise TVMError(f"the parameters are corrupt: an array has {rank} dimensions")
         dims = tuple(self.number(size) for _ in range(rank))
         if any(d < 0 for d in dims):

@@ -74,15 +74,15 @@ def pooled(ctx: Context, x: RelayExpr, attrs) -> RelayExpr:
                                        layout=pool.layout)
         return relay.maximum(out, _least(ctx, x)) if pool.misses() else out
     if attrs.pool_type == "lp":
-        return _norms(ctx, x, attrs, lambda v: _sums(ctx, v, pool))
+        return _norms(ctx, x, attrs, lambda v: _sum_pool(ctx, v, pool))
     if attrs.pool_type == "sum":
-        return _sums(ctx, x, pool)
+        return _sum_pool(ctx, x, pool)
     include = attrs.count_include_pad is not False
     if not any(pool.extra):
         return _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
                                         layout=pool.layout, count_include_pad=include)
     counts = pool.counts(include)
-    return relay.divide(_sums(ctx, x, pool), Constant(counts.astype(ctx.dtype(x))))
+    return relay.divide(_sum_pool(ctx, x, pool), Constant(counts.astype(ctx.dtype(x))))
 
 
 def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
@@ -90,7 +90,7 @@ def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
     return ctx.like(float(np.finfo(kind).min) if ctx.is_float(x) else int(np.iinfo(kind).min), x)
 
 
-def _sums(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
+def _sum_pool(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
     out = _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
                                    layout=pool.layout, count_include_pad=True)
     return relay.multiply(out, ctx.like(math.prod(pool.kernel), x))

@@ -15,7 +15,7 @@ from .table import Context, axis_of, op
 _TRANSPOSED = "transpose_a:bool=False transpose_b:bool=False"
 
 
-def _turned(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
+def _transpose_last(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
     """Transpose the last two axes if ``turn`` is set."""
     rank = ctx.rank(x)
     if not turn:
@@ -37,10 +37,10 @@ def dot(ctx, inputs, attrs):
             order = [*range(1, rank), 0] if i == 0 else [rank - 1, *range(rank - 1)]
             sides[i] = ctx.made(relay.transpose(sides[i], order))
     a, b = sides
-    return vector(ctx, _contracted(ctx, a, b, ctx.rank(a) - 1, 0))
+    return vector(ctx, _contract_axis(ctx, a, b, ctx.rank(a) - 1, 0))
 
 
-def _contracted(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: int) -> RelayExpr:
+def _contract_axis(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: int) -> RelayExpr:
     """Contract one axis of each operand. The output has the other axes, those of the left operand first."""
     x, y = ctx.known_shape(a), ctx.known_shape(b)
     if x[left] != y[right]:
@@ -60,7 +60,7 @@ def np_dot(ctx, inputs, attrs):
     a, b = inputs
     if not ctx.rank(a) or not ctx.rank(b):
         return relay.multiply(a, b)
-    return _contracted(ctx, a, b, ctx.rank(a) - 1, max(ctx.rank(b) - 2, 0))
+    return _contract_axis(ctx, a, b, ctx.rank(a) - 1, max(ctx.rank(b) - 2, 0))
 
 
 @op("batch_dot", _TRANSPOSED)
@@ -69,7 +69,7 @@ def batch_dot(ctx, inputs, attrs):
     if ctx.rank(a) < 3 or ctx.shape(a)[:-2] != ctx.shape(b)[:-2]:
         raise TVMError("batch_dot needs operands of at least 3 dimensions with equal batch dimensions, got shapes "
                        f"{ctx.shape(a)} and {ctx.shape(b)}")
-    return product(ctx, _turned(ctx, a, attrs.transpose_a), _turned(ctx, b, attrs.transpose_b))
+    return product(ctx, _transpose_last(ctx, a, attrs.transpose_a), _transpose_last(ctx, b, attrs.transpose_b))
 
 
 @op("_npi_matmul")
@@ -79,7 +79,7 @@ def matmul(ctx, inputs, attrs):
 
 @op("_npi_tensordot", "a_axes_summed:dims b_axes_summed:dims")
 def tensordot(ctx, inputs, attrs):
-    return _summed(ctx, inputs, list(attrs.a_axes_summed), list(attrs.b_axes_summed))
+    return _contract_axes(ctx, inputs, list(attrs.a_axes_summed), list(attrs.b_axes_summed))
 
 
 @op("_npi_tensordot_int_axes", "axes:int")
@@ -87,10 +87,10 @@ def tensordot_int(ctx, inputs, attrs):
     rank = ctx.rank(inputs[0])
     if not 0 <= attrs.axes <= min(rank, ctx.rank(inputs[1])):
         raise TVMError(f"the attribute axes={attrs.axes} is out of range")
-    return _summed(ctx, inputs, list(range(rank - attrs.axes, rank)), list(range(attrs.axes)))
+    return _contract_axes(ctx, inputs, list(range(rank - attrs.axes, rank)), list(range(attrs.axes)))
 
 
-def _summed(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
+def _contract_axes(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
     """Contract several axes, merged into one."""
     sides = []
     for k, (x, axes) in enumerate(zip(inputs, (left, right))):
@@ -105,7 +105,7 @@ def _summed(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
         if k:
             order, shape = [*axes, *rest], [inner, *(dims[i] for i in rest)]
         sides.append(ctx.made(relay.reshape(relay.transpose(x, order), shape, True)))
-    return _contracted(ctx, *sides, ctx.rank(sides[0]) - 1, 0)
+    return _contract_axis(ctx, *sides, ctx.rank(sides[0]) - 1, 0)
 
 
 @op("_npi_einsum", "subscripts:str optimize:int=0")
@@ -148,7 +148,7 @@ def _times(ctx: Context, factor: float, x: RelayExpr) -> RelayExpr:
 @op("_linalg_gemm2", _TRANSPOSED + " alpha:float=1 axis:int=-2")
 def gemm2(ctx, inputs, attrs):
     _check_axis(attrs)
-    a, b = _turned(ctx, inputs[0], attrs.transpose_a), _turned(ctx, inputs[1], attrs.transpose_b)
+    a, b = _transpose_last(ctx, inputs[0], attrs.transpose_a), _transpose_last(ctx, inputs[1], attrs.transpose_b)
     return _times(ctx, attrs.alpha, product(ctx, a, b))
 
 
@@ -160,7 +160,7 @@ def gemm(ctx, inputs, attrs):
 @op("_linalg_syrk", "transpose:bool=False alpha:float=1")
 def syrk(ctx, inputs, attrs):
     a = inputs[0]
-    turned = _turned(ctx, a, True)
+    turned = _transpose_last(ctx, a, True)
     return _times(ctx, attrs.alpha, product(ctx, turned, a) if attrs.transpose else product(ctx, a, turned))
 
 
@@ -170,7 +170,7 @@ def trmm(ctx, inputs, attrs):
     a, b = inputs
 
 
-    a = _turned(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
+    a = _transpose_last(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
     return _times(ctx, attrs.alpha, product(ctx, b, a) if attrs.rightside else product(ctx, a, b))
 
 
@@ -208,7 +208,7 @@ def _heads(ctx: Context, x: RelayExpr, heads: int, parts: int) -> list[RelayExpr
 
 def _scores(ctx: Context, queries: RelayExpr, keys: RelayExpr) -> RelayExpr:
     scale = ctx.like(1 / math.sqrt(ctx.known_size(queries, 2)), queries)
-    return product(ctx, ctx.made(relay.multiply(queries, scale)), _turned(ctx, keys, True))
+    return product(ctx, ctx.made(relay.multiply(queries, scale)), _transpose_last(ctx, keys, True))
 
 
 def _attended(ctx: Context, attention: RelayExpr, values: RelayExpr, heads: int) -> RelayExpr:

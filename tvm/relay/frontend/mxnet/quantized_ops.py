@@ -29,14 +29,14 @@ def _number(value: float) -> Constant:
     return array_of([value], "float32")
 
 
-def _steps(ctx: Context, kind: str, low: RelayExpr, high: RelayExpr, signed: float = 127.0) -> RelayExpr:
+def _scale_of(ctx: Context, kind: str, low: RelayExpr, high: RelayExpr, signed: float = 127.0) -> RelayExpr:
     """Return the scale of the integers: the value of one step."""
     if kind == "uint8":
         return relay.divide(relay.subtract(high, low), _number(_LEVELS[kind] if signed == 127.0 else _UNSIGNED))
     return relay.divide(_greatest(low, high), _number(signed if kind == "int8" else _LEVELS[kind]))
 
 
-def _shaped(ctx: Context, e: RelayExpr) -> RelayExpr:
+def _as_scalar(ctx: Context, e: RelayExpr) -> RelayExpr:
     """Reshape a range bound to a scalar, which broadcasts."""
     e = ctx.made(e)
     return relay.reshape(e, ()) if ctx.rank(e) else e
@@ -47,14 +47,14 @@ def _rounded(x: RelayExpr) -> RelayExpr:
     return relay.multiply(relay.sign(x), relay.floor(relay.add(relay.abs(x), const(0.5, "float32"))))
 
 
-def _packed(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: str, signed: float) -> list:
+def _quantize(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: str, signed: float) -> list:
     """Quantize float data. Return the integers and their range."""
-    step = ctx.made(_steps(ctx, kind, low, high, signed))
+    step = ctx.made(_scale_of(ctx, kind, low, high, signed))
     if kind == "uint8":
-        moved = relay.divide(relay.subtract(x, _shaped(ctx, low)), _shaped(ctx, step))
+        moved = relay.divide(relay.subtract(x, _as_scalar(ctx, low)), _as_scalar(ctx, step))
         out = relay.clip(relay.floor(relay.add(moved, const(0.5, "float32"))), 0.0, 255.0)
         return [relay.cast(out, "uint8"), low, high]
-    out = relay.clip(_rounded(relay.divide(x, _shaped(ctx, step))), -128.0, 127.0)
+    out = relay.clip(_rounded(relay.divide(x, _as_scalar(ctx, step))), -128.0, 127.0)
     greatest = ctx.made(_greatest(low, high))
     return [relay.cast(out, "int8"), relay.negative(greatest), greatest]
 
@@ -77,20 +77,20 @@ def quantize_v2(ctx, inputs, attrs):
     kind = attrs.out_type
     if kind == "auto":
         kind = "uint8" if attrs.min_calib_range is not None and attrs.min_calib_range >= 0 else "int8"
-    return _packed(ctx, x, *_range(ctx, x, attrs), kind, _SIGNED)
+    return _quantize(ctx, x, *_range(ctx, x, attrs), kind, _SIGNED)
 
 
 @op("_contrib_quantize", "out_type:int8|uint8=uint8")
 def quantize(ctx, inputs, attrs):
-    return _packed(ctx, *inputs, attrs.out_type, 127.0)
+    return _quantize(ctx, *inputs, attrs.out_type, 127.0)
 
 
 @op("_contrib_dequantize", "out_type:str=float32")
 def dequantize(ctx, inputs, attrs):
     x, low, high = inputs
     kind = _kind(ctx, x)
-    real = relay.multiply(relay.cast(x, "float32"), _shaped(ctx, _steps(ctx, kind, low, high, _SIGNED)))
-    return relay.add(real, _shaped(ctx, low)) if kind == "uint8" else real
+    real = relay.multiply(relay.cast(x, "float32"), _as_scalar(ctx, _scale_of(ctx, kind, low, high, _SIGNED)))
+    return relay.add(real, _as_scalar(ctx, low)) if kind == "uint8" else real
 
 
 def _kind(ctx: Context, x: RelayExpr) -> str:
@@ -106,14 +106,14 @@ def requantize(ctx, inputs, attrs):
     if _kind(ctx, x) != "int32" or attrs.out_type == "uint8":
         raise TVMError(f"requantization from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; only int32 "
                        "to int8 is")
-    real = ctx.made(relay.multiply(relay.cast(x, "float32"), _shaped(ctx, _steps(ctx, "int32", low, high))))
-    return _packed(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
+    real = ctx.made(relay.multiply(relay.cast(x, "float32"), _as_scalar(ctx, _scale_of(ctx, "int32", low, high))))
+    return _quantize(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
-def _product_range(ctx: Context, ranges: list) -> list:
+def _accumulator_range(ctx: Context, ranges: list) -> list:
     """Return the range of the int32 accumulators of int8 products."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(127.0)) for k in (0, 2)]
     high = ctx.made(relay.multiply(relay.multiply(*steps), _number(_LEVELS["int32"])))
@@ -124,7 +124,7 @@ def _with_bias(ctx: Context, out: RelayExpr, bias: RelayExpr, ranges: list, axis
     """Add the bias, rescaled from its own range to the scale of the accumulators."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2, 4)]
     scale = relay.divide(steps[2], relay.multiply(steps[0], steps[1]))
-    wide = relay.cast(_rounded(relay.multiply(relay.cast(bias, "float32"), _shaped(ctx, scale))), "int32")
+    wide = relay.cast(_rounded(relay.multiply(relay.cast(bias, "float32"), _as_scalar(ctx, scale))), "int32")
     return relay.nn.bias_add(out, wide, axis=axis)
 
 
@@ -146,7 +146,7 @@ def quantized_conv(ctx, inputs, attrs):
                           padding=window.padding(), dilation=window.dilate, groups=attrs.num_group,
                           channels=attrs.num_filter, kernel_size=window.kernel, out_dtype="int32")
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
-    return [out, *_product_range(ctx, ranges)]
+    return [out, *_accumulator_range(ctx, ranges)]
 
 
 @op("_contrib_quantized_fully_connected", DENSE)
@@ -158,7 +158,7 @@ def quantized_dense(ctx, inputs, attrs):
     out = relay.nn.dense(relay.cast(x, "int32"), relay.cast(tensors[1], "int32"), units=attrs.num_hidden,
                          out_dtype="int32")
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
-    return [out, *_product_range(ctx, ranges)]
+    return [out, *_accumulator_range(ctx, ranges)]
 
 
 @op("_contrib_quantized_pooling", POOLING)
@@ -204,7 +204,7 @@ def quantized_concat(ctx, inputs, attrs):
     whole = _greatest(low, high)
     parts = []
     for k, x in enumerate(tensors):
-        scale = _shaped(ctx, relay.divide(_greatest(*ranges[2 * k : 2 * k + 2]), whole))
+        scale = _as_scalar(ctx, relay.divide(_greatest(*ranges[2 * k : 2 * k + 2]), whole))
         moved = relay.round(relay.multiply(relay.cast(x, "float32"), scale))
         parts.append(ctx.made(relay.cast(relay.clip(moved, -128.0, 127.0), "int8")))
     return [joined(ctx, parts, attrs.dim), low, high]
@@ -217,8 +217,8 @@ def quantized_mul(ctx, inputs, attrs):
     if attrs.min_calib_range is not None or attrs.max_calib_range is not None:
         raise TVMError("the attributes min_calib_range and max_calib_range are not supported")
     if not attrs.enable_float_output:
-        return [whole, *_product_range(ctx, ranges)]
+        return [whole, *_accumulator_range(ctx, ranges)]
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2)]
-    return relay.multiply(relay.cast(whole, "float32"), _shaped(ctx, relay.multiply(*steps)))
+    return relay.multiply(relay.cast(whole, "float32"), _as_scalar(ctx, relay.multiply(*steps)))
 
 

@@ -97,7 +97,7 @@ def norm(ctx, inputs, attrs):
 # -- argmax and argmin ------------------------------------------------------------------------------------------------
 
 
-def _place(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
+def _index_of(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
     if attrs.axis is None:
         flat = relay.reshape(x, (-1,))
         out = function(flat, 0, True)
@@ -107,9 +107,9 @@ def _place(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
 
 for _name, _function in (("argmax", relay.argmax), ("argmin", relay.argmin)):
     op(_name, "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_place(ctx, inputs[0], attrs, f), "float32")))
+        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_index_of(ctx, inputs[0], attrs, f), "float32")))
     op(f"_npi_{_name}", "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: relay.cast(_place(ctx, inputs[0], attrs, f), "int64"))
+        lambda ctx, inputs, attrs, f=_function: relay.cast(_index_of(ctx, inputs[0], attrs, f), "int64"))
 
 
 @op("argmax_channel")

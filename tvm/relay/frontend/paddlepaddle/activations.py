@@ -20,7 +20,7 @@ def _times(ctx: Context, x: RelayExpr, factor: float) -> RelayExpr:
     return relay.multiply(x, ctx.like(factor, x))
 
 
-def _grown(ctx: Context, x: RelayExpr) -> RelayExpr:
+def _negative_exponential(ctx: Context, x: RelayExpr) -> RelayExpr:
     """Return exp(x) - 1 for negative x, else 0."""
     return relay.subtract(relay.exp(relay.minimum(x, ctx.like(0, x))), ctx.like(1, x))
 
@@ -47,19 +47,19 @@ def leaky_relu(ctx, x):
 
 @unary("elu")
 def elu(ctx, x):
-    return _below(ctx, x, 0, _times(ctx, _grown(ctx, x), ctx.attr("alpha", 1.0)))
+    return _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, x), ctx.attr("alpha", 1.0)))
 
 
 @unary("celu")
 def celu(ctx, x):
     alpha = ctx.attr("alpha", 1.0)
-    return _below(ctx, x, 0, _times(ctx, _grown(ctx, _times(ctx, x, 1.0 / alpha)), alpha))
+    return _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, _times(ctx, x, 1.0 / alpha)), alpha))
 
 
 @unary("selu")
 def selu(ctx, x):
     scale, alpha = ctx.attr("scale", 1.0507009873554805), ctx.attr("alpha", 1.6732632423543772)
-    return _times(ctx, _below(ctx, x, 0, _times(ctx, _grown(ctx, x), alpha)), scale)
+    return _times(ctx, _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, x), alpha)), scale)
 
 
 @unary("gelu")

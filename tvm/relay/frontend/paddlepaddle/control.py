@@ -16,7 +16,7 @@ from .program import Block
 from .table import Context, check_steps, op
 
 # The maximum length of a tensor array, which a write beyond its end extends.
-_MOST_ELEMENTS = 65_536
+_MAX_ELEMENTS = 65_536
 
 
 def _condition(ctx: Context, e: RelayExpr) -> RelayExpr:
@@ -95,9 +95,9 @@ def while_(ctx):
     while True:
         known = ctx.value(_condition(ctx, states[condition]))
         if known is None:
-            return _kept(ctx, _late(ctx, block, condition, states))
+            return _existing(ctx, _dynamic_loop(ctx, block, condition, states))
         if not known.reshape(-1)[0]:
-            return _kept(ctx, states)
+            return _existing(ctx, states)
         check_steps("a loop", steps)
         with importer.inner_scope(dict(states)) as scope:
             importer.block(block)
@@ -105,12 +105,12 @@ def while_(ctx):
         steps += 1
 
 
-def _kept(ctx: Context, states: dict) -> dict:
+def _existing(ctx: Context, states: dict) -> dict:
     ctx.importer.scopes[-1].update(states)
     return {}
 
 
-def _late(ctx: Context, block: Block, condition: str, states: dict) -> dict:
+def _dynamic_loop(ctx: Context, block: Block, condition: str, states: dict) -> dict:
     """Convert a loop with a number of iterations known only at run time.
 
     Outer tensors that it reads become loop variables.
@@ -155,8 +155,8 @@ def _array(ctx: Context, name: str) -> list:
 @op("write_to_array")
 def write_to_array(ctx):
     at, x = ctx.number("", "I"), ctx.get("X")
-    if not 0 <= at < _MOST_ELEMENTS:
-        raise TVMError(f"cannot write index {at} of a tensor array; the maximum length is {_MOST_ELEMENTS}")
+    if not 0 <= at < _MAX_ELEMENTS:
+        raise TVMError(f"cannot write index {at} of a tensor array; the maximum length is {_MAX_ELEMENTS}")
     name = ctx.operator.outputs["Out"][0]
     old = _before(ctx, name)
     new = list(old) if isinstance(old, list) else []

@@ -25,7 +25,7 @@ def _rule(ctx: Context, mode: str) -> dict:
             "nearest_mode": "round_prefer_ceil" if corners else "floor"}  # fmt: skip
 
 
-def _asked(ctx: Context, n: int) -> tuple[RelayExpr | None, RelayExpr | None]:
+def _requested_sizes(ctx: Context, n: int) -> tuple[RelayExpr | None, RelayExpr | None]:
     """Return the requested sizes or the scales of the resized axes; the other is None."""
     if ctx.has("SizeTensor"):
         return run_time.joined(ctx, [run_time.vector(ctx, t) for t in ctx.tensors("SizeTensor")]), None
@@ -53,10 +53,10 @@ def _resized(ctx: Context, mode: str, n: int) -> RelayExpr:
     axes = list(range(1, n + 1)) if channels_last(ctx, "data_layout") else list(range(2, n + 2))
     if ctx.rank(x) != n + 2:
         raise TVMError(f"data of {ctx.rank(x)} dimensions is not supported; expected {n + 2}")
-    rule, (sizes, scales) = _rule(ctx, mode), _asked(ctx, n)
+    rule, (sizes, scales) = _rule(ctx, mode), _requested_sizes(ctx, n)
     have = [ctx.shape(x)[a] for a in axes]
     if ctx.is_late(sizes, scales) or not all(isinstance(d, int) for d in have):
-        return _open(ctx, x, axes, rule, sizes, scales)
+        return _resize_dynamic(ctx, x, axes, rule, sizes, scales)
     if sizes is not None:
         wanted = ctx.ints(sizes, "the sizes") or []
         factors = [o / d for o, d in zip(wanted, have)]
@@ -69,7 +69,7 @@ def _resized(ctx: Context, mode: str, n: int) -> RelayExpr:
     return resized(ctx, x, wanted, factors, rule, None, axes)
 
 
-def _open(ctx: Context, x: RelayExpr, axes: list[int], rule: dict, sizes, scales) -> RelayExpr:
+def _resize_dynamic(ctx: Context, x: RelayExpr, axes: list[int], rule: dict, sizes, scales) -> RelayExpr:
     """Resize to sizes known only at run time. Nearest-neighbor scaling by an integer repeats elements."""
     known = ctx.value(scales)
     plain = rule["mode"] == "nearest" and rule["coordinate_transformation_mode"] == "asymmetric"

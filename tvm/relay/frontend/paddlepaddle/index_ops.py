@@ -89,7 +89,7 @@ def index_add(ctx):
     return relay.transpose(relay.scatter_nd(moved, places, added, "add"), [order.index(i) for i in range(rank)])
 
 
-def _fitting(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayExpr:
+def _crop_to_indices(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayExpr:
     """Crop the other axes of the data to the shape of the indices."""
     if not (is_known(ctx, x) and is_known(ctx, index)):
         return x
@@ -104,7 +104,7 @@ def _fitting(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayEx
 def take_along_axis(ctx):
     x, index = ctx.get("Input"), ctx.get("Index")
     axis = ctx.axis("Axis", x, 0)
-    return relay.gather(_fitting(ctx, x, index, axis), axis, from_start(ctx, x, index, axis))
+    return relay.gather(_crop_to_indices(ctx, x, index, axis), axis, from_start(ctx, x, index, axis))
 
 
 _REDUCTIONS = {"assign": "update", "add": "add", "mul": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
@@ -249,20 +249,20 @@ def searchsorted(ctx):
 # -- outputs with a size known only at run time -----------------------------------------------------------------------
 
 
-def _true_places(ctx: Context, e: RelayExpr) -> RelayExpr:
+def _true_indices(ctx: Context, e: RelayExpr) -> RelayExpr:
     hit = e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e))
     return ctx.made(relay.cast(relay.argwhere(hit), "int64"))
 
 
 @op("where_index")
 def where_index(ctx):
-    return _true_places(ctx, ctx.get("Condition"))
+    return _true_indices(ctx, ctx.get("Condition"))
 
 
 @op("masked_select")
 def masked_select(ctx):
     x, mask = ctx.get("X"), ctx.get("Mask")
-    places = _true_places(ctx, mask)
+    places = _true_indices(ctx, mask)
     return {"Y": relay.gather_nd(x, relay.transpose(places, (1, 0)))}
 
 

@@ -10,12 +10,12 @@ from ...expr import RelayExpr
 from .shape_ops import channels_last, first_of, last_of, merged
 from .table import Context, check_steps, op
 
-_HALVES = ("float16", "bfloat16")
+_FLOAT16_TYPES = ("float16", "bfloat16")
 
 
-def _wide(ctx: Context, x: RelayExpr) -> RelayExpr:
+def _as_float32(ctx: Context, x: RelayExpr) -> RelayExpr:
     """Cast float16 and bfloat16 to float32, in which sums are accumulated."""
-    return ctx.made(relay.cast(x, "float32")) if ctx.dtype(x) in _HALVES else x
+    return ctx.made(relay.cast(x, "float32")) if ctx.dtype(x) in _FLOAT16_TYPES else x
 
 
 def _normal(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
@@ -31,7 +31,7 @@ def _scaled(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
     for name, function in (("Scale", relay.multiply), ("Bias", relay.add)):
         given = ctx.maybe(name)
         if given is not None:
-            out = function(out, relay.reshape(_wide(ctx, given), shape))
+            out = function(out, relay.reshape(_as_float32(ctx, given), shape))
     return out
 
 
@@ -45,7 +45,7 @@ def batch_norm(ctx):
     if ctx.rank(x) < 2:
         raise TVMError(f"data of {ctx.rank(x)} dimensions has no channel axis ({layout})")
     rows = [ctx.get(n) for n in ("Scale", "Bias", "Mean", "Variance")]
-    wide = _wide(ctx, x)
+    wide = _as_float32(ctx, x)
     out = relay.nn.batch_norm(wide, *rows, axis=axis, epsilon=float(ctx.attr("epsilon", 1e-5)))[0]
     return {"Y": out if wide is x else relay.cast(out, ctx.dtype(x))}
 
@@ -56,7 +56,7 @@ def layer_norm(ctx):
     rank = ctx.rank(x)
     if not 0 < begin < max(rank, 2):
         raise TVMError(f"the attribute 'begin_norm_axis' {begin} is out of range for {rank} dimensions")
-    wide = _wide(ctx, x)
+    wide = _as_float32(ctx, x)
     out, mean, spread = _normal(ctx, wide, list(range(begin, rank)), ctx.attr("epsilon", 1e-5))
     scales = any(ctx.has(n) for n in ("Scale", "Bias"))
     out = _scaled(ctx, out, tuple(ctx.known_size(x, a) for a in range(begin, rank))) if scales else out
@@ -72,7 +72,7 @@ def group_norm(ctx):
     size, rank = ctx.known_size(x, 1), ctx.rank(x)
     if groups < 1 or size % groups:
         raise TVMError(f"{size} channels are not divisible into {groups} groups")
-    wide = _wide(ctx, x)
+    wide = _as_float32(ctx, x)
     apart = ctx.made(relay.reshape(wide, [0, -4, groups, size // groups, *([-2] if rank > 2 else [])]))
     out, mean, spread = _normal(ctx, apart, list(range(2, rank + 1)), ctx.attr("epsilon", 1e-5))
     out = merged(ctx, ctx.made(out), 1, 2)
@@ -85,7 +85,7 @@ def group_norm(ctx):
 @op("instance_norm")
 def instance_norm(ctx):
     x = ctx.get("X")
-    rank, wide = ctx.rank(x), _wide(ctx, x)
+    rank, wide = ctx.rank(x), _as_float32(ctx, x)
     if rank < 3:
         raise TVMError(f"data of {rank} dimensions has no spatial axes")
     out, _, _ = _normal(ctx, wide, list(range(2, rank)), ctx.attr("epsilon", 1e-5))

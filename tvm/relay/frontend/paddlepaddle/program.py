@@ -8,7 +8,7 @@ from typing import Any
 from ....error import TVMError
 from .schema import LOD_TENSOR, SCHEMA, TENSOR_ARRAY, attribute, dtype_name, text
 
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 class Variable:
@@ -32,8 +32,8 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        if len(self._dims) > _MOST_AXES or any(d < -1 for d in self._dims):
-            raise TVMError(f"the variable '{self.name}' has the invalid shape {self._dims[:_MOST_AXES]}")
+        if len(self._dims) > _MAX_AXES or any(d < -1 for d in self._dims):
+            raise TVMError(f"the variable '{self.name}' has the invalid shape {self._dims[:_MAX_AXES]}")
         return self._dims
 
 

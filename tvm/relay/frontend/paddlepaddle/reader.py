@@ -25,7 +25,7 @@ from .table import CONVERTERS, Context
 # The maximum number of operators, with loops unrolled.
 MOST_NODES = 131_072
 # The maximum nesting depth of blocks.
-_MOST_BLOCKS = 64
+_MAX_BLOCKS = 64
 # The outputs that the single result of a converter is assigned to, in order of preference.
 _FIRST = ("Out", "Output", "Y", "Boxes", "Result")
 _FRAME = ("feed", "fetch")
@@ -90,8 +90,8 @@ class Importer(GraphImporter):
 
         Add the variables they read to ``needed``.
         """
-        if depth > _MOST_BLOCKS:
-            raise TVMError(f"blocks are nested deeper than {_MOST_BLOCKS}")
+        if depth > _MAX_BLOCKS:
+            raise TVMError(f"blocks are nested deeper than {_MAX_BLOCKS}")
         kept = []
         for node in reversed(block.operators):
             inner = self.blocks_of(node)
@@ -158,8 +158,8 @@ class Importer(GraphImporter):
 
     def block(self, block: Block, operators: list[Operator] | None = None) -> None:
         """Convert the operators of a block in the current scope."""
-        if len(self.scopes) > _MOST_BLOCKS:
-            raise TVMError(f"blocks are nested deeper than {_MOST_BLOCKS}")
+        if len(self.scopes) > _MAX_BLOCKS:
+            raise TVMError(f"blocks are nested deeper than {_MAX_BLOCKS}")
         for node in block.operators if operators is None else operators:
             if node.type not in _FRAME:
                 self.convert(node)

@@ -131,7 +131,7 @@ def stack(ctx):
     return {"Y": relay.stack(parts, axis_of(ctx.attr("axis", 0), ctx.rank(parts[0]) + 1))}
 
 
-def _apart(ctx: Context, x: RelayExpr, axis: int, count: int) -> list[RelayExpr]:
+def _unstack(ctx: Context, x: RelayExpr, axis: int, count: int) -> list[RelayExpr]:
     check_steps("a stack", count)
     return [relay.take(x, const(i, "int64"), axis) for i in range(count)]
 
@@ -142,14 +142,14 @@ def unstack(ctx):
     axis = ctx.axis("axis", x, 0)
     size = ctx.shape(x)[axis]
     count = size if isinstance(size, int) else ctx.attr("num", 0)
-    return {"Y": _apart(ctx, x, axis, count)}
+    return {"Y": _unstack(ctx, x, axis, count)}
 
 
 @op("unbind")
 def unbind(ctx):
     x = ctx.get("X")
     axis = ctx.axis("axis", x, 0)
-    return {"Out": _apart(ctx, x, axis, ctx.known_size(x, axis))}
+    return {"Out": _unstack(ctx, x, axis, ctx.known_size(x, axis))}
 
 
 @op("split")

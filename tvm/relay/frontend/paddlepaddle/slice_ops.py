@@ -188,7 +188,7 @@ def attribute_array(ctx: Context, dtype: str, shape: list[int]) -> np.ndarray:
     return np.array(values).astype(numpy_dtype(dtype)).reshape(shape)
 
 
-def _beside(ctx: Context, value: RelayExpr, rank: int, gone: set[int]) -> RelayExpr:
+def _insert_axes(ctx: Context, value: RelayExpr, rank: int, gone: set[int]) -> RelayExpr:
     """Insert axes of size 1 for single indices into a value, so that it broadcasts to the slice."""
     kept = [a for a in range(rank) if a not in gone]
     own = ctx.rank(value)
@@ -215,7 +215,7 @@ def set_value(ctx):
         value = Constant(attribute_array(ctx, ctx.dtype(x), ctx.attr("shape", [1])))
     if ctx.attr("none_axes", []):
         raise TVMError("none_axes (new axes in an assigned slice) are not supported")
-    value = _beside(ctx, value, rank, {axis_of(a, rank) for a in ctx.attr("decrease_axes", [])})
+    value = _insert_axes(ctx, value, rank, {axis_of(a, rank) for a in ctx.attr("decrease_axes", [])})
     hit = None
     lead = rank - ctx.rank(value)
     for axis, b, e, s in zip(axes, *rows):

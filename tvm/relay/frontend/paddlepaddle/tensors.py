@@ -12,8 +12,8 @@ from ....error import TVMError
 from .schema import SCHEMA, dtype_name
 
 # The maximum size of a header, which contains the element type and the shape.
-_MOST_HEADER = 4096
-_MOST_AXES = 32
+_MAX_HEADER = 4096
+_MAX_AXES = 32
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -42,19 +42,19 @@ class Stream:
         if self.number("<I", part) != 0:
             raise TVMError(f"{self.what} is corrupt: {part} has an unknown version")
         levels = self.number("<Q", part)
-        if levels > _MOST_AXES:
+        if levels > _MAX_AXES:
             raise TVMError(f"{self.what} is corrupt: {part} has {levels} LoD levels")
         for _ in range(levels):
             self.take(self.number("<Q", part), part)
         if self.number("<I", part) != 0:
             raise TVMError(f"{self.what} is corrupt: {part} has an unknown version")
         size = self.number("<i", part)
-        if not 0 <= size <= _MOST_HEADER:
+        if not 0 <= size <= _MAX_HEADER:
             raise TVMError(f"{self.what} is corrupt: the header of {part} has the invalid size {size}")
         desc = SCHEMA.parse("TensorDesc", self.take(size, part), f"{self.what}: the header of {part}")
         dims, dtype = tuple(desc.dims), dtype_name(desc.data_type)
-        if len(dims) > _MOST_AXES or any(d < 0 for d in dims):
-            raise TVMError(f"{self.what} is corrupt: {part} has shape {dims[:_MOST_AXES]}")
+        if len(dims) > _MAX_AXES or any(d < 0 for d in dims):
+            raise TVMError(f"{self.what} is corrupt: {part} has shape {dims[:_MAX_AXES]}")
         kind = numpy_dtype(dtype)
         content = self.take(math.prod(dims) * kind.itemsize, part)
         if dtype == "bool":

@@ -12,7 +12,7 @@ from ...interpreter import create_executor
 from ...op import transform as layout
 from . import qnn
 
-_MOST_BITS = 16
+_MAX_BITS = 16
 
 
 def run_const_expr(expr: RelayExpr) -> np.ndarray:
@@ -70,9 +70,9 @@ def create_integer_lookup_table(
         if np.dtype(dtype).kind not in "iu":
             raise ValueError(f"create_integer_lookup_table: integer data types are required, got {dtype}")
     bits = 8 * np.dtype(in_dtype).itemsize
-    if bits > _MOST_BITS:
+    if bits > _MAX_BITS:
         raise ValueError(f"create_integer_lookup_table: {in_dtype} needs a table of 2^{bits} entries; "
-                         f"at most {_MOST_BITS} bits are supported")  # fmt: skip
+                         f"at most {_MAX_BITS} bits are supported")  # fmt: skip
     stored = const(np.arange(1 << bits, dtype=f"uint{bits}").view(in_dtype))
     real = run_const_expr(qnn.dequantize(stored, input_scale, input_zero_point, in_axis))
     with np.errstate(all="ignore"):
