@@ -1,4 +1,4 @@
-"""Products of matrices and stacks of them, of known and of open sizes."""
+"""Matmuls and batched matmuls, with static and dynamic shapes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from . import run_time
 
 
 def product(ctx, a, b, out_dtype: str = ""):
-    """NumPy's matmul; fp16 is accumulated in fp32."""
+    """Return NumPy's matmul of two tensors; float16 is accumulated in float32."""
     if ctx.dtype(a) == "float16" and not out_dtype:
         return relay.cast(product(ctx, a, b, "float32"), "float16")
     x, y = ctx.shape(a), ctx.shape(b)
     if not x or not y:
-        raise TVMError("scalars have no matrix product")
+        raise TVMError("matmul operands must have at least 1 dimension, got a scalar")
     if len(x) == 1 or len(y) == 1:
         out = product(
             ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b, out_dtype
@@ -48,7 +48,7 @@ def _stacks(ctx, a, b, out_dtype: str):
 
 
 def _open_product(ctx, a, b, out_dtype: str):
-    """The product of matrices or stacks of them, some of whose sizes are known when the model runs."""
+    """Return the matmul or batched matmul of operands with dynamic shapes."""
     x, y = ([plain(d) for d in ctx.type(e).shape] for e in (a, b))
     if len(y) == 2:
         return relay.nn.dense(a, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
@@ -60,7 +60,7 @@ def _open_product(ctx, a, b, out_dtype: str):
 
 
 def _same_stacks(ctx, a, b) -> list:
-    """Two stacks of matrices broadcast against each other."""
+    """Broadcast the batch dimensions of two operands against each other."""
     rank = max(ctx.rank(a), ctx.rank(b))
     rows, sizes = [], [[1] * (rank - ctx.rank(e)) + [plain(d) for d in ctx.type(e).shape[:-2]] for e in (a, b)]
     for e in (a, b):

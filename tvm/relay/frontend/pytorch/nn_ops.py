@@ -1,4 +1,4 @@
-"""Converters of products and convolutions."""
+"""Converters of matmuls and convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HALVES = ("float16", "bfloat16")
 
 
 def product(ctx, a, b):
-    """NumPy's matmul; halves are accumulated as floats."""
+    """Return NumPy's matmul; float16 is accumulated in float32."""
     kind = ctx.dtype(a)
     if kind in _HALVES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (a, b)]
@@ -44,7 +44,7 @@ def product(ctx, a, b):
 
 
 def _open_batches(ctx, a, b):
-    """Stacks of matrices some of whose sizes are known when the model runs. One matrix is read by all of a stack."""
+    """Return the batched matmul of operands with dynamic shapes. A single matrix is broadcast to all batch elements."""
     rank = max(ctx.rank(a), ctx.rank(b))
     a, b = (ctx.infer(relay.expand_dims(v, 0, rank - ctx.rank(v))) if ctx.rank(v) < rank else v for v in (a, b))
     stack = [_stack_size(ctx, a, b, axis) for axis in range(rank - 2)]
@@ -54,14 +54,16 @@ def _open_batches(ctx, a, b):
 
 
 def _stack_size(ctx, a, b, axis: int):
-    """A size of the stack of both operands. Two sizes of which nothing is known are equal; that is checked when the
-    model runs."""
+    """Return a batch dimension of both operands. Two unrelated dynamic dimensions are assumed to be equal, which is
+    checked at
+    run time.
+    """
     p, q = (ctx.size(v, axis) for v in (a, b))
     return q if isinstance(p, int) and p == 1 or isinstance(q, int) and q != 1 else p
 
 
 def _flat_stack(ctx, x, stack: list):
-    """An operand as one stack of matrices, repeated where it has one matrix for several of the stack."""
+    """Reshape an operand to a single batch dimension, and broadcast it where its batch size is 1."""
     sizes = [ctx.size(x, axis) for axis in range(ctx.rank(x))]
     inner = sizes[-2:]
     if any(s != 1 for s in sizes[:-2]):
@@ -72,7 +74,7 @@ def _flat_stack(ctx, x, stack: list):
 
 
 def _rows_times(ctx, x, weight):
-    """Rows of a tensor times a matrix, whose rows are the results' features."""
+    """Multiply the rows of a tensor by the transpose of a weight, whose rows are the output features."""
     shape = ctx.shape(x)
     if len(shape) == 2:
         return relay.nn.dense(x, weight)
@@ -126,12 +128,19 @@ def linear(ctx, input, weight, bias=None):
 
 @op("_grouped_mm", "transformers::grouped_mm_fallback")
 def grouped_mm(ctx, self, mat2=None, weight=None, offs=None, bias=None, out_dtype=None):
-    """Groups of rows, each times its own matrix; ``offs`` are the ends of the groups. Few rows take a copy of their
-    matrix each. More go through one product with all matrices, where a row is zeros but in the columns of its own."""
+    """Multiply groups of rows by one matrix per group; ``offs`` are the end indices of the groups.
+
+    If there are few rows, each row gathers its matrix. Otherwise one matmul with all matrices side by side is used,
+    where
+    each row is zero except in the columns of its group.
+    """
     other = mat2 if mat2 is not None else weight
     kind = ctx.dtype(self)
     if ctx.rank(self) != 2 or ctx.rank(other) != 3 or offs is None or bias is not None:
-        raise TVMError("products of groups are supported for groups of rows times a stack of matrices, without a bias")
+        raise TVMError(
+            "grouped_mm is supported only for a 2-D tensor of row groups and a 3-D tensor of matrices, with offs and "
+            "without bias"
+        )
     if kind in _HALVES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (self, other)]
         return relay.cast(grouped_mm(ctx, *wide, offs=offs), kind)
@@ -175,8 +184,12 @@ def einsum(ctx, equation, tensors, path=None):
 
 
 def _contraction(ctx, equation: str, parts):
-    """Two operands as one product of stacks of matrices: letters in both and in the result are the stack, those in
-    both alone are summed, the others are rows and columns. None where a letter stands twice or alone."""
+    """Return an einsum of two operands as one batched matmul, or None if that is not possible.
+
+    Indices of both operands that are in the output are batch axes, indices only of both operands are reduction axes,
+    and the
+    others are rows and columns. Indices must not be repeated in an operand, or occur in one operand only.
+    """
     left, out = equation.split("->")
     a, b = left.split(",")
     if any(len(set(s)) != len(s) for s in (a, b, out)) or not set(out) <= set(a) | set(b):
@@ -246,7 +259,7 @@ def convolution(ctx, input, weight, bias, stride, padding, dilation, transposed,
         made = convolution(ctx, *wide, stride, padding, dilation, transposed, output_padding, groups)
         return relay.cast(made, kind)
     if n not in _CONV:
-        raise TVMError(f"convolutions over {n} dimensions are not supported")
+        raise TVMError(f"convolutions with {n} spatial dimensions are not supported")
     shape = ctx.known_shape(weight)
     window = {
         "strides": tuple(ctx.known_ints(stride, "the strides", n)),
@@ -281,7 +294,7 @@ def _conv(ctx, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
 
 
 def _same_padded(ctx, x, weight, padding: str, dilation, n: int):
-    """The padding "same": as many zeros in front as behind, or one more behind."""
+    """Apply the padding "same": equal padding at both ends, or one more element at the end."""
     if padding == "valid":
         return x, [0] * n
     dilation = ctx.known_ints(dilation, "the dilation", n)
@@ -318,7 +331,7 @@ def im2col(ctx, self, kernel_size, dilation, padding, stride):
 
 @op("col2im")
 def col2im(ctx, self, output_size, kernel_size, dilation, padding, stride):
-    """Windows added into an image: every element of every window has its place."""
+    """Add the windows into an image: each window element is added to its position."""
     (h, w), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (
         ctx.known_ints(v, "the window", 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )

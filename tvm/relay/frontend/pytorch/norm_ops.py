@@ -1,4 +1,4 @@
-"""Converters of normalizations."""
+"""Converters of normalization operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import op
 
 
 def _along(ctx, vector, rank: int):
-    """A vector of channels ready to broadcast over what lies behind them."""
+    """Reshape a vector of channels so that it broadcasts over the following dimensions."""
     return relay.expand_dims(vector, 1, rank - 2) if rank > 2 else vector
 
 
