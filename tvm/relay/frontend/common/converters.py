@@ -49,8 +49,7 @@ class Converters:
         """Report all unsupported operators in one error.
 
         ``used`` are tuples (operator, node name, version, domain). ``otherwise(operator, version, domain)`` returns
-        whether an
-        operator without a converter is supported in another way.
+        whether an operator without a converter is supported in another way.
         """
         missing: dict[tuple[str, int], list[str]] = {}
         asked: dict[tuple[str, int, str], bool] = {}

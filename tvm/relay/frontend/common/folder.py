@@ -1,7 +1,7 @@
 """External files of a model.
 
-A model from an untrusted source contains the names of the files that store its weights, so the names are not trusted.
-A path is opened component by component, without following links, and the checks apply to the opened file, which is then
+A model from an untrusted source contains the names of the files that store its weights, so the names are not trusted. A
+path is opened component by component, without following links, and the checks apply to the opened file, which is then
 mapped. No file outside the model's folder can be read, even if the folder is modified at the same time.
 """
 

@@ -1,8 +1,7 @@
 """The graph that an importer builds: values by name in nested scopes, weights, inputs, and node names in errors.
 
 An importer of a format consists of a reader and a table of converters. The reader derives from ``GraphImporter``,
-visits
-the nodes of the file inside ``at_node``, and passes each to a converter of the table.
+visits the nodes of the file inside ``at_node``, and passes each to a converter of the table.
 """
 
 from __future__ import annotations
@@ -90,8 +89,7 @@ class GraphImporter:
         """Create an input of the model; the caller adds it to the scope.
 
         During the import, dynamic dimensions are variables, and equal names share one variable, so that computed shapes
-        can be
-        compared.
+        can be compared.
         """
         return self.add_open_input(name, TensorType(dims, dtype))
 

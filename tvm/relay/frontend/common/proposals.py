@@ -22,9 +22,8 @@ class Rule(NamedTuple):
 
     The ``before`` best scores take part (all if not positive). ``after`` regions are kept that overlap by less than
     ``overlap`` and have sides of at least ``least`` pixels of the unscaled image. ``one`` is added to the difference of
-    two
-    coordinates to get a side length; ``shift`` is subtracted from the far corner of a shifted box; logarithms of size
-    factors are at most ``growth``. With ``small_first``, too small boxes are removed before the best scores are
+    two coordinates to get a side length; ``shift`` is subtracted from the far corner of a shifted box; logarithms of
+    size factors are at most ``growth``. With ``small_first``, too small boxes are removed before the best scores are
     selected.
     """
 
@@ -75,8 +74,7 @@ def proposals(ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np
     rows.
 
     ``scores`` has one non-negative number for each anchor, ``moves`` four offsets; ``image`` contains its height, width
-    and
-    scale factor.
+    and scale factor.
     """
     total = len(anchors)
     if rule.after < 1 or not 0 < rule.overlap <= 1:

@@ -2,8 +2,7 @@
 
 A line of a schema describes a message and its fields, ``name number type``; ``*`` after the number marks a repeated
 field. Maps are lists of pairs (a message with ``key 1`` and ``value 2``), as in the wire format. Schemas omit fields
-that
-an importer does not use. Strings must be valid UTF-8; otherwise the file is rejected.
+that an importer does not use. Strings must be valid UTF-8; otherwise the file is rejected.
 """
 
 from __future__ import annotations

@@ -54,8 +54,7 @@ class RowLists:
         """Concatenate the tensors of a list along an axis.
 
         With ``empty`` the list can be empty; the output is then a tensor of size 0. Groups of four neighbors are
-        concatenated
-        repeatedly until one tensor remains, so that each element is copied only a few times.
+        concatenated repeatedly until one tensor remains, so that each element is copied only a few times.
         """
         shape = [Any_() if i == axis else d for i, d in enumerate(element.shape)]
         part = opened(TensorType(shape, element.dtype))

@@ -1,8 +1,7 @@
 """Operators with run-time arguments: ranks are static, dimensions can be dynamic.
 
 Where a shape is computed from the shapes of other values, equalities of dimensions are preserved: a reshape records
-which
-dimensions it keeps, merges and splits.
+which dimensions it keeps, merges and splits.
 """
 
 from __future__ import annotations

@@ -35,8 +35,7 @@ def soft_suppression(
     ``least``.
 
     Each selected box multiplies the scores of the others by exp(-overlap^2 / 2 sigma), and removes boxes whose overlap
-    is
-    ``overlap`` or more. Unused entries of the outputs are 0.
+    is ``overlap`` or more. Unused entries of the outputs are 0.
     """
     check_steps("a list of boxes", count)
     number = ctx.known_size(scores, 0)
