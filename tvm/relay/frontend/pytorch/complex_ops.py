@@ -1,9 +1,8 @@
 """Complex tensors, and converters of operators with complex inputs or outputs.
 
 No tensor of a module has complex elements: the importer stores the real and the imaginary part separately. Operators
-that
-only move elements are applied to each part; some operators compute with both parts; all others report an error. Real
-views of a complex tensor, and complex views of a real one, must not be changed in place.
+that only move elements are applied to each part; some operators compute with both parts; all others report an error.
+Real views of a complex tensor, and complex views of a real one, must not be changed in place.
 """
 
 from __future__ import annotations

@@ -41,8 +41,7 @@ def from_exported_program(
     """Convert a program of ``torch.export.export`` to a module and its parameters.
 
     Inputs keep the names of the program. Dynamic dimensions of the program (``dynamic_shapes``) stay dynamic in the
-    module,
-    which then runs on the virtual machine. Operators without a converter are first decomposed by PyTorch's
+    module, which then runs on the virtual machine. Operators without a converter are first decomposed by PyTorch's
     decompositions.
 
     Parameters
@@ -53,9 +52,8 @@ def from_exported_program(
         Shapes of inputs by name, to fix dynamic dimensions of the program.
     custom_convert_map : dict of str to callable, optional
         Converters by name of an operator (``"aten::relu"``) that replace the built-in ones. Each is called with the
-        list of
-        arguments and the list of their types (element types, ``"ListType"``, None for other values), and returns an
-        expression.
+        list of arguments and the list of their types (element types, ``"ListType"``, None for other values), and
+        returns an expression.
     default_dtype : str, optional
         The type of floats without a declared type.
 

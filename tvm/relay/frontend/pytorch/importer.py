@@ -1,9 +1,8 @@
 """The graph under construction: named values, operator calls by schema, and in-place changes of tensors.
 
 A PyTorch operator can change a tensor in place, which also changes every view of it. Here values are immutable: a
-change
-assigns a new value to the name. For each view the importer stores the name of its base tensor and the operator that
-creates the view. A change through a view is written back into the base, and other views are recomputed at the next
+change assigns a new value to the name. For each view the importer stores the name of its base tensor and the operator
+that creates the view. A change through a view is written back into the base, and other views are recomputed at the next
 read.
 """
 
@@ -227,8 +226,7 @@ class TorchImporter(GraphImporter):
         """Return whether the output of a view operator shares memory with its argument.
 
         Operators such as reshape copy non-contiguous tensors: then the views between must not permute axes, and may
-        slice only
-        the first axis.
+        slice only the first axis.
         """
         if not args or not isinstance(args[0], RelayExpr):
             return False
@@ -336,8 +334,8 @@ class TorchImporter(GraphImporter):
         if isinstance(value, (bool, int, float)):
             dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else self.default_dtype
             return Constant(np.array(value, dtype))
-        raise TVMError(f"an output of the model is a {type(value).__name__}; only tensors, numbers, and lists, tuples and "
-                       "dictionaries of them are supported")
+        raise TVMError(f"an output of the model is a {type(value).__name__}; only tensors, numbers, and lists, tuples "
+                       "and dictionaries of them are supported")
 
 
 def in_words(problem: Exception) -> str:

@@ -55,8 +55,7 @@ def _open_batches(ctx, a, b):
 
 def _stack_size(ctx, a, b, axis: int):
     """Return a batch dimension of both operands. Two unrelated dynamic dimensions are assumed to be equal, which is
-    checked at
-    run time.
+    checked at run time.
     """
     p, q = (ctx.size(v, axis) for v in (a, b))
     return q if isinstance(p, int) and p == 1 or isinstance(q, int) and q != 1 else p
@@ -131,8 +130,7 @@ def grouped_mm(ctx, self, mat2=None, weight=None, offs=None, bias=None, out_dtyp
     """Multiply groups of rows by one matrix per group; ``offs`` are the end indices of the groups.
 
     If there are few rows, each row gathers its matrix. Otherwise one matmul with all matrices side by side is used,
-    where
-    each row is zero except in the columns of its group.
+    where each row is zero except in the columns of its group.
     """
     other = mat2 if mat2 is not None else weight
     kind = ctx.dtype(self)
@@ -187,8 +185,7 @@ def _contraction(ctx, equation: str, parts):
     """Return an einsum of two operands as one batched matmul, or None if that is not possible.
 
     Indices of both operands that are in the output are batch axes, indices only of both operands are reduction axes,
-    and the
-    others are rows and columns. Indices must not be repeated in an operand, or occur in one operand only.
+    and the others are rows and columns. Indices must not be repeated in an operand, or occur in one operand only.
     """
     left, out = equation.split("->")
     a, b = left.split(",")
