@@ -30,8 +30,8 @@ def mapped(folder: str, what: str, location: str) -> Any:
         descriptor = _open_below(folder, parts)
     except OSError as problem:
         raise TVMError(
-            f"cannot open '{location}', which contains {what}; it must be a regular file in the model's "
-            f"folder without links: {problem.strerror or problem}"
+            f"{what} cannot be read from '{location}', which must be a regular file in the model's folder and not a "
+            f"link: {problem.strerror or problem}"
         ) from problem
     try:
         facts = os.fstat(descriptor)

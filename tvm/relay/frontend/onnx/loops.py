@@ -121,7 +121,7 @@ def _checked(ctx, condition: RelayExpr, value, wanted: bool):
     if isinstance(value, Choice):
         return Choice(value.condition, *(_checked(ctx, condition, v, wanted) for v in value[1:]))
     t = ctx.importer.lists.type_of(value)
-    sides = [value, ctx.importer.lists.never(t, f"{ctx.where} does not support the rank")]
+    sides = [value, ctx.importer.lists.never(t, f"{ctx.where} cannot take the rank")]
     return ctx.importer.given_type(If(condition, *(sides if wanted else sides[::-1])), t)
 
 

@@ -48,8 +48,7 @@ class Sparsity(NamedTuple):
             columns = [c[parents] for c in columns] + [index]
         if nodes.size and not 0 <= nodes.max() < values.size:
             raise TVMError(
-                f"the levels of the sparse tensor refer to value {nodes.max()}, but there are only {values.size} "
-                "values"
+                f"the levels of the sparse tensor refer to value {nodes.max()}, but there are only {values.size} values"
             )
         place = [np.zeros(nodes.size, "int64") for _ in range(rank)]
         for dimension, index in sorted(zip(self.order, columns), key=lambda pair: pair[0]):
