@@ -192,7 +192,7 @@ CASES = {
     "slice": Case(node("Slice"), {**ANY, **dict.fromkeys(("starts", "ends", "axes", "steps"), VECTOR)}, slices,
                   lambda rng: [(data(rng, 3, 4), ints(0, 0), ints(3, 3), ints(*axes), ints(1, step))
                                for axes, step in (((0, 1), 0), ((0, 2), 1), ((-3, 1), 1), ((1, -1), 1))],
-                  words="stride along axis 1|Slice node 'here': an axis (is out of range for a tensor with 2|occurs twice)"),
+                  words="stride along axis 1|Slice node 'here': an axis (is out of range|occurs twice)"),
     "split": Case(node("Split", axis=1), {**ANY, "s": ("int64", [3])}, splits, split_refused, outputs=3),
     "pad": Case(node("Pad"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("constant"),
                 lambda rng: [(data(rng, 2, 3), ints(-3, 0, 0, 0), np.float32(0))]),
@@ -216,7 +216,7 @@ CASES = {
                     lambda rng: [(data(rng, 2, 3, 4, 1), np.int64(n), np.int64(a)) for n, a in ((3, 1), (5, -2))],
                     lambda rng: [(data(rng, 2, 3, 4, 1), np.int64(n), np.int64(a))
                                  for n, a in ((3, 4), (3, 3), (3, -5), (0, 1), (-1, 1))], opset=20,
-                    words="DFT node 'here': (an axis is out of range|the transform axis must not|the length of the transform must)"),
+                    words="DFT node 'here': (an axis is out of range|the transform axis|the length of the transform)"),
     "frames": Case(node("STFT"), {"x": ("float32", [None, None, 1]), "s": ("int64", []), "w": ("float32", 1),
                                   "l": ("int64", [])},
                    lambda rng: [(data(rng, 2, 17, 1), np.int64(s), data(rng, 4), np.int64(4)) for s in (1, 3)],

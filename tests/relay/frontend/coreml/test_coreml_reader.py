@@ -78,7 +78,7 @@ def test_shapes_that_do_not_fit_are_refused(shape, words):
 
 @pytest.mark.parametrize(("kind", "params", "words"), [
     ("convolution", {"outputChannels": 2, "kernelChannels": 3, "valid": {}, "weights": np.ones(7)}, "has 7 numbers"),
-    ("convolution", {"outputChannels": 1 << 40, "kernelChannels": 3, "valid": {}}, "the maximum at compile time is"),
+    ("convolution", {"outputChannels": 1 << 40, "kernelChannels": 3, "valid": {}}, "the maximum at"),
     ("pooling", {"type": 7, "kernelSize": [2, 2], "valid": {}}, "the kind of pooling 7 is not known"),
     ("pooling", {"kernelSize": [0, 2], "valid": {}}, "sizes of the window"),
     ("innerProduct", {"inputChannels": 7, "outputChannels": 2}, "7 numbers are wanted"),
@@ -87,7 +87,8 @@ def test_shapes_that_do_not_fit_are_refused(shape, words):
         {"startEdgeSize": 9}, {"startEdgeSize": 0}]}}, "cannot be cut"),
     ("split", {"nOutputs": 2}, "no 2 equal parts"), ("upsample", {"scalingFactor": [1 << 60, 1]}, "factors"),
     ("activation", {}, "no kind that is known"), ("softmaxND", {"axis": 9}, "axis 9 is out of range"),
-    ("fillStatic", {"targetShape": [1 << 40, 1 << 40]}, "the maximum at compile time is"), ("tile", {"reps": [1 << 50, 1, 1, 1]}, "the maximum at compile time is"),
+    ("fillStatic", {"targetShape": [1 << 40, 1 << 40]}, "the maximum at"),
+    ("tile", {"reps": [1 << 50, 1, 1, 1]}, "the maximum at"),
 ])  # fmt: skip
 def test_layers_that_do_not_fit_are_refused_in_words(kind, params, words):
     writer = _small()
@@ -125,7 +126,7 @@ def test_weights_outside_of_the_package_are_refused(tmp_path):
     for name in (b"@model_path/../../../../w", b"/model_path/weights/w", b"@model_path/weights/none."):
         old = b"@model_path/weights/weight.bin"
         model.write_bytes(whole.replace(old, name + b"x" * (len(old) - len(name))))
-        with pytest.raises(TVMError, match="outside the model's folder|not in the model's folder|must be a regular file"):
+        with pytest.raises(TVMError, match="outside the model's folder|must be in the model's folder|a regular file"):
             from_coreml(package)
     with pytest.raises(TVMError, match="give the path of the package"):
         from_coreml(whole)

@@ -262,7 +262,7 @@ def test_errors_and_spans_name_the_node():
     ("SliceChannel", [(2, 5)], {"num_outputs": 2}, "num_outputs=2 does not divide 5"),
     ("Concat", [(2, 5), (2, 3)], {"num_args": 3}, "the attribute num_args is 3, there are 2 inputs"),
     ("transpose", [(2, 5)], {"axes": "(0, 0)"}, "is no order of 2 axes"),
-    ("sum", [(2, 5)], {"axis": "(0, 0)"}, "has an axis twice"), ("sum", [(2, 5)], {"axis": "7"}, "axis 7 is out of range"),
+    ("sum", [(2, 5)], {"axis": "(0, 0)"}, "has an axis twice"), ("sum", [(2, 5)], {"axis": "7"}, "axis 7 is out of"),
     ("slice", [(2, 5)], {"begin": "(0,)", "end": "(1,)", "step": "(0,)"}, "has a zero"),
     ("broadcast_to", [(2, 1)], {"shape": "(2, 999999999999999)"}, "is no shape of a tensor"),
     ("_arange", [], {"start": 0, "stop": 1e30}, "the maximum at compile time is"),

@@ -269,7 +269,7 @@ def test_what_an_object_or_type_is_when_the_model_runs_is_refused():
     with pytest.raises(TVMError, match="the model creates its attribute 'pair'"):
         relay.frontend.from_pytorch(script, [("x", (2,))])
     listed = torch.jit.script(_listed)
-    with pytest.raises(TVMError, match="tolist\(\) is not supported"):
+    with pytest.raises(TVMError, match=r"tolist\(\) is not supported"):
         relay.frontend.from_pytorch(listed, [("x", (2,))])
 
 

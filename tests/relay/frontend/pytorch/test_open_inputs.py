@@ -156,7 +156,7 @@ def test_inputs_that_nothing_decides_are_refused_with_their_names(imports):
             raise ValueError("nine dimensions are wanted")
         return x
 
-    with pytest.raises(UnknownShapes, match="the shape of 'x', and the import failed for all ranks .*nine dim") as error:
+    with pytest.raises(UnknownShapes, match="shape of 'x', and the import failed for all ranks .*nine dim") as error:
         relay.frontend.from_pytorch(torch.jit.script(nine))
     assert error.value.names == ["x"] and len(imports) == 6
 

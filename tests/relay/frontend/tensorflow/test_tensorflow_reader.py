@@ -55,7 +55,7 @@ def test_open_sizes_stay_open_unless_a_shape_is_given():
     ({"shape": {"x": (3,)}}, "has 1 dimensions, but the model declares 2"),
     ({"shape": {"x": (-4, 3)}}, "has a negative dimension"), ({"shape": {"x": 3}}, "must be a list of integers"),
     ({"outputs": ["yy"]}, "the model has no output 'yy'"), ({"outputs": ["y:3"]}, "'y' has no output 3"),
-    ({"layout": "NCWH"}, "layout must be 'NHWC' or 'NCHW'"), ({"convert_config": {"a": 1}}, "unknown key 'a' in convert_config"),
+    ({"layout": "NCWH"}, "layout must be 'NHWC' or 'NCHW'"), ({"convert_config": {"a": 1}}, "unknown key 'a'"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused(options, words):
     with pytest.raises(TVMError, match=words):

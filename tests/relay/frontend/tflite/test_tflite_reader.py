@@ -145,7 +145,7 @@ def test_parts_that_refer_to_one_place_many_times_are_refused():
     ([Spec((3,))] * 2, [NodeSpec("ABS", [1], [0])], "uses 't1', which is neither an input"),
     ([Spec((3,))] * 2, [NodeSpec("ABS", [0], [1]), NodeSpec("ABS", [0], [1])], "'t1' is the output of two operators"),
     ([Spec((3, -2))], [], "contains a negative dimension"),
-    ([Spec((1 << 20, 1 << 20), "float32", np.zeros(3, "float32"))] * 2, [NodeSpec("ABS", [1], [0])], "the file contains 12"),
+    ([Spec((1 << 20, 1 << 20), "float32", np.zeros(3, "float32"))] * 2, [NodeSpec("ABS", [1], [0])], "contains 12"),
     ([Spec((3,), "int8", None, [0.1, 0.2], 0, 0)], [], "has 2 scales, which do not match its axis 0"),
     ([Spec((3,), "int8", None, float("nan"))], [], "not positive and finite"),
     ([Spec((3,), "string")], [], "has type string, which is not supported"),

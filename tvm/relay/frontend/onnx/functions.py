@@ -7,9 +7,7 @@ from typing import Any
 
 
 def function_body(node, version: int, inputs: list) -> Any:
-    """Return the FunctionProto of a node's operator for inputs of these types; None if the operator has no function
-    body.
-    """
+    """Return the FunctionProto of a node's operator for inputs of these types, or None."""
     import onnx
 
     domain = "" if node.domain in ("", "ai.onnx") else node.domain

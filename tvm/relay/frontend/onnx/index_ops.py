@@ -116,9 +116,7 @@ def scatter_nd(ctx, inputs, attrs):
 
 @op("TensorScatter")
 def tensor_scatter(ctx, inputs, attrs):
-    """Write updates into a cache, from a start position for each batch element on, by computing each element's update
-    index.
-    """
+    """Write updates into a cache at a start position per batch element: gather the update of each cache element."""
     cache, update = inputs[:2]
     axis = axis_of(attrs.get("axis", -2), ctx.rank(cache))
     shape, new = ctx.known_shape(cache), ctx.known_shape(update)

@@ -185,7 +185,7 @@ def _open_max_and_place(ctx, data, window: Window, attrs, column_major: int):
     n = len(window.kernel)
     if n not in _MAX:
         raise TVMError(
-            "pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
+            f"pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
             "from_onnx"
         )
     check_steps("a window", math.prod(window.kernel))
@@ -233,7 +233,7 @@ def _open_average(ctx, data, window: Window, attrs, include: bool):
     """Convert average pooling of data with dynamic shapes."""
     if len(window.kernel) not in _AVG:
         raise TVMError(
-            "pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
+            f"pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
             "from_onnx"
         )
     function, seen, is_counted = _AVG[len(window.kernel)], window.data, include

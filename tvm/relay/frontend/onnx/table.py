@@ -45,7 +45,7 @@ class Context(NodeContext):
         return self.version
 
     def small(self, e: RelayExpr | None) -> SmallType | None:
-        """Return the small type that an expression stores, or None."""
+        """Return the small type of the stored values of an expression, or None."""
         kept = self.importer.small.get(id(e))
         return kept[1] if kept else None
 
