@@ -26,7 +26,7 @@ def product(ctx, a, b, out_dtype: str = ""):
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
     if not all(isinstance(d, int) for d in (*x, *y)):
-        return _open_product(ctx, a, b, out_dtype)
+        return _dynamic_matmul(ctx, a, b, out_dtype)
     if len(y) == 2:
         flat = relay.reshape(a, (int(np.prod(x[:-1])), x[-1]), True) if len(x) > 2 else a
         out = relay.nn.dense(flat, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
@@ -47,19 +47,19 @@ def _stacks(ctx, a, b, out_dtype: str):
     return relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
 
 
-def _open_product(ctx, a, b, out_dtype: str):
+def _dynamic_matmul(ctx, a, b, out_dtype: str):
     """Return the matmul or batched matmul of operands with dynamic shapes."""
     x, y = ([plain(d) for d in ctx.type(e).shape] for e in (a, b))
     if len(y) == 2:
         return relay.nn.dense(a, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
     if len(x) != len(y) or not all(same_size(p, q) for p, q in zip(x[:-2], y[:-2])):
-        a, b = _same_stacks(ctx, a, b)
+        a, b = _broadcast_batches(ctx, a, b)
     count = ctx.rank(a) - 2
     out = ctx.made(_stacks(ctx, *(ctx.made(run_time.flattened(ctx, e, count)) for e in (a, b)), out_dtype))
     return run_time.unflattened(ctx, out, a, count)
 
 
-def _same_stacks(ctx, a, b) -> list:
+def _broadcast_batches(ctx, a, b) -> list:
     """Broadcast the batch dimensions of two operands against each other."""
     rank = max(ctx.rank(a), ctx.rank(b))
     rows, sizes = [], [[1] * (rank - ctx.rank(e)) + [plain(d) for d in ctx.type(e).shape[:-2]] for e in (a, b)]

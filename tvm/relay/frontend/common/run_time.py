@@ -371,7 +371,7 @@ def padded(ctx, data, amounts, axes, value, mode: str):
         raise TVMError(f"there are {count} padding amounts for {rank} dimensions; there must be two per dimension")
     sizes = _padded_sizes(ctx, data, known, chosen)
     if mode != "constant":
-        before = _leaving_elements(ctx, data, before, after, chosen)
+        before = _check_remaining(ctx, data, before, after, chosen)
     if mode in ("constant", "edge"):
         width = ctx.made(relay.stack([before, after], 1))
         return sharpened(ctx, relay.nn.pad(data, width, value, mode), sizes)
@@ -379,11 +379,11 @@ def padded(ctx, data, amounts, axes, value, mode: str):
         raise TVMError(f"padding mode '{mode}' is not supported")
     for axis in range(rank) if chosen is None else chosen:
         low, high = (element(ctx, ctx.made(v), axis) for v in (before, after))
-        data = _byplaces(ctx, data, axis, low, high, mode)
+        data = _by_index(ctx, data, axis, low, high, mode)
     return sharpened(ctx, data, sizes)
 
 
-def _leaving_elements(ctx, data, before, after, chosen: list[int] | None) -> RelayExpr:
+def _check_remaining(ctx, data, before, after, chosen: list[int] | None) -> RelayExpr:
     """Check at run time that cropping leaves an element to repeat along each padded axis; return ``before``."""
     zero, axes = number(0), range(ctx.rank(data)) if chosen is None else chosen
     have = joined(ctx, [size_of(ctx, data, axis) for axis in axes])
@@ -404,7 +404,7 @@ def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:
     return sizes
 
 
-def _byplaces(ctx, data, axis: int, before, after, mode: str):
+def _by_index(ctx, data, axis: int, before, after, mode: str):
     """Gather the elements of an axis by index, for wrapping and reflecting padding."""
     size = size_of(ctx, data, axis)
     count = ctx.made(relay.add(relay.add(size, before), after))

@@ -22,7 +22,7 @@ def real(value) -> RelayExpr:
     return const(value, "float64")
 
 
-class LateAxis:
+class RunTimeAxis:
     """The resizing of one axis: ``size`` and ``out`` are its input and output size, ``scale`` is their ratio.
 
     ``region`` is the visible part of the axis. All of them are expressions.
@@ -162,7 +162,7 @@ def _is_scale(e) -> RelayExpr:
     return relay.logical_and(relay.greater(e, real(0.0)), relay.less(e, real(float("inf"))))
 
 
-class LateSizes:
+class RunTimeSizes:
     """The scales and sizes of an operator, each a constant or an expression."""
 
     def __init__(self, ctx, data, axes: list[int], scales, sizes, attrs):
@@ -229,7 +229,7 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
     if mode not in ("nearest", "linear", "cubic"):
         raise TVMError(f"resizing mode '{mode}' is not supported")
     crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    asked = LateSizes(ctx, data, axes, scales, sizes, attrs)
+    asked = RunTimeSizes(ctx, data, axes, scales, sizes, attrs)
     kept = ctx.dtype(data)
     out = data if mode == "nearest" or ctx.is_float(data) else ctx.made(relay.cast(data, "float32"))
     region = None if roi is None else ctx.made(relay.cast(relay.reshape(roi, (-1,)), "float64"))
@@ -238,7 +238,7 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
         if asked.stays(i) and not crop:
             continue
         ends = tuple(run_time.element(ctx, region, i + k * len(axes)) for k in (0, 1)) if region is not None else None
-        rule = LateAxis(ctx, asked.have[i], asked.out[i], asked.scales[i], attrs, ends)
+        rule = RunTimeAxis(ctx, asked.have[i], asked.out[i], asked.scales[i], attrs, ends)
         out = rule.apply(out, axis, mode)
         if crop:
             beyond = run_time.along(ctx, rule.outside(), axis, rank)
@@ -248,4 +248,4 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
     return out if ctx.dtype(out) == kept else relay.cast(relay.round(out), kept)
 
 
-__all__ = ["LateAxis", "LateSizes", "resized"]
+__all__ = ["RunTimeAxis", "RunTimeSizes", "resized"]

@@ -30,7 +30,7 @@ def _expr(ctx: Context, value: Any, like: RelayExpr | None = None) -> RelayExpr:
     return Constant(array.astype({"f": "float32", "i": "int32", "u": "int32", "b": "bool"}[array.dtype.kind]))
 
 
-def _together(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
+def _promoted(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
     """Return two operands in their common type: floats take precedence over integers, and wider types over narrower
     ones.
     """
@@ -48,7 +48,7 @@ def _together(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
 
 def _binary(function, *names: str) -> None:
     def convert(ctx, x1, x2):
-        return function(*_together(ctx, x1, x2))
+        return function(*_promoted(ctx, x1, x2))
 
     operation(*names)(convert)
 
@@ -64,13 +64,13 @@ for _function, _names in (
 
 @operation("Divide", "TrueDivide")
 def divide(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     return relay.divide(*(e if ctx.is_float(e) else ctx.cast(e, "float32") for e in (a, b)))
 
 
 @operation("SquaredDifference")
 def squared_difference(ctx, x1, x2):
-    difference = relay.subtract(*_together(ctx, x1, x2))
+    difference = relay.subtract(*_promoted(ctx, x1, x2))
     return relay.multiply(difference, difference)
 
 
@@ -336,7 +336,7 @@ def cast(ctx, x, dtype="float32"):
 def where(ctx, condition, x1=None, x2=None):
     if x1 is None or x2 is None:
         raise TVMError("Where without x1 and x2 (the indices of true elements) is not supported")
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     return relay.where(ctx.cast(_expr(ctx, condition), "bool"), a, b)
 
 
@@ -404,7 +404,7 @@ def get_item(ctx, x, key):
 
 @operation("Matmul")
 def matmul(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     ranks = ctx.rank(a), ctx.rank(b)
     if min(ranks) < 2:
         left, right = "ab"[2 - min(ranks[0], 2) :], "bc"[: min(ranks[1], 2)]
@@ -423,7 +423,7 @@ def matmul(ctx, x1, x2):
 
 @operation("Dot")
 def dot(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     if ctx.rank(a) == 0 or ctx.rank(b) == 0:
         return relay.multiply(a, b)
     if ctx.rank(b) == 1 or ctx.rank(a) <= 2 and ctx.rank(b) == 2:

@@ -16,7 +16,7 @@ from .core_ops import einsum
 from .table import Context, axis_of, check_count, layer
 
 
-def _both(ctx: Context, masks: list[RelayExpr | None]) -> RelayExpr | None:
+def _combined_masks(ctx: Context, masks: list[RelayExpr | None]) -> RelayExpr | None:
     """Return the logical and of all masks."""
     found = [m for m in masks if m is not None]
     out = found[0] if found else None
@@ -76,7 +76,7 @@ def _mask(ctx: Context, query, value, query_mask, value_mask, key_mask, attentio
         if window is not None:
             masks.append(const((np.abs(rows - columns) < window)[None]))
     masks.append(None if attention_mask is None else ctx.cast(attention_mask, "bool"))
-    return _both(ctx, [None if m is None else ctx.infer(m) for m in masks])
+    return _combined_masks(ctx, [None if m is None else ctx.infer(m) for m in masks])
 
 
 def _softmax(ctx: Context, scores: RelayExpr, mask: RelayExpr | None, axes: list[int], heads: int, zeros: bool):

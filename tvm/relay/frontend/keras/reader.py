@@ -327,7 +327,7 @@ def settled(graph: Graph) -> None:
 
 
 def imported(saved: Saved, shape: Mapping | None, layout: str) -> tuple[IRModule, dict[str, Any]]:
-    with read_with_care():
+    with malformed_as_error():
         graph = graph_of(saved.config)
         settled(graph)
         for layer in graph.layers.values():
@@ -339,7 +339,7 @@ def imported(saved: Saved, shape: Mapping | None, layout: str) -> tuple[IRModule
 
 
 @contextmanager
-def read_with_care() -> Iterator[None]:
+def malformed_as_error() -> Iterator[None]:
     """Convert any exception that a malformed configuration causes to an error about the configuration."""
     try:
         yield
@@ -371,6 +371,7 @@ def from_keras(model, shape=None, layout="NCHW") -> tuple[IRModule, dict[str, An
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and an empty dictionary of parameters.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def loop(ctx, inputs, attrs):
     known = ctx.value(count)
     if count is None or known is not None:
         limit = None if known is None else int(known.reshape(-1)[0])
-        written = _written_out(ctx, attrs["body"], limit, going, states, collects)
+        written = _unrolled(ctx, attrs["body"], limit, going, states, collects)
         if written is not None:
             return written
     last, rows = repeated(
@@ -65,7 +65,7 @@ def _body_step(ctx, body, number, states: list) -> Step:
     return Step(going, results[1 : 1 + len(states)], results[1 + len(states) :])
 
 
-def _written_out(ctx, body, limit: int | None, going, states: list, collects: int):
+def _unrolled(ctx, body, limit: int | None, going, states: list, collects: int):
     """Return the outputs of the unrolled loop; None if the trip count is not a constant, or is too large."""
     if limit is not None and limit * len(all_nodes(body)) > MOST_NODES:
         return None
@@ -128,7 +128,7 @@ def scan(ctx, inputs, attrs):
     sequences, steps = _same_lengths(ctx, sequences, axes)
     rows, results = list(zip(sequences, axes, back)), list(zip(out_axes, out_back))
     if isinstance(steps, int) and 0 < steps <= MOST_STEPS and steps * len(all_nodes(body)) <= MOST_NODES:
-        return _scan_written_out(ctx, body, steps, states, rows, results)
+        return _scan_unrolled(ctx, body, steps, states, rows, results)
     return _scan_repeated(ctx, body, states, rows, results)
 
 
@@ -156,7 +156,7 @@ def _same_lengths(ctx, sequences: list, axes: list[int]):
     return out, steps
 
 
-def _scan_written_out(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:
+def _scan_unrolled(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:
     collected: list[list] = [[] for _ in results]
     for t in range(steps):
         rows = [relay.take(s, const(steps - 1 - t if r else t, "int64"), a) for s, a, r in sequences]
@@ -183,10 +183,10 @@ def _scan_repeated(ctx, body, states: list, sequences: list, results: list) -> l
         return Step(None, got[: len(values)], got[len(values) :])
 
     states, rows = repeated(ctx, count, None, states, step)
-    return [*states, *(_placed(ctx, row, axis, back) for row, (axis, back) in zip(rows, results))]
+    return [*states, *(_moved_axis(ctx, row, axis, back) for row, (axis, back) in zip(rows, results))]
 
 
-def _placed(ctx, row, axis: int, back: int):
+def _moved_axis(ctx, row, axis: int, back: int):
     """Move the scan output from the leading axis to ``axis``; reverse it if ``back`` is not 0."""
     row = relay.reverse(row, 0) if back else row
     rank = ctx.rank(row)

@@ -16,7 +16,7 @@ from .load import check_count
 from .table import axis_of
 
 
-def _late(ctx, what: str) -> TVMError:
+def _not_constant(ctx, what: str) -> TVMError:
     """Return an error about a run-time argument that no declared shape determines. It names the node's other inputs
     first.
     """
@@ -55,7 +55,7 @@ def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
     """Return the declared shape of an output of the node, or raise the error that ``what`` is not a constant."""
     found = ctx.declared(index)
     if found is None:
-        raise _late(ctx, what)
+        raise _not_constant(ctx, what)
     return found
 
 
@@ -72,7 +72,7 @@ def reshaped(ctx, data, what: str):
 def repeats(ctx, data) -> list[int]:
     shape, have = shape_of_output(ctx, "the repeats"), ctx.known_shape(data)
     if len(shape) != len(have) or any(h == 0 or s % h for s, h in zip(shape, have)):
-        raise _late(ctx, "the repeats")
+        raise _not_constant(ctx, "the repeats")
     return [s // h for s, h in zip(shape, have)]
 
 
@@ -98,13 +98,13 @@ def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
         if left == tuple(shape) and len(gone) <= count:
             choices.append(gone)
     if not choices:
-        raise _late(ctx, "the axes")
+        raise _not_constant(ctx, "the axes")
     if len(choices) == 1:
         return [(choices[0], None)]
-    return [(gone, _are(ctx, axes, count, gone, rank)) for gone in choices]
+    return [(gone, _axes_equal(ctx, axes, count, gone, rank)) for gone in choices]
 
 
-def _are(ctx, axes, count: int, wanted: list[int], rank: int):
+def _axes_equal(ctx, axes, count: int, wanted: list[int], rank: int):
     """Return a run-time test: whether the run-time axes are exactly the axes in ``wanted``."""
     out = None
     for d in range(rank):

@@ -23,12 +23,12 @@ def _by_scales(ctx, data, scales, attrs, roi=None, axes=None):
     if len(scales) != len(chosen) or not all(0 < s < np.inf for s in scales):
         raise TVMError(f"scales must be {len(chosen)} positive numbers, got {list(scales)}")
     if not all(isinstance(shape[a], int) for a, s in zip(chosen, scales) if s != 1.0 or roi):
-        return _open_by_scales(ctx, data, list(chosen), list(scales), attrs, roi)
+        return _dynamic_by_scales(ctx, data, list(chosen), list(scales), attrs, roi)
     sizes = [shape[a] if s == 1.0 else int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
 
 
-def _open_by_scales(ctx, data, axes, scales, attrs, roi):
+def _dynamic_by_scales(ctx, data, axes, scales, attrs, roi):
     """Resize dynamic dimensions by constant scales.
 
     Nearest-neighbor resizing by integer factors repeats each element: the coordinate rules in ``rule`` all agree there.
@@ -127,7 +127,7 @@ def _by_sizes(ctx, data, sizes, attrs, roi, axes):
 # -- sampling at computed coordinates -------------------------------------------------------------------------------
 
 
-def _fold_back(ctx, at, low: float, high: float):
+def _reflect(ctx, at, low: float, high: float):
     """Reflect a coordinate at both bounds until it is in range."""
     span = high - low
     if span <= 0:
@@ -168,7 +168,7 @@ def grid_sample(ctx, inputs, attrs):
     """Interpolate between the grid points around each sample; the padding mode defines the points outside the image."""
     data, grid = inputs
     if not all(isinstance(d, int) for d in (*ctx.shape(data), *ctx.shape(grid))):
-        return _open_grid_sample(ctx, data, grid, attrs)
+        return _dynamic_grid_sample(ctx, data, grid, attrs)
     n, c, *space = ctx.known_shape(data)
     points = list(ctx.known_shape(grid)[1:-1])
     align = attrs.get("align_corners", 0)
@@ -203,7 +203,7 @@ def grid_sample(ctx, inputs, attrs):
     return relay.reshape(out, (n, c, *points))
 
 
-def _open_grid_sample(ctx, data, grid, attrs):
+def _dynamic_grid_sample(ctx, data, grid, attrs):
     """Sample images with dynamic shapes by Relay's ``grid_sample``, which supports two and three spatial dimensions."""
     rank, names = ctx.rank(data), {"linear": "bilinear", "cubic": "bicubic"}
     layout = {4: "NCHW", 5: "NCDHW"}.get(rank)
@@ -234,12 +234,12 @@ def _taps(ctx, at, size: int, mode: str, rule: str, align: int) -> list:
             )
             weight = relay.cast(ok, "float32")
         elif rule == "reflection":
-            index = _fold_back(ctx, index, low, high)
+            index = _reflect(ctx, index, low, high)
         index = relay.minimum(relay.maximum(index, ctx.like(0, index)), ctx.like(size - 1, index))
         return relay.cast(relay.round(index) if rule == "reflection" else index, "int64"), weight
 
     if mode != "cubic" and rule == "reflection":
-        at = _fold_back(ctx, at, low, high)
+        at = _reflect(ctx, at, low, high)
     if mode != "cubic" and rule != "zeros":
         at = relay.minimum(relay.maximum(at, ctx.like(0, at)), ctx.like(size - 1, at))
     if mode == "nearest":

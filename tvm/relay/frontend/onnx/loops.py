@@ -81,7 +81,7 @@ def _other_rank(ctx, a, b) -> bool:
 # -- values whose rank a condition determines -----------------------------------------------------------------------
 
 
-def open_choice(values: list) -> Choice | None:
+def first_choice(values: list) -> Choice | None:
     """Return the first ``Choice`` among the inputs of an operator, or None."""
     return next((v for v in values if isinstance(v, Choice)), None)
 
@@ -93,7 +93,7 @@ def resolved(value, condition: RelayExpr, side: int):
     return value
 
 
-def both_ways(ctx, choice: Choice, values: list, convert: Callable[[list], list]) -> list:
+def convert_both_sides(ctx, choice: Choice, values: list, convert: Callable[[list], list]) -> list:
     """Convert an operator for both values of a ``Choice`` among its inputs.
 
     If the conversion fails for one of the values, the run ends with an error in that case.
@@ -109,7 +109,7 @@ def both_ways(ctx, choice: Choice, values: list, convert: Callable[[list], list]
     if any(isinstance(s, TVMError) for s in sides):
         return [_checked(ctx, choice.condition, v, isinstance(sides[1], TVMError))
                 for v in next(s for s in sides if not isinstance(s, TVMError))]  # fmt: skip
-    return [_met(ctx, choice.condition, a, b) for a, b in zip(*sides)]
+    return [_merged(ctx, choice.condition, a, b) for a, b in zip(*sides)]
 
 
 def _checked(ctx, condition: RelayExpr, value, wanted: bool):
@@ -125,7 +125,7 @@ def _checked(ctx, condition: RelayExpr, value, wanted: bool):
     return ctx.importer.given_type(If(condition, *(sides if wanted else sides[::-1])), t)
 
 
-def _met(ctx, condition: RelayExpr, a, b):
+def _merged(ctx, condition: RelayExpr, a, b):
     """Merge both values into one expression if they have the same type. Constants are kept in a ``Choice``."""
     if a is None or b is None:
         return None
@@ -258,4 +258,4 @@ class _Loop:
         return last, [lists.concatenated(c, t, 0, empty=True) for c, t in zip(back, self.parts)]
 
 
-__all__ = ["Step", "both_ways", "chosen", "of_rank", "open_choice", "ranks_of", "repeated", "scalar"]
+__all__ = ["Step", "convert_both_sides", "chosen", "of_rank", "first_choice", "ranks_of", "repeated", "scalar"]

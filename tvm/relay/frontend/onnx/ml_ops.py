@@ -83,7 +83,7 @@ def tree_ensemble(ctx, inputs, attrs):
     """
     x = inputs[0]
     taken = _decisions(ctx, x, attrs)
-    ways = _ways(attrs)
+    ways = _leaf_paths(attrs)
     path = np.zeros((len(ways), len(attrs["nodes_featureids"])), ctx.dtype(x))
     for row, (_, way) in enumerate(ways):
         for node, side in way:
@@ -151,7 +151,7 @@ def _members(ctx, features, modes, members):
     return relay.any(same, axis=(-1,))
 
 
-def _ways(attrs) -> list[tuple[int, list[tuple[int, bool]]]]:
+def _leaf_paths(attrs) -> list[tuple[int, list[tuple[int, bool]]]]:
     """Return each leaf with the decisions on its path from the root."""
     found: list[tuple[int, list[tuple[int, bool]]]] = []
     stack: list[tuple[int, list[tuple[int, bool]]]] = [(root, []) for root in attrs["tree_roots"]]

@@ -96,7 +96,7 @@ def conv(ctx, inputs, attrs):
     data, weight = inputs[:2]
     shape = ctx.known_shape(weight)
     n = len(attrs.get("kernel_shape", shape[2:]))
-    data, weight, scale = _whole_numbers(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
+    data, weight, scale = _integer_operands(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
     is_half = ctx.dtype(data) == "float16"
     if is_half:
         data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
@@ -105,13 +105,13 @@ def conv(ctx, inputs, attrs):
     bias = argument(inputs, 2)
     if scale is None:
         return biased(out, bias)
-    whole = _whole_bias(ctx, bias, scale, (-1, *[1] * n))
+    whole = _integer_bias(ctx, bias, scale, (-1, *[1] * n))
     if bias is None or whole is not None:
         ctx.sums = (out if whole is None else relay.add(out, whole), scale)
     return biased(relay.multiply(out, scale), bias)
 
 
-def _whole_bias(ctx, bias, scale, column: tuple):
+def _integer_bias(ctx, bias, scale, column: tuple):
     """Return the integers of a dequantized bias as a ``column``; None if the bias is not quantized with ``scale``."""
     known = ctx.importer.integers
     if bias is None or id(bias) not in known:
@@ -125,7 +125,7 @@ def _whole_bias(ctx, bias, scale, column: tuple):
     return relay.reshape(relay.cast(x, "float32"), column)
 
 
-def _whole_numbers(ctx, data, weight, filters: int, column: tuple, inner: tuple):
+def _integer_operands(ctx, data, weight, filters: int, column: tuple, inner: tuple):
     """Return the integers of dequantized data and weights as floats, and the scale of their product.
 
     Accumulating the integers is exact, so the output is rounded as in integer arithmetic. Weights can have one scale
@@ -256,7 +256,7 @@ def gemm(ctx, inputs, attrs):
     a, b = inputs[:2]
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
     if alpha == beta == 1.0 and not attrs.get("transA", 0):
-        whole = _whole_product(ctx, a, b, argument(inputs, 2), bool(attrs.get("transB", 0)))
+        whole = _integer_matmul(ctx, a, b, argument(inputs, 2), bool(attrs.get("transB", 0)))
         if whole is not None:
             return whole
     if attrs.get("transA", 0):
@@ -274,11 +274,11 @@ def gemm(ctx, inputs, attrs):
 
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
-    whole = _whole_product(ctx, inputs[0], inputs[1])
+    whole = _integer_matmul(ctx, inputs[0], inputs[1])
     return product(ctx, inputs[0], inputs[1]) if whole is None else whole
 
 
-def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
+def _integer_matmul(ctx, a, b, bias=None, transposed: bool = False):
     """Return the matmul of dequantized matrices as an integer-valued matmul times one scale per column.
 
     Accumulating the integers is exact. Return None if an operand is not quantized suitably.
@@ -303,7 +303,7 @@ def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
     right = relay.transpose(right, (1, 0)) if transposed else right
     out = product(ctx, ctx.made(left), ctx.made(right))
     out = relay.reshape(out, (*lead, ctx.shape(w)[0 if transposed else 1]), True) if is_flat else out
-    whole = _whole_bias(ctx, bias, scale, (-1,))
+    whole = _integer_bias(ctx, bias, scale, (-1,))
     if bias is None or whole is not None:
         ctx.sums = (out if whole is None else relay.add(out, whole), scale)
     real = relay.multiply(out, scale)

@@ -129,8 +129,8 @@ def layer_normalization(ctx, inputs, attrs):
     out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
     # float64 is computed in float64, as onnxruntime does; the additional outputs have the type stash_type.
     stash = onnx_dtype(attrs.get("stash_type", 1))
-    beside = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
-    return [out if bias is None else relay.add(out, bias), *beside]
+    expanded_scale = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
+    return [out if bias is None else relay.add(out, bias), *expanded_scale]
 
 
 @op("RMSNormalization", "SimplifiedLayerNormalization")

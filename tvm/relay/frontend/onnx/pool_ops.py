@@ -79,9 +79,9 @@ class Window:
         if self.known:
             self._count(bool(attrs.get("ceil_mode", 0)))
         elif attrs.get("ceil_mode", 0):
-            self.extra = self._most_extra()
+            self.extra = self._ceil_mode_padding()
 
-    def _most_extra(self) -> list[int]:
+    def _ceil_mode_padding(self) -> list[int]:
         """Return the end padding that gives the number of windows of ceil_mode for any dynamic size.
 
         ceil_mode adds a window for an incomplete stride, but no window that begins after the data.
@@ -143,8 +143,8 @@ def max_pool(ctx, inputs, attrs):
     if ctx.wants(1):
         column_major = attrs.get("storage_order", 0)
         if all(isinstance(d, int) for d in ctx.shape(data)):
-            return _max_and_place(ctx, data, window, column_major)
-        return _open_max_and_place(ctx, data, window, attrs, column_major)
+            return _max_with_indices(ctx, data, window, column_major)
+        return _dynamic_max_with_indices(ctx, data, window, attrs, column_major)
     is_plain = ctx.is_float(data) or ctx.dtype(data) in ("int8", "uint8")
     if len(window.kernel) in _MAX and (is_plain or not window.known):
         return window.pooled(window.data, _MAX[len(window.kernel)])
@@ -155,7 +155,7 @@ def max_pool(ctx, inputs, attrs):
     return out
 
 
-def _max_and_place(ctx, data, window: Window, column_major: int):
+def _max_with_indices(ctx, data, window: Window, column_major: int):
     """Return the maxima and their indices in the flat input; the first of equal elements is chosen."""
     shape = ctx.known_shape(data)
     order = list(range(2, len(shape)))
@@ -180,7 +180,7 @@ def _max_and_place(ctx, data, window: Window, column_major: int):
     return [best, place]
 
 
-def _open_max_and_place(ctx, data, window: Window, attrs, column_major: int):
+def _dynamic_max_with_indices(ctx, data, window: Window, attrs, column_major: int):
     """Return the maxima and their indices for dynamic shapes, by windows over a tensor of the element indices."""
     n = len(window.kernel)
     if n not in _MAX:
@@ -219,7 +219,7 @@ def average_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs)
     include = bool(attrs.get("count_include_pad", 0))
     if not window.known:
-        return _open_average(ctx, data, window, attrs, include)
+        return _dynamic_average(ctx, data, window, attrs, include)
     # The Relay operator cannot count the explicit padding and at the same time ignore the padding of ceil_mode.
     if len(window.kernel) in _AVG and not (include and any(window.extra)):
         return window.pooled(data, _AVG[len(window.kernel)], count_include_pad=include)
@@ -229,7 +229,7 @@ def average_pool(ctx, inputs, attrs):
     return relay.divide(total, const(_counts(window, include).astype(ctx.dtype(data))))
 
 
-def _open_average(ctx, data, window: Window, attrs, include: bool):
+def _dynamic_average(ctx, data, window: Window, attrs, include: bool):
     """Convert average pooling of data with dynamic shapes."""
     if len(window.kernel) not in _AVG:
         raise TVMError(
@@ -343,14 +343,16 @@ def col2im(ctx, inputs, attrs):
     for i, offset in enumerate(np.ndindex(*block)):
         part = relay.take(parts, const(i, "int64"), 2)
         for axis in range(n):
-            part = _spread(ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis])
+            part = _strided_scatter(
+                ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis]
+            )
         out = part if out is None else relay.add(out, part)
     return relay.strided_slice(
         out, amounts[:n], [b + d for b, d in zip(amounts, image)], [1] * n, list(range(2, n + 2))
     )
 
 
-def _spread(ctx, x, axis: int, stride: int, start: int, size: int):
+def _strided_scatter(ctx, x, axis: int, stride: int, start: int, size: int):
     """Move elements to the positions start, start + stride, ... of an axis that is otherwise zero."""
     count = ctx.known_size(x, axis)
     rank = ctx.rank(x)

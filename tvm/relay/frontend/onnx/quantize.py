@@ -78,13 +78,13 @@ def dequantized(ctx, x, scale, zero):
 
 
 # Operators whose output elements are elements of their first input; they can be applied to the quantized integers.
-MOVE_BYTES = frozenset(
+MOVES_ELEMENTS = frozenset(
     "DepthToSpace Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Transpose Unsqueeze".split()
 )
 
 
-def moved_bytes(ctx, inputs: list, convert):
-    """Apply an operator of ``MOVE_BYTES`` to the integers of a dequantized value, and dequantize its output.
+def applied_to_integers(ctx, inputs: list, convert):
+    """Apply an operator of ``MOVES_ELEMENTS`` to the integers of a dequantized value, and dequantize its output.
 
     ``convert(inputs)`` converts the operator. Return None if the input is not a dequantized value.
     """
@@ -120,7 +120,7 @@ def requantized(ctx, x, scale, zero, dtype: str):
 
     Two factors in turn would round differently where a sum is midway between two steps. Return None for other values.
     """
-    for form in (_same_integers, _joined_steps, _average_steps):
+    for form in (_same_integers, _quantized_sum, _quantized_mean):
         steps = form(ctx, x, scale, zero, dtype)
         if steps is not None:
             return steps
@@ -136,7 +136,7 @@ def requantized(ctx, x, scale, zero, dtype: str):
     return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
-def _average_steps(ctx, x, scale, zero, dtype: str):
+def _quantized_mean(ctx, x, scale, zero, dtype: str):
     """Quantize the global average of dequantized values, computed from the sum of their integers."""
     known = ctx.importer.integers
     if not (isinstance(x, Call) and getattr(x.op, "name", "") == "nn.global_avg_pool2d" and id(x.args[0]) in known):
@@ -153,10 +153,10 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
 
 
 # Offsets, in units in the last place, by which float32 factors around the nearest one are tried, smallest offset first.
-_NEAR = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda at: abs(at[0]) + abs(at[1]))
+_ULP_OFFSETS = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda at: abs(at[0]) + abs(at[1]))
 
 
-def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high: int) -> list[float] | None:
+def _float32_factors(sides: list[np.ndarray], ratios: list[float], low: int, high: int) -> list[float] | None:
     """Return float32 factors for which all pairs of integers give the same quantization step as float64 factors.
 
     The steps between ``low`` and ``high`` must agree with and without fused multiply-add. Return None if no factors
@@ -165,7 +165,7 @@ def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high
     a, b = sides[0][:, None], sides[1][None, :]
     wanted = np.clip(np.rint(a * ratios[0] + b * ratios[1]), low, high)
     factors = [np.float32(r) for r in ratios]
-    for shifts in _NEAR:
+    for shifts in _ULP_OFFSETS:
         p, q = (f + np.float32(n) * np.spacing(f) for f, n in zip(factors, shifts))
         # The product of an 8-bit integer and a float32 is exact in float64.
         whole = [a * np.float64(p), b * np.float64(q)]
@@ -177,7 +177,7 @@ def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high
 
 
 def _known_factors(ctx, sides, scale, zero, dtype: str) -> list[float] | None:
-    """Return the factors of ``_single_factors`` for two dequantized values with constant scales and zero points."""
+    """Return the factors of ``_float32_factors`` for two dequantized values with constant scales and zero points."""
     numbers = [ctx.value(e) for e in (scale, *(s for _, s, _, _ in sides))]
     zeros = [np.zeros(1) if e is None else ctx.value(e) for e in (zero, *(z for _, _, z, _ in sides))]
     types = [ctx.dtype(v) for v, _, _, _ in sides]
@@ -190,10 +190,10 @@ def _known_factors(ctx, sides, scale, zero, dtype: str) -> list[float] | None:
         return None
     integers = [np.arange(256.0) + limits(t)[0] - z.item() for t, z in zip(types, zeros[1:])]
     low, high = (end - int(zeros[0].item()) for end in limits(dtype))
-    return _single_factors(integers, ratios, low, high)
+    return _float32_factors(integers, ratios, low, high)
 
 
-def _joined_steps(ctx, x, scale, zero, dtype: str):
+def _quantized_sum(ctx, x, scale, zero, dtype: str):
     """Quantize the sum of two dequantized values.
 
     float64 is exact: a sum just below the midpoint of two steps is not rounded up. Where float32 factors give the same
@@ -321,13 +321,14 @@ def qlinear_matmul(ctx, inputs, attrs):
         ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32"
     )
     factor = relay.multiply(
-        relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32")
+        relay.cast(_rows(ctx, scalar_if_single(ctx, a_scale)), "float32"),
+        relay.cast(scalar_if_single(ctx, b_scale), "float32"),
     )
-    scale = relay.cast(spread_row(ctx, y_scale), "float32")
-    return rescaled(ctx, total, factor, scale, spread_row(ctx, y_zero), ctx.dtype(y_zero))
+    scale = relay.cast(scalar_if_single(ctx, y_scale), "float32")
+    return rescaled(ctx, total, factor, scale, scalar_if_single(ctx, y_zero), ctx.dtype(y_zero))
 
 
-def spread_row(ctx, vector):
+def scalar_if_single(ctx, vector):
     return relay.reshape(vector, ()) if ctx.shape(vector) == (1,) else vector
 
 
@@ -389,14 +390,14 @@ def qgemm(ctx, inputs, attrs):
     right = relay.transpose(right, (1, 0)) if attrs.get("transB", 0) else right
     total = product(ctx, left, right, "int32")
     total = total if c is None else relay.add(total, c)
-    scale = relay.multiply(spread_row(ctx, a_scale), spread_row(ctx, b_scale))
+    scale = relay.multiply(scalar_if_single(ctx, a_scale), scalar_if_single(ctx, b_scale))
     scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))
     if y_scale is None:
         return relay.multiply(relay.cast(total, "float32"), scale)
-    return rescaled(ctx, total, scale, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+    return rescaled(ctx, total, scale, scalar_if_single(ctx, y_scale), scalar_if_single(ctx, y_zero), ctx.dtype(y_zero))
 
 
-def _around(name: str, arity: int):
+def _through_float(name: str, arity: int):
     """Return a converter of a quantized onnxruntime operator that dequantizes, computes in float and quantizes."""
 
     def convert(ctx, inputs, attrs):
@@ -427,7 +428,7 @@ for _name, _arity in (
     ("AveragePool", 1),
     ("Softmax", 1),
 ):
-    op(f"com.microsoft.QLinear{_name}")(_around(_name, _arity))
+    op(f"com.microsoft.QLinear{_name}")(_through_float(_name, _arity))
 
 
 @op("com.microsoft.QLinearConcat")

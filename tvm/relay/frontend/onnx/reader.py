@@ -34,9 +34,9 @@ from .external import Folder
 from .functions import function_body, resolved
 from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
-from .loops import both_ways, of_rank, open_choice, ranks_of
+from .loops import convert_both_sides, first_choice, of_rank, ranks_of
 from .open_sizes import named_sizes, sizes_of
-from .quantize import MOVE_BYTES, moved_bytes
+from .quantize import MOVES_ELEMENTS, applied_to_integers
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
 from .small_types import KNOWING, MOVING, STRING, WITH_STRINGS, SmallType, small_type
@@ -86,6 +86,7 @@ def from_onnx(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
@@ -300,9 +301,9 @@ class Importer(GraphImporter):
 
     def results(self, context: Context, inputs: list) -> list:
         """Convert a node; if the rank of an input is known at run time, convert it for each possible rank."""
-        choice = open_choice(inputs)
+        choice = first_choice(inputs)
         if choice is not None:
-            results = both_ways(context, choice, inputs, partial(self.results, context))
+            results = convert_both_sides(context, choice, inputs, partial(self.results, context))
             # The properties that converters recorded about outputs apply to one side only.
             context.integers = context.sums = context.made_small = None
             return results
@@ -343,7 +344,7 @@ class Importer(GraphImporter):
         convert = CONVERTERS.find(full_name(node), context.version)
         if convert is not None:
             full = partial(convert, context, attrs=context.attributes)
-            moved = moved_bytes(context, inputs, full) if node.op_type in MOVE_BYTES else None
+            moved = applied_to_integers(context, inputs, full) if node.op_type in MOVES_ELEMENTS else None
             return full(inputs) if moved is None else moved
         body = function_body(node, context.version, inputs)
         if body is None:

@@ -270,12 +270,14 @@ class QuantizedRecurrent(Recurrent):
         rows = []
         for i in (1, 2):
             weight, scale, zero = inputs[i], argument(inputs, 6 + 2 * i), argument(inputs, 7 + 2 * i)
-            real = dequantized(ctx, weight, self.beside(ctx, scale), None if zero is None else self.beside(ctx, zero))
+            real = dequantized(
+                ctx, weight, self.expanded_scale(ctx, scale), None if zero is None else self.expanded_scale(ctx, zero)
+            )
             rows.append(relay.transpose(real, (0, 2, 1)))
         super().__init__(ctx, "LSTM", [inputs[0], *rows, *inputs[3:8]], attrs)
 
     @staticmethod
-    def beside(ctx, vector):
+    def expanded_scale(ctx, vector):
         """Reshape a scale per direction, or per direction and gate, so that it broadcasts."""
         return relay.expand_dims(vector, 1, 2 if ctx.rank(vector) == 1 else 1)
 

@@ -8,7 +8,7 @@ from ... import op as relay
 from ...expr import const
 from ..common import run_time
 from . import declared
-from .shape_ops import axes_of, late_axes
+from .shape_ops import axes_of, has_run_time_axes
 from .table import axis_of, op
 
 
@@ -49,9 +49,9 @@ def _reduce(name: str, since_input: int):
 
     def convert(ctx, inputs, attrs):
         x = inputs[0]
-        if late_axes(ctx, inputs) and not declared.decides(ctx, x):
-            return _late(ctx, name, inputs, attrs)
-        if late_axes(ctx, inputs):
+        if has_run_time_axes(ctx, inputs) and not declared.decides(ctx, x):
+            return _run_time_reduction(ctx, name, inputs, attrs)
+        if has_run_time_axes(ctx, inputs):
             rows = [
                 (c, convert(ctx, [x], {**attrs, "axes": a})) for a, c in declared.reduced_axes(ctx, x, inputs[1], attrs)
             ]
@@ -80,7 +80,7 @@ def _reduce(name: str, since_input: int):
     return convert
 
 
-def _late(ctx, name: str, inputs, attrs):
+def _run_time_reduction(ctx, name: str, inputs, attrs):
     """Convert a reduction over axes that are known at run time."""
     data, axes = inputs
     none = ctx.length(axes, "the axes") == 0

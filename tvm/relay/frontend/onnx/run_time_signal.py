@@ -83,13 +83,13 @@ def dft(ctx, data, axis, length, inverse: bool, onesided: bool):
     out = fourier(ctx, rows, length, inverse, onesided)
     count, new = run_time.size_of(ctx, out, 1), ctx.shape(out)[2]
     shape = ctx.made(relay.where(hit, count, sizes))
-    back = _moved_back(ctx, shape, own, hit, count, rank)
+    back = _inverse_indices(ctx, shape, own, hit, count, rank)
     flat = ctx.made(relay.take(relay.reshape(out, (-1, new)), back, 0))
     target = run_time.joined(ctx, [shape, number([new])])
     return run_time.sharpened(ctx, relay.reshape(flat, target, True), [None] * rank + [new])
 
 
-def _moved_back(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
+def _inverse_indices(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
     """Return, for each element of ``shape``, its index in the tensor whose transform axis is behind the others."""
     at, out = run_time.counted(ctx, ctx.made(relay.prod(shape, axis=0))), None
     inner = outer = number(1)

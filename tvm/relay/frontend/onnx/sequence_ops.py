@@ -16,14 +16,14 @@ from .table import argument, axis_of, op
 from .values import Nothing, Sequence, is_list, is_option, joined_type
 
 
-def _of_run(ctx, value, position=None) -> bool:
+def _is_dynamic(ctx, value, position=None) -> bool:
     """Return whether the length of a sequence, or the given position, is known at run time."""
     if not isinstance(value, Sequence) and not is_list(value):
         raise TVMError("the input must be a sequence")
     return is_list(value) or position is not None and ctx.value(position) is None
 
 
-def _place(ctx, position, count: int, ends: int) -> int:
+def _position(ctx, position, count: int, ends: int) -> int:
     """Return a non-negative position in a sequence; with ``ends`` 1 the position after the last element is valid."""
     at = ctx.ints(position, "the position")[0]
     if not -count <= at < count + ends:
@@ -48,8 +48,8 @@ def sequence_empty(ctx, inputs, attrs):
 @op("SequenceAt")
 def sequence_at(ctx, inputs, attrs):
     value, position = inputs
-    if not _of_run(ctx, value, position):
-        return value.items[_place(ctx, position, len(value.items), 0)]
+    if not _is_dynamic(ctx, value, position):
+        return value.items[_position(ctx, position, len(value.items), 0)]
     lists = ctx.importer.lists
     xs = lists.as_list(value)
     return lists.call("sequence_at", [xs, lists.place(ctx, xs, position)], lists.element(xs))
@@ -57,7 +57,7 @@ def sequence_at(ctx, inputs, attrs):
 
 @op("SequenceLength")
 def sequence_length(ctx, inputs, attrs):
-    if _of_run(ctx, inputs[0]):
+    if _is_dynamic(ctx, inputs[0]):
         return ctx.importer.lists.count(inputs[0])
     return const(len(inputs[0].items), "int64")
 
@@ -65,9 +65,9 @@ def sequence_length(ctx, inputs, attrs):
 @op("SequenceInsert")
 def sequence_insert(ctx, inputs, attrs):
     value, tensor, position = inputs[0], inputs[1], argument(inputs, 2)
-    if not _of_run(ctx, value, position):
+    if not _is_dynamic(ctx, value, position):
         items = value.items
-        at = len(items) if position is None else _place(ctx, position, len(items), 1)
+        at = len(items) if position is None else _position(ctx, position, len(items), 1)
         return Sequence((*items[:at], tensor, *items[at:]))
     lists = ctx.importer.lists
     xs = lists.as_list(value)
@@ -80,20 +80,20 @@ def sequence_insert(ctx, inputs, attrs):
 @op("SequenceErase")
 def sequence_erase(ctx, inputs, attrs):
     value, position = inputs[0], argument(inputs, 1)
-    if _of_run(ctx, value, position):
+    if _is_dynamic(ctx, value, position):
         lists = ctx.importer.lists
         xs = lists.as_list(value)
         return lists.call("sequence_erase", [xs, lists.place(ctx, xs, position)], xs.checked_type_)
     items = value.items
     if not items:
         raise TVMError("cannot read or erase an element of an empty sequence")
-    at = len(items) - 1 if position is None else _place(ctx, position, len(items), 0)
+    at = len(items) - 1 if position is None else _position(ctx, position, len(items), 0)
     return Sequence((*items[:at], *items[at + 1 :]))
 
 
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx, inputs, attrs):
-    if _of_run(ctx, inputs[0]):
+    if _is_dynamic(ctx, inputs[0]):
         return _joined_list(ctx, inputs[0], attrs)
     items = list(inputs[0].items)
     if not items:
@@ -123,7 +123,7 @@ def split_to_sequence(ctx, inputs, attrs):
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     total, known = ctx.shape(data)[axis], ctx.value(sizes)
     if not isinstance(total, int) or sizes is not None and known is None:
-        return _split_by_run(ctx, data, sizes, axis, bool(attrs.get("keepdims", 1)))
+        return _split_at_run_time(ctx, data, sizes, axis, bool(attrs.get("keepdims", 1)))
     if known is None:
         parts = split_sizes(data, [1] * total, axis)
         return Sequence(tuple(parts if attrs.get("keepdims", 1) else [relay.squeeze(p, [axis]) for p in parts]))
@@ -138,7 +138,7 @@ def split_to_sequence(ctx, inputs, attrs):
     return Sequence(tuple(split_sizes(data, numbers, axis)))
 
 
-def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
+def _split_at_run_time(ctx, data, sizes, axis: int, keepdims: bool):
     """Split into a run-time number of parts or parts of run-time sizes, by a loop that adds each part to a list."""
     importer = ctx.importer
     infer, lists = importer.typer.infer, importer.lists
@@ -178,9 +178,9 @@ def sequence_map(ctx, inputs, attrs):
     each time.
     """
     body, importer = attrs["body"], ctx.importer
-    _of_run(ctx, inputs[0])
+    _is_dynamic(ctx, inputs[0])
     if any(is_list(value) for value in inputs):
-        return _mapped_by_run(ctx, inputs, body)
+        return _mapped_at_run_time(ctx, inputs, body)
     lengths = {len(value.items) for value in inputs if isinstance(value, Sequence)}
     if len(lengths) > 1:
         raise TVMError(f"the sequences must have the same length, got {sorted(lengths)}")
@@ -191,7 +191,7 @@ def sequence_map(ctx, inputs, attrs):
     return [Sequence(tuple(row[i] for row in rows)) for i in range(len(body.output))]
 
 
-def _mapped_by_run(ctx, inputs: list, body) -> list:
+def _mapped_at_run_time(ctx, inputs: list, body) -> list:
     """Convert to a loop that reads the first tensor of each list and prepends its results to the output lists."""
     importer, lists = ctx.importer, ctx.importer.lists
     many = [isinstance(value, Sequence) or is_list(value) for value in inputs]

@@ -103,14 +103,14 @@ def axes_of(ctx, inputs, attrs, since_input: int):
     return ctx.ints(argument(inputs, 1), "the axes") if ctx.version >= since_input else None
 
 
-def late_axes(ctx, inputs) -> bool:
+def has_run_time_axes(ctx, inputs) -> bool:
     """Return whether the axes are known at run time."""
     return len(inputs) > 1 and inputs[1] is not None and ctx.value(inputs[1]) is None
 
 
 @op("Squeeze")
 def squeeze(ctx, inputs, attrs):
-    if late_axes(ctx, inputs):
+    if has_run_time_axes(ctx, inputs):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the axes")
         ctx.length(inputs[1], "the axes")
@@ -147,7 +147,7 @@ def _by_sizes(ctx, data, dynamic: list[int], ones: list[int]):
 
 @op("Unsqueeze")
 def unsqueeze(ctx, inputs, attrs):
-    if late_axes(ctx, inputs):
+    if has_run_time_axes(ctx, inputs):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the axes")
         return run_time.unsqueezed(ctx, inputs[0], inputs[1])
@@ -213,7 +213,7 @@ def split(ctx, inputs, attrs):
     data = inputs[0]
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     count = len(ctx.node.output)
-    if "split" not in attrs and late_axes(ctx, inputs):
+    if "split" not in attrs and has_run_time_axes(ctx, inputs):
         if all(ctx.declared(i) is not None for i in range(count)):
             return split_sizes(data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(count)], axis)
         if ctx.length(inputs[1], "the sizes") != count:
@@ -312,13 +312,13 @@ def range_(ctx, inputs, attrs):
 def eye_like(ctx, inputs, attrs):
     dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
     if not all(isinstance(d, int) for d in ctx.shape(inputs[0])):
-        return relay.cast(relay.equal(_apart(ctx, inputs[0]), const(attrs.get("k", 0), "int64")), dtype)
+        return relay.cast(relay.equal(_diagonal_offset(ctx, inputs[0]), const(attrs.get("k", 0), "int64")), dtype)
     rows, columns = ctx.known_shape(inputs[0])
     check_count("the matrix", [rows, columns])
     return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
 
 
-def _apart(ctx, data):
+def _diagonal_offset(ctx, data):
     """Return the column index minus the row index of each element of a matrix."""
     rows, columns = (run_time.counted(ctx, run_time.size_of(ctx, data, axis)) for axis in (-2, -1))
     return relay.subtract(relay.expand_dims(columns, 0), relay.expand_dims(rows, 1))
@@ -382,7 +382,7 @@ def trilu(ctx, inputs, attrs):
         check_count("the triangle", [rows, columns])
         apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
     else:
-        apart = _apart(ctx, data)
+        apart = _diagonal_offset(ctx, data)
     k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")
     keep = relay.greater_equal(apart, k) if attrs.get("upper", 1) else relay.less_equal(apart, k)
     return relay.where(keep, data, relay.zeros_like(data))
@@ -395,7 +395,7 @@ def center_crop_pad(ctx, inputs, attrs):
     axes = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
     known = all(isinstance(d, int) for d in shape)
     if not known or ctx.is_late(inputs[1]) and not declared.decides(ctx, data):
-        return _late_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
+        return _dynamic_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
     if ctx.value(inputs[1]) is None:
         wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
     else:
@@ -413,7 +413,7 @@ def center_crop_pad(ctx, inputs, attrs):
     return relay.nn.pad(out, pads, ctx.like(0, data))
 
 
-def _late_center(ctx, data, wanted, axes: list[int]):
+def _dynamic_center(ctx, data, wanted, axes: list[int]):
     """Crop or pad the data to a run-time shape, with the data in the center."""
     if ctx.length(wanted, "the shape") != len(axes):
         raise TVMError(f"there are {ctx.length(wanted, 'the shape')} sizes for {len(axes)} axes")

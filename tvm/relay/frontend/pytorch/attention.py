@@ -9,7 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from .elementwise import truth
+from .elementwise import as_bool
 from .nn_ops import product
 from .table import op
 
@@ -89,7 +89,7 @@ def _mask(ctx, mask, mask_type):
     """Return the mask of the visible positions: those where ``mask`` is false or 0. A padding mask has one row per
     batch element.
     """
-    seen = ctx.infer(relay.logical_not(truth(ctx, mask)))
+    seen = ctx.infer(relay.logical_not(as_bool(ctx, mask)))
     if mask_type == 1 and ctx.rank(seen) == 2:
         seen = ctx.infer(relay.expand_dims(relay.expand_dims(seen, 1), 1))
     return seen

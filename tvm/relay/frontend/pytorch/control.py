@@ -40,14 +40,14 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
         return then() if condition else other()
     taken = _unless_empty(context, condition)
     # If one branch raises an exception, it becomes a run-time check, and the other branch is the result.
-    yes = _apart(importer, "a branch", then)
+    yes = _isolated(importer, "a branch", then)
     if isinstance(yes.results, Raised):
         importer.checks.append((context.infer(relay.logical_not(condition.expr)), str(yes.results)))
         return other()
-    no = _apart(importer, "a branch", other)
+    no = _isolated(importer, "a branch", other)
     if isinstance(no.results, Raised):
         importer.checks.append((condition.expr, str(no.results)))
-        return _entered(importer, yes, where)
+        return _apply_effects(importer, yes, where)
     kept = {k: importer.value(k, where) for k in sorted({*yes.values, *no.values})}
     state = {p: importer.state_at(p) for p in sorted({*yes.left, *no.left})}
     count = len(yes.results)
@@ -61,7 +61,8 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
         return []
     values = _chosen(context, condition, *(list(v) for v in zip(*(_alike(context, a, b) for a, b in zip(*ways)))))
     changes = iter(values[count:])
-    return _entered(importer, Course(values[:count], dict(zip(kept, changes)), dict(zip(state, changes)), []), where)
+    effects = BlockEffects(values[:count], dict(zip(kept, changes)), dict(zip(state, changes)), [])
+    return _apply_effects(importer, effects, where)
 
 
 def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
@@ -81,7 +82,7 @@ def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
     return results
 
 
-def _entered(importer: TorchImporter, course: Course, where: str) -> list:
+def _apply_effects(importer: TorchImporter, course: BlockEffects, where: str) -> list:
     """Apply the changes of a block to the outer scope and return its outputs."""
     for key, value in course.values.items():
         importer.write(key, value, where)
@@ -139,7 +140,7 @@ def _unless_empty(context: Context, condition: Number) -> bool | None:
     return others[0] if None not in others and len(set(others)) == 1 and nothing != others[0] else None
 
 
-class Course(NamedTuple):
+class BlockEffects(NamedTuple):
     """The effects of a block with a run-time condition: its outputs, or the exception that it raises.
 
     ``values`` are the outer tensors that the block changes in place, by name; ``left`` is the state that it changes in
@@ -152,7 +153,7 @@ class Course(NamedTuple):
     checks: list[tuple[RelayExpr, str]]
 
 
-def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
+def _isolated(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
     """Convert a block without changing the outer scope, and return its effects.
 
     ``given`` are the initial values of outer tensors in the block.
@@ -180,7 +181,7 @@ def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: d
     outside = {key for scope in importer.scopes for key in scope}
     changed = [key for key, state in importer.states.items() if state != states.get(key, 0) and key in outside]
     new = {path: value for path, value in new_left.items() if path not in left or left[path] is not value}
-    return Course(results, {key: values[key] for key in changed if key in values}, new, new_checks)
+    return BlockEffects(results, {key: values[key] for key in changed if key in values}, new, new_checks)
 
 
 def _expr(value) -> RelayExpr:
@@ -214,14 +215,14 @@ def _alike(context: Context, a, b):
         )
     x, y = _expr(a), _expr(b)
     if context.rank(x) != context.rank(y):
-        x, y = _nothing_like(context, x, y), _nothing_like(context, y, x)
+        x, y = _empty_like(context, x, y), _empty_like(context, y, x)
     if context.dtype(x) != context.dtype(y) or context.rank(x) != context.rank(y):
         raise TVMError("the outputs of a branch with a run-time condition differ in type or number of dimensions: "
                        f"{context.type(x)} and {context.type(y)}")
     return (a, b) if isinstance(a, Number) else (x, y)
 
 
-def _nothing_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
+def _empty_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
     """Return an empty tensor with the rank of another, where a model returns an empty tensor in place of it."""
     if 0 not in context.shape(e) or not context.rank(other):
         return e
@@ -252,10 +253,10 @@ def loop(importer: TorchImporter, where: str, limit, going, states: list, body: 
         going, *states = body(step, states)
         going = context.number(going) if isinstance(going, RelayExpr) else going
         step += 1
-    return _late_loop(context, step, limit, going, states, body)
+    return _dynamic_loop(context, step, limit, going, states, body)
 
 
-def _late_loop(context: Context, step: int, limit, going, states: list, body) -> list:
+def _dynamic_loop(context: Context, step: int, limit, going, states: list, body) -> list:
     """Convert a loop with a run-time number of iterations to a function of the step, the condition and the values."""
     start = _as_tensors(context, [step, going, *states])
     if any(not isinstance(v, (RelayExpr, Number)) for v in start):
@@ -269,7 +270,7 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
         variables = [typed_var(f"loop_{i}", t) for i, t in enumerate(types)]
         inner = [Number(v) if isinstance(s, Number) else v for v, s in zip(variables, start)]
         act = functools.partial(body, inner[0], inner[2:count])
-        results, changed, left, checks = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
+        results, changed, left, checks = _isolated(importer, "a loop", act, dict(zip(carried, inner[count:])))
         if isinstance(results, Raised):
             raise results
         if left:

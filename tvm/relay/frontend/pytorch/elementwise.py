@@ -33,7 +33,7 @@ def is_number(*values) -> bool:
     return not any(isinstance(v, RelayExpr) for v in values)
 
 
-def _late(ctx, function, *values) -> Number:
+def _at_run_time(ctx, function, *values) -> Number:
     """Apply an operation to numbers that are known at run time."""
     return Number(ctx.infer(function(*[v.expr if isinstance(v, Number) else v for v in values])))
 
@@ -43,7 +43,7 @@ def _real(name: str):
         if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[name](self) if name in _NUMBERS else float(getattr(np, name)(self))
         if isinstance(self, Number):
-            return _late(ctx, lambda x: getattr(relay, name)(relay.cast(x, "float64")), self)
+            return _at_run_time(ctx, lambda x: getattr(relay, name)(relay.cast(x, "float64")), self)
         x = ctx.floats(self)
         if ctx.dtype(x) in ("float16", "bfloat16"):
             return relay.cast(getattr(relay, name)(relay.cast(x, "float32")), ctx.dtype(x))
@@ -63,7 +63,7 @@ def _same(torch_name: str, name: str):
         if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[torch_name](self)
         if isinstance(self, Number):
-            return _late(ctx, lambda x: getattr(relay, name)(x), self)
+            return _at_run_time(ctx, lambda x: getattr(relay, name)(x), self)
         if torch_name in _ROUNDING and not ctx.is_float(self):
             return self
         if ctx.dtype(self) == "bool":
@@ -245,14 +245,14 @@ def _logical(name: str, function):
     def convert(ctx, self, other):
         if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
             return function(bool(self), bool(other))
-        x, y = (truth(ctx, v) for v in (self, other))
+        x, y = (as_bool(ctx, v) for v in (self, other))
         out = getattr(relay, name)(x, y)
         return Number(out) if is_number(self, other) else out
 
     return convert
 
 
-def truth(ctx, value) -> RelayExpr:
+def as_bool(ctx, value) -> RelayExpr:
     """Return whether elements are not zero."""
     x = ctx.tensor(value)
     return x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
@@ -265,10 +265,10 @@ for _name, _function in (("and", lambda a, b: a and b), ("or", lambda a, b: a or
 @op("logical_not", "__not__")
 def logical_not(ctx, self):
     if isinstance(self, Number):
-        return Number(relay.logical_not(truth(ctx, self)))
+        return Number(relay.logical_not(as_bool(ctx, self)))
     if is_number(self):
         return not self
-    return relay.logical_not(truth(ctx, self))
+    return relay.logical_not(as_bool(ctx, self))
 
 
 def _bits(name: str, function):
@@ -343,12 +343,12 @@ def where(ctx, condition, self=None, other=None):
     if self is None and other is None:
         return ctx.convert("nonzero_numpy", condition)
     x, y = ctx.together(self, other)
-    return relay.where(truth(ctx, condition), x, y)
+    return relay.where(as_bool(ctx, condition), x, y)
 
 
 @op("masked_fill")
 def masked_fill(ctx, self, mask, value):
-    return relay.where(truth(ctx, mask), ctx.tensor(value, ctx.dtype(self)), self)
+    return relay.where(as_bool(ctx, mask), ctx.tensor(value, ctx.dtype(self)), self)
 
 
 @op("clamp", "clip")
@@ -534,7 +534,7 @@ def cast(ctx, x, dtype: str):
     x = ctx.tensor(x)
     if ctx.dtype(x) == dtype:
         return x
-    return truth(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
+    return as_bool(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
 
 
 @op("to", "_to_copy", "type", "_autocast_to_reduced_precision", "_autocast_to_full_precision")
@@ -566,4 +566,4 @@ def can_cast(ctx, from_, to):
     return category(dtype_name(from_)) <= category(dtype_name(to))
 
 
-__all__ = ["cast", "clamp", "is_number", "nan_kept", "truth"]
+__all__ = ["cast", "clamp", "is_number", "nan_kept", "as_bool"]

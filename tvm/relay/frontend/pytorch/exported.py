@@ -60,6 +60,7 @@ def from_exported_program(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
@@ -310,7 +311,7 @@ def decompositions() -> dict:
     return {entry: table[entry] for entry in list(table.keys()) if not reader.known(*operator_of(entry))}
 
 
-def taken_apart(target, args: list):
+def decomposition_of(target, args: list):
     """Return the graph into which PyTorch decomposes an operator.
 
     Tensors among the arguments are the placeholders of the graph; only their shapes and types matter.
@@ -404,4 +405,4 @@ def _shown(node) -> str:
     return schema.name if schema is not None else getattr(node.target, "__name__", str(node.target))
 
 
-__all__ = ["FxReader", "decompositions", "from_exported_program", "operator_of", "taken_apart"]
+__all__ = ["FxReader", "decompositions", "from_exported_program", "operator_of", "decomposition_of"]

@@ -22,7 +22,7 @@ from ..common.incremental import as_tensor, tensor_type
 from .complex_ops import SEEN_PARTS, holds_complex, on_complex
 from .quantized import Quantized, holds_quantized, on_quantized, takes_quantized
 from .table import CONVERTERS, Complex, Context, Number, Parameter, arguments, find
-from .views import COPYING, VIEWS, put_back
+from .views import COPYING, VIEWS, write_back
 
 # Maximum number of nodes of inlined functions, branches and loops.
 MOST_NODES = 1 << 17
@@ -145,7 +145,7 @@ class TorchImporter(GraphImporter):
             view = self.views[key]
             view.state = self.states[root]
             context = Context(self, view.name or "alias", where)
-            value = self.inferred(put_back(context, view, self.value(view.base, where), value))
+            value = self.inferred(write_back(context, view, self.value(view.base, where), value))
             key = view.base
 
     def note_view(self, key: str, base: str | None, name: str, args: dict[str, Any], index: int | None) -> None:
@@ -199,10 +199,10 @@ class TorchImporter(GraphImporter):
             self.seen.update(self.root(n) for n in (site.first, *site.results) if n is not None)
         rest = {k: v for k, v in taken.items() if k != next(iter(taken))}
         if in_place and site.first is not None and results and VIEWS.get(plain) in ("shape", "axes"):
-            self._take_anew(site, plain, rest, results[0])
+            self._reshape_in_place(site, plain, rest, results[0])
         elif in_place and site.first is not None and results:
             self._change(context, site, results)
-        elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
+        elif plain in VIEWS and results and site.first is not None and self._is_view(plain, site.first, args):
             if VIEWS[plain] == "parts":
                 self.parts[site.results[0]] = (site.first, plain, rest)
             else:
@@ -222,7 +222,7 @@ class TorchImporter(GraphImporter):
             base, name, args = self.parts[whole]
             self.note_view(key, base, name, args, index)
 
-    def _looks(self, name: str, base: str, args: list) -> bool:
+    def _is_view(self, name: str, base: str, args: list) -> bool:
         """Return whether the output of a view operator shares memory with its argument.
 
         Operators such as reshape copy non-contiguous tensors: then the views between must not permute axes, and may
@@ -240,7 +240,7 @@ class TorchImporter(GraphImporter):
             base = view.base
         return True
 
-    def _take_anew(self, site: Site, name: str, args: dict[str, Any], value) -> None:
+    def _reshape_in_place(self, site: Site, name: str, args: dict[str, Any], value) -> None:
         """Change the shape of a tensor in place: its name becomes a view of its old value, and so do its
         other views.
         """

@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ...op.rules import broadcast_dims
-from .elementwise import cast, truth
+from .elementwise import as_bool, cast
 from .table import Number, op
 
 
@@ -73,7 +73,7 @@ def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=
     scattering.
     """
     if ctx.value(offsets) is None and mode < 2 and (padding_idx is None or padding_idx < 0):
-        return _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
+        return _scattered_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     bounds = [int(v) for v in ctx.array(offsets, "the offsets").reshape(-1)]
     total = ctx.known_size(indices, 0)
     bounds = bounds if include_last_offset else [*bounds, total]
@@ -94,7 +94,7 @@ def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=
     return (out, none, none, none) if ctx.outputs > 1 else out
 
 
-def _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
+def _scattered_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
     """Compute sums or means of bags; the bag of a row is the number of offsets up to its position."""
     bags, width = ctx.known_size(offsets, 0) - bool(include_last_offset), ctx.known_size(weight, 1)
     rows = ctx.infer(relay.take(weight, indices, 0))
@@ -126,7 +126,7 @@ def _plan(ctx, x, indices):
             at += 1
             continue
         if ctx.dtype(index) in ("bool", "uint8"):
-            places = _true_places(ctx, index)
+            places = _true_indices(ctx, index)
             axes += range(at, at + len(places))
             tensors += places
             at += ctx.rank(index)
@@ -138,7 +138,7 @@ def _plan(ctx, x, indices):
     return axes, tensors, [i for i in range(ctx.rank(x)) if i not in axes]
 
 
-def _true_places(ctx, mask) -> list:
+def _true_indices(ctx, mask) -> list:
     """Return the coordinates of true elements, one vector per axis; their number is known at run time."""
     known = ctx.value(mask)
     if known is not None:
@@ -279,11 +279,11 @@ def scatter(ctx, self, dim, index, src=None, value=None, reduce=None):
         number = value if src is None else src
         src = relay.broadcast_to(ctx.tensor(number, ctx.dtype(self)), ctx.known_shape(index))
     else:
-        src = _cut(ctx, src, index)
+        src = _cropped(ctx, src, index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), _REDUCTIONS[reduce])
 
 
-def _cut(ctx, x, index):
+def _cropped(ctx, x, index):
     """Crop the updates to the shape of the indices."""
     for axis, (have, want) in enumerate(zip(ctx.shape(x), ctx.shape(index))):
         if not isinstance(have, int) or have != want:
@@ -293,7 +293,7 @@ def _cut(ctx, x, index):
 
 @op("scatter_add")
 def scatter_add(ctx, self, dim, index, src):
-    src = _cut(ctx, ctx.infer(ctx.tensor(src, ctx.dtype(self))), index)
+    src = _cropped(ctx, ctx.infer(ctx.tensor(src, ctx.dtype(self))), index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), "add")
 
 
@@ -301,7 +301,7 @@ def scatter_add(ctx, self, dim, index, src):
 def scatter_reduce(ctx, self, dim, index, src, reduce, include_self=True):
     kind = _REDUCTIONS[reduce]
     axis, shape = ctx.axis(self, dim), ctx.known_shape(index)
-    src = _cut(ctx, src, index)
+    src = _cropped(ctx, src, index)
     start = self
     hit = relay.scatter_elements(relay.zeros_like(self), index, relay.ones(shape, ctx.dtype(self)), axis, "add")
     touched = relay.greater(hit, ctx.like(0, self))
@@ -328,10 +328,10 @@ def _range(dtype: str) -> tuple[int, int]:
 def index_add(ctx, self, dim, index, source, alpha=1):
     source = ctx.convert("mul", source, alpha) if alpha != 1 else source
     source = ctx.tensor(source, ctx.dtype(self))
-    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
+    return relay.scatter_elements(self, _expanded_indices(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
 
 
-def _places_of(ctx, dim, index, source):
+def _expanded_indices(ctx, dim, index, source):
     """Expand the indices along one axis to the shape of the source."""
     axis = ctx.axis(source, dim)
     places = ctx.infer(relay.reshape(index, [-1 if i == axis else 1 for i in range(ctx.rank(source))]))
@@ -340,12 +340,13 @@ def _places_of(ctx, dim, index, source):
 
 @op("index_reduce")
 def index_reduce(ctx, self, dim, index, source, reduce, include_self=True):
-    return scatter_reduce(ctx, self, dim, _places_of(ctx, dim, index, source), source, reduce, include_self)
+    return scatter_reduce(ctx, self, dim, _expanded_indices(ctx, dim, index, source), source, reduce, include_self)
 
 
 @op("index_copy")
 def index_copy(ctx, self, dim, index, source):
-    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "update")
+    indices = _expanded_indices(ctx, dim, index, source)
+    return relay.scatter_elements(self, indices, source, ctx.axis(self, dim), "update")
 
 
 @op("put")
@@ -465,12 +466,12 @@ def nonzero(ctx, self):
     known = ctx.value(self)
     if known is not None:
         return Constant(np.argwhere(known).astype("int64"))
-    return relay.cast(relay.argwhere(relay.cast(truth(ctx, self), "int32")), "int64")
+    return relay.cast(relay.argwhere(relay.cast(as_bool(ctx, self), "int32")), "int64")
 
 
 @op("nonzero_numpy")
 def nonzero_numpy(ctx, self):
-    return _true_places(ctx, ctx.infer(truth(ctx, self)))
+    return _true_indices(ctx, ctx.infer(as_bool(ctx, self)))
 
 
 @op("diff")

@@ -76,7 +76,7 @@ def _substituted(ctx, rows: list):
     return found
 
 
-def _together(ctx, a, b) -> list:
+def _broadcast_batches(ctx, a, b) -> list:
     """Broadcast the batch dimensions of two operands against each other."""
     stack = broadcast_dims(ctx.known_shape(a)[:-2], ctx.known_shape(b)[:-2])
     return [ctx.convert("expand", v, [*stack, *ctx.known_shape(v)[-2:]]) for v in (a, b)]
@@ -85,7 +85,7 @@ def _together(ctx, a, b) -> list:
 def _solved(ctx, a, b):
     """Solve linear systems with several right-hand sides each."""
     _square(ctx, a)
-    a, b = _together(ctx, a, b)
+    a, b = _broadcast_batches(ctx, a, b)
     rows, _ = _eliminated(ctx, ctx.infer(relay.concatenate([a, b], ctx.rank(a) - 1)))
     return _substituted(ctx, rows)
 
@@ -134,14 +134,14 @@ def inverse(ctx, self=None, A=None, check_errors=False):
 @op("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")
 def solve(ctx, A, B, left=True, check_errors=False):
     if not left:
-        return _only(ctx, _turned(ctx, solve(ctx, _turned(ctx, A), _turned(ctx, B))))
+        return _only(ctx, _matrix_transposed(ctx, solve(ctx, _matrix_transposed(ctx, A), _matrix_transposed(ctx, B))))
     # B is either one vector per matrix, or a single vector.
     vector = ctx.rank(B) == 1 or ctx.rank(B) == ctx.rank(A) - 1 and ctx.shape(B) == ctx.shape(A)[:-1]
     made = _solved(ctx, A, ctx.infer(relay.expand_dims(B, ctx.rank(B))) if vector else B)
     return _only(ctx, relay.squeeze(made, [ctx.rank(made) - 1]) if vector else made)
 
 
-def _turned(ctx, a):
+def _matrix_transposed(ctx, a):
     return ctx.convert("transpose", a, -2, -1)
 
 
@@ -151,9 +151,9 @@ def solve_triangular(ctx, self, B=None, A=None, upper=True, left=True, unitriang
     older = ctx.name == "triangular_solve"
     a, b = (A, self) if older else (self, B)
     if transpose or not left:
-        a, upper = _turned(ctx, a), not upper
-    made = _triangle(ctx, a, b if left else _turned(ctx, b), bool(upper), bool(unitriangular))
-    return _only(ctx, made if left else _turned(ctx, made))
+        a, upper = _matrix_transposed(ctx, a), not upper
+    made = _triangle(ctx, a, b if left else _matrix_transposed(ctx, b), bool(upper), bool(unitriangular))
+    return _only(ctx, made if left else _matrix_transposed(ctx, made))
 
 
 def _triangle(ctx, a, b, upper: bool, unit: bool):
@@ -164,7 +164,7 @@ def _triangle(ctx, a, b, upper: bool, unit: bool):
     if not upper:
         flipped = _triangle(ctx, ctx.convert("flip", a, [-2, -1]), ctx.convert("flip", b, [-2]), True, unit)
         return ctx.convert("flip", flipped, [-2])
-    a, b = _together(ctx, a, b)
+    a, b = _broadcast_batches(ctx, a, b)
     rows = []
     for i in range(count):
         own = _part(ctx, _part(ctx, a, -2, i, i + 1), -1, i + unit, count)
@@ -182,7 +182,7 @@ def cholesky(ctx, self, upper=False, check_errors=False):
     rest, columns = self, []
     if upper and ctx.name == "cholesky":
         # The other operators always read the lower triangle.
-        rest = _turned(ctx, self)
+        rest = _matrix_transposed(ctx, self)
     for i in range(count):
         column = relay.divide(_part(ctx, rest, -1, 0, 1), relay.sqrt(_part(ctx, _part(ctx, rest, -1, 0, 1), -2, 0, 1)))
         column = ctx.infer(column)
@@ -190,9 +190,9 @@ def cholesky(ctx, self, upper=False, check_errors=False):
         columns.append(ctx.infer(relay.nn.pad(column, [*[(0, 0)] * (last - 1), (i, 0), (0, 0)])))
         if i + 1 < count:
             rest = _part(ctx, _part(ctx, rest, -2, 1, count - i), -1, 1, count - i)
-            rest = ctx.infer(relay.subtract(rest, relay.multiply(below, _turned(ctx, below))))
+            rest = ctx.infer(relay.subtract(rest, relay.multiply(below, _matrix_transposed(ctx, below))))
     made = ctx.infer(relay.concatenate(columns, last)) if count > 1 else columns[0]
-    return _only(ctx, _turned(ctx, made) if upper else made)
+    return _only(ctx, _matrix_transposed(ctx, made) if upper else made)
 
 
 __all__ = ["MOST_ROWS"]

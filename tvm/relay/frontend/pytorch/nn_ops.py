@@ -13,13 +13,13 @@ from ...op.rules import broadcast_dims
 from .shape_ops import expanded, padded, reshaped
 from .table import op
 
-_HALVES = ("float16", "bfloat16")
+_FLOAT16_TYPES = ("float16", "bfloat16")
 
 
 def product(ctx, a, b):
     """Return NumPy's matmul; float16 is accumulated in float32."""
     kind = ctx.dtype(a)
-    if kind in _HALVES:
+    if kind in _FLOAT16_TYPES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (a, b)]
         return relay.cast(product(ctx, *wide), kind)
     x, y = ctx.shape(a), ctx.shape(b)
@@ -30,12 +30,12 @@ def product(ctx, a, b):
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
     if len(y) == 2:
-        return _rows_times(ctx, a, relay.transpose(b, (1, 0)))
+        return _linear_rows(ctx, a, relay.transpose(b, (1, 0)))
     batch = tuple(broadcast_dims(x[:-2], y[:-2]))
     if len(batch) == 1 and x[:-2] == y[:-2]:
         return relay.nn.batch_matmul(a, b, transpose_b=False)
     if not all(isinstance(d, int) for d in (*batch, *x, *y)):
-        return _open_batches(ctx, a, b)
+        return _dynamic_batches(ctx, a, b)
     count = math.prod(batch)
     a = relay.broadcast_to(a, (*batch, *x[-2:])) if batch != tuple(x[:-2]) else a
     b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
@@ -43,17 +43,17 @@ def product(ctx, a, b):
     return relay.reshape(relay.nn.batch_matmul(a, b, transpose_b=False), (*batch, x[-2], y[-1]), True)
 
 
-def _open_batches(ctx, a, b):
+def _dynamic_batches(ctx, a, b):
     """Return the batched matmul of operands with dynamic shapes. A single matrix is broadcast to all batch elements."""
     rank = max(ctx.rank(a), ctx.rank(b))
     a, b = (ctx.infer(relay.expand_dims(v, 0, rank - ctx.rank(v))) if ctx.rank(v) < rank else v for v in (a, b))
-    stack = [_stack_size(ctx, a, b, axis) for axis in range(rank - 2)]
-    flat = [_flat_stack(ctx, v, stack) for v in (a, b)]
+    stack = [_batch_size(ctx, a, b, axis) for axis in range(rank - 2)]
+    flat = [_flat_batch(ctx, v, stack) for v in (a, b)]
     out = ctx.infer(relay.nn.batch_matmul(*flat, transpose_b=False))
     return reshaped(ctx, out, [*stack, ctx.size(a, -2), ctx.size(b, -1)])
 
 
-def _stack_size(ctx, a, b, axis: int):
+def _batch_size(ctx, a, b, axis: int):
     """Return a batch dimension of both operands. Two unrelated dynamic dimensions are assumed to be equal, which is
     checked at run time.
     """
@@ -61,7 +61,7 @@ def _stack_size(ctx, a, b, axis: int):
     return q if isinstance(p, int) and p == 1 or isinstance(q, int) and q != 1 else p
 
 
-def _flat_stack(ctx, x, stack: list):
+def _flat_batch(ctx, x, stack: list):
     """Reshape an operand to a single batch dimension, and broadcast it where its batch size is 1."""
     sizes = [ctx.size(x, axis) for axis in range(ctx.rank(x))]
     inner = sizes[-2:]
@@ -72,7 +72,7 @@ def _flat_stack(ctx, x, stack: list):
     return ctx.infer(reshaped(ctx, x, [1, *inner]))
 
 
-def _rows_times(ctx, x, weight):
+def _linear_rows(ctx, x, weight):
     """Multiply the rows of a tensor by the transpose of a weight, whose rows are the output features."""
     shape = ctx.shape(x)
     if len(shape) == 2:
@@ -113,7 +113,7 @@ def outer(ctx, self, vec2):
 @op("linear")
 def linear(ctx, input, weight, bias=None):
     kind = ctx.dtype(input)
-    if kind in _HALVES:
+    if kind in _FLOAT16_TYPES:
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32")) for v in (input, weight, bias)]
         return relay.cast(linear(ctx, *wide), kind)
     if ctx.rank(weight) == 1:
@@ -121,7 +121,7 @@ def linear(ctx, input, weight, bias=None):
     elif ctx.rank(input) == 1:
         out = relay.reshape(relay.nn.dense(relay.expand_dims(input, 0), weight), (-1,))
     else:
-        out = _rows_times(ctx, input, weight)
+        out = _linear_rows(ctx, input, weight)
     return out if bias is None else relay.add(out, bias)
 
 
@@ -139,7 +139,7 @@ def grouped_mm(ctx, self, mat2=None, weight=None, offs=None, bias=None, out_dtyp
             "grouped_mm is supported only for a 2-D tensor of row groups and a 3-D tensor of matrices, with offs and "
             "without bias"
         )
-    if kind in _HALVES:
+    if kind in _FLOAT16_TYPES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (self, other)]
         return relay.cast(grouped_mm(ctx, *wide, offs=offs), kind)
     groups, depth, width = ctx.known_shape(other)
@@ -250,7 +250,7 @@ def convolution(ctx, input, weight, bias, stride, padding, dilation, transposed,
         wide = ctx.infer(relay.expand_dims(input, 0))
         made = convolution(ctx, wide, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
         return relay.squeeze(made, [0])
-    if ctx.dtype(input) in _HALVES:
+    if ctx.dtype(input) in _FLOAT16_TYPES:
         kind = ctx.dtype(input)
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32")) for v in (input, weight, bias)]
         made = convolution(ctx, *wide, stride, padding, dilation, transposed, output_padding, groups)

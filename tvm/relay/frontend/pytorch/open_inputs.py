@@ -186,7 +186,7 @@ class _Search:
             if made is None:
                 return
             # If the model only adds a dimension to an input, it also supports an input with a batch dimension.
-            without, is_first = {name for name in names if _is_widened(made[0], name)}, self.made is None
+            without, is_first = {name for name in names if _is_only_expanded(made[0], name)}, self.made is None
             if is_first or not without:
                 self.made = made
             if not is_first or not without:
@@ -259,7 +259,7 @@ def _next(places: dict[str, int], groups: Iterable[Iterable[str]]) -> list[dict[
     return [m for m in made if all(place < len(_RANKS) for place in m.values())]
 
 
-def _is_widened(module: IRModule, name: str) -> bool:
+def _is_only_expanded(module: IRModule, name: str) -> bool:
     """Return whether the model only adds a dimension to an input."""
     main = module["main"]
     variable = next((p for p in main.params if p.name_hint == name), None)

@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .dtypes import dtype_name
-from .elementwise import cast, nan_kept, truth
+from .elementwise import as_bool, cast, nan_kept
 from .table import op
 
 
@@ -109,7 +109,7 @@ def _truths(name: str):
     def convert(ctx, self, dim=None, keepdim=False):
         if isinstance(self, (list, tuple)):
             return (any if name == "any" else all)(self)
-        return _reduced(ctx, name, ctx.infer(truth(ctx, self)), dim, keepdim)
+        return _reduced(ctx, name, ctx.infer(as_bool(ctx, self)), dim, keepdim)
 
     return convert
 
@@ -120,7 +120,7 @@ op("all")(_truths("all"))
 
 @op("count_nonzero")
 def count_nonzero(ctx, self, dim=None):
-    return _reduced(ctx, "sum", ctx.infer(relay.cast(truth(ctx, self), "int64")), dim, False)
+    return _reduced(ctx, "sum", ctx.infer(relay.cast(as_bool(ctx, self), "int64")), dim, False)
 
 
 # -- moments ------------------------------------------------------------------------------------------------------

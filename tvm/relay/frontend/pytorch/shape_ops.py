@@ -192,10 +192,10 @@ def slice_(ctx, self, dim=0, start=None, end=None, step=1):
     elif (start is None or start == 0) and step == 1:
         if whole or ctx.is_same(end, size):
             return self
-    return _late_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
+    return _dynamic_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
 
 
-def _late_slice(ctx, x, axis: int, start, end, step):
+def _dynamic_slice(ctx, x, axis: int, start, end, step):
     """Slice with bounds or a step that are known at run time."""
     size = ctx.size(x, axis)
     limit = ctx.tensor(size, "int64")
@@ -288,7 +288,7 @@ def _split(ctx, x, name: str, dim, **args) -> list:
     axis = ctx.axis(x, dim)
     late = args.get("split_sizes")
     if late is not None and (not isinstance(ctx.shape(x)[axis], int) or any(isinstance(s, Number) for s in late)):
-        return _late_parts(ctx, x, axis, late)
+        return _dynamic_parts(ctx, x, axis, late)
     sizes = part_sizes(ctx, name, ctx.known_size(x, axis), args)
     if len(sizes) == 1:
         return [x]
@@ -298,7 +298,7 @@ def _split(ctx, x, name: str, dim, **args) -> list:
     return [relay.strided_slice(x, [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
 
 
-def _late_parts(ctx, x, axis: int, sizes: list) -> list:
+def _dynamic_parts(ctx, x, axis: int, sizes: list) -> list:
     """Split an axis into parts, some of run-time size. The sizes add up to the axis: a single part is the
     whole axis.
     """

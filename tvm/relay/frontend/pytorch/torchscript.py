@@ -18,7 +18,7 @@ from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
 from .control import branch, checked, loop
-from .exported import FxReader, taken_apart
+from .exported import FxReader, decomposition_of
 from .importer import MOST_NODES, Site, TorchImporter, in_words
 from .open_inputs import KeptState, import_open, inputs_of, state_info
 from .quantized import Packed
@@ -74,6 +74,7 @@ def from_pytorch(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
@@ -195,7 +196,7 @@ class ScriptReader(TorchImporter):
         """Return the initial value of an attribute."""
         if path in self.found:
             return self.found[path]
-        return _plain(_held(self.live, path), self, self.separator.join(path))
+        return _plain(_attribute_at(self.live, path), self, self.separator.join(path))
 
     def state_at(self, path: tuple[str, ...]):
         return self.left[path] if path in self.left else self.as_found(path)
@@ -229,18 +230,18 @@ class ScriptReader(TorchImporter):
                 self.collect(self.inner_graph(node), known, used)
             elif kind not in _STRUCTURE or kind == "prim::PythonOp":
                 name, overload = self.operator_of(node)
-                if not self.known(name, overload) and self.can_take_apart(node, known):
+                if not self.known(name, overload) and self.can_decompose(node, known):
                     self.apart.add(node.outputsAt(0).debugName())
                 else:
                     used.append((name, overload, self.name_of(node)))
 
-    def can_take_apart(self, node, known: dict[str, Any]) -> bool:
+    def can_decompose(self, node, known: dict[str, Any]) -> bool:
         """Return whether PyTorch decomposes the operator into operators with converters.
 
         This requires the shapes and types of a trace; a script does not contain them.
         """
         try:
-            made = taken_apart(self.target_of(node), [_example(v, known) for v in node.inputs()])
+            made = decomposition_of(self.target_of(node), [_example(v, known) for v in node.inputs()])
             FxReader(True, custom=self.custom).check(made)
             return True
         except Exception:
@@ -255,11 +256,11 @@ class ScriptReader(TorchImporter):
             raise OpNotImplemented(f"the operator {name} is not supported")
         return getattr(getattr(torch.ops.aten, name), overload or "default")
 
-    def call_apart(self, node, args: list, where: str) -> list:
+    def call_decomposed(self, node, args: list, where: str) -> list:
         """Decompose an operator for the shapes that its tensors have in the model, and convert the decomposition."""
         tensors: list[RelayExpr] = []
         context = Context(self, node.kind(), where)
-        made = taken_apart(self.target_of(node), [_stand_in(context, a, tensors) for a in args])
+        made = decomposition_of(self.target_of(node), [_stand_in(context, a, tensors) for a in args])
         inner = FxReader(True)
         # The reader continues with the graph under construction.
         vars(inner).update(vars(self))
@@ -323,7 +324,7 @@ class ScriptReader(TorchImporter):
             if not isinstance(info, (list, tuple)) or len(info) != 2 or not isinstance(info[0], str):
                 raise TypeError(f"from_pytorch: an input must be (name, shape) or (name, (shape, dtype)), got {info!r}")
         more = [tuple(name.split(".")) for name, _ in infos[len(values):]]
-        if len(infos) < len(values) or any(_held(self.live, path, None) is None for path in more):
+        if len(infos) < len(values) or any(_attribute_at(self.live, path, None) is None for path in more):
             names = ", ".join(v.debugName() for v in values)
             raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), but input_infos has "
                                f"{len(infos)} entries; entries after the inputs must be attributes that contain state")
@@ -331,7 +332,7 @@ class ScriptReader(TorchImporter):
             self.scopes[0][value.debugName()] = self.input_value(name, info, value)
         for path, (name, info) in zip(more, infos[len(values):]):
             made = self.input_value(name, info, None)
-            is_number = isinstance(made, RelayExpr) and isinstance(_held(self.live, path), (bool, int, float))
+            is_number = isinstance(made, RelayExpr) and isinstance(_attribute_at(self.live, path), (bool, int, float))
             self.found[path] = Number(made) if is_number else made
 
     def input_value(self, name: str, info, value):
@@ -375,7 +376,7 @@ class ScriptReader(TorchImporter):
             takers = [u.user for u in outputs[0].uses()]
             self.taken = next((n.outputsSize() for n in takers if n.kind() == "prim::ListUnpack"), None)
         apart = bool(keys) and keys[0] in self.apart
-        made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
+        made = self.call_decomposed(node, args, where) if apart else self.call(site, name, overload, args, {})
         for key, value in zip(keys, made):
             self.scopes[-1][key] = value
 
@@ -536,7 +537,7 @@ def _stand_in(ctx: Context, value, tensors: list):
     return value
 
 
-def _held(module, path: tuple[str, ...], *default):
+def _attribute_at(module, path: tuple[str, ...], *default):
     """Return the value at a path of attributes of a module."""
     for name in path:
         module = getattr(module, name, *default)

@@ -24,7 +24,7 @@ VIEWS = {
 COPYING = frozenset("contiguous reshape flatten reshape_as".split())
 
 
-def put_back(ctx: Context, view, base, value):
+def write_back(ctx: Context, view, base, value):
     """Return the tensor ``base`` with the elements of the view replaced by ``value``."""
     kind = VIEWS[view.name] if view.name else "same"
     if kind == "same":
@@ -34,18 +34,18 @@ def put_back(ctx: Context, view, base, value):
     if kind == "axes":
         return relay.transpose(value, _inverse(ctx, view, base))
     if kind == "slice" and view.name == "select" and isinstance(view.args["index"], (RelayExpr, Number)):
-        return _put_at(ctx, view, base, value)
+        return _replace_at_index(ctx, view, base, value)
     if view.name == "slice" and _is_all(view.args):
         return value
     if kind == "slice":
         axis, start, count, step, one = _range(ctx, view, base)
         return set_slice(ctx, base, relay.expand_dims(value, axis) if one else value, axis, start, count, step)
     if kind == "parts":
-        return _put_part(ctx, view, base, value)
-    return _put_among(ctx, base, value, view.name, view.args)
+        return _replace_part(ctx, view, base, value)
+    return _replace_selected(ctx, base, value, view.name, view.args)
 
 
-def _put_among(ctx: Context, base, value, name: str, args):
+def _replace_selected(ctx: Context, base, value, name: str, args):
     """Return the base with the elements that a view operator selects replaced.
 
     The operator is applied to the indices of all elements to find the positions.
@@ -62,12 +62,13 @@ def _put_among(ctx: Context, base, value, name: str, args):
 
 @op("diagonal_scatter")
 def diagonal_scatter(ctx, self, src, offset=0, dim1=0, dim2=1):
-    return _put_among(ctx, self, src, "diagonal", {"offset": offset, "dim1": dim1, "dim2": dim2})
+    return _replace_selected(ctx, self, src, "diagonal", {"offset": offset, "dim1": dim1, "dim2": dim2})
 
 
 @op("as_strided_scatter")
 def as_strided_scatter(ctx, self, src, size, stride, storage_offset=None):
-    return _put_among(ctx, self, src, "as_strided", {"size": size, "stride": stride, "storage_offset": storage_offset})
+    args = {"size": size, "stride": stride, "storage_offset": storage_offset}
+    return _replace_selected(ctx, self, src, "as_strided", args)
 
 
 def _is_all(args) -> bool:
@@ -75,7 +76,7 @@ def _is_all(args) -> bool:
     return args.get("start") in (None, 0) and args.get("end") in (None, (1 << 63) - 1) and args.get("step", 1) == 1
 
 
-def _put_at(ctx: Context, view, base, value):
+def _replace_at_index(ctx: Context, view, base, value):
     """Return the base with one element of an axis replaced, whose index is known at run time."""
     axis = ctx.axis(base, view.args.get("dim", 0))
     size, place = ctx.tensor(ctx.size(base, axis), "int64"), ctx.tensor(view.args["index"], "int64")
@@ -144,7 +145,7 @@ def set_slice(ctx: Context, base, value, axis: int, start: int, count: int, step
     return relay.where(const(chosen.reshape(spread)), relay.take(value, const(places), axis), base)
 
 
-def _put_part(ctx: Context, view, base, value):
+def _replace_part(ctx: Context, view, base, value):
     axis = ctx.axis(base, view.args.get("dim", 0))
     size = ctx.known_size(base, axis)
     if view.name == "unbind":
@@ -179,4 +180,4 @@ def part_sizes(ctx: Context, name: str, size: int, args) -> list[int]:
     return [min(each, size - i * each) for i in range(max(math.ceil(size / each), 1))]
 
 
-__all__ = ["COPYING", "VIEWS", "moved_axes", "part_sizes", "put_back", "set_slice"]
+__all__ = ["COPYING", "VIEWS", "moved_axes", "part_sizes", "write_back", "set_slice"]

@@ -22,7 +22,7 @@ from .table import MOST_STEPS, Context, host
 _MOST_TRIES = 8
 
 
-def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
+def as_bool(ctx: Context, e: RelayExpr) -> RelayExpr:
     """Convert a condition to a bool scalar; a number is true if it is not zero."""
     e = relay.reshape(e, ()) if ctx.rank(e) else e
     return ctx.made(e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e)))
@@ -42,7 +42,7 @@ def _joined(a: TensorType, b: TensorType) -> TensorType:
 
 def chosen(ctx: Context, test: RelayExpr, then: Callable[[], list], other: Callable[[], list]) -> list:
     """Return the outputs of one of two branches."""
-    test = truth(ctx, test)
+    test = as_bool(ctx, test)
     known = ctx.value(test)
     if known is not None:
         return then() if known.reshape(-1)[0] else other()
@@ -85,7 +85,7 @@ def like(value, tensor: RelayExpr):
 
 def place(ctx: Context, test: RelayExpr, first: int) -> RelayExpr:
     """Return the index of the executed branch; ``first`` is the index of the branch for a true condition."""
-    number = relay.cast(truth(ctx, test), "int32")
+    number = relay.cast(as_bool(ctx, test), "int32")
     return ctx.made(number if first else relay.subtract(const(1, "int32"), number))
 
 
@@ -96,21 +96,21 @@ def loop(ctx: Context, states: list, test: Callable[[list], RelayExpr], step: Ca
     """Return the final values of a loop. ``test`` returns the condition and ``step`` the next values."""
     start, steps, before = list(states), 0, ctx.importer.converted
     while True:
-        known = ctx.value(truth(ctx, test(states)))
+        known = ctx.value(as_bool(ctx, test(states)))
         if known is None:
-            return _late_loop(ctx, states, test, step)
+            return _dynamic_loop(ctx, states, test, step)
         if not known.reshape(-1)[0]:
             return states
         if steps >= MOST_STEPS or ctx.importer.converted - before > MOST_NODES // 2:
             ctx.importer.converted = before
-            return _late_loop(ctx, start, test, step)
+            return _dynamic_loop(ctx, start, test, step)
         states = [ctx.made(v) if isinstance(v, RelayExpr) else v for v in step(states)]
         if len(states) != len(start):
             raise TVMError(f"the loop body returns {len(states)} values for {len(start)} loop-carried values")
         steps += 1
 
 
-def _late_loop(ctx: Context, states: list, test, step) -> list:
+def _dynamic_loop(ctx: Context, states: list, test, step) -> list:
     """Convert a loop with a run-time number of iterations."""
     states = [v.stacked(ctx) if isinstance(v, TensorList) else v for v in states]
     moving = [i for i, v in enumerate(states) if isinstance(v, (RelayExpr, TensorList))]
@@ -125,7 +125,7 @@ def _late_loop(ctx: Context, states: list, test, step) -> list:
     raise TVMError("cannot infer the shapes of the loop-carried values")
 
 
-class _Again:
+class _Retry:
     """The result of a conversion that must be repeated with other initial values."""
 
     def __init__(self, restarts: dict):
@@ -139,7 +139,7 @@ def _tried(ctx: Context, states: list, moving: list[int], types: list, test, ste
         inner = list(states)
         for i, v in zip(moving, variables):
             inner[i] = like(states[i], v)
-        condition = truth(ctx, test(inner))
+        condition = as_bool(ctx, test(inner))
         results = step(inner)
         results = [v.stacked(ctx) if isinstance(v, TensorList) else v for v in results]
         fixed = [i for i, v in enumerate(states) if i not in moving and results[i] is not v]
@@ -151,7 +151,7 @@ def _tried(ctx: Context, states: list, moving: list[int], types: list, test, ste
         restarts = {i: states[i].like(ctx, results[i]) for i in moving if isinstance(states[i], TensorList)
                     and states[i].differs(ctx, results[i])}
         if restarts:
-            return _Again(restarts)
+            return _Retry(restarts)
         new = [ctx.made(tensor_of(results[i])) for i in moving]
         found = [_joined(t, ctx.type(v)) for t, v in zip(types, new)]
         if all(_same(a, b) for a, b in zip(found, types)):
@@ -233,4 +233,4 @@ def while_(ctx, inputs, attrs):
                 lambda values: ctx.importer.call(body, values, depth))
 
 
-__all__ = ["chosen", "like", "loop", "place", "tensor_of", "truth"]
+__all__ = ["chosen", "like", "loop", "place", "tensor_of", "as_bool"]

@@ -55,12 +55,12 @@ class Window:
             raise TVMError(f"unknown padding '{self.padding}'")
         sizes = self.ctx.shape(x)[self.first : self.first + self.rank]
         if any(not isinstance(d, int) and s > 1 for d, s in zip(sizes, self.strides)):
-            return self._late(x, kernel, fill)
+            return self._dynamic_padding(x, kernel, fill)
         totals = [(k - 1) * d if not isinstance(size, int) else max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
                   for size, k, s, d in zip(sizes, kernel, self.strides, self.dilations)]
         return x, (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
-    def _late(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None) -> tuple[RelayExpr, tuple]:
+    def _dynamic_padding(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None) -> tuple[RelayExpr, tuple]:
         """Apply padding that depends on dynamic dimensions at run time."""
         ctx = self.ctx
         if fill is None:
@@ -156,7 +156,7 @@ def _transposed(rank: int):
         sizes = ctx.shape(ctx.made(data))[2:]
         if any(not isinstance(v, int) for v in (*sizes, *wanted)):
             raise TVMError("the output shape must be static; pass the input shapes to from_tensorflow")
-        befores, afters, extra = _reach(window, sizes, wanted, kernel)
+        befores, afters, extra = _transposed_padding(window, sizes, wanted, kernel)
         fits = all(e < s for e, s in zip(extra, window.strides))
         weight = weight_of(ctx, inputs[1], (rank + 1, rank, *range(rank)))
         out = build(data, weight, strides=window.strides, padding=(*befores, *afters), channels=outputs,
@@ -168,7 +168,7 @@ def _transposed(rank: int):
     return convert
 
 
-def _reach(window: Window, sizes, wanted, kernel) -> tuple[list[int], list[int], list[int]]:
+def _transposed_padding(window: Window, sizes, wanted, kernel) -> tuple[list[int], list[int], list[int]]:
     """Return the cropping at both ends, and the number of zeros after the positions that the last window reaches."""
     befores, afters, extra = [], [], []
     first = 2 * window.first

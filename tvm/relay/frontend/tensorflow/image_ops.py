@@ -127,7 +127,7 @@ def _kept(ctx, boxes, scores, most, overlap, least):
     return ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))
 
 
-def _filled(ctx, values, most, attrs):
+def _padded_boxes(ctx, values, most, attrs):
     """Pad values with zeros to the maximum number of boxes if the node requests it."""
     if not attrs.get("pad_to_max_output_size", False):
         return values
@@ -145,7 +145,7 @@ def non_max_suppression(ctx, inputs, attrs):
     places = _kept(ctx, boxes, scores, most, overlap, least)
     if ctx.node.op != "NonMaxSuppressionV4":
         return places
-    return [_filled(ctx, places, most, attrs), relay.cast(run_time.size_of(ctx, places, 0), "int32")]
+    return [_padded_boxes(ctx, places, most, attrs), relay.cast(run_time.size_of(ctx, places, 0), "int32")]
 
 
 @op("NonMaxSuppressionV5")
@@ -163,4 +163,4 @@ def soft_non_max_suppression(ctx, inputs, attrs):
         places = _kept(ctx, boxes, scores, most, overlap, least)
         values = ctx.made(relay.take(scores, places, 0))
         count = relay.cast(run_time.size_of(ctx, places, 0), "int32")
-    return [*(_filled(ctx, v, most, attrs) for v in (places, values)), count]
+    return [*(_padded_boxes(ctx, v, most, attrs) for v in (places, values)), count]

@@ -88,8 +88,8 @@ def where(ctx, inputs, attrs):
     known = ctx.value(x)
     if known is not None:
         return Constant(np.argwhere(known).astype("int64"))
-    truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
-    return relay.cast(relay.argwhere(truth), "int64")
+    as_bool = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
+    return relay.cast(relay.argwhere(as_bool), "int64")
 
 
 op("SparseToDense")(alike.sparse_to_dense)

@@ -98,7 +98,7 @@ class TensorList:
     def written(self, ctx: Context, index: RelayExpr, value: RelayExpr, grows: bool = False) -> TensorList:
         known = ctx.value(index)
         if self.items is None or known is None:
-            return self._late_written(ctx, index, value)
+            return self._dynamic_write(ctx, index, value)
         at, items = int(known.reshape(-1)[0]), list(self.items)
         if grows and at >= len(items):
             check_steps("a list", at)
@@ -108,7 +108,7 @@ class TensorList:
         items[at] = value
         return self.changed(items)
 
-    def _late_written(self, ctx: Context, index: RelayExpr, value: RelayExpr) -> TensorList:
+    def _dynamic_write(self, ctx: Context, index: RelayExpr, value: RelayExpr) -> TensorList:
         have = self.stacked(ctx)
         stack = have.stack
         if have.hollow:

@@ -329,6 +329,7 @@ def from_tensorflow(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and an empty dictionary of parameters.
 
     Raises
     ------

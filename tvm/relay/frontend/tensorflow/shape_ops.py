@@ -138,7 +138,7 @@ def _cut(data, begin, end, strides, axes):
 def strided_slice(ctx, inputs, attrs):
     data = inputs[0]
     if ctx.is_late(*inputs[1:4]):
-        return _late_slice(ctx, inputs, attrs)
+        return _dynamic_slice(ctx, inputs, attrs)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
         raise TVMError("begin, end and strides have different lengths")
@@ -229,7 +229,7 @@ def _bounds(kind: str, i: int, rows: list, attrs, size) -> tuple[int, int, int] 
     return None if (first, last, step) == (0, size, 1) else (first, last if last >= 0 else -1 - size, step)
 
 
-def _late_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
+def _dynamic_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
     """Convert a slice with run-time bounds."""
     data, shape = inputs[0], ctx.shape(inputs[0])
     count = ctx.length(inputs[1], "the begin")

@@ -104,7 +104,7 @@ def check_integers(ctx: Context, data: int = 0, weight: int = 1) -> None:
         )
 
 
-def summed(ctx: Context, inputs: list, data: int, weight: int, real, quantum, attrs: dict) -> RelayExpr:
+def integer_sums(ctx: Context, inputs: list, data: int, weight: int, real, quantum, attrs: dict) -> RelayExpr:
     """Return integer sums: ``quantum`` is used for 8-bit data, and ``real``, which supports wide types, for
     int16 data.
     """
@@ -119,7 +119,7 @@ def summed(ctx: Context, inputs: list, data: int, weight: int, real, quantum, at
     return relay.cast(real(*(relay.cast(inputs[i], kind) for i in (data, weight)), **attrs, out_dtype=kind), "int64")
 
 
-def brought(ctx: Context, sums: RelayExpr, inputs: list, index: int, factors: np.ndarray) -> RelayExpr:
+def requantized_sums(ctx: Context, sums: RelayExpr, inputs: list, index: int, factors: np.ndarray) -> RelayExpr:
     """Add the bias to integer sums and rescale them to quantization steps of the output."""
     bias, total = argument(inputs, index), biased(ctx, sums, inputs, index)
     if ctx.dtype(ctx.made(sums)) == "int64" and (bias is None or ctx.dtype(bias) == "int64"):
@@ -179,8 +179,8 @@ def _integer(form):
     def convert(ctx, inputs, options):
         check_integers(ctx)
         weight, attrs = form(ctx, inputs, options, False)
-        sums = summed(ctx, [inputs[0], weight], 0, 1, relay.nn.conv2d, qnn.op.conv2d, attrs)
-        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+        sums = integer_sums(ctx, [inputs[0], weight], 0, 1, relay.nn.conv2d, qnn.op.conv2d, attrs)
+        steps = requantized_sums(ctx, sums, inputs, 2, scales(ctx))
         return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
     return convert
@@ -284,17 +284,17 @@ def integer_transpose_conv(ctx, inputs, options):
 
     def build(data, weight, **attrs):
         given = [inputs[0], weight, data]
-        return summed(ctx, given, 2, 1, relay.nn.conv2d_transpose, qnn.op.conv2d_transpose, attrs)
+        return integer_sums(ctx, given, 2, 1, relay.nn.conv2d_transpose, qnn.op.conv2d_transpose, attrs)
 
     sums = _transposed(ctx, inputs, options, False, build)
-    steps = brought(ctx, sums, inputs, 3, scales(ctx, 2, 1))
+    steps = requantized_sums(ctx, sums, inputs, 3, scales(ctx, 2, 1))
     return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
 
 # -- matmul -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(ctx: Context, inputs: list, options) -> tuple[RelayExpr, tuple]:
+def _matrix_and_shape(ctx: Context, inputs: list, options) -> tuple[RelayExpr, tuple]:
     """Return the data as a matrix, and the output shape."""
     if getattr(options, "weights_format", 0):
         raise TVMError(f"weights of format {options.weights_format} are not supported")
@@ -316,7 +316,7 @@ def _shaped(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
 
 @op("FULLY_CONNECTED")
 def fully_connected(ctx, inputs, options):
-    data, shape = _rows(ctx, inputs, options)
+    data, shape = _matrix_and_shape(ctx, inputs, options)
     if is_hybrid(ctx, inputs):
         data, scale = activations(ctx, data, (1,), not options.asymmetric_quantize_inputs)
         out = relay.nn.dense(data, Constant(whole_weight(ctx, inputs)))
@@ -330,10 +330,10 @@ def fully_connected(ctx, inputs, options):
 @quantized("FULLY_CONNECTED")
 def integer_fully_connected(ctx, inputs, options):
     check_integers(ctx)
-    data, shape = _rows(ctx, inputs, options)
-    sums = summed(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
+    data, shape = _matrix_and_shape(ctx, inputs, options)
+    sums = integer_sums(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
     if ctx.tensor(0).dtype == "uint8" or ctx.tensor(1).dtype == "int16":
-        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+        steps = requantized_sums(ctx, sums, inputs, 2, scales(ctx))
     else:
         # The kernel rounds the product of float64 values.
         total = relay.cast(biased(ctx, sums, inputs, 2), "float64")
@@ -377,8 +377,8 @@ def batch_matmul(ctx, inputs, options):
 def integer_batch_matmul(ctx, inputs, options):
     check_integers(ctx)
     a, b, shape = _matrices(ctx, inputs, options)
-    sums = summed(ctx, [a, b], 0, 1, relay.nn.batch_matmul, qnn.op.batch_matmul, {})
-    return finished(brought(ctx, relay.reshape(sums, shape), [], 2, scales(ctx)), ctx.result())
+    sums = integer_sums(ctx, [a, b], 0, 1, relay.nn.batch_matmul, qnn.op.batch_matmul, {})
+    return finished(requantized_sums(ctx, relay.reshape(sums, shape), [], 2, scales(ctx)), ctx.result())
 
 
 __all__ = ["biased", "same_or_valid", "weight_array"]

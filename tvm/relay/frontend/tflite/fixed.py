@@ -23,7 +23,7 @@ def _high(a: RelayExpr, b: RelayExpr) -> RelayExpr:
     return relay.right_shift(relay.add(relay.multiply(a, b), _int(1 << 30)), _int(31))
 
 
-def _widened(x: RelayExpr, bits: int) -> RelayExpr:
+def _saturating_shift(x: RelayExpr, bits: int) -> RelayExpr:
     """Multiply by a power of two, saturated to int32."""
     least, most = _int(-(1 << 31)), _int((1 << 31) - 1)
     return relay.maximum(relay.minimum(relay.left_shift(x, _int(bits)), most), least)
@@ -46,8 +46,8 @@ def inverse_root(value: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
     half = relay.right_shift(relay.add(relay.right_shift(fine, _int(1)), _int(1)), _int(1))
     x = _int(1 << 28)
     for _ in range(5):
-        cube = _widened(_high(_high(x, x), x), 6)
-        x = _widened(relay.subtract(_high(_int((1 << 28) + (1 << 27)), x), _high(half, cube)), 3)
+        cube = _saturating_shift(_high(_high(x, x), x), 6)
+        x = _saturating_shift(relay.subtract(_high(_int((1 << 28) + (1 << 27)), x), _high(half, cube)), 3)
     x = _high(x, _int(1518500250))
     x = relay.left_shift(x, relay.maximum(relay.negative(right), _int(0)))
     one = relay.less_equal(value, _int(1))

@@ -14,7 +14,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
-from .integer_tables import halves_away, integers
+from .integer_tables import integers, rounding_shift
 from .load import Tensor
 from .quantization import RANGES, fixed_point, looked_up, scaled
 from .recurrent import LSTM_GATES, state_of, unrolled
@@ -31,7 +31,7 @@ _FACTORS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332
 
 def _short(number: int) -> int:
     """Round a number with 31 fraction bits to 15 fraction bits."""
-    return int(halves_away(np.int64(number), 16))
+    return int(rounding_shift(np.int64(number), 16))
 
 
 def _times(a, b) -> np.ndarray:
@@ -43,7 +43,7 @@ def _times(a, b) -> np.ndarray:
 
 def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
     """Multiply by a power of two, saturated to int16."""
-    return np.clip(x << bits, -32768, _ONE) if bits >= 0 else halves_away(x, -bits)
+    return np.clip(x << bits, -32768, _ONE) if bits >= 0 else rounding_shift(x, -bits)
 
 
 def _exp(x: np.ndarray, whole: int) -> np.ndarray:

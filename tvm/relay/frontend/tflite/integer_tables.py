@@ -16,7 +16,7 @@ from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from .fixed import bit_length, times_root
 from .load import Quantization
-from .quantization import RANGES, away, finished, fixed_point, looked_up, rescaled
+from .quantization import RANGES, finished, fixed_point, looked_up, rescaled, round_away
 from .table import CONVERTERS, Context, quantized
 
 
@@ -58,10 +58,10 @@ def times(x: np.ndarray, number: tuple[int, int]) -> np.ndarray:
     """Return ``quantization.scaled`` of NumPy integers."""
     factor, shift = number
     high = (x.astype("int64") * (factor << max(shift, 0)) + (1 << 30)) >> 31
-    return halves_away(high, max(-shift, 0))
+    return rounding_shift(high, max(-shift, 0))
 
 
-def halves_away(x: np.ndarray, exponent: int) -> np.ndarray:
+def rounding_shift(x: np.ndarray, exponent: int) -> np.ndarray:
     """Divide integers by a power of two, with ties rounded away from zero."""
     return np.sign(x) * ((np.abs(x) + (1 << exponent >> 1)) >> exponent)
 
@@ -71,23 +71,23 @@ def hard_swish(ctx, x, source, target):
     """Compute in 16 bits: the input with seven more bits, times the input mapped from -3..3 to 0..1."""
     fine = np.float32(1 / 128) * source.scale[0]
     wide = (x.astype("int64") - int(source.zero_point[0])) << 7
-    factor, shift = _halved(fixed_point(float(np.float32(fine / target.scale[0]))))
+    factor, shift = _with_15_bits(fixed_point(float(np.float32(fine / target.scale[0]))))
     if shift > 0:
         raise TVMError("the scale of the output is too small for HARD_SWISH")
     scaled = _high_half(wide, factor)
-    gate_factor, gate_shift = _halved(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
+    gate_factor, gate_shift = _with_15_bits(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
     gate = np.clip(wide << max(gate_shift - 1, 0), -32768, 32767)
     gate = _high_half(gate, gate_factor)
     if gate_shift > 0:
         gate = np.clip(gate << 1, -32768, 32767)
     elif gate_shift < 0:
-        gate = halves_away(gate, -gate_shift)
+        gate = rounding_shift(gate, -gate_shift)
     product = ((gate + (1 << 15)) >> 1) * scaled
     product = np.sign(product) * (np.abs(product) >> 15)
-    return halves_away(product, -shift) + int(target.zero_point[0])
+    return rounding_shift(product, -shift) + int(target.zero_point[0])
 
 
-def _halved(number: tuple[int, int]) -> tuple[int, int]:
+def _with_15_bits(number: tuple[int, int]) -> tuple[int, int]:
     """Round the 31-bit multiplier of a fixed-point number to 15 bits."""
     factor, shift = number
     return min((factor + (1 << 15)) >> 16, 32767), shift
@@ -112,12 +112,12 @@ def interpolated(low: float, high: float, target: tuple[float, float], function:
     inverse = real(real(65536) / (real(target[1]) - real(target[0])))
     # The product and the sum are rounded once, as by a fused multiply-add.
     at = (float(low) + np.arange(513) * float(step)).astype(real)
-    ends = away((function(at) * inverse).astype(real))
+    ends = round_away((function(at) * inverse).astype(real))
     following = (function(at[1:]) * inverse).astype(real)
-    middle = away((function((at[:-1] + step / real(2)).astype(real)) * inverse).astype(real))
-    guess = away(((following + ends[:-1]) / real(2)).astype(real))
-    ends[:-1] -= away(((guess - middle) / real(2)).astype(real))
-    ends[-1] = away(real(function(np.array([high], real))[0] * inverse))
+    middle = round_away((function((at[:-1] + step / real(2)).astype(real)) * inverse).astype(real))
+    guess = round_away(((following + ends[:-1]) / real(2)).astype(real))
+    ends[:-1] -= round_away(((guess - middle) / real(2)).astype(real))
+    ends[-1] = round_away(real(function(np.array([high], real))[0] * inverse))
     places = np.clip(ends, -32768, 32767).astype("int64")
     x = integers("int16")
     at = 256 + (x >> 7)
@@ -147,7 +147,7 @@ def log(ctx, x, source, target):
     if ctx.tensor(0).dtype == "int16":
         return _lines(source, target, function)
     real = source.scale[0] * (x - source.zero_point[0]).astype("float32")
-    return away(function(real) * (np.float32(1) / target.scale[0])) + target.zero_point[0]
+    return round_away(function(real) * (np.float32(1) / target.scale[0])) + target.zero_point[0]
 
 
 @_exact("ABS", only=("int8", "int16"))
@@ -204,7 +204,7 @@ def gelu(ctx, x, source, target):
     return _lines(source, target, _gelu(ctx))
 
 
-def _sigmoid_places() -> np.ndarray:
+def _sigmoid_points() -> np.ndarray:
     """Return the logistic function at i / 24 in units of 2^-16, each minus half of the interpolation error in its
     segment.
 
@@ -216,10 +216,10 @@ def _sigmoid_places() -> np.ndarray:
     return np.append(np.round(ends[:255] - error[:255] / 2), 65535).astype("int64")
 
 
-_SIGMOID = _sigmoid_places()
+_SIGMOID = _sigmoid_points()
 
 
-def _sigmoid_lines(x: np.ndarray, bits: int) -> np.ndarray:
+def _sigmoid_segments(x: np.ndarray, bits: int) -> np.ndarray:
     """Interpolate linearly between table entries at ``x``, which has ``bits`` fraction bits."""
     place = np.minimum(x >> bits, 254)
     part = x & (1 << bits) - 1
@@ -240,7 +240,7 @@ def logistic(ctx, x, source, target):
     factor, shift = (3, 0) if source.scale[0] == 2.0**-12 else _factor(source.scale[0])
     fine = (x * factor + (1 << shift >> 1)) >> shift
     size = np.abs(fine)
-    up = np.where(size >> 9 >= 255, 0x7FFF << 10, _sigmoid_lines(size, 9))
+    up = np.where(size >> 9 >= 255, 0x7FFF << 10, _sigmoid_segments(size, 9))
     return np.where(fine >= 0, up + (1 << 9), (1 << 25) - up + (1 << 9) - 1) >> 10
 
 
@@ -251,7 +251,7 @@ def tanh(ctx, x, source, target):
     else:
         factor, shift = _factor(source.scale[0])
         fine = (x * factor + (1 << shift >> 1)) >> shift
-    up = _sigmoid_lines(np.abs(fine), 8)
+    up = _sigmoid_segments(np.abs(fine), 8)
     return np.where(fine >= 0, up - (1 << 23) + (1 << 7), -up + (1 << 23) + (1 << 7) - 1) >> 8
 
 
@@ -282,4 +282,4 @@ def _range(scale: float) -> tuple[float, float]:
     return scale * -32768, scale * 32767
 
 
-__all__ = ["by_table", "halves_away", "integers", "softmax_16", "times"]
+__all__ = ["by_table", "rounding_shift", "integers", "softmax_16", "times"]

@@ -83,7 +83,7 @@ def limits(result: Tensor, activation: str) -> tuple[int, int]:
     scale, zero = result.quantization.scale[0], int(result.quantization.zero_point[0])
 
     def integer(real: float) -> int:
-        return zero + int(np.clip(away(np.float32(real) / scale), -(1 << 31), 1 << 31))
+        return zero + int(np.clip(round_away(np.float32(real) / scale), -(1 << 31), 1 << 31))
 
     if activation in ("RELU", "RELU6"):
         low = max(low, integer(0.0))
@@ -108,7 +108,7 @@ def centered(x: RelayExpr, found: Quantization) -> RelayExpr:
     return relay.subtract(wide, const(int(found.zero_point[0]), "int32")) if found.zero_point[0] else wide
 
 
-def away(x: np.ndarray) -> np.ndarray:
+def round_away(x: np.ndarray) -> np.ndarray:
     """Round with ties away from zero."""
     whole = np.trunc(x)
     return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)
@@ -158,6 +158,6 @@ def looked_up(x: RelayExpr, table: np.ndarray, dtype: str) -> RelayExpr:
 
 
 __all__ = [
-    "RANGES", "away", "centered", "finished", "fixed_point", "limits", "looked_up", "real_array", "rescaled",
+    "RANGES", "round_away", "centered", "finished", "fixed_point", "limits", "looked_up", "real_array", "rescaled",
     "rescaled_wide", "rounded_away", "scaled", "to_integers", "to_real",
 ]  # fmt: skip

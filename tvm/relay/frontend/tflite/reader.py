@@ -313,6 +313,7 @@ def from_tflite(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the initial values of its state by name.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class _Matrix:
 
     def __init__(self, ctx: Context, inputs: list, index: int, options):
         self.whole = is_hybrid(ctx, inputs, index)
-        self.brought = asymmetric if options.asymmetric_quantize_inputs else symmetric
+        self.requantized_sums = asymmetric if options.asymmetric_quantize_inputs else symmetric
         if self.whole:
             self.weight, self.scale = Constant(whole_weight(ctx, inputs, index)), weight_scale(ctx, index)
         else:
@@ -37,7 +37,7 @@ class _Matrix:
     def times(self, x: RelayExpr) -> RelayExpr:
         if not self.whole:
             return relay.nn.dense(x, self.weight)
-        steps, scale = self.brought(x, (1,))
+        steps, scale = self.requantized_sums(x, (1,))
         return relay.multiply(relay.nn.dense(steps, self.weight), relay.multiply(scale, self.scale))
 
 

@@ -14,7 +14,7 @@ def _element(ctx: Context, vector: RelayExpr, index: int) -> RelayExpr:
     return ctx.made(relay.take(relay.cast(vector, "int64"), const(index, "int64"), 0))
 
 
-def late_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr) -> RelayExpr:
+def run_time_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr) -> RelayExpr:
     """Slice at a run-time position. A slice of constant size is gathered, so that its shape stays static."""
     shape, sizes = ctx.known_shape(data), ctx.value(size)
     if sizes is None or (sizes < 0).any():
@@ -30,7 +30,7 @@ def late_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr)
     return data
 
 
-def late_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
+def run_time_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
     """Slice with run-time bounds. Single elements are gathered; ranges become dynamic slices."""
     data, begin, end = inputs[:3]
     strides = ctx.ints(inputs[3], "the strides")
@@ -57,4 +57,4 @@ def late_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
     return data
 
 
-__all__ = ["late_slice", "late_strided_slice"]
+__all__ = ["run_time_slice", "run_time_strided_slice"]

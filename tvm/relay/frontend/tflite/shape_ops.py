@@ -11,8 +11,8 @@ from ..common import tensorflow_ops as alike
 from ..common.context import check_count, check_steps
 from .elementwise import activated
 from .load import Quantization, Tensor
-from .quantization import RANGES, away, looked_up
-from .run_time import late_slice, late_strided_slice
+from .quantization import RANGES, looked_up, round_away
+from .run_time import run_time_slice, run_time_strided_slice
 from .table import Context, argument, axis_of, moving, op, quantized
 
 
@@ -105,7 +105,7 @@ quantized("RANK")(rank)
 @moving("SLICE")
 def slice_(ctx, inputs, options):
     if ctx.is_late(*inputs[1:3]):
-        return late_slice(ctx, *inputs[:3])
+        return run_time_slice(ctx, *inputs[:3])
     shape = ctx.known_shape(inputs[0])
     begin, size = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
     if not len(begin) == len(size) == len(shape):
@@ -119,7 +119,7 @@ def slice_(ctx, inputs, options):
 @moving("STRIDED_SLICE")
 def strided_slice(ctx, inputs, options):
     if ctx.is_late(*inputs[1:3]):
-        return late_strided_slice(ctx, inputs, options)
+        return run_time_strided_slice(ctx, inputs, options)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
         raise TVMError("begin, end and strides have different lengths")
@@ -256,7 +256,7 @@ def _rescaled_part(x, found: Quantization, result: Tensor):
     factor = np.float32(found.scale[0]) * (np.float32(1) / np.float32(y.scale[0]))
     low, high = RANGES[result.dtype]
     exact = np.arange(low, high + 1) * np.float64(factor) + np.float64(np.float32(-found.zero_point[0]) * factor)
-    entries = np.clip(away(exact.astype("float32")) + y.zero_point[0], low, high)
+    entries = np.clip(round_away(exact.astype("float32")) + y.zero_point[0], low, high)
     return looked_up(x, entries.astype(result.dtype), result.dtype)
 
 
