@@ -126,7 +126,7 @@ def test_weights_outside_of_the_package_are_refused(tmp_path):
     for name in (b"@model_path/../../../../w", b"/model_path/weights/w", b"@model_path/weights/none."):
         old = b"@model_path/weights/weight.bin"
         model.write_bytes(whole.replace(old, name + b"x" * (len(old) - len(name))))
-        with pytest.raises(TVMError, match="outside the model's folder|must be in the model's folder|a regular file"):
+        with pytest.raises(TVMError, match="outside the model's folder|not in the model's folder|a regular file"):
             from_coreml(package)
     with pytest.raises(TVMError, match="give the path of the package"):
         from_coreml(whole)
