@@ -140,5 +140,5 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     with pytest.raises(TVMCException, match="the network has no input 'z'; its inputs are x"):
         load_model(path, shape_dict={"z": [1]})
     (tmp_path / "net.caffemodel").unlink()
-    with pytest.raises(TVMCException, match=r"there is no net.caffemodel beside net.prototxt"):
+    with pytest.raises(TVMCException, match=r"net.caffemodel is missing in the folder of net.prototxt"):
         load_model(path)

@@ -57,5 +57,5 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     with pytest.raises(TVMCException, match="parameter file net-0000.params not found next to net-symbol.json"):
         load_model(path, shape_dict={"data": [1, 6]})
     (tmp_path / "net-0003.params").symlink_to(tmp_path / "other")
-    with pytest.raises(TVMCException, match="as a plain file and not through a link"):
+    with pytest.raises(TVMCException, match="must be a regular file in the model's folder and not a link"):
         load_model(path, shape_dict={"data": [1, 6]})

@@ -170,9 +170,9 @@ def test_arguments_of_other_types_are_refused(tmp_path):
         from_paddle(path, scope=_Scope())
     with pytest.raises(TVMError, match="no input 'z'; its inputs are x"):
         from_paddle(path, {"z": (2, 3)})
-    with pytest.raises(TVMError, match="the model has 2"):
+    with pytest.raises(TVMError, match="the model declares 2"):
         from_paddle(path, {"x": (2, 3, 4)})
-    with pytest.raises(TVMError, match="negative size"):
+    with pytest.raises(TVMError, match="negative dimension"):
         from_paddle(path, {"x": (-4, 3)})
 
 
@@ -188,7 +188,7 @@ def test_all_operators_without_a_converter_are_named_at_once(tmp_path):
 
 def test_missing_and_wrong_parameters_are_refused(tmp_path):
     path = write(tmp_path, "net", _program())
-    with pytest.raises(TVMError, match="should be in 'net.pdiparams'"):
+    with pytest.raises(TVMError, match="cannot be read from 'net.pdiparams'"):
         from_paddle(path)
     (tmp_path / "net.pdiparams").write_bytes(parameters({**W, "w": W["w"].T.copy()}))
     with pytest.raises(TVMError, match="the parameters do not match the program: 'w' is float32 of shape"):
@@ -212,21 +212,21 @@ def test_parameters_are_read_from_the_models_folder_only(tmp_path):
         from_paddle(tmp_path / "net" / "__model__")
     path = write(tmp_path / "link", "net", _program())
     (tmp_path / "link" / "net.pdiparams").symlink_to(tmp_path / "w")
-    with pytest.raises(TVMError, match="not through a link"):
+    with pytest.raises(TVMError, match="and not a link"):
         from_paddle(path)
 
 
 @pytest.mark.parametrize(("row", "words"), [
     (("relu", {}, {"Out": "y"}, {}), "relu 'y': the input 'X' is missing"),
-    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": 5}), "there is no axis 5"),
+    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": 5}), "axis 5 is out of range"),
     (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": [1]}), "' must be a single value, got"),
     (("transpose2", {"X": "x"}, {"Out": "y"}, {"axis": [0, 0]}), "is not a permutation of 2 axes"),
     (("reshape2", {"X": "w"}, {"Out": "y"}, {"shape": [-1, -1]}), "is not valid"),
     (("reshape2", {"X": "w"}, {"Out": "y"}, {"shape": [4, 2]}), "reshape2 'y'"),
-    (("scale", {"X": "gone"}, {"Out": "y"}, {}), "nothing makes it"),
+    (("scale", {"X": "gone"}, {"Out": "y"}, {}), "which is neither an input"),
     (("cast", {"X": "x"}, {"Out": "y"}, {"out_dtype": 23}), "type 23"),
     (("elementwise_add", {"X": "x", "Y": "a"}, {"Out": "y"}, {"axis": 7}), "axis 7 is out of range"),
-    (("fill_constant", {}, {"Out": "y"}, {"shape": [1 << 20, 1 << 20], "dtype": 5}), "at most"),
+    (("fill_constant", {}, {"Out": "y"}, {"shape": [1 << 20, 1 << 20], "dtype": 5}), "the maximum at compile time is"),
     (("fill_constant", {}, {"Out": "y"}, {"shape": [-3], "dtype": 5}), "fill_constant 'y'"),
     (("split", {"X": "w"}, {"Out": ["y", "z"]}, {"axis": 1, "num": 2}), "elements cannot be split into 2 equal parts"),
     (("pool2d", {"X": "x"}, {"Out": "y"}, {"ksize": [2, 2], "pooling_type": "max"}), "2 dimensions"),
@@ -262,7 +262,7 @@ def test_loops_that_never_end_are_refused(tmp_path):
         ("while", {"X": ["y"], "Condition": "go"}, {"Out": ["y", "go"]}, {"sub_block": Block(1)}),
     ]
     body = [("assign", {"X": "go"}, {"Out": "go"}, {}), ("assign", {"X": "y"}, {"Out": "y"}, {})]
-    with pytest.raises(TVMError, match="at most 4096 are written out"):
+    with pytest.raises(TVMError, match="the maximum is 4096"):
         from_paddle(write(tmp_path, "net", _program(rows, blocks=[body]), W))
     rows[2] = ("while", {"X": ["y"], "Condition": "go"}, {"Out": ["y", "go"]}, {"sub_block": Block(1)})
     with pytest.raises(TVMError, match="nested deeper|circle"):
