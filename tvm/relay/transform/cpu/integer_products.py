@@ -1,10 +1,9 @@
-"""Products of quantized tensors in integers, where the target has an instruction for them.
+"""Compute quantized convolutions and matmuls with int8 and uint8 instructions if the target has them.
 
-A quantized convolution or matmul multiplies ``x - zero`` with integer weights. Written in float32 or int16, it is a
-product of bytes: the zero point goes out of the sum, ``sum (x - zero) * w = sum x * w - zero * sum w``, and what a
-window reads outside the data is the zero point. Bytes whose kind the instruction does not take are those of the other
-kind with another zero point. Sums are exact, as those of float32 are below 2^24.
-"""
+A quantized convolution or matmul multiplies ``x - zero`` with integer weights, in float32 or int16. The rules rewrite
+it over int8 or uint8 operands: ``sum (x - zero) * w = sum x * w - zero * sum w``, and the padding value is the zero
+point. If the instruction does not accept a type (int8 or uint8), the data is converted to the other type and the zero
+point shifted by 128. The int32 sums are exact, as float32 sums are below 2^24."""
 
 from __future__ import annotations
 
@@ -34,11 +33,11 @@ from ..simplify_expr import Table
 from .pack_dense import first_columns, pack_tiles, pack_words
 
 LOG = logging.getLogger("tvm")
-# With at most this many terms, a sum of products of two bytes, and its correction by the zero point, fit int32.
+# With at most this many terms, a sum of int8 products and its zero-point correction fit int32.
 MAX_TERMS = (2**30 - 1) // (255 * 128)
-# The largest bias that such a sum leaves room for in int32.
+# The largest bias that can be added to such a sum without overflow in int32.
 MAX_BIAS = 2**30
-# Operators that may stand between a quantized operand and its convolution or matmul.
+# Layout-changing operators that may be between a quantized operand and its convolution or matmul.
 MOVES = ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "nn.batch_flatten")
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
@@ -51,7 +50,7 @@ class Weights(NamedTuple):
 
 
 def _weights(e: RelayExpr) -> Weights | None:
-    """Constant weights that are integers and span at most 256 values."""
+    """Return constant weights as int8; None unless they are integers that span at most 256 values."""
     if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "uint8", "int16", "int32"):
         return None
     array = e.data.numpy()
@@ -63,7 +62,7 @@ def _weights(e: RelayExpr) -> Weights | None:
 
 
 class Bytes(NamedTuple):
-    """Quantized data: the bytes, their zero point and their type."""
+    """Quantized data: the int8 or uint8 tensor, its zero point and its type."""
 
     data: RelayExpr
     zero: int
@@ -71,8 +70,9 @@ class Bytes(NamedTuple):
 
 
 def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
-    """The quantized tensor behind an operand, through operators that only move data; the operand itself where the
-    product is of int32."""
+    """Return the quantized tensor from which layout-changing operators compute an operand.
+
+    For an int32 result, the operand itself is returned if it is int8 or uint8."""
     dtype = type_of(node).dtype
     if dtype == "int32" and type_of(e).dtype in BYTE_TYPES:
         return Bytes(e, 0, type_of(e).dtype)
@@ -90,7 +90,8 @@ def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
 
 
 def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
-    """A quantized tensor as int8 or uint8, and its zero point: the two differ by 128."""
+    """Convert a quantized tensor to int8 or uint8, and return it with its zero point. The conversion shifts the zero
+    point by 128."""
     if given.dtype == dtype:
         return given.data, given.zero
     middle, shift = (128, -128) if dtype == "int8" else (-128, 128)
@@ -99,21 +100,22 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
 
 
 def _multiplies_bytes(target: Target) -> bool:
-    """Whether a target has dot products or tiles of bytes at all."""
+    """Return whether a target has int8 dot-product instructions or AMX tiles."""
     return lanes(target) > 0 or kind_of(target, "uint8", "int8") is not None
 
 
 def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
-    """Whether a target has dot products or tiles for bytes of these types; tiles take known sizes without groups
-    only."""
+    """Return whether a target has dot-product instructions or tiles for operands of these types. Tiles require static
+    shapes and one group."""
     is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
     has_tiles = is_known and node.attrs.entries.get("groups", 1) == 1 and kind_of(target, data, weight) is not None
     return has_tiles or dot_product(target, data, weight) is not None
 
 
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
-    """The data in the type the instruction takes, its zero point, and the weights; None where the node is an integer
-    product already."""
+    """Return the data in a type that the instruction accepts, its zero point, and the weights.
+
+    None if the call is not quantized or already reads integer operands."""
     found = _bytes(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
@@ -125,7 +127,7 @@ def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | No
 
 
 def _with_ones(weights: Weights, axis: int) -> np.ndarray:
-    """Weights as int8. Where they have an offset, a filter of ones is appended, which sums the data."""
+    """Return the weights as int8. If they have an offset, a filter of ones is appended, which sums the data."""
     if not weights.offset:
         return weights.array
     shape = list(weights.array.shape)
@@ -134,8 +136,10 @@ def _with_ones(weights: Weights, axis: int) -> np.ndarray:
 
 
 def _restored(product: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis: int, node: Call) -> RelayExpr:
-    """The sums corrected by the zero point of the data and the offset of the weights, in the type of the node.
-    ``sums`` are those of the weights; ``axis`` is that of the filters."""
+    """Correct an int32 output for the zero point of the data and the offset of the weights, and cast it to the type of
+    the node.
+
+    ``sums`` contains the sum of the weights of each filter; ``axis`` is the axis of the filters in the output."""
     if zero:
         product = tensor.add(product, Constant((-zero * sums).astype("int32")))
     if offset:
@@ -148,21 +152,22 @@ def _restored(product: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis
 
 
 def _terms(weights: Weights) -> int:
-    """A sum of so many products is an int32."""
+    """Return the largest number of products whose sum fits int32."""
     return MAX_TERMS // 4 if weights.offset else MAX_TERMS
 
 
 def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
-    """Whether there is a kernel of bytes for a grouped convolution: sizes are known, the weights have no offset, and
-    groups are whole blocks of channels; or the convolution is depthwise with one filter per channel and without
-    dilation along rows."""
+    """Return whether an int8 kernel exists for a grouped convolution.
+
+    It requires static shapes and weights without offset. The groups must be whole channel blocks, or the convolution is
+    depthwise with one filter for each channel and no dilation along rows."""
     attrs, shape = node.attrs, type_of(node.args[0]).shape
     if weights.offset or not all(isinstance(d, IntImm) for d in shape):
         return False
     at = attrs.data_layout.index("C")
     channels, filters = int(shape[at]), weights.array.shape[attrs.kernel_layout.index("O")]
     if int(type_of(node).shape[at]) != filters:
-        # The weight of a depthwise convolution has the axes of channels and of their multiplier.
+        # Depthwise weights with a channel multiplier have separate axes for the channels and the multiplier.
         return False
     if attrs.groups == channels == filters:
         return int(attrs.dilation[1]) == 1
@@ -170,7 +175,7 @@ def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
 
 
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A convolution of quantized data as one of bytes, accumulated in int32."""
+    """Convert a convolution of quantized data to an int8 convolution that accumulates in int32."""
     attrs, found = node.attrs, _operands(node, target)
     if found is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
@@ -198,7 +203,7 @@ def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
 
 
 def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A dense layer of quantized data as one of bytes, accumulated in int32."""
+    """Convert a dense layer of quantized data to an int8 dense layer that accumulates in int32."""
     found = _operands(node, target)
     if found is None or found[2].array.ndim != 2 or found[2].array.shape[1] > _terms(found[2]):
         return None
@@ -210,7 +215,7 @@ def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
 
 
 def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A batched matmul of two quantized tensors as one of bytes; row and column sums correct for the zero points."""
+    """Convert a batched matmul of two quantized tensors to int8. Row and column sums correct for the zero points."""
     attrs, (x, y) = node.attrs, (_bytes(e, node) for e in node.args)
     if x is None or y is None or attrs.transpose_a:
         return None
@@ -225,7 +230,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
     entries = {**attrs.entries, "out_dtype": "int32"}
     product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
-    # The operands may be one tensor, whose rows are also the columns of the rhs.
+    # If both operands are the same tensor, its rows are also the columns of the right operand.
     is_turned = bool(attrs.transpose_b)
     for zero, other, axis, turns in ((zero_x, rhs, 2 if is_turned else 1, is_turned), (zero_y, lhs, 2, False)):
         if zero:
@@ -240,7 +245,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
 
 
 def integer_bias(node: Call, counts) -> RelayExpr | None:
-    """An integral bias is added in int32, before the sums are cast."""
+    """Add an integer-valued bias in int32, before the sums are cast to float32."""
     sums, bias = node.args
     if not is_call(sums, "cast") or not isinstance(bias, Constant) or type_of(node).dtype != "float32":
         return None
@@ -258,7 +263,7 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 
 def rules(target: Target) -> Table:
-    """The rules of SimplifyExpr for a target with dot products or tiles of bytes."""
+    """Return the SimplifyExpr rules for a target with int8 dot-product instructions or tiles."""
     if not _multiplies_bytes(target):
         return {}
     products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
@@ -267,7 +272,7 @@ def rules(target: Target) -> Table:
 
 
 def _with_padding(node: Call, target: Target) -> RelayExpr | None:
-    """A convolution of bytes with the explicit padding of its data absorbed."""
+    """Absorb the explicit padding of the data into an int8 convolution."""
     padded = node.args[0]
     if any(node.attrs.padding) or not is_call(padded, "nn.pad") or padded.attrs.pad_mode != "constant":
         return None
@@ -282,7 +287,7 @@ def _with_padding(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A depthwise convolution of float32 that reads bytes, a quarter of the traffic of float32."""
+    """Let a float32 depthwise convolution read its data as int8, a quarter of the float32 memory traffic."""
     found = byte_operand(node.args[0])
     if found is None or type_of(node).dtype != "float32":
         return None
@@ -291,7 +296,7 @@ def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _in_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A dense layer of bytes whose weight is packed into panels."""
+    """Pack the weight of an int8 dense layer into panels."""
     data, weight = node.args
     shape = type_of(data).shape
     if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
@@ -312,7 +317,7 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A batched matmul of bytes whose n is padded to whole panels."""
+    """Pad the output columns of an int8 batched matmul to whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
     types = type_of(x).dtype, type_of(y).dtype
@@ -329,8 +334,8 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _to_bytes(e: RelayExpr) -> list[Call]:
-    """The calls that dequantize a tensor of bytes elementwise, the one that reads the bytes last; empty where there
-    are none."""
+    """Return the element-wise calls that dequantize an int8 tensor, the one that reads the int8 tensor last; an empty
+    list if there are none."""
     calls = []
     while is_call(e, "cast", "multiply", "subtract") and all(isinstance(a, Constant) for a in e.args[1:]):
         calls.append(e)
@@ -341,8 +346,10 @@ def _to_bytes(e: RelayExpr) -> list[Call]:
 
 
 def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A residual sum of two dequantized tensors, one of which is stored as bytes: otherwise its producer would store
-    the operand of the sum, which is up to eight times as large."""
+    """Store one operand of a residual addition as int8.
+
+    Both operands are dequantized tensors. Without this rule, the producer of the second operand would store the
+    dequantized tensor, which is up to eight times as large."""
     chains = [_to_bytes(e) for e in node.args]
     if len(node.args) != 2 or not all(len(c) > 1 for c in chains):
         return None
@@ -354,7 +361,7 @@ def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _moves_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """An image that is quantized first, vectorized along its rows, and then packed into blocks of its few channels."""
+    """Quantize an image first, vectorized along its rows, and then pack it into blocks of its few channels."""
     padded = node.args[0]
     source = padded.args[0] if is_call(padded, "nn.pad") else padded
     if not node.attrs.dst_layout.endswith("W4c") or not is_call(source, "cast") or source.attrs.dtype not in BYTE_TYPES:
@@ -377,8 +384,10 @@ _READS_BYTES = {
 
 
 def ReadBytes(target: Target) -> RelayFunctionPass:
-    """Convolutions of quantized data read bytes and absorb padding, and weights of dense layers are packed into
-    panels, where the target has dot products or tiles of bytes."""
+    """Let convolutions of quantized data read int8 and absorb padding, and pack the weights of int8 dense layers into
+    panels.
+
+    The pass needs a target with int8 dot-product instructions or tiles; for other targets it only logs a warning."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
         return _READS_BYTES[node.op.name](node, target) if is_call(node, *_READS_BYTES) else None
@@ -388,14 +397,14 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
         if _multiplies_bytes(target):
             return rewrite_typed(func, rule, mod)
         if _has_products_of_bytes(func):
-            LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
+            LOG.warning("%s has no int8 dot-product instructions: quantized layers are computed in wider types", target)
         return func
 
     return read
 
 
 def _has_products_of_bytes(func: Function) -> bool:
-    """Whether a layer of the function multiplies quantized data."""
+    """Return whether a layer of the function multiplies quantized data."""
     found = False
 
     def visit(node) -> None:
