@@ -62,7 +62,7 @@ class WeightLayout:
 
 
 def GPUWeights() -> RelayFunctionPass:
-    """Lay constant weights out for the threads of a GPU."""
+    """Store constant weights in the layout that GPU threads read."""
 
     @function_pass(opt_level=3, name="GPUWeights", required=["InferType"])
     def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:
