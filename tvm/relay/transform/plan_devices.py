@@ -23,7 +23,7 @@ from .device_domains import named_device
 from .function_pass import is_call, type_of
 from .fuse_ops import own_nodes
 
-# The device types of the results of a planned function, tuples taken apart, are kept under this name.
+# The attribute of a planned function with the device types of its outputs, tuples flattened.
 RESULT_DEVICES = "result_devices"
 CPU = Device.kDLCPU
 
