@@ -1,4 +1,4 @@
-"""Operators: one record each."""
+"""Relay operators, with one record for each."""
 
 from ...ir.op import Op, register_intrin_lowering, register_op_attr
 from . import (
@@ -21,7 +21,7 @@ from . import (
 from . import vision
 from . import vm
 
-# Rows of implementations are put into the records, so they come after them.
+# Adds implementations to the records, so it is imported after them.
 from . import strategy
 from .algorithm import *
 from .indexing import *
@@ -61,7 +61,7 @@ from .transform import *
 from ...not_built import name_of as _name_of
 from ...topi.descriptions import describe as _describe
 
-# The older path of these names.
+# Deprecated import paths of these names.
 for _source in (indexing, signal, sparse):
     transform.__dict__.update({name: getattr(_source, name) for name in _source.__all__})
 _TENSOR = ("concatenate", "ndarray_size", "ones", "shape_of", "stack", "zeros")

@@ -1,4 +1,4 @@
-"""Implementations for CPUs: which functions of ``topi.cpu`` take the place of those of ``topi.nn``."""
+"""Implementations for CPUs: functions of ``topi.cpu`` that replace those of ``topi.nn``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..implementation import Row
 
 
 def _on(name: str, function: Callable[..., Any]) -> Row:
-    """A function that takes the target as an argument."""
+    """Return an implementation that replaces function ``name`` by one with the target as an argument."""
     return Row("cpu", lambda attrs, target: {name: partial(function, target=target)})
 
 
 def _blocked(function: Callable[..., Any], takes_target: bool = False, **logical: str) -> Row:
-    """A convolution over channels in blocks, which is told how many there were before blocks were filled up: arguments
-    of the function, and the attributes of calls that say it."""
+    """Return an implementation of a convolution over channel blocks. ``logical`` maps function arguments to the call
+    attributes that contain the sizes before padding."""
 
     def told(attrs: Any, target: Any) -> dict[str, Callable[..., Any]]:
         arguments = {name: attrs.entries.get(key) for name, key in logical.items()}

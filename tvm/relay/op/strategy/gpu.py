@@ -1,4 +1,4 @@
-"""Implementations for GPUs: functions of ``topi.gpu`` in the place of those of ``topi.nn``, statements for threads."""
+"""Implementations for GPUs: functions of ``topi.gpu`` that replace those of ``topi.nn``, and statements for threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..implementation import Row
 
 
 def _on(**functions: Callable[..., Any]) -> Row:
-    """Functions that take the target as an argument."""
+    """Return an implementation that replaces functions by ones with the target as an argument."""
 
     def bound(attrs: Any, target: Target) -> dict[str, Callable[..., Any]]:
         return {name: partial(function, target=target) for name, function in functions.items()}
@@ -20,7 +20,7 @@ def _on(**functions: Callable[..., Any]) -> Row:
     return Row("gpu", bound)
 
 
-# Operators written as statements, which are told the GPU whose threads share the work.
+# Operators defined by statements; they get the target GPU to distribute the work over its threads.
 _STATEMENTS = ("sort", "argsort", "topk", "unique", "argwhere", "cumsum", "cumprod", "random.threefry_generate",
                "random.uniform", "random.normal", "random.multinomial", "vision.get_valid_counts",
                "vision.non_max_suppression", "vision.all_class_non_max_suppression", "vision.proposal",
