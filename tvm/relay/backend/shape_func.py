@@ -244,7 +244,7 @@ class _Writer:
         body: Stmt = seq(*stores) if stores else no_op()
         for check in reversed([*self.of_types, *self.checks]):
             condition = _INT64.sub(r"\1", str(check.condition))
-            shown = condition if len(condition) <= LONGEST else "this"
+            shown = condition if len(condition) <= LONGEST else "the condition"
             text = check.what if check.is_message else f"{check.what}: {shown} does not hold for the sizes given"
             body = AssertStmt(check.condition, StringImm(text), body)
         for var, value in reversed(self.values.items()):

@@ -105,7 +105,7 @@ _ROWS = (
     ("dyn.nn.upsampling3d", 4, None, "Upsample volumes by factors given at run time.",
      _static(1, lambda attrs, data, n: _plain("nn.upsampling3d")(
          data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.coordinate_transformation_mode))),
-    ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Scatter values to a tensor with a shape given at run time.",
+    ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Scatter values to a tensor of a run-time shape.",
      _static(3, lambda attrs, data, n: _plain("sparse_to_dense")(data[0], _list(n[0]), data[1], data[2]))),
     ("dyn.checked", 2, None, "Return the tensor if a condition holds, else fail with a message.",
      _static(1, lambda attrs, data, n: _plain("copy")(data[0]) if n[0].item() else None)),

@@ -116,7 +116,7 @@ def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = Non
     op_name : str
         The name of the operator.
     data_dependent : bool or list of bool
-        Whether the shapes depend on the values of the inputs or only on their shapes; a list has a value for each input.
+        Whether the shapes depend on the values of the inputs or only on their shapes; a list has one value per input.
     shape_func : callable, optional
         ``(attrs, inputs, out_ndims) -> list of tensors``; without it, a decorator is returned.
     level : int, optional

@@ -10,8 +10,8 @@
 it, the computation determines the type.
 ``infer_inputs(attrs, types)`` infers input types that are still unknown (weights of a convolution).
 ``compute(attrs, inputs, out_type)`` returns the output tensor, or a list of tensors.
-``reshape_only`` is set if the output is the input's memory with another shape. ``moves_only`` is set if each output element
-is an input element at an index known at compile time.
+``reshape_only`` is set if the output is the input's memory with another shape. ``moves_only`` is set if each output
+element is an input element at an index known at compile time.
 ``contraction`` is set if the output sums products of its two inputs: a "matmul" or a "convolution".
 ``macs(attrs, types, out_type)`` returns the number of multiply-adds of the direct computation.
 ``dynamic_shape`` defines how a shape depends on run-time values (``DynamicShape``).
