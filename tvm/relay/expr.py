@@ -604,8 +604,8 @@ def const(value, dtype=None, span=None) -> Constant:
     value : int, float, bool, array or list
         The value or values.
     dtype : str, optional
-        The element type. By default arrays keep their type; 64-bit numbers of Python or NumPy become int32 or float32 if
-        these represent them.
+        The element type. By default arrays keep their type; 64-bit numbers of Python or NumPy become int32 or float32
+        if these represent them.
 
     Returns
     -------

@@ -294,7 +294,8 @@ class Inference:
         if not isinstance(callee, FuncType):
             raise DiagnosticError(f"cannot call a value of type {callee}; expected a function")
         if len(callee.arg_types) != len(args):
-            raise DiagnosticError(f"a function with {len(callee.arg_types)} parameters is called with {len(args)} arguments")
+            count = len(callee.arg_types)
+            raise DiagnosticError(f"a function with {count} parameters is called with {len(args)} arguments")
         # The size variables of the parameters are bound to the dimensions of the arguments.
         table: dict[PrimVar, PrimExpr] = {}
         for want, have in zip(callee.arg_types, args):

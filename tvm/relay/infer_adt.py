@@ -170,8 +170,8 @@ def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
     elif isinstance(pattern, PatternConstructor):
         made = constructor_type(self, pattern.constructor)
         if len(pattern.patterns) != len(made.arg_types):
-            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, but the pattern has "
-                                  f"{len(pattern.patterns)}")
+            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, but the pattern "
+                                  f"has {len(pattern.patterns)}")
         table: dict[Any, Type] = {}
         if not solve(made.ret_type, t, table, set(made.type_params)):
             raise DiagnosticError(f"the pattern {pattern.constructor.name_hint} cannot match a value of type {t}")

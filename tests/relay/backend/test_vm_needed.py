@@ -47,7 +47,7 @@ def test_weights_may_decide_sizes_and_branches(known):
     c = relay.var("c", shape=(), dtype="bool")
     mod = tvm.IRModule.from_expr(relay.Function([x, c], relay.If(c, x, x + x)))
     found = relay.vm.needs_vm(mod, {"c": np.array(True)} if known else None)
-    assert found is None if known else found == "a branch is chosen when the model runs"
+    assert found is None if known else found == "it contains a branch that depends on run-time values"
 
 
 def test_recursion_data_and_closures_need_the_machine():
@@ -61,6 +61,6 @@ def test_recursion_data_and_closures_need_the_machine():
     prelude = Prelude(tvm.IRModule())
     _, cons, nil = prelude.get_type("List")
     prelude.mod["main"] = relay.Function([y], cons(y, nil()))
-    assert relay.vm.needs_vm(prelude.mod) == "it makes data"
+    assert relay.vm.needs_vm(prelude.mod) == "it constructs algebraic data types"
     z = relay.var("z", shape=(2,))
-    assert "a function is a value" in relay.vm.needs_vm(relay.Function([y], relay.Function([z], y + z)))
+    assert "uses a function as a value" in relay.vm.needs_vm(relay.Function([y], relay.Function([z], y + z)))

@@ -33,7 +33,7 @@ def test_a_tensor_in_storage_has_the_shape_that_is_given():
 
 def test_wrong_operands_of_memory_are_rejected():
     x = relay.var("x", shape=(2,))
-    with pytest.raises(tvm.TVMError, match="size must be an integer of no dimensions"):
+    with pytest.raises(tvm.TVMError, match="size must be an integer scalar"):
         inferred(memory.alloc_storage(x, relay.const(64, "int64"), "cpu"))
     with pytest.raises(tvm.TVMError, match="storage must be of type Storage"):
         inferred(memory.alloc_tensor(x, relay.const(0), relay.const(np.array([2]), "int64")))

@@ -207,7 +207,7 @@ def test_a_rule_of_ones_own_may_leave_a_call_in_float(sine_rule):
     sine_rule(refused)
     mod = module(relay.sin(image()))
     assert tvm.ir.structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
-    with pytest.raises(tvm.TVMError, match="the rule of sin does not take this call"):
+    with pytest.raises(tvm.TVMError, match="the rule of sin does not support this call"):
         relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
 
 

@@ -271,7 +271,7 @@ def rejected(text, message):
 
 def test_contradictions_that_no_copy_resolves_are_rejected():
     rejected("def @f(%a {<a>}: T, <b>) -> T { %a }\ndef @main(%x: T) -> T { @f(%x) }",
-             r"the result of a function is needed on cpu\(0\) \(scopeA\) and on cpu\(0\) \(scopeB\)")  # fmt: skip
+             r"the result of a function is required on cpu\(0\) \(scopeA\) and on cpu\(0\) \(scopeB\)")  # fmt: skip
     rejected("""def @main(%x: T) {
                   let %f = fn (%r {<gpu>}: ref(T), <gpu>) { ref_read(%r) };
                   let %q = on_device(ref(%x), <cpu>);

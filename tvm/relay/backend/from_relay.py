@@ -103,7 +103,7 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"the graph contains a {type(node).__name__}; the graph executor supports only graphs without "
+            f"unsupported expression {type(node).__name__} in the graph; the graph executor supports only graphs without "
             "control flow; use the virtual machine"
         )
 

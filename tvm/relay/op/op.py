@@ -54,7 +54,7 @@ def register(op_name: str, describe: str = "") -> Op:
         An operator with this name is already registered.
     """
     if op_name in OPS:
-        raise TVMError(f"Operator {op_name} is already registered")
+        raise TVMError(f"Operator {op_name} is registered before")
     return register_op(op_name, describe)
 
 
