@@ -46,6 +46,7 @@ class CallGraph:
         Returns
         -------
         int
+            The number of functions.
         """
         return len(self._called[self._name(var)])
 
@@ -60,6 +61,7 @@ class CallGraph:
         Returns
         -------
         int
+            The number of functions.
         """
         return self._references[self._name(var)]
 
@@ -74,6 +76,7 @@ class CallGraph:
         Returns
         -------
         bool
+            True if the function is recursive.
         """
         return self._name(var) in self.recursive
 
@@ -95,6 +98,7 @@ class CallGraph:
         Returns
         -------
         str
+            The text.
         """
         name = self._name(var)
         calls = "".join(f"\n  @{called}" for called in self._called[name])

@@ -22,6 +22,7 @@ def const(value, dtype=None, span=None) -> Constant:
     Returns
     -------
     Constant
+        The constant.
 
     Raises
     ------

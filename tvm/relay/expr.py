@@ -510,6 +510,7 @@ class TupleWrapper:
         Returns
         -------
         RelayExpr
+            The tuple.
         """
         return self.tuple_value
 
@@ -519,6 +520,7 @@ class TupleWrapper:
         Returns
         -------
         str
+            The text.
         """
         return str(self.tuple_value)
 
@@ -544,6 +546,7 @@ class TupleWrapper:
         Returns
         -------
         RelayExpr
+            The tuple.
         """
         return self.tuple_value
 
@@ -565,6 +568,7 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     Returns
     -------
     Var
+        The variable.
 
     Raises
     ------
@@ -610,6 +614,7 @@ def const(value, dtype=None, span=None) -> Constant:
     Returns
     -------
     Constant
+        The constant.
 
     Raises
     ------
@@ -658,6 +663,7 @@ def bind(expr, binds):
     Returns
     -------
     RelayExpr
+        The expression with the replacements.
     """
     from .substitute import bind as apply
 

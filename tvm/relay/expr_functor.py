@@ -507,6 +507,7 @@ class MixedModeMutator(ExprMutator):
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 
@@ -523,6 +524,7 @@ class MixedModeMutator(ExprMutator):
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 
@@ -539,6 +541,7 @@ class MixedModeMutator(ExprMutator):
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 

@@ -58,6 +58,7 @@ def detect_feature(a: RelayExpr | IRModule, b: RelayExpr | IRModule | None = Non
     Returns
     -------
     set[Feature]
+        The features.
     """
     found: set[Feature] = set()
     for part in (a, b):

@@ -440,6 +440,7 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     Returns
     -------
     Executor
+        The executor.
 
     Raises
     ------

@@ -517,6 +517,7 @@ def parse(
     Returns
     -------
     IRModule
+        The typed module.
 
     Raises
     ------
@@ -537,6 +538,7 @@ def parse_expr(source: str) -> RelayExpr:
     Returns
     -------
     RelayExpr
+        The expression.
 
     Raises
     ------

@@ -199,6 +199,7 @@ class Prelude:
         Returns
         -------
         str
+            The name.
         """
         return name_of(canonical, dtype)
 
@@ -219,6 +220,7 @@ class Prelude:
         Returns
         -------
         str
+            The name.
         """
         return static_name_of(canonical, dtype, shape, batch_dim)
 
@@ -241,6 +243,7 @@ class Prelude:
         Returns
         -------
         GlobalVar
+            The global variable.
 
         Raises
         ------
@@ -271,6 +274,7 @@ class Prelude:
         Returns
         -------
         GlobalVar
+            The global variable.
 
         Raises
         ------
@@ -318,6 +322,7 @@ class Prelude:
         Returns
         -------
         GlobalTypeVar
+            The type variable.
 
         Raises
         ------
@@ -341,6 +346,7 @@ class Prelude:
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -370,6 +376,7 @@ class Prelude:
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -391,6 +398,7 @@ class Prelude:
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -414,6 +422,7 @@ class Prelude:
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------

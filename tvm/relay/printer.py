@@ -442,6 +442,7 @@ def astext(obj: Any, show_meta_data: bool = True, annotate: Callable[[Any], str]
     Returns
     -------
     str
+        The text.
     """
     printer = TextPrinter(annotate=annotate)
     if isinstance(obj, IRModule):
@@ -489,6 +490,7 @@ def pretty_print(obj: Any) -> str:
     Returns
     -------
     str
+        The text.
     """
     return TextPrinter().name(obj) if isinstance(obj, Var) else astext(obj, show_meta_data=False)
 

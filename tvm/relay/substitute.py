@@ -57,6 +57,7 @@ def free_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The free variables.
 
     Examples
     --------

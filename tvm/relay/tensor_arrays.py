@@ -142,6 +142,7 @@ class TensorArrayOps:
         Returns
         -------
         str
+            The name.
         """
         return name_of(canonical, self.dtype)
 
@@ -156,6 +157,7 @@ class TensorArrayOps:
         Returns
         -------
         GlobalVar
+            The global variable.
         """
         return self.prelude.mod.get_global_var(self.get_name(canonical))
 
@@ -170,6 +172,7 @@ class TensorArrayOps:
         Returns
         -------
         GlobalTypeVar
+            The type variable.
         """
         return self.prelude.mod.get_global_type_var(self.get_name(canonical))
 
@@ -184,6 +187,7 @@ class TensorArrayOps:
         Returns
         -------
         Constructor
+            The constructor.
         """
         return self.prelude.get_ctor(self.get_name("tensor_t"), self.get_name(canonical))
 
@@ -276,6 +280,7 @@ class StaticTensorArrayOps:
         Returns
         -------
         str
+            The name.
         """
         return static_name_of(canonical, self.dtype, self.shape, self.batch_dim, extra_shapes)
 
@@ -290,6 +295,7 @@ class StaticTensorArrayOps:
         Returns
         -------
         GlobalVar
+            The global variable.
         """
         return self.prelude.get_global_var_static(canonical, self.dtype, self.shape, self.batch_dim)
 
@@ -304,6 +310,7 @@ class StaticTensorArrayOps:
         Returns
         -------
         GlobalTypeVar
+            The type variable.
         """
         return self.prelude.get_type_static(canonical, self.dtype, self.shape)
 
@@ -318,6 +325,7 @@ class StaticTensorArrayOps:
         Returns
         -------
         Constructor
+            The constructor.
         """
         return self.prelude.get_ctor_static("tensor_t", canonical, self.dtype, self.shape)
 

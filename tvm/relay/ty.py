@@ -43,6 +43,7 @@ def ShapeVar(name: str) -> TypeVar:
     Returns
     -------
     TypeVar
+        The type variable.
     """
     return TypeVar(name, TypeKind.ShapeVar)
 
@@ -58,6 +59,7 @@ def scalar_type(dtype: str) -> TensorType:
     Returns
     -------
     TensorType
+        The type.
     """
     return TensorType((), dtype)
 

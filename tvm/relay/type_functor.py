@@ -46,6 +46,7 @@ class TypeFunctor:
         Returns
         -------
         Any
+            The result of the method.
 
         Raises
         ------
@@ -177,6 +178,7 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
+            The same type.
         """
         return typ
 

@@ -60,6 +60,7 @@ from .transform import *
 
 from ...not_built import name_of as _name_of
 from ...topi.descriptions import describe as _describe
+from .record import describe_outputs as _describe_outputs
 
 # Deprecated import paths of these names.
 for _source in (indexing, signal, sparse):
@@ -70,6 +71,7 @@ transform.__dict__["cast"] = tensor.__dict__["cast"]
 
 for _operators in (globals(), nn.__dict__, image.__dict__, vision.__dict__, random.__dict__):
     _describe(list(_operators.values()), __name__, "Expr", "TupleWrapper of Expr")
+    _describe_outputs(list(_operators.values()), __name__)
 
 _set_levels()
 

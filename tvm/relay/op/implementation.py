@@ -125,6 +125,7 @@ class OpStrategy:
         Returns
         -------
         list of OpImplementation
+            The implementations.
         """
         return [offer for special in self.specializations if special.holds() for offer in special.implementations]
 

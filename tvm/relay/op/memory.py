@@ -153,6 +153,7 @@ def flatten_tuple_type(ty: Type) -> list[TensorType]:
     Returns
     -------
     list of TensorType
+        The tensor types.
 
     Raises
     ------
@@ -179,6 +180,7 @@ def from_tuple_type(ty: Type, expr: RelayExpr) -> list[RelayExpr]:
     Returns
     -------
     list of Expr
+        The tensors.
     """
     if not isinstance(ty, TupleType):
         flatten_tuple_type(ty)
@@ -199,6 +201,7 @@ def to_tuple_type(ty: Type, exprs: list[RelayExpr]) -> RelayExpr:
     Returns
     -------
     Expr
+        The expression.
 
     Raises
     ------

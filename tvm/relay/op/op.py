@@ -27,6 +27,7 @@ def get(op_name: str) -> Op:
     Returns
     -------
     Op
+        The operator.
     """
     return Op.get(op_name)
 
@@ -47,6 +48,7 @@ def register(op_name: str, describe: str = "") -> Op:
     Returns
     -------
     Op
+        The new operator.
 
     Raises
     ------

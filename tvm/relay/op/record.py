@@ -21,7 +21,8 @@ element is an input element at an index known at compile time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from ...docstring import words
@@ -158,6 +159,7 @@ def as_expr(value: Any) -> RelayExpr:
     Returns
     -------
     RelayExpr
+        The expression.
     """
     if isinstance(value, RelayExpr):
         return value
@@ -183,8 +185,20 @@ def call(name: str, *inputs: Any, **attrs: Any) -> Call:
     Returns
     -------
     Call
+        The call.
     """
     return Call(Op.get(name), tuple([as_expr(i) for i in inputs]), CallAttrs(attrs) if attrs else None)
+
+
+def describe_outputs(functions: Iterable[Any], package: str) -> None:
+    """Describe the outputs in the docstrings of the operators of a package that contain only their type."""
+    for function in functions:
+        if isinstance(function, FunctionType) and function.__module__.startswith(package):
+            for kind, text in (("Expr", "The output."), ("TupleWrapper of Expr", "The outputs.")):
+                title = f"Returns\n-------\n{kind}\n"
+                sentence, found, rest = (function.__doc__ or "").partition(title)
+                if found and not rest.startswith(" "):
+                    function.__doc__ = f"{sentence}{title}    {text}\n{rest}"
 
 
 def pattern_of(record: Op) -> int:

@@ -39,6 +39,7 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
     Returns
     -------
     list
+        The shape.
 
     Raises
     ------

@@ -53,6 +53,7 @@ class LayoutConfig:
         Returns
         -------
         bool
+            True if the layer keeps its layout.
         """
         skip = self.skip_counter in self.skip_layers
         self.skip_counter += 1

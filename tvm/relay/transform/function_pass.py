@@ -83,6 +83,7 @@ def InferTypeLocal(expr: RelayExpr) -> Type:
     Returns
     -------
     Type
+        The type.
     """
     return type_of(expr)
 
@@ -104,6 +105,7 @@ def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None
     Returns
     -------
     PassContext
+        The pass context.
     """
     return PassContext(opt_level, required_pass, disabled_pass)
 

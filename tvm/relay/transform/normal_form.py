@@ -147,6 +147,7 @@ def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:
     Returns
     -------
     RelayExpr
+        The expression in A-normal form.
     """
     return to_a_normal_form(e)
 
