@@ -477,7 +477,7 @@ REFUSALS = {
         [(1, 4, 4, 4), (1, 1, 1, 1)],
         "of 6 dimensions are wanted",
     ),
-    "dense_pack": (lambda x, w: relay.nn.contrib_dense_pack(x, w), [(1, 4), (2, 5, 4)], "4 features, but the weight has 5"),
+    "dense_pack": (lambda x, w: relay.nn.contrib_dense_pack(x, w), [(1, 4), (2, 5, 4)], "but the weight has 5"),
     "nll": (lambda p, t, w: relay.nn.nll_loss(p, t, w, reduction="other"), [(1, 4), (1,), (4,)], "none, mean or sum"),
     "nll type": (lambda p, t, w: relay.nn.nll_loss(p, t, w), [(1, 4), (1,), (4,)], "the targets must be integers"),
     "cross_entropy": (lambda p, t: relay.nn.cross_entropy(p, t), [(1, 4), (1, 5)], "of one shape"),

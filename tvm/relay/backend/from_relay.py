@@ -103,8 +103,8 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"unsupported expression {type(node).__name__} in the graph; the graph executor supports only graphs without "
-            "control flow; use the virtual machine"
+            f"unsupported expression {type(node).__name__} in the graph; the graph executor supports only graphs "
+            "without control flow; use the virtual machine"
         )
 
     def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:

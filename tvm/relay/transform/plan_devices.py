@@ -103,8 +103,8 @@ class _Devices:
     def _collect_marks(self) -> None:
         for node in self.order:
             if not isinstance(node, (Call, Tuple, TupleGetItem, Var, Constant, Function)):
-                raise TVMError(f"PlanDevices: unsupported expression {type(node).__name__} in the graph; graph executors "
-                               "support only graphs without control flow; use the virtual machine")  # fmt: skip
+                raise TVMError(f"PlanDevices: unsupported expression {type(node).__name__} in the graph; graph "
+                               "executors support only graphs without control flow; use the virtual machine")
             if is_call(node, "on_device") and node.attrs.constrain_body:
                 self._mark(node.args[0], device_type_of(node.attrs.device))
             elif is_call(node, "device_copy"):
