@@ -73,7 +73,7 @@ def test_copies_with_changed_fields():
     assert FunctionWithFields(relay.Function([x], x), body=call).body is call
     device = tvm.target.VirtualDevice(tvm.cpu())
     assert CallWithFields(call, virtual_device=device).virtual_device_ is device
-    with pytest.raises(TypeError, match="CallWithFields takes op, args"):
+    with pytest.raises(TypeError, match="CallWithFields accepts op, args"):
         CallWithFields(call, arguments=[x])
     with pytest.raises(TypeError, match="expected a Call, got Var"):
         CallWithFields(x)

@@ -131,7 +131,7 @@ def test_several_functions_call_each_other():
     ("def @main(%x: Tensor[(3), float32]) {\n  nn.relu(%y)\n}", ":2:11:", "%y is not defined"),
     ("def @main(%x: Tensr[(3), float32]) { %x }", ":1:15:", "Tensor"),
     ("def @main(%x: float32) { add(%x, meta[relay.Constant][2]) }", ":1:34:", "metadata"),
-    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "')' is expected"),
+    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "expected ')'"),
     ("def @main(%x: float32) { @g(%x) }", "", "@g is used but not defined"),
 ])
 def test_errors_name_the_place_and_the_mistake(text, where, what):

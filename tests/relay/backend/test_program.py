@@ -58,7 +58,7 @@ def test_an_option_that_a_writer_refuses_is_named(written):
         relay.build(module(), "llvm", executor="list", runtime="crt")
     with pytest.raises(tvm.TVMError, match="executor aot is not supported yet; use graph or list for static shapes"):
         relay.build(module(), "llvm", executor="aot")
-    with pytest.raises(ValueError, match="Executor 'list' is registered already"):
+    with pytest.raises(ValueError, match="Executor 'list' is already registered"):
         Executor.register("list")
     with pytest.raises(ValueError, match="a writer for executor list and runtime cpp is already registered"):
         writers.register_writer("list", "cpp", writers.write_graph)

@@ -311,7 +311,7 @@ def test_the_compiler_works_step_by_step():
 
 
 def test_what_is_no_module_is_refused_in_words():
-    with pytest.raises(TVMError, match="an IRModule is wanted, got str"):
+    with pytest.raises(TVMError, match="expected an IRModule, got str"):
         relay.vm.compile("def @main", "llvm")
 
 

@@ -35,7 +35,7 @@ def test_open_sizes_of_inputs_are_named():
     x = relay.var("x", shape=(relay.Any(), 3))
     assert relay.vm.needs_vm(relay.Function([x], relay.nn.relu(x))) == "input 'x' has the shape (?, 3)"
     pair = relay.var("pair", relay.TupleType([relay.TensorType((1,)), relay.TensorType((2,))]))
-    assert relay.vm.needs_vm(relay.Function([pair], relay.TupleGetItem(pair, 0))) == "input 'pair' is no tensor"
+    assert relay.vm.needs_vm(relay.Function([pair], relay.TupleGetItem(pair, 0))) == "input 'pair' is not a tensor"
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -57,7 +57,7 @@ def test_recursion_data_and_closures_need_the_machine():
     mod = tvm.IRModule({f: relay.Function([x, n], again, relay.TensorType((2,)))})
     y, m = relay.var("y", shape=(2,)), relay.var("m", shape=(), dtype="int32")
     mod["main"] = relay.Function([y, m], f(y, m))
-    assert relay.vm.needs_vm(mod) == "function 'f' calls itself"
+    assert relay.vm.needs_vm(mod) == "function 'f' is recursive"
     prelude = Prelude(tvm.IRModule())
     _, cons, nil = prelude.get_type("List")
     prelude.mod["main"] = relay.Function([y], cons(y, nil()))

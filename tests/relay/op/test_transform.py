@@ -292,7 +292,7 @@ REFUSALS = {
     "where": (
         lambda c, x, y: relay.where(c, x, y),
         [tensor(3, dtype="bool"), tensor(3), tensor(3, dtype="int32")],
-        "one element type",
+        "same element type",
     ),
     "slice_like": (lambda x, y: relay.slice_like(x, y), [tensor(3), tensor(4)], "4 elements along axis 0"),
     "reshape_like": (lambda x, y: relay.reshape_like(x, y), [tensor(3), tensor(4)], "cannot reshape 3 elements"),
@@ -301,12 +301,12 @@ REFUSALS = {
     "scatter shape": (
         lambda x, i, u: relay.scatter_elements(x, i, u),
         [tensor(3), tensor(2, dtype="int32"), tensor(3)],
-        "indices and updates must have one shape",
+        "indices and updates must have the same shape",
     ),
     "scatter type": (
         lambda x, i, u: relay.scatter_elements(x, i, u),
         [tensor(3), tensor(2, dtype="int32"), tensor(2, dtype="int32")],
-        "the updates are int32",
+        "the same type, got float32 and int32",
     ),
     "topk": (lambda x: relay.topk(x, 4), [tensor(3)], "4 elements are asked for"),
     "sparse_reshape": (lambda i, o, n: relay.op.sparse_reshape(i, o, n), [tensor(3), tensor(2), tensor(2)], "a matrix"),

@@ -250,7 +250,7 @@ REFUSALS = {
     "types of a sum": (
         lambda x, y: q.add(x, y, 0.1, 0, 0.1, 0, 0.1, 0),
         [tensor(3, dtype="int8"), tensor(3, dtype="uint8")],
-        "one element type",
+        "the same element type",
     ),
     "parts": (
         lambda x: q.concatenate([x, x], [0.1], [0], 0.1, 0, 0),

@@ -159,7 +159,7 @@ def test_softmax_is_taken_when_asked_for():
     assert "nn.softmax" in operators(relay.transform.FakeQuantizationToInteger()(mod))
     new = relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["nn.softmax", "sigmoid"])(mod)
     assert operators(new) == {"qnn.softmax"}
-    with pytest.raises(tvm.TVMError, match="no optional rule for sin"):
+    with pytest.raises(tvm.TVMError, match="no optional rule for 'sin'"):
         relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["sin"])
 
 

@@ -276,7 +276,7 @@ def test_contradictions_that_no_copy_resolves_are_rejected():
                   let %f = fn (%r {<gpu>}: ref(T), <gpu>) { ref_read(%r) };
                   let %q = on_device(ref(%x), <cpu>);
                   %f(%q)
-                }""", r"type ref.* on cpu\(0\) is used on cuda\(0\); only tensors are copied")  # fmt: skip
+                }""", r"type ref.* on cpu\(0\) is used on cuda\(0\); only tensors can be copied")  # fmt: skip
 
 
 def test_all_expressions_of_a_planned_function_have_a_device():

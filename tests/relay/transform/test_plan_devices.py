@@ -130,7 +130,7 @@ def test_wrong_marks_are_refused():
         planned(on(relay.exp(a), tvm.cuda(1)))
     with pytest.raises(ValueError, match="unknown device type 'moon'"):
         planned(on(relay.exp(a), "moon"))
-    with pytest.raises(ValueError, match="'cuda and more' is no device"):
+    with pytest.raises(ValueError, match="'cuda and more' is not a device"):
         on(relay.exp(a), "cuda and more")
     branch = relay.If(relay.const(True), on(a, "cuda"), a)
     with pytest.raises(tvm.TVMError, match="unsupported expression If in the graph; graph executors support only"):

@@ -87,7 +87,7 @@ class _Node:
         self.dominator: _Node | None = None
         self.dominator_pattern = OPAQUE
         self.depth = 0
-        # ``span``: the minimum number of nodes before the dominator; ``way``: the same for the last dominator.
+        # The minimum number of nodes from this node to its dominator (``span``) and to the last dominator (``way``).
         self.span = self.way = 1
 
 

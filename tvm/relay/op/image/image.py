@@ -18,7 +18,7 @@ def _resize_type(attrs, types):
     letters = [c for c in attrs.layout if c.isalpha()]
     shape = list(dims(data))
     if len(letters) != len(shape):
-        raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
+        raise TypeError(f"the data has {len(shape)} dimensions, but its layout {attrs.layout} has {len(letters)}")
     names = "DHW"[-len(attrs.size) :]
     for c, size in zip(names, attrs.size):
         shape[letters.index(c)] = size
