@@ -50,7 +50,7 @@ def test_options_are_checked_when_they_are_given():
     assert Executor("aot", {"interface-api": "c"})["interface-api"] == "c"
     assert "interface-api" in Executor("aot", {"interface-api": "c"}) and "other" not in Executor("aot")
     assert not Executor("graph")["link-params"] and not Runtime("crt")["system-lib"]
-    with pytest.raises(tvm.TVMError, match='Attribute "other" is not available on this Executor; options of aot: link-params'):
+    with pytest.raises(tvm.TVMError, match='"other" is not available on this Executor; options of aot: link-params'):
         Executor("aot", {"other": 1})
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
