@@ -138,7 +138,7 @@ def test_what_cannot_be_is_refused(rng):
 
     assert tuple(typed().shape) == (1, 4)
     for words, given in {
-        "8 or 4 bits, not 5": {"bits": 5},
+        "bits must be 8 or 4, got 5": {"bits": 5},
         "must fill whole bytes": {"bits": 4, "group_size": 3},
         "require 2 scales and 64 bytes": {"weight": (4, 60)},
         "have 2 scales": {"scale": (4, 3)},
