@@ -171,7 +171,7 @@ class Interpreter:
             if _matches(clause.lhs, value, found):
                 frame.variables.update(found)
                 return clause.rhs
-        raise TVMError("no clause of the match matches the value")
+        raise TVMError("no clause of the match fits the value")
 
     def value(self, node: RelayExpr, frame: _Frame) -> Any:
         memo = frame.memo

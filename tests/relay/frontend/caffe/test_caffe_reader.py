@@ -201,7 +201,7 @@ WRONG = [
     (IMAGE + layer("Scale", param="scale_param { axis: 1 num_axes: 9 }"), "num_axes 9"),
     (IMAGE + layer("Eltwise", "x"), "two inputs or more"),
     (IMAGE + layer("Interp", param="interp_param { height: 0 width: 3 }"), "a result of \\[0, 3\\]"),
-    (IMAGE + layer("Reorg", param="reorg_param { stride: 3 }"), "not divisible by stride 3"),
+    (IMAGE + layer("Reorg", param="reorg_param { stride: 3 }"), "do not divide by a stride of 3"),
     (IMAGE + layer("PriorBox", "x x", param="prior_box_param { }"), "min_size"),
     (IMAGE + layer("PriorBox", "x x", param="prior_box_param { min_size: 9 max_size: 4 }"), "is not above min_size"),
     (IMAGE + layer("DetectionOutput", "x x x"), "num_classes 0"),
