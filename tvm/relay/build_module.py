@@ -140,7 +140,7 @@ def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
     return infer_module(mod), dict(params or {})
 
 
-def say_nothing(stage: str, done: int, total: int) -> None:
+def ignore_progress(stage: str, done: int, total: int) -> None:
     """Ignore the progress; the default progress callback."""
 
 
@@ -157,7 +157,7 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
 
 def build(
     ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
-    constant_memory_pools=None, params=None, mod_name="default", *, progress=say_nothing,
+    constant_memory_pools=None, params=None, mod_name="default", *, progress=ignore_progress,
 ) -> Any:
     """Compile the function ``main``. The result creates executors: ``lib["default"](device)``.
 
@@ -252,7 +252,7 @@ def to_kernels(mod: IRModule, target: Target) -> IRModule:
     return _fuse(optimized, target, PassContext.current())
 
 
-def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=say_nothing) -> Any:
+def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=ignore_progress) -> Any:
     """Compile all kernels to one library module."""
 
     def lowered():

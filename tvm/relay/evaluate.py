@@ -26,7 +26,7 @@ _TABLE: dict[str, Callable[..., Any]] = {}
 _COMPILED: dict[Any, Any] = {}
 
 
-def _rows() -> dict[str, Callable[..., Any]]:
+def _numpy_functions() -> dict[str, Callable[..., Any]]:
     """Return the functions (attrs, arrays, out_type) of operators that NumPy computes, by name."""
     if _TABLE:
         return _TABLE
@@ -60,7 +60,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     _TABLE["where"] = lambda attrs, a, out: np.where(a[0], a[1], a[2])
     _TABLE["shape_of"] = lambda attrs, a, out: np.array(a[0].shape, attrs.dtype)
     _TABLE["copy"] = lambda attrs, a, out: a[0].copy()
-    _TABLE.update(_moving())
+    _TABLE.update(_moving_functions())
     for name in ("sum", "prod", "max", "min"):
         _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
@@ -94,7 +94,7 @@ def _reduced(f, attrs, array, out):
     return f(array, axis=tuple(chosen), keepdims=attrs.keepdims).astype(out.dtype) if chosen else array
 
 
-def _moving() -> dict[str, Callable[..., Any]]:
+def _moving_functions() -> dict[str, Callable[..., Any]]:
     """Return the functions of operators that move elements, such as those in shape computations of a graph."""
 
     def take(attrs, a, out):
@@ -128,7 +128,7 @@ def _moving() -> dict[str, Callable[..., Any]]:
 
 def evaluate_call(node: Call, arrays: list) -> Any:
     """Return the output of an operator (an array, or a list of arrays) on arrays of its flattened inputs."""
-    plain = None if any(rules_of(node.op)) else _rows().get(node.op.name)
+    plain = None if any(rules_of(node.op)) else _numpy_functions().get(node.op.name)
     if not all(_is_sized(t) for t in (*[a.checked_type_ for a in node.args], node.checked_type_)):
         node = _sized(node, arrays)
     out = node.checked_type_
@@ -199,11 +199,11 @@ def _compiled(function: Function) -> tuple[Any, str, Any]:
     from ..driver.build_module import build_parts
     from .backend.shape_func import shape_function
     from .backend.te_compiler import KernelCompiler
-    from .symbolic import has_unknown_sizes
+    from .symbolic import has_dynamic_dims
 
     target = Target("llvm")
     kernel = KernelCompiler(target, "fold").lower(function)
-    sizes = shape_function(function, "fold_shape") if has_unknown_sizes(function.ret_type) else None
+    sizes = shape_function(function, "fold_shape") if has_dynamic_dims(function.ret_type) else None
     parts = IRModule()
     for module in (kernel.module, *([] if sizes is None else [sizes.module])):
         parts.update(module)

@@ -70,7 +70,7 @@ def unify(a: Type, b: Type) -> Type | None:
         return None if any(p is None for p in parts) else TupleType(tuple(parts))
     if isinstance(a, RelayRefType) and isinstance(b, RelayRefType):
         # A later write may store a tensor of another shape.
-        held = unify(*opened(a.value, b.value))
+        held = unify(*generalized(a.value, b.value))
         return None if held is None else RelayRefType(held)
     if isinstance(a, FuncType) and isinstance(b, FuncType) and bool(a.type_params) != bool(b.type_params):
         from .infer_adt import specialize
@@ -119,7 +119,7 @@ class Inference:
                 continue
             if not ready:
                 known = getattr(node, "checked_type_", None) if self.reuse else None
-                if known is not None and type(node) is not Var and not _incomplete(known) and not _is_open(node):
+                if known is not None and type(node) is not Var and not _incomplete(known) and not _is_unannotated(node):
                     # Nodes are immutable, so an inferred type stays valid.
                     self.types[key] = known
                     self.held.append(node)
@@ -142,18 +142,18 @@ class Inference:
         determine."""
         if isinstance(node, (Op, Constructor, GlobalVar, Var, Constant)):
             return []
-        if type(node) is Let and _has_open_params(node.value):
+        if type(node) is Let and _has_untyped_params(node.value):
             return [node.body, node.value]
         if type(node) is Call and not isinstance(node.op, Op):
             callee = self._value(node.op)
-            if _has_open_params(callee) and id(callee) not in self.types:
+            if _has_untyped_params(callee) and id(callee) not in self.types:
                 self.calls[id(callee)] = node
-                late = [a for a in node.args if _has_open_params(self._value(a))]
-                early = [a for a in node.args if not _has_open_params(self._value(a))]
+                late = [a for a in node.args if _has_untyped_params(self._value(a))]
+                early = [a for a in node.args if not _has_untyped_params(self._value(a))]
                 return [*early, callee, node.op, *late]
             if not isinstance(callee, Function) or callee.type_params:
                 # The other arguments determine the parameter types of such a function.
-                return [node.op, *[a for a in node.args if not _has_open_params(a)]]
+                return [node.op, *[a for a in node.args if not _has_untyped_params(a)]]
         return node.children()
 
     def _value(self, e: RelayExpr) -> RelayExpr:
@@ -176,7 +176,7 @@ class Inference:
                 if p.type_annotation is not None:
                     self.variables[p] = p.type_annotation
                 elif use is not None and i < len(use.args):
-                    if _has_open_params(self._value(use.args[i])):
+                    if _has_untyped_params(self._value(use.args[i])):
                         # The function is typed at its own calls.
                         self.values[p] = use.args[i]
                     else:
@@ -241,12 +241,12 @@ class Inference:
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
             raise DiagnosticError(f"the condition of an if must be a bool scalar, got {test}")
         a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
-        both = unify(*opened(a, b))
+        both = unify(*generalized(a, b))
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
         self.learn(node.true_branch, both)
         self.learn(node.false_branch, both)
-        return opened(both, b)[0]
+        return generalized(both, b)[0]
 
     def function(self, node: Function) -> Type:
         body = self.type_of(node.body)
@@ -389,13 +389,13 @@ def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
     return _settled(TensorType([d if isinstance(d, IntImm) else substitute(d, table) for d in t.shape], t.dtype))
 
 
-def opened(a: Type, b: Type) -> tuple[Type, Type]:
+def generalized(a: Type, b: Type) -> tuple[Type, Type]:
     """Return two types in which dimensions that differ are anonymous."""
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
-        pairs = [opened(x, y) for x, y in zip(a.fields, b.fields)]
+        pairs = [generalized(x, y) for x, y in zip(a.fields, b.fields)]
         return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
     if isinstance(a, TypeCall) and isinstance(b, TypeCall) and len(a.args) == len(b.args):
-        pairs = [opened(x, y) for x, y in zip(a.args, b.args)]
+        pairs = [generalized(x, y) for x, y in zip(a.args, b.args)]
         return TypeCall(a.func, tuple(p[0] for p in pairs)), TypeCall(b.func, tuple(p[1] for p in pairs))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
         return a, b
@@ -428,17 +428,17 @@ def _incomplete(t: Type) -> bool:
     return isinstance(t, IncompleteType) or isinstance(t, TupleType) and any(_incomplete(f) for f in t.fields)
 
 
-def _is_open(e: Any) -> bool:
+def _is_unannotated(e: Any) -> bool:
     """Return whether an expression lacks an annotation that inference adds."""
     return type(e) is Function and e.ret_type is None or type(e) is Let and e.var.type_annotation is None
 
 
 def _all_written(function: Function) -> bool:
     """Return whether a function contains all annotations that inference adds."""
-    return function.ret_type is not None or not any(_is_open(n) for n in post_order(function.body))
+    return function.ret_type is not None or not any(_is_unannotated(n) for n in post_order(function.body))
 
 
-def _has_open_params(e: Any) -> bool:
+def _has_untyped_params(e: Any) -> bool:
     """Return whether an expression is a function with parameters whose types must be inferred from its calls."""
     return type(e) is Function and any(p.type_annotation is None for p in e.params)
 

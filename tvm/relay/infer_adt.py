@@ -9,7 +9,7 @@ from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .expr import Call, Function
-from .infer import ADT_RULES, Inference, applied, opened, unify
+from .infer import ADT_RULES, Inference, applied, generalized, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
@@ -33,7 +33,7 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
     if isinstance(want, TypeVar) and want in variables:
         known = table.get(want)
         # A type variable represents all types bound to it: dimensions that differ become dynamic.
-        both = have if known is None else unify(*opened(known, have))
+        both = have if known is None else unify(*generalized(known, have))
         if both is not None:
             table[want] = both
         return both is not None
@@ -79,10 +79,10 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
         return unify(wanted(callee.arg_types[i]), t) or t if _is_polymorphic(t) else t
 
     # Other arguments determine the type of a polymorphic argument, so polymorphic arguments are visited later.
-    open_ones = list(known)
-    while open_ones:
-        i = next((i for i in open_ones if not _is_polymorphic(special(i))), open_ones[0])
-        open_ones.remove(i)
+    pending = list(known)
+    while pending:
+        i = next((i for i in pending if not _is_polymorphic(special(i))), pending[0])
+        pending.remove(i)
         _solve_argument(callee, i, special(i), name, table)
     for i in late:
         _bind_params(self, node.args[i], wanted(callee.arg_types[i]))
@@ -184,7 +184,7 @@ def match_type(self: Inference, node: Match) -> Type:
     for clause in node.clauses:
         t = self.type_of(clause)
         # Dimensions that differ between clauses become dynamic.
-        both = t if result is None else unify(*opened(result, t))
+        both = t if result is None else unify(*generalized(result, t))
         if both is None:
             raise DiagnosticError(f"the clauses of a match have different types: {result} and {t}")
         result = both

@@ -49,19 +49,19 @@ def flatten_type(t: Type) -> list[TensorType]:
     raise TVMError(f"inputs and outputs of a kernel must be tensors, got {t}")
 
 
-def has_unknown_sizes(t: Type) -> bool:
+def has_dynamic_dims(t: Type) -> bool:
     """Return whether a type has a dynamic dimension."""
     if isinstance(t, TupleType):
-        return any(has_unknown_sizes(f) for f in t.fields)
+        return any(has_dynamic_dims(f) for f in t.fields)
     return isinstance(t, TensorType) and any(not isinstance(d, IntImm) for d in t.shape)
 
 
 def is_symbolic(function: Function) -> bool:
     """Return whether a parameter or value of a function has a dynamic dimension."""
-    if any(has_unknown_sizes(_type(p)) for p in function.params):
+    if any(has_dynamic_dims(_type(p)) for p in function.params):
         return True
     found = (getattr(node, "checked_type_", None) for node in post_order(function.body))
-    return any(has_unknown_sizes(t) for t in found if isinstance(t, (TensorType, TupleType)))
+    return any(has_dynamic_dims(t) for t in found if isinstance(t, (TensorType, TupleType)))
 
 
 def primitive_form(function: Function) -> Symbolic:
@@ -208,5 +208,5 @@ def with_types(function: Function, types: list, result: Type | None) -> Function
     return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
-__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
+__all__ = ["Symbolic", "has_dynamic_dims", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
            "sizes_by_name", "with_types"]

@@ -47,7 +47,7 @@ def _for_any(function: Function, lead: Call) -> Function:
     weight = lead.args[1]
     blocks, number = SizeVar("blocks", "int64"), int(weight.checked_type_.shape[0])
 
-    def opened(p: Var) -> Type:
+    def with_dynamic_blocks(p: Var) -> Type:
         t = p.checked_type_ or p.type_annotation
         rank, axis = _KERNEL if p is weight else _DATA
         if not isinstance(t, TensorType) or len(t.shape) != rank or not _is(t.shape[axis], number):
@@ -58,7 +58,7 @@ def _for_any(function: Function, lead: Call) -> Function:
         is_lead = isinstance(e, Call) and e.op is lead.op
         return Call(e.op, e.args, e.op.attrs["for_any_blocks"](e.attrs)) if is_lead else None
 
-    typed = with_types(function, [opened(p) for p in function.params], None)
+    typed = with_types(function, [with_dynamic_blocks(p) for p in function.params], None)
     return Function(typed.params, rewrite(typed.body, post), None, typed.type_params, typed.attrs, typed.span)
 
 

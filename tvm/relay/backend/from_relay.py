@@ -13,7 +13,7 @@ from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.record import BROADCAST, pattern_of
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .program import Kind, Node, Program, Ref, byte_size
 from .shape_func import needs_shape_function
 from .te_compiler import KernelCompiler
@@ -50,7 +50,7 @@ class ProgramBuilder:
         return self.add(Node(Kind.INPUT, var.name_hint, [t], device)), 0
 
     def check(self, t: TensorType, what: str) -> None:
-        if not self.any_size and has_unknown_sizes(t):
+        if not self.any_size and has_dynamic_dims(t):
             shape = ", ".join(str(x) for x in t.shape)
             raise TVMError(f"{what} has shape ({shape}); the graph executor requires static shapes")
 

@@ -10,7 +10,7 @@ from ...runtime.object import Object
 from ...target import Target
 from ...tir.analysis import calculate_constant_bytes, calculate_workspace_bytes
 from ...tir.function import PrimFunc
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .program import Kind, Program, byte_size
 from .te_compiler import Kernel
 
@@ -81,7 +81,7 @@ def _kernel_info(kernel: Kernel) -> FunctionInfo:
     types = [p.checked_type_ or p.type_annotation for p in function.params] + [function.body.checked_type_]
     tensors = [t for type_ in types for t in flatten_type(type_)]
     # The size in bytes is unknown for dynamic shapes.
-    io: dict[Target, Any] = {} if any(map(has_unknown_sizes, tensors)) else {target: sum(map(byte_size, tensors))}
+    io: dict[Target, Any] = {} if any(map(has_dynamic_dims, tensors)) else {target: sum(map(byte_size, tensors))}
     return FunctionInfo(
         {target: calculate_workspace_bytes(loops, _ALIGNMENT)}, io,
         {target: calculate_constant_bytes(loops, _ALIGNMENT)}, {target: loops}, {target: function},

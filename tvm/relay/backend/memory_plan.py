@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..symbolic import has_unknown_sizes
+from ..symbolic import has_dynamic_dims
 from .program import Kind, Program, byte_size
 
 
@@ -162,7 +162,7 @@ def plan_program(program: Program) -> Plan:
         outs = list(range(rows[number], rows[number + 1]))
         ins = [rows[n] + i for n, i in node.inputs]
         for e, t in zip(outs, node.types):
-            known = not has_unknown_sizes(t)
+            known = not has_dynamic_dims(t)
             own = node.is_given or e in outputs or not known
             entries.append(Entry(byte_size(t) if known else 0, own, node.device))
         if node.kind is Kind.VIEW and (len(ins) == 1 or node.function is not None):

@@ -34,7 +34,7 @@ from ...topi.assumptions import Assumption, noted, of_operator
 from ...topi.utils import simplify
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, Var
 from ..op.record import DynamicShape, dynamic_shape
-from ..symbolic import Symbolic, flatten_type, has_unknown_sizes, primitive_form
+from ..symbolic import Symbolic, flatten_type, has_dynamic_dims, primitive_form
 from .te_compiler import ToTensors
 
 # The maximum length of a condition that is included in a message, in characters.
@@ -71,7 +71,7 @@ class ShapeFunction(NamedTuple):
 def needs_shape_function(function: Function) -> bool:
     """Return whether the output shapes of a kernel, or its assumptions on dimensions, are known only at run time."""
     found = [p.checked_type_ or p.type_annotation for p in function.params]
-    return has_unknown_sizes(function.body.checked_type_) or any(has_unknown_sizes(t) for t in found)
+    return has_dynamic_dims(function.body.checked_type_) or any(has_dynamic_dims(t) for t in found)
 
 
 def shape_function(function: Function, name: str) -> ShapeFunction:
@@ -161,7 +161,7 @@ def _parameters(function: Function, is_value: Callable[[Var], bool], learned: se
     found: list[_Parameter] = []
     for var in function.params:
         for t in flatten_type(var.checked_type_ or var.type_annotation):
-            looked_at = has_unknown_sizes(t) or len(found) in learned
+            looked_at = has_dynamic_dims(t) or len(found) in learned
             mode = VALUE if is_value(var) else SHAPE if looked_at else NOTHING
             shape = [_wide(d) for d in t.shape] if mode == VALUE else [const(len(t.shape), "int64")]
             buffer = decl_buffer(shape, t.dtype if mode == VALUE else "int64", f"{mode}_{len(found)}")

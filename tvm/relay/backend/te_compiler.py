@@ -248,7 +248,7 @@ class ToTensors:
     ):  # fmt: skip
         self.target = target
         self.sizes = KernelSizes() if sizes is None else sizes
-        self.open = 0
+        self.dynamic_count = 0
         self.plain = plain
         self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
@@ -282,8 +282,8 @@ class ToTensors:
 
     def _size(self, d: PrimExpr) -> PrimExpr:
         if isinstance(d, Any_):
-            self.open += 1
-            return self.sizes.decided_size(self.open)
+            self.dynamic_count += 1
+            return self.sizes.decided_size(self.dynamic_count)
         return self.sizes.of(d) if self.wide else d
 
     def _result(self, t: Type) -> Type:

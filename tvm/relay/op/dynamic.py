@@ -72,7 +72,7 @@ def _plain(name: str):
     return found
 
 
-_ROWS = (
+_OPERATORS = (
     ("dyn.reshape", 2, _of_length(1, "the new shape"), "Reshape a tensor to a shape given at run time.",
      _static(1, lambda attrs, data, n: _plain("reshape")(data[0], _list(n[0]), attrs.allowzero))),
     ("dyn.broadcast_to", 2, _of_length(1, "the shape"), "Broadcast a tensor to a shape given at run time.",
@@ -203,5 +203,5 @@ def _register(name: str, inputs: int, rule, doc: str, to_static) -> None:
     )(build)
 
 
-for _row in _ROWS:
-    _register(*_row)
+for _entry in _OPERATORS:
+    _register(*_entry)

@@ -39,7 +39,7 @@ def _assume_all(conditions: Sequence[PrimExpr], what: str) -> None:
         assume(tir.all(*conditions), what)
 
 
-def _fits(numbers: Sequence[PrimExpr], what: str) -> None:
+def _assume_no_overflow(numbers: Sequence[PrimExpr], what: str) -> None:
     """Add an assumption that sums of a few of these numbers do not overflow."""
     _assume_all([tir.all(n >= _number(-_MOST), n <= _number(_MOST)) for n in numbers], what)
 
@@ -55,7 +55,7 @@ def _elements(values: dict[int, Callable[..., PrimExpr]], index: int, types: Seq
     return [_wide(values[index](i)) for i in range(int(types[index].shape[0]))]
 
 
-def _picked(sizes: Sequence[PrimExpr], index: PrimExpr) -> PrimExpr:
+def _size_at(sizes: Sequence[PrimExpr], index: PrimExpr) -> PrimExpr:
     """Return the size at an index, or 0 if the index is out of range."""
     return reduce(lambda rest, k: tir.Select(primop.equal(index, k), sizes[k], rest), range(len(sizes)), _number(0))
 
@@ -67,8 +67,8 @@ def _reshaped(attrs, types, values) -> list[list[PrimExpr]]:
     kept, at = [], _number(0)
     for code in codes:
         joins = primop.equal(code, -3)
-        own = code if attrs.allowzero else tir.Select(primop.equal(code, 0), _picked(old, at), code)
-        kept.append(tir.Select(joins, _picked(old, at) * _picked(old, at + _number(1)), own))
+        own = code if attrs.allowzero else tir.Select(primop.equal(code, 0), _size_at(old, at), code)
+        kept.append(tir.Select(joins, _size_at(old, at) * _size_at(old, at + _number(1)), own))
         at = at + tir.Select(joins, _number(2), _number(1))
     total, known = _product(old), _product([tir.Select(primop.equal(c, -1), _number(1), c) for c in kept])
     rest = te.indexdiv(total, te.max(known, 1))
@@ -112,7 +112,7 @@ def _tiled_compute(attrs, inputs, out):
     )  # fmt: skip
 
 
-def _said(index: int) -> Callable[..., list[list[PrimExpr]]]:
+def _shape_from_input(index: int) -> Callable[..., list[list[PrimExpr]]]:
     """Return a rule for operators whose output shape is the value of an input."""
 
     def rule(attrs, types, values):
@@ -231,14 +231,14 @@ def _largest_compute(attrs, inputs, out, gpu=None):
     )  # fmt: skip
 
 
-def _hot(attrs, types, values) -> list[list[PrimExpr]]:
+def _one_hot_shape(attrs, types, values) -> list[list[PrimExpr]]:
     sizes, (depth,) = _sizes(types[0]), _elements(values, 3, types)
     assume(depth >= 0, "the number of classes must not be negative")
     sizes.insert(len(sizes) if attrs.axis < 0 else attrs.axis, depth)
     return [sizes]
 
 
-def _hot_compute(attrs, inputs, out):
+def _one_hot_compute(attrs, inputs, out):
     axis = len(out.shape) - 1 if attrs.axis < 0 else attrs.axis
     on, off = (v().astype(attrs.dtype) for v in inputs[1:3])
     return topi.one_hot(inputs[0], on, off, out.shape[axis], axis, attrs.dtype)
@@ -249,7 +249,7 @@ def _padded(attrs, types, values) -> list[list[PrimExpr]]:
     sizes = []
     for i, size in enumerate(old):
         before, after = (_wide(values[1](i, side)) for side in (0, 1))
-        _fits([before, after], f"padding along axis {i} must not overflow")
+        _assume_no_overflow([before, after], f"padding along axis {i} must not overflow")
         if attrs.pad_mode != "constant":
             room = size - 1 if attrs.pad_mode == "reflect" else size
             enough = tir.all(before <= room, after <= room) if attrs.pad_mode == "reflect" else size > 0
@@ -333,7 +333,7 @@ def _enlarged(letters: str) -> Callable[..., list[list[PrimExpr]]]:
     return rule
 
 
-def _counted(attrs, types, values) -> list[list[PrimExpr]]:
+def _arange_shape(attrs, types, values) -> list[list[PrimExpr]]:
     """Compute the number of elements of ``arange``."""
     start, stop, step = (values[i]() if not types[i].shape else values[i](0) for i in range(3))
     assume(primop.not_equal(step, const(0, step.dtype)), "the step must not be 0")
@@ -362,21 +362,21 @@ def _checked_compute(attrs, inputs, out):
 
 
 SHAPES = {
-    "arange": DynamicShape((0, 1, 2), _counted),
+    "arange": DynamicShape((0, 1, 2), _arange_shape),
     "dyn.reshape": DynamicShape((1,), _reshaped),
     "dyn.broadcast_to": DynamicShape((1,), _broadcast),
     "dyn.tile": DynamicShape((1,), _tiled),
-    "dyn.full": DynamicShape((1,), _said(1)),
+    "dyn.full": DynamicShape((1,), _shape_from_input(1)),
     "dyn.strided_slice": DynamicShape((1, 2, 3), _sliced),
     "dyn.topk": DynamicShape((1,), _largest),
-    "dyn.one_hot": DynamicShape((3,), _hot),
+    "dyn.one_hot": DynamicShape((3,), _one_hot_shape),
     "dyn.expand_dims": DynamicShape((1,), _expanded),
     "dyn.squeeze": DynamicShape((1,), _squeezed),
     "dyn.nn.pad": DynamicShape((1,), _padded),
     "dyn.image.resize2d": DynamicShape((1,), _resized),
     "dyn.nn.upsampling": DynamicShape((1, 2), _enlarged("HW")),
     "dyn.nn.upsampling3d": DynamicShape((1, 2, 3), _enlarged("DHW")),
-    "dyn.sparse_to_dense": DynamicShape((3,), _said(3)),
+    "dyn.sparse_to_dense": DynamicShape((3,), _shape_from_input(3)),
     "dyn.checked": DynamicShape((1,), _checked),
 }
 
@@ -387,7 +387,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "dyn.full": _full_compute,
     "dyn.strided_slice": _sliced_compute,
     "dyn.topk": _largest_compute,
-    "dyn.one_hot": _hot_compute,
+    "dyn.one_hot": _one_hot_compute,
     "dyn.expand_dims": _as_shape,
     "dyn.squeeze": _as_shape,
     "dyn.nn.pad": _padded_compute,

@@ -130,7 +130,7 @@ class OpStrategy:
         return [offer for special in self.specializations if special.holds() for offer in special.implementations]
 
 
-class Row(NamedTuple):
+class FamilyImplementation(NamedTuple):
     """An implementation for the targets of one template family. It calls the operator's computation with additional
     arguments, such as a replacement for a function of ``topi.nn``."""
 
@@ -172,10 +172,10 @@ def native_implementations(record: Op, target: Target) -> list[OpImplementation]
     found = [OpImplementation(plain, schedule or by_pattern, f"{short}.generic", PLAIN_LEVEL)]
     if "FTVMCompute" in record.attrs or schedule is not None:
         return found
-    for row in record.attrs.get("implementations", ()):
-        if row.family == templates_of(target):
-            computed = row.compute(plain, target)
-            found.append(OpImplementation(computed, by_pattern, f"{short}.{row.family}", TEMPLATE_LEVEL))
+    for entry in record.attrs.get("implementations", ()):
+        if entry.family == templates_of(target):
+            computed = entry.compute(plain, target)
+            found.append(OpImplementation(computed, by_pattern, f"{short}.{entry.family}", TEMPLATE_LEVEL))
     return found
 
 
@@ -227,5 +227,6 @@ def highest(implementations: list[OpImplementation]) -> OpImplementation:
     return max(implementations, key=lambda offer: offer.plevel)
 
 
-__all__ = ["NativeStrategy", "OpImplementation", "OpSpecialization", "OpStrategy", "Row", "by_pattern", "computation",
-           "highest", "is_computed", "rules_of", "short_name", "valid_implementations"]  # fmt: skip
+__all__ = ["NativeStrategy", "OpImplementation", "OpSpecialization", "OpStrategy", "FamilyImplementation",
+           "by_pattern", "computation", "highest", "is_computed", "rules_of", "short_name",
+           "valid_implementations"]  # fmt: skip

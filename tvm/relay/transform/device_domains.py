@@ -58,7 +58,7 @@ def joined(a: VirtualDevice | None, b: VirtualDevice | None) -> VirtualDevice | 
     return made
 
 
-def place_text(place: VirtualDevice | None) -> str:
+def device_text(place: VirtualDevice | None) -> str:
     """Return the name of a device in error messages; an empty string for None."""
     if place is None:
         return ""
@@ -215,7 +215,7 @@ class Constraints:
 
     def _same(self, what: str, *domains: Domain) -> None:
         if not all(unify(domains[0], other) for other in domains[1:]):
-            found = sorted({place_text(leaf.device) for domain in domains for leaf in domain.leaves()} - {""})
+            found = sorted({device_text(leaf.device) for domain in domains for leaf in domain.leaves()} - {""})
             raise TVMError(f"PlanDevices: {what} is required on {' and on '.join(found)}; insert an on_device or a "
                            "device_copy between its uses")  # fmt: skip
 

@@ -185,7 +185,7 @@ def pad(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     return Value(nn.pad(x.expr, node.attrs.pad_width, const(value, x.affine.dtype), node.attrs.pad_mode), x.affine)
 
 
-def _product(x: Value, w: Value, axis: int) -> Affine:
+def _matmul_affine(x: Value, w: Value, axis: int) -> Affine:
     """Return the affine type of a matmul or convolution output: the scales multiply, the zero point is 0."""
     scale = tensor.multiply(x.affine.scale, w.affine.scale)
     if all(isinstance(e, Constant) for e in (x.affine.scale, w.affine.scale)):
@@ -207,7 +207,7 @@ def convolution(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value
     build = qnn.conv2d if node.op.name == "nn.conv2d" else qnn.conv2d_transpose
     made = build(x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale, kernel_size=sizes,
                  channels=filters, out_dtype="int32", **options)  # fmt: skip
-    return Value(made, _product(x, w, attrs.data_layout.index("C")))
+    return Value(made, _matmul_affine(x, w, attrs.data_layout.index("C")))
 
 
 @rule("nn.dense")
@@ -215,7 +215,7 @@ def dense(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, w = value_of(args[0], single=True), value_of(args[1])
     units = dims(node.args[-1].checked_type_)[0]
     made = qnn.dense(x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale, units)
-    return Value(made, _product(x, w, len(dims(node.checked_type_)) - 1))
+    return Value(made, _matmul_affine(x, w, len(dims(node.checked_type_)) - 1))
 
 
 @rule("nn.batch_matmul")
@@ -224,7 +224,7 @@ def batch_matmul(node: Call, args: list[Value | RelayExpr], out: Affine) -> Valu
     if node.attrs.transpose_a or not node.attrs.transpose_b:
         raise NoRule("batch_matmul requires transpose_a=False and transpose_b=True")
     made = qnn.batch_matmul(x.expr, y.expr, x.affine.zero, y.affine.zero, x.affine.scale, y.affine.scale)
-    return Value(made, _product(x, y, 2))
+    return Value(made, _matmul_affine(x, y, 2))
 
 
 @rule("nn.bias_add")
@@ -242,7 +242,7 @@ def bias_add(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     return Value(nn.bias_add(wide, whole, node.attrs.axis), x.affine._replace(dtype="int32"))
 
 
-def _two(build) -> Rule:
+def _binary_rule(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
         """Combine two quantized tensors directly in the affine type of the output.
 
@@ -341,8 +341,8 @@ def _rounded_once(build) -> Callable[..., Call]:
     return made
 
 
-RULES.update({"add": _two(_rounded_once(qnn.add)), "subtract": _two(_rounded_once(qnn.subtract)),
-              "multiply": _two(qnn.mul)})  # fmt: skip
+RULES.update({"add": _binary_rule(_rounded_once(qnn.add)), "subtract": _binary_rule(_rounded_once(qnn.subtract)),
+              "multiply": _binary_rule(qnn.mul)})  # fmt: skip
 
 
 @rule("concatenate")
@@ -353,7 +353,7 @@ def concatenate(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value
     return Value(made, out)
 
 
-def _one(build) -> Rule:
+def _unary_rule(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
         """Apply a unary function, directly in the scale of the output; in int32 if the operand has another integer
         type."""
@@ -366,12 +366,12 @@ def _one(build) -> Rule:
     return made
 
 
-RULES.update({name: _one(lambda node, *args, build=getattr(qnn, name): build(*args))
+RULES.update({name: _unary_rule(lambda node, *args, build=getattr(qnn, name): build(*args))
               for name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "log", "sigmoid", "abs")})  # fmt: skip
-RULES["nn.leaky_relu"] = _one(lambda node, x, *args: qnn.leaky_relu(x, node.attrs.alpha, *args))
+RULES["nn.leaky_relu"] = _unary_rule(lambda node, x, *args: qnn.leaky_relu(x, node.attrs.alpha, *args))
 
 
-def _of_user(made_by: Callable[..., Any]) -> Rule:
+def _user_rule(made_by: Callable[..., Any]) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
         """Call a rule registered for the operator on the integer operands. Float operands have no affine type; a tuple
         has the affine types of its fields."""
@@ -416,11 +416,11 @@ def _over_integers(node: Call, values: Iterator[Value | RelayExpr]) -> tuple[Rel
 def registered(key: str) -> dict[str, Rule]:
     """Return the rules registered for operators with ``register_op_attr`` under a key."""
     found = {name: OPS[name].attrs.get(key) for name in OPS}
-    return {name: _of_user(function) for name, function in found.items() if function is not None}
+    return {name: _user_rule(function) for name, function in found.items() if function is not None}
 
 
 # Rules that are applied only if they are requested by name.
-OPTIONAL = {"nn.softmax": _one(lambda node, *args: qnn.softmax(*args, axis=node.attrs.axis))}
+OPTIONAL = {"nn.softmax": _unary_rule(lambda node, *args: qnn.softmax(*args, axis=node.attrs.axis))}
 # Operators that are converted even if no quantize follows them, for networks from quantization-aware training.
 ALWAYS = (*MOVED, "nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
 

@@ -22,7 +22,7 @@ from .function_pass import is_call, use_counts
 from .fuse_ops import own_nodes
 
 LAYERS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.dense")
-SUMS = ("add", "subtract")
+ADDITIONS = ("add", "subtract")
 MONOTONE = ("nn.relu", "nn.leaky_relu")
 
 
@@ -165,7 +165,7 @@ class Forward(Folding):
                 taker, along = 0, layer_axes(node, True)
             elif along is not None and is_call(node, *MONOTONE):
                 taker, along = 0, Along(along.axes, True)
-            elif along is not None and is_call(node, *SUMS):
+            elif along is not None and is_call(node, *ADDITIONS):
                 taker = summand(node, along)
             for i, child in enumerate(node.args if type(node) is Call else node.children()):
                 self.ask(child, along if i == taker and type(node) is Call else None)
@@ -185,7 +185,7 @@ class Forward(Folding):
         if is_call(node, *LAYERS):
             return with_weight(node, new.args[0], new.args[1], scale, True)
         self.scale[id(node)] = scale
-        if is_call(node, *SUMS):
+        if is_call(node, *ADDITIONS):
             assert along is not None
             other = placed(scale, dims(node.checked_type_), along.axes)
             args = [tensor.divide(a, other) if j != i else a for j, a in enumerate(new.args)]
@@ -208,7 +208,7 @@ class Forward(Folding):
         users = {id(node)}
         for n in self.nodes:
             if type(n) is Call and any(id(a) in users for a in n.args) and not is_call(n, *LAYERS):
-                if is_call(n, *SUMS):
+                if is_call(n, *ADDITIONS):
                     return True
                 users.add(id(n))
         return False
@@ -237,7 +237,7 @@ class Backward(Folding):
             below = self.can.get(id(node.args[0]))
             rank = len(dims(node.checked_type_)) if isinstance(node.checked_type_, TensorType) else 0
             return below if below is not None and below.axes == (normalize_axis(node.attrs.axis, rank),) else None
-        if is_call(node, *SUMS):
+        if is_call(node, *ADDITIONS):
             return self.of_sum(node)
         return None
 
@@ -278,7 +278,7 @@ class Backward(Folding):
         assert along is not None
         if is_call(e, "nn.bias_add"):
             args[1] = tensor.multiply(args[1], scale)
-        elif is_call(e, *SUMS):
+        elif is_call(e, *ADDITIONS):
             beside = placed(scale, dims(e.checked_type_), along.axes)
             args = [a if id(old) in below else tensor.multiply(a, beside) for old, a in zip(e.args, args)]
         return Call(e.op, tuple(args), e.attrs, (), e.span)

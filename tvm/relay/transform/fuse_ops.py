@@ -326,8 +326,8 @@ class Fusion:
                 arg = arg.args[0]
             while chain and not reads_through(node.expr, index, [n.expr for n in chain]):
                 del chain[0]
-            for mover in chain:
-                self.merge(mover.group, node.group)
+            for moving_op in chain:
+                self.merge(moving_op.group, node.group)
             self.moving.update(chain)
 
     def moves_for_one(self, e: RelayExpr) -> bool:

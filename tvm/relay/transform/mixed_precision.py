@@ -51,9 +51,9 @@ CATEGORY = {
 
 # These reductions stay in half precision if their input already is. An input is not converted for them, because they
 # add many elements.
-SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
+REDUCTIONS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
 # The accumulation type, if it differs from the operand type: bfloat16 has too few mantissa bits.
-SUMS_IN = {"bfloat16": "float32"}
+ACCUMULATION_TYPE = {"bfloat16": "float32"}
 # The largest finite value of each type whose range is smaller than that of float32.
 LARGEST = {"float16": 65504.0}
 
@@ -129,17 +129,17 @@ class _Conversion:
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and is_contraction(node):
             rule = self.rule(node)
-            usual = (SUMS_IN.get(self.narrow, self.narrow), self.narrow)
-            sums, result = (rule[1], rule[2]) if rule is not None else usual
-            made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
-            return made if sums == result else self.rounded(infer_type(made), result)
+            usual = (ACCUMULATION_TYPE.get(self.narrow, self.narrow), self.narrow)
+            accumulation, result = (rule[1], rule[2]) if rule is not None else usual
+            made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": accumulation}), (), node.span)
+            return made if accumulation == result else self.rounded(infer_type(made), result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
 
     def rounded(self, e: RelayExpr, dtype: str) -> RelayExpr:
         """Cast a matmul output to its output type. For bfloat16, element-wise operators that follow are computed before
         rounding."""
         narrow = infer_type(tensor.cast(e, dtype))
-        if dtype == self.narrow in SUMS_IN and self.dtype(e) == "float32":
+        if dtype == self.narrow in ACCUMULATION_TYPE and self.dtype(e) == "float32":
             self.wide[id(narrow)] = len(self.wide), e
         return narrow
 
@@ -149,14 +149,14 @@ class _Conversion:
         If this call is the only user of a matmul output, it reads the unrounded value. Of several such arguments only
         the last one is unrounded, since the call is fused with it.
         """
-        own = [place for place, old in enumerate(node.args) if self.is_own_sum(old)]
+        own = [place for place, old in enumerate(node.args) if self.is_own_matmul_output(old)]
         kept = max(own, key=lambda place: self.wide[id(self.value[id(node.args[place])])][0], default=None)
         return tuple(
             self.wide[id(self.value[id(old)])][1] if place == kept else self.cast(self.value[id(old)], "float32")
             for place, old in enumerate(node.args)
         )
 
-    def is_own_sum(self, old: RelayExpr) -> bool:
+    def is_own_matmul_output(self, old: RelayExpr) -> bool:
         """Return whether an argument is a rounded matmul output without other users."""
         return id(self.value[id(old)]) in self.wide and self.uses.get(id(old), 0) == 1
 
@@ -164,7 +164,7 @@ class _Conversion:
         """Return whether a call applies an element-wise operator or a reshape to a matmul output without other users.
         """
         is_fused = pattern_of(node.op) in (ELEMWISE, BROADCAST) or node.op.name in ("reshape", "expand_dims", "squeeze")
-        return is_fused and any(self.is_own_sum(a) for a in node.args)
+        return is_fused and any(self.is_own_matmul_output(a) for a in node.args)
 
     def follows(self, node: Call, args: list[RelayExpr]) -> bool:
         """Return whether a call is converted because its arguments are in half precision.
@@ -174,9 +174,9 @@ class _Conversion:
         if node.op.name == "clip" and max(abs(node.attrs.a_min), abs(node.attrs.a_max)) > LARGEST.get(
                 self.narrow, math.inf):
             return False
-        free = (Constant,) if node.op.name in SUMS else (Constant, Var)
+        free = (Constant,) if node.op.name in REDUCTIONS else (Constant, Var)
         asked = [d for a in args if not isinstance(a, free) for d in self.floats(a)]
-        some = asked or any(self.floats(a) for a in args if isinstance(a, Var)) and node.op.name not in SUMS
+        some = asked or any(self.floats(a) for a in args if isinstance(a, Var)) and node.op.name not in REDUCTIONS
         return bool(some) and all(d == self.narrow for d in asked)
 
     def floats(self, e: RelayExpr) -> list[str]:

@@ -228,8 +228,8 @@ def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr,
                 # A larger scalar may prevent overflow of accumulators; otherwise it is fused into the kernel that
                 # computes x.
                 return None
-            for mover in reversed(chain):
-                x = Call(mover.op, (x,), mover.attrs, (), mover.span)
+            for moving_op in reversed(chain):
+                x = Call(moving_op.op, (x,), moving_op.attrs, (), moving_op.span)
             return x, scalar
         if is_mover(e):
             chain.append(e)

@@ -17,8 +17,8 @@ def _arguments(value: RelayExpr) -> int:
     """Return the number of kernel arguments of a tensor: 1, plus its dynamic dimensions and its strides if it has any.
     """
     shape = dims(value.checked_type_)
-    late = sum(not isinstance(d, int) for d in shape)
-    return 1 + (late + len(shape) if late else 0)
+    dynamic = sum(not isinstance(d, int) for d in shape)
+    return 1 + (dynamic + len(shape) if dynamic else 0)
 
 
 def _split(node: Call, fields: Sequence[RelayExpr], most: int, buffers: int) -> Call | None:

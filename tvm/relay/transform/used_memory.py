@@ -7,7 +7,7 @@ from ...ir.transform import PASSES, ModulePass, PassContext, PassInfo
 from ...ir.type import FuncType, TupleType, Type
 from ...ir.visit import post_order
 from ..expr import Call, Function, If, Let, RelayExpr, Var
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .function_pass import typed_module
 
 
@@ -18,7 +18,7 @@ def _bytes(e: RelayExpr) -> int:
     t: Type | None = e.checked_type_
     if t is None or isinstance(t, FuncType):
         return 0
-    if has_unknown_sizes(t):
+    if has_dynamic_dims(t):
         raise ValueError(f"AnnotateUsedMemory: a value of type {t} has dynamic dimensions, so its memory is not known "
                          "at compile time; give every dimension a size")
     if isinstance(t, TupleType):

@@ -15,7 +15,7 @@ from ....runtime.ndarray import NDArray, array
 from ....runtime.vm import Executable, VirtualMachine
 from ....runtime.vm_code import Code, seal, to_words
 from ....target import Target
-from ...build_module import all_targets, bind_params_by_name, library_of, records_at_hand, say_nothing, to_kernels
+from ...build_module import all_targets, bind_params_by_name, ignore_progress, library_of, records_at_hand, to_kernels
 from ...expr import Function
 from ...infer import infer_module
 from ...interpreter import Executor
@@ -91,7 +91,7 @@ class VMCompiler:
 
     def lower(
         self, mod: IRModule, target: Any = None, target_host: Any = None, *, mod_name: str = "default",
-        progress: Progress = say_nothing,
+        progress: Progress = ignore_progress,
     ) -> None:  # fmt: skip
         """Compile the functions to instructions and kernels.
 
@@ -116,7 +116,7 @@ class VMCompiler:
         """Return the kernels of the lowered module, including shape functions."""
         return self._lowered.regions.kernels() if self._lowered is not None else []
 
-    def codegen(self, progress: Progress = say_nothing) -> None:
+    def codegen(self, progress: Progress = ignore_progress) -> None:
         """Compile the kernels of the lowered module.
 
         Parameters

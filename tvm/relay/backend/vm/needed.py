@@ -16,7 +16,7 @@ from ...adt import Match
 from ...build_module import bind_params_by_name
 from ...expr import Call, Function, If, RefCreate, RefRead, RefWrite, RelayExpr
 from ...infer import infer_module
-from ...symbolic import has_unknown_sizes
+from ...symbolic import has_dynamic_dims
 from ...transform.dynamic_to_static import static_function
 from ...transform.fold_constant import FoldConstant
 from ...transform.straight_graph import KEPT, straighten
@@ -86,7 +86,7 @@ def _of_inputs(main: Function) -> str | None:
         t = p.checked_type_ or p.type_annotation
         if not isinstance(t, TensorType):
             return f"input '{p.name_hint}' is not a tensor"
-        if has_unknown_sizes(t):
+        if has_dynamic_dims(t):
             sizes = [
                 "?" if isinstance(d, Any_) and d.name == Any_().name else str(getattr(d, "name", d)) for d in t.shape
             ]
@@ -120,7 +120,7 @@ def _of_call(e: Call, mod: IRModule) -> str | None:
     t = e.checked_type_
     if not isinstance(t, (TensorType, TupleType)):
         return "it contains a value that is not a tensor"
-    if not has_unknown_sizes(t):
+    if not has_dynamic_dims(t):
         return None
     what = e.op.name if isinstance(e.op, Op) else "a function"
     return f"the output of {what} has a dynamic shape"

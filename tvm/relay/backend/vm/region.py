@@ -14,7 +14,7 @@ from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...expr import Function, RelayExpr, Tuple, Var
 from ...infer import infer_module
-from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
+from ...symbolic import has_dynamic_dims, is_symbolic, primitive_form
 from ...transform.plan_devices import is_placed, plan_function
 from ..compile_program import default_device, kernel_compilers, over_devices, target_of
 from ..from_relay import ALIGNMENT, ProgramBuilder
@@ -122,7 +122,7 @@ class ProgramWriter:
             ending = self.ending.get(number, [])
             for ref in ending:
                 self._end(ref)
-            if any(has_unknown_sizes(self._type(ref)) for ref in ending):
+            if any(has_dynamic_dims(self._type(ref)) for ref in ending):
                 # Its storage is released, so that the next value can reuse it.
                 self.out.drop_dead()
         self.shapes.finish()
@@ -200,7 +200,7 @@ class ProgramWriter:
 
     def _is_sized(self, ref: Ref) -> bool:
         """Return whether the storage of a value has a size that is computed at run time."""
-        return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
+        return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_dynamic_dims(self._type(ref))
 
     def _storage(self, nbytes: int, kind: int) -> int:
         size, register = self.out.load(nbytes), self._new()

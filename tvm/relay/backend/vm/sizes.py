@@ -15,7 +15,7 @@ from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ....topi.utils import simplify
-from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
+from ...symbolic import Symbolic, has_dynamic_dims, primitive_form
 from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
 from ..te_compiler import Settings
@@ -78,7 +78,7 @@ class ShapeFunctions:
         found: dict[tuple[str, ...], list[PrimExpr]] = {}
         for _, t in program.entries():
             key = _key(t)
-            if key is not None and key not in given and has_unknown_sizes(t):
+            if key is not None and key not in given and has_dynamic_dims(t):
                 if all(v in sizes for d in t.shape for v in variables(d)):
                     found[key] = list(t.shape)
         # The key contains all inputs of the shape function; operators and weights of the region do not influence it.
@@ -134,7 +134,7 @@ class Shapes:
     def given(self, ref: Ref, t: TensorType) -> None:
         """Record the shape of a program input, so that values of the same shape reuse it."""
         key = _key(t)
-        if has_unknown_sizes(t) and key is not None:
+        if has_dynamic_dims(t) and key is not None:
             self.known.setdefault(key, ref)
 
     def results(self, node: Node) -> list[int]:
@@ -142,7 +142,7 @@ class Shapes:
         are checked first."""
         function = self.functions.of(node)
         keys = [_key(t) for t in node.types]
-        unknown = [has_unknown_sizes(t) for t in node.types]
+        unknown = [has_dynamic_dims(t) for t in node.types]
         # Types describe the complete shape unless a dimension is data-dependent.
         decided = any(_key(self.program.nodes[n].types[i]) is None for n, i in node.inputs)
         looks = function.checks and decided or not self._is_checked(function, node)

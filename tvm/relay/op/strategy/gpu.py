@@ -8,16 +8,16 @@ from typing import Any
 
 from ....target import Target
 from ....topi.gpu import conv_transpose, convolution, matmul, winograd
-from ..implementation import Row
+from ..implementation import FamilyImplementation
 
 
-def _on(**functions: Callable[..., Any]) -> Row:
+def _on(**functions: Callable[..., Any]) -> FamilyImplementation:
     """Return an implementation that replaces functions by ones with the target as an argument."""
 
     def bound(attrs: Any, target: Target) -> dict[str, Callable[..., Any]]:
         return {name: partial(function, target=target) for name, function in functions.items()}
 
-    return Row("gpu", bound)
+    return FamilyImplementation("gpu", bound)
 
 
 # Operators defined by statements; they get the target GPU to distribute the work over its threads.
@@ -29,7 +29,7 @@ _CONVOLUTION = _on(conv=convolution.conv, depthwise_nchw=convolution.depthwise_c
                    depthwise_nhwc=convolution.depthwise_conv2d_nhwc)
 _TRANSPOSED = _on(conv_transpose=conv_transpose.conv_transpose)
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, FamilyImplementation] = {
     "nn.dense": _on(dense=matmul.dense),
     "nn.matmul": _on(matmul=matmul.matmul),
     "nn.batch_matmul": _on(batch_matmul=matmul.batch_matmul),
@@ -40,5 +40,5 @@ ROWS: dict[str, Row] = {
     "nn.conv2d_transpose": _TRANSPOSED,
     "nn.conv3d_transpose": _TRANSPOSED,
     "nn.contrib_conv2d_winograd_planes": _on(conv=winograd.conv2d_winograd_nchw),
-    **dict.fromkeys(_STATEMENTS, Row("gpu", lambda attrs, target: {"gpu": target})),
+    **dict.fromkeys(_STATEMENTS, FamilyImplementation("gpu", lambda attrs, target: {"gpu": target})),
 }

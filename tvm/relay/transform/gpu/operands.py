@@ -53,14 +53,14 @@ def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
     return lanes in operand_layout.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
 
 
-def _numbers(e: RelayExpr, sizes: Nominal) -> list[int]:
+def _nominal_shape(e: RelayExpr, sizes: Nominal) -> list[int]:
     return [sizes.size(d) for d in e.checked_type_.shape]
 
 
 def _is_tiled(matmul: Call, sizes: Nominal) -> bool:
     """Return whether a template computes the matmul."""
-    shapes = [_numbers(a, sizes) for a in matmul.args]
-    n = _numbers(matmul, sizes)[-1]
+    shapes = [_nominal_shape(a, sizes) for a in matmul.args]
+    n = _nominal_shape(matmul, sizes)[-1]
     batch = matmul.checked_type_.shape[0] if matmul.op.name == "nn.batch_matmul" else 1
     batch = int(batch) if isinstance(batch, (int, IntImm)) else 1
     return min(map(len, shapes)) > 1 and gemm.fills_tiles(shapes, n, batch)
@@ -79,7 +79,7 @@ def _axes(matmul: Call, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _view(chain: Sequence[Call], sizes: Nominal) -> StridedView | None:
     """Return a strided view of the source of a chain that describes its output; None if strides cannot express it."""
-    view: StridedView | None = StridedView.of_shape(_numbers(chain[0].args[0], sizes))
+    view: StridedView | None = StridedView.of_shape(_nominal_shape(chain[0].args[0], sizes))
     for node, after in zip(chain, [*chain[1:], None]):
         if view is None:
             return None
@@ -89,12 +89,12 @@ def _view(chain: Sequence[Call], sizes: Nominal) -> StridedView | None:
         if node.op.name == "transpose":
             view = view.transposed(axes_of(node))
         elif node.op.name == "strided_slice":
-            shape = [const(d, "int32") for d in _numbers(node.args[0], sizes)]
+            shape = [const(d, "int32") for d in _nominal_shape(node.args[0], sizes)]
             a = node.attrs
             found = slice_bounds(shape, a.begin, a.end, a.strides, a.axes, a.slice_mode, "strided_slice")
             view = view.sliced([tuple(map(int, bound)) for bound in found])
         else:
-            view = view.reshaped(_numbers(node, sizes)) if node.op.attrs.get("reshape_only") else None
+            view = view.reshaped(_nominal_shape(node, sizes)) if node.op.attrs.get("reshape_only") else None
     return view
 
 
@@ -109,7 +109,7 @@ def _is_known(e: RelayExpr) -> bool:
     return isinstance(t, TensorType) and all(isinstance(d, int) for d in dims(t))
 
 
-def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
+def _applied(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
     """Apply a chain of operators to a value as new calls."""
     for node in chain:
         value = with_type_of(Call(node.op, (value,), node.attrs, (), node.span), node)
@@ -156,9 +156,9 @@ class Operands:
         if not _has_sizes(e):
             return None
         given, sizes = e, Nominal()
-        *lead, rows, columns = _numbers(e, sizes)
+        *lead, rows, columns = _nominal_shape(e, sizes)
         while is_call(e, "reshape") and self.counts.get(id(e), 1) == 1 and _has_sizes(e.args[0]):
-            if _numbers(e.args[0], sizes)[-2:] != [rows, columns]:
+            if _nominal_shape(e.args[0], sizes)[-2:] != [rows, columns]:
                 return None
             e = e.args[0]
         if not is_call(e, "transpose") or self.counts.get(id(e), 1) > 1:
@@ -169,7 +169,7 @@ class Operands:
             return None
         axes[-2:] = axes[:-3:-1]
         moved = e.args[0] if axes == list(range(rank)) else transform.transpose(e.args[0], axes)
-        if _numbers(e, sizes)[:-2] == lead:
+        if _nominal_shape(e, sizes)[:-2] == lead:
             return moved
         return transform.reshape(moved, (*lead, columns, rows)) if _is_known(given) else None
 
@@ -179,17 +179,17 @@ class Operands:
         chain: list[Call] = []
         given = matmul.args[index]
         source, shared = given, False
-        while movers := _movers(source):
+        while calls := _layout_changing_calls(source):
             # A new call has no other users, so it is not shared.
-            shared = shared or movers[-1] is not source or self.counts.get(id(source), 1) > 1
-            chain[:0] = movers
-            source = movers[0].args[0]
+            shared = shared or calls[-1] is not source or self.counts.get(id(source), 1) > 1
+            chain[:0] = calls
+            source = calls[0].args[0]
         while chain and not self.reads_through(matmul, index, chain):
             del chain[0]
-        return _moved(chain[0].args[0], chain) if chain and shared else given
+        return _applied(chain[0].args[0], chain) if chain and shared else given
 
 
-def _movers(e: RelayExpr) -> list[Call]:
+def _layout_changing_calls(e: RelayExpr) -> list[Call]:
     """Return an expression as a list of layout-changing ops: itself or an equivalent. The list is empty for other
     expressions."""
     if is_mover(e):
