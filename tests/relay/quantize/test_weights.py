@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused(rng):
         "bits must be 8 or 4, got 5": {"bits": 5},
         "must fill whole bytes": {"bits": 4, "group_size": 3},
         "require 2 scales and 64 bytes": {"weight": (4, 60)},
-        "have 2 scales": {"scale": (4, 3)},
+        "require 2 scales": {"scale": (4, 3)},
         r"got \(4, 64\) and \(3, 2\)": {"scale": (3, 2)},
         "units is 5": {"units": 5},
         "weight must be int8, got uint8": {"dtype": "uint8"},
