@@ -71,7 +71,7 @@ def test_a_result_of_a_negative_size_is_refused():
         relay.transform.InferTypeLocal(made)
     data, kernel = relay.var("d", shape=(1, 1, 2, 2, 4)), relay.var("k", shape=(1, 1, 5, 5, 4, 4))
     blocks = relay.nn.contrib_conv2d_nchwc(data, kernel)
-    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the shape \(1, 1, -2, -2, 4\)"):
+    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the invalid shape \(1, 1, -2, -2, 4\)"):
         relay.transform.InferTypeLocal(blocks)
 
 

@@ -103,17 +103,17 @@ def test_a_model_without_marks_is_that_of_its_default_target():
 def test_wrong_targets_are_refused():
     x = relay.var("x", shape=(3,))
     marked = relay.exp(on(relay.tanh(x), "cuda"))
-    with pytest.raises(tvm.TVMError, match=r"marked to run on cuda \(on_device\), and no target is for it"):
+    with pytest.raises(tvm.TVMError, match=r"on_device annotation of the model requires cuda, but there is no target"):
         build(marked, "llvm")
     with pytest.raises(tvm.TVMError, match="target 'opencl .*' does not run on device cuda"):
         build(marked, {"cpu": "llvm", "cuda": "opencl"})
-    with pytest.raises(tvm.TVMError, match="run on one kind of device; give one target for each kind"):
+    with pytest.raises(tvm.TVMError, match="have the same device type; give one target for each"):
         build(marked, ["llvm", "llvm -mcpu=generic"])
-    with pytest.raises(tvm.TVMError, match="no target is given"):
+    with pytest.raises(tvm.TVMError, match="there is no target; pass target="):
         build(marked, [])
     with pytest.raises(tvm.TVMError, match="none of the targets runs on the default device type 1"):
         build(marked, ["opencl", "cuda -arch=sm_80"])
-    with pytest.raises(tvm.TVMError, match="one target is wanted here, got 2"):
+    with pytest.raises(tvm.TVMError, match="expected one target, got 2"):
         relay.optimize(tvm.IRModule.from_expr(x), ["llvm", "opencl"])
 
 

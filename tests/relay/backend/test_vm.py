@@ -296,7 +296,7 @@ def test_the_compiler_works_step_by_step():
     x, w = relay.var("x", shape=(2,)), relay.var("w", shape=(2,))
     mod = tvm.IRModule.from_expr(relay.Function([x, w], x * w))
     compiler = relay.vm.VMCompiler()
-    with pytest.raises(TVMError, match="lower a module first"):
+    with pytest.raises(TVMError, match="no module has been lowered"):
         compiler.codegen()
     with pytest.raises(TVMError, match="call lower and codegen first"):
         compiler.get_exec()
@@ -311,7 +311,7 @@ def test_the_compiler_works_step_by_step():
 
 
 def test_what_is_no_module_is_refused_in_words():
-    with pytest.raises(TVMError, match="an IRModule is wanted, got str"):
+    with pytest.raises(TVMError, match="expected an IRModule, got str"):
         relay.vm.compile("def @main", "llvm")
 
 
