@@ -385,7 +385,7 @@ def test_fixed_point_product():
     [
         (lambda: call("dp4a", const(1, "int32"), const(1, "int32"), const(1, "int32")), "no intrinsic tir.dp4a"),
         (lambda: Var("unknown", "int32") + 1, "variable unknown is used but never defined"),
-        (lambda: call("exp", const(1, "int32")), "exp is a function of floats, got int32"),
+        (lambda: call("exp", const(1, "int32")), "exp: the operands must be floats, got int32"),
         (lambda: Shuffle([const(1, "int32")], [const(4, "int32")]), "literals below 1"),
         (lambda: call("call_llvm_pure_intrin", prim.StringImm("llvm.floor"), dtype="int32"), "build for target llvm"),
         (lambda: call("call_extern", IntImm("int32", 3), dtype="int32"), "the function's name"),
