@@ -175,7 +175,7 @@ def test_files_and_libraries(tmp_path):
         check_add(loaded)
         check_add(loaded, name="__tvm_main__")
     assert "add_compute_" in module.get_source("asm")
-    with pytest.raises(TVMError, match="a c module has no source in format 'll'; it has c and asm"):
+    with pytest.raises(TVMError, match="a c module has no source in format 'll'; use c or asm"):
         module.get_source("ll")
     with pytest.raises(TVMError, match="a c module cannot be saved as 'zip'"):
         module.save(str(tmp_path / "m.zip"))

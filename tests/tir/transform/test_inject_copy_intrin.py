@@ -120,7 +120,7 @@ def test_what_is_no_copy_is_refused():
         ("the loop over i does not start at zero", For(i, 1, 4, 0, copy)),
         ("more than one store", For(i, 0, 4, 0, seq(copy, copy))),
         ("not one element of a buffer", For(i, 0, 4, 0, BufferStore(b, a[i] + 1, [i]))),
-        ("not linear in the loops", For(i, 0, 4, 0, BufferStore(b, a[i % 3], [i]))),
+        ("not linear in the loop variables", For(i, 0, 4, 0, BufferStore(b, a[i % 3], [i]))),
         ("not a conjunction of loop bounds",
          For(i, 0, 4, 0, BufferStore(b, tir.if_then_else(i % 2 == 0, a[i], 0), [i]))),
     ):
