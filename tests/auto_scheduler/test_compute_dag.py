@@ -31,7 +31,7 @@ def test_it_is_made_of_tensors_a_key_or_a_schedule():
     assert len({str(dag) for dag in made}) == 1
     assert [[t.name for t in dag.tensors] for dag in made] == [["A", "B", "C"]] * 3
     for wrong in (3.0, [tensors[0], 3], []):
-        with pytest.raises(ValueError, match="ComputeDAG: tensors, a workload key or a te schedule are wanted"):
+        with pytest.raises(ValueError, match="ComputeDAG: expected tensors, a workload key or a te schedule"):
             ComputeDAG(wrong)
 
 

@@ -245,7 +245,7 @@ def test_bad_steps_are_refused():
     dag = ComputeDAG(dense())
     state = dag.get_init_state()
     out = dag.tensors[2]
-    with pytest.raises(tvm.TVMError, match="no back end has declared a tensor intrinsic 'no.such'"):
+    with pytest.raises(tvm.TVMError, match="unknown tensor intrinsic 'no.such'"):
         tensor_intrin("no.such")
     with pytest.raises(tvm.TVMError, match="intrinsic cannot be 3"):
         steps.from_json(["TZ", 2, 1, 3])

@@ -191,7 +191,7 @@ def test_candidates_are_measured_with_the_arrays_that_are_given():
     np.testing.assert_array_equal(outputs[128:], np.full(64, 2 * given[0][0]))
     for wrong, words in (
         (given[:2], "got 2 arrays, but the template has 3 arguments"),
-        ([given[0].astype("float64"), *given[1:]], r"array 0 is float64 of shape \(64,\), and the template's"),
+        ([given[0].astype("float64"), *given[1:]], r"array 0 is float64 of shape \(64,\), but the template's"),
     ):
         runner.ref_input = wrong
         with pytest.raises(tvm.TVMError, match=words):

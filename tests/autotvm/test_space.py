@@ -250,7 +250,7 @@ def test_fallback_splits_as_near_as_it_can():
     assert cfg["odd"].size == [7, 7, 1]
     with pytest.raises(RuntimeError, match="sizes must be positive, and one may be -1"):
         cfg.fallback_split("odd", [-1, 1, 0])
-    with pytest.raises(RuntimeError, match="'nothing' is no knob that splits"):
+    with pytest.raises(RuntimeError, match="'nothing' is not a split knob"):
         cfg.fallback_split("nothing", [-1, 1])
     cfg["set"] = SplitEntity([-1, 16])
     cfg.define_split("set", cfg.axis(64), num_outputs=2)

@@ -73,7 +73,7 @@ def test_a_droplet_goes_downhill_and_measures_nothing_twice():
     assert tuner.best_choice[0] == tuner.best_config.index
     tuner.reset()
     assert tuner.has_next() and tuner.best_flops == 0 and tuner.step == 1
-    with pytest.raises(ValueError, match=r"start_position \[8, 0\] is not a point of the space with the dimensions \[8, 8\]"):
+    with pytest.raises(ValueError, match=r"\[8, 0\] is not a point of the space with the dimensions \[8, 8\]"):
         DropletTuner(task, start_position=[8, 0])
 
 

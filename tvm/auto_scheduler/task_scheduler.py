@@ -188,7 +188,7 @@ class TaskScheduler:
         search_policy_params: dict[str, Any] | None = None, adaptive_training: bool = False,
         per_task_early_stopping: int | None = None,
     ) -> None:
-        """Tune all tasks; what is measured goes to the callbacks of the options.
+        """Tune all tasks; measurements are passed to the callbacks of the options.
 
         Parameters
         ----------
