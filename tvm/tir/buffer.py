@@ -124,11 +124,12 @@ class Buffer(Node, key="tir.Buffer"):
         return BufferLoad(self, tuple(out))
 
     def vload(self, begin, dtype=None) -> PrimExpr:
-        """Load ``dtype`` (a vector of elements) from ``begin``.
+        """Load a value of type ``dtype``, a scalar or a vector, from ``begin``.
 
         Parameters
-        The index of the first element in each dimension.
-            The indices.
+        ----------
+        begin : PrimExpr or tuple
+            The index of the first element in each dimension.
         dtype : str, optional
             The type to load; the element type of the buffer by default.
 

@@ -237,7 +237,7 @@ class IRBuilder:
 
         Parameters
         ----------
-        The condition.
+        condition : PrimExpr
             The condition.
 
         Returns

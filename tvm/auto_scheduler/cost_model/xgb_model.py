@@ -246,8 +246,8 @@ class XGBModel(PythonBasedModel):
         ----------
         file_name : str
             The record file.
-        The maximum number of records; all by default.
-            How many of its records are read; all without it.
+        n_lines : int, optional
+            The maximum number of records; all by default.
 
         Raises
         ------

@@ -78,16 +78,16 @@ def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_req
         The operand.
     y : PrimExpr
         The factor, a fixed-point number.
-    The number of bits to shift left before the multiplication.
-        How far to shift left before.
-    The number of bits to shift right after the multiplication.
-        How far to shift right after.
+    ls : PrimExpr
+        The number of bits to shift left before the multiplication.
+    rs : PrimExpr
+        The number of bits to shift right after the multiplication.
     q : int
         The number of fractional bits of ``y``.
-    Whether the left shift is applied.
-        Whether there is a shift to the left.
-    Whether the right shift is applied.
-        Whether there is a shift to the right.
+    is_lshift_required : PrimExpr
+        Whether the left shift is applied.
+    is_rshift_required : PrimExpr
+        Whether the right shift is applied.
 
     Returns
     -------
@@ -103,8 +103,8 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
 
     Parameters
     ----------
-    The new type.
-        The type to read as.
+    dtype : str
+        The new type.
     value : PrimExpr
         The value.
 
@@ -114,8 +114,8 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
 
     Raises
     ------
-    The types have different sizes.
-        The types differ in size.
+    ExprTypeError
+        The types have different sizes.
     """
     dtype, value = canonical(dtype), element("reinterpret", value)
     if value.dtype == dtype:
