@@ -121,7 +121,7 @@ def test_records_of_another_cpu_are_used_and_one_line_says_so(caplog):
     with target:
         assert first == best_of(task.instantiate(records[0][0].config))
     assert [line for line in caplog.messages if "another CPU" in line] == [
-        "tuning records: 1 operator is compiled with theirs, 1 from another CPU (broadwell; the code is for "
+        "tuning records: 1 operator uses a record, 1 from another CPU (broadwell; the code is for "
         f"{OLDER})"]
 
 

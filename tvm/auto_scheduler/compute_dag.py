@@ -103,7 +103,7 @@ class ComputeDAG:
     def __setstate__(self, text: str) -> None:
         self.__init__(list(load_json(text)))
 
-    # -- facts -----------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     @cached_property
     def flop_ct(self) -> float:

@@ -93,7 +93,7 @@ def _is_kind(name: str) -> bool:
     return "_type." in name or name == "is_gpu"
 
 
-# -- statements and what is around them ----------------------------------------------------------------------------
+# -- statements and their context ----------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)

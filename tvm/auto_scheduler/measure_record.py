@@ -26,7 +26,7 @@ class NoRecord(TVMError):
     """A line is not a record of the auto-scheduler."""
 
 
-# -- one line ------------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------------
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:

@@ -82,7 +82,7 @@ def register_task_input_buffer(
     array = input_data if isinstance(input_data, ndarray.NDArray) else ndarray.array(input_data)
     table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
     if input_name in table and not overwrite:
-        logger.warning("the input '%s' of %s is there already and stays; pass task_inputs_overwrite=True to replace it",
+        logger.warning("the input '%s' of %s already exists and is kept; pass task_inputs_overwrite=True to replace it",
                        input_name, workload_key)
     else:
         table[input_name] = array

@@ -181,7 +181,7 @@ class TaskScheduler:
         self.dead_tasks: set[int] = set()
         self.search_policies: list[SearchPolicy] = []
 
-    # -- a run -----------------------------------------------------------------------------------------------------
+    # -- tuning ----------------------------------------------------------------------------------------------------
 
     def tune(
         self, tune_option: TuningOptions, search_policy: str | Sequence[SearchPolicy] = "default",

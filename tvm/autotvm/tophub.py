@@ -53,5 +53,5 @@ def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None)
         except OSError as error:
             logger.warning("tuning records of '%s' cannot be read: %s", path, error.strerror)
     if not files:
-        logger.info("no tuning records are at hand for %s", ", ".join(str(t) for t in targets))
+        logger.info("no tuning records found for %s", ", ".join(str(t) for t in targets))
     return best

@@ -64,7 +64,7 @@ class Declarations:
         """Return the thread axes that are bound several times; they are declared before the thread launches."""
         return [iv for k, iv in self.threads.items() if self.thread_uses[k] > 1]
 
-    # --- the scan ---
+    # --- traversal ---
 
     def scan_function(self, func: PrimFunc) -> Declarations:
         for param in func.params:

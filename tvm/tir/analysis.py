@@ -44,7 +44,7 @@ from .stmt import (
 from .use_def import UseDef, undefined_vars
 from .verify import verify_gpu_code, verify_memory, verify_ssa, verify_well_formed
 
-# --- work ------------------------------------------------------------------------------------------------------------
+# --- arithmetic operations -------------------------------------------------------------------------------------------
 
 
 def _expression_flops(e: PrimExpr) -> float:

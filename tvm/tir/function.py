@@ -63,7 +63,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
                 buffers[handle] = p
                 p = handle
             if not isinstance(p, Var):
-                raise ExprTypeError(f"a parameter of a PrimFunc is a Var or a Buffer, got {type(p).__name__}")
+                raise ExprTypeError(f"a parameter of a PrimFunc must be a Var or a Buffer, got {type(p).__name__}")
             variables.append(p)
         self.params = tuple(variables)
         self.body = body

@@ -66,7 +66,9 @@ class IndexMap(Node, key="tir.IndexMap"):
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
         if separators:
-            raise ExprValueError(f"IndexMap: axis separators {separators} are not allowed here")
+            raise ExprValueError(
+                f"IndexMap: axis separators {separators} are not allowed here; use from_func_with_separators"
+            )
         return index_map
 
     @staticmethod

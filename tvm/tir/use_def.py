@@ -51,7 +51,7 @@ class UseDef:
         self._ever: set[Var] = set(self._scope)
         self._threads: set[Var] = set()
 
-    # --- entry ---
+    # --- entry point ---
 
     def run(self, node: Any) -> UseDef:
         """Record the variables that a program defines and uses.
@@ -123,7 +123,7 @@ class UseDef:
             self.expression(e, where)
         return new
 
-    # --- the walk ---
+    # --- traversal ---
 
     def expression(self, e: Node, where: Node) -> None:
         """Record the variables that an expression uses. The variables of its lets, reducers and reduction axes are

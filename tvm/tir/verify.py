@@ -15,7 +15,7 @@ from .function import PrimFunc
 from .stmt import Allocate, AttrStmt, BlockRealize, BufferStore, For, ForKind, Stmt
 from .use_def import UseDef
 
-# --- form ------------------------------------------------------------------------------------------------------------
+# --- well-formedness -------------------------------------------------------------------------------------------------
 
 
 def verify_ssa(func: PrimFunc | Stmt) -> bool:

@@ -60,7 +60,7 @@ class CandidateFolder:
         try:
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
-            raise TVMError(f"candidates cannot be written to '{self.path}': {error.strerror}") from None
+            raise TVMError(f"cannot write candidates to '{self.path}': {error.strerror}") from None
         kind = FORMATS[format]
         self.list = RecordFile(os.path.join(self.path, LIST), CANDIDATE_BEGIN)
         self.records = RecordFile(os.path.join(self.path, RECORDS), kind.begin)

@@ -34,7 +34,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as problem:
-        raise TVMError("a farm of Ray needs the package ray: pip install 'tvm-classic[ray]'") from problem
+        raise TVMError("tuning on a Ray cluster needs the package ray: pip install 'tvm-classic[ray]'") from problem
     return ray
 
 

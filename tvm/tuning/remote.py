@@ -107,7 +107,7 @@ class RemoteDevices:
         found = rpc.connect_tracker(self.host, self.port).summary()["server_info"]
         if not any(one["key"] == f"server:{self.key}" for one in found):
             known = ", ".join(sorted({one["key"].partition(":")[2] for one in found})) or "none"
-            raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; it has {known}")
+            raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; its devices are {known}")
 
     def session(self) -> rpc.RPCSession:
         """Return a session with a device. Its time limit covers the other candidates in the queue, one candidate, and

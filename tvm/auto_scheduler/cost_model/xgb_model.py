@@ -180,7 +180,7 @@ class XGBModel(PythonBasedModel):
         self.bst.set_attr(pretrained=str(int(self.pretrained)), means=json.dumps(self._means))
         if self.verbose_eval:
             error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - wanted) ** 2))
-            logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
+            logger.debug("cost model: %d states, root mean square error %.4f", len(speeds), error)
 
     # -- scoring ---------------------------------------------------------------------------------------------------
 

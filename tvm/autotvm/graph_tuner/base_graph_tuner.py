@@ -133,7 +133,7 @@ def _with_shapes(graph: Any, input_shapes: Mapping[str, Sequence[int]], dtype: s
     names = [p.name_hint for p in main.params]
     for name in input_shapes:
         if name not in names:
-            raise TVMError(f"graph tuner: the graph has no input '{name}'; it has {', '.join(names)}")
+            raise TVMError(f"graph tuner: the graph has no input '{name}'; its inputs are {', '.join(names)}")
     fresh = {}
     for p in main.params:
         shape = input_shapes.get(p.name_hint)

@@ -328,7 +328,7 @@ class Unread:
 
     def describe(self) -> list[str]:
         """Return descriptions of the ignored lines, counted by reason; empty if there are none."""
-        rows = ((self.no_records, "{} no record"), (self.old_records, "{} of log version 0.1, which is no longer read"))
+        rows = ((self.no_records, "{} not in the record format"), (self.old_records, "{} of log version 0.1, which is no longer supported"))
         verbs = ("line is", "lines are")
         return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
 
@@ -377,11 +377,11 @@ def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, u
     remarks = [f"{foreign} from another {kind} ({', '.join(sorted(others))}; the code is for {processor})"]
     remarks = remarks if foreign else []
     remarks += [f"{older} from another version ({', '.join(sorted(versions))})"] if older else []
-    parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"] if used else []
+    parts = [f"{len(used)} operator{'s use' if len(used) != 1 else ' uses'} a record"] if used else []
     if remarks:
         parts[0] += f", {' and '.join(remarks)}"
-    parts += [f"those of {misfits} are for another template or other knobs and are left out"] if misfits else []
-    parts += [f"there are none for {missing} operator{'s' * (missing != 1)}"] if missing else []
+    parts += [f"the records of {misfits} do not match the template and are ignored"] if misfits else []
+    parts += [f"{missing} operator{'s have' if missing != 1 else ' has'} no record"] if missing else []
     return f"tuning records: {'; '.join([*parts, *unread.describe()])}"
 
 
@@ -542,6 +542,6 @@ def history(records: str | os.PathLike | None) -> Any:
     if not records:
         return contextlib.nullcontext()
     if not os.path.exists(records):
-        logger.warning("tuning records: there is no file '%s'; nothing is compiled with records", records)
+        logger.warning("tuning records: file '%s' does not exist; compiling without records", records)
         return contextlib.nullcontext()
     return ApplyHistoryBest(os.fspath(records))

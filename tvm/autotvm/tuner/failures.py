@@ -18,7 +18,7 @@ _WORDS = {
     MeasureErrorNo.COMPILE_HOST: "compiling failed",
     MeasureErrorNo.COMPILE_DEVICE: "compiling for the device failed",
     MeasureErrorNo.RUNTIME_DEVICE: "running failed",
-    MeasureErrorNo.WRONG_ANSWER: "the answer was wrong",
+    MeasureErrorNo.WRONG_ANSWER: "the output was incorrect",
     MeasureErrorNo.BUILD_TIMEOUT: "building timed out",
     MeasureErrorNo.RUN_TIMEOUT: "running timed out",
 }

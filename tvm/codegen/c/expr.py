@@ -158,7 +158,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
             return narrow(p, dtype, f"({widen(p, dtype, x)} {operator} {widen(p, dtype, y)})")
         return f"({x} {operator} {y})"
     if kind.is_bool:
-        raise TVMError(f"arithmetic on bool values is not defined: {x} {operator} {y}; cast them to an integer type")
+        raise TVMError(f"arithmetic on bool values is not supported: {x} {operator} {y}; cast them to an integer type")
     if operator in ("+", "-") and y in ("0", "0LL", "0U", "0ULL"):
         return x
     if operator == "+" and x in ("0", "0LL", "0U", "0ULL"):

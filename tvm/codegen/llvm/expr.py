@@ -99,7 +99,7 @@ def _arithmetic(b: Builder, node) -> str:
         if x == "0" and kind is Add:
             return y
     if data.is_bool:
-        raise TVMError(f"arithmetic on bool values is not defined: {node}; cast them to an integer type")
+        raise TVMError(f"arithmetic on bool values is not supported: {node}; cast them to an integer type")
     if kind is Mul and data.bits == 8 and data.lanes > 1 and data.lanes % 16 and b.module.cpu.arch == "x86":
         return _multiply_bytes(b, data.lanes, x, y)
     return b.op(f"{_INT_OPS[kind]} {b.types[node.dtype]} {x}, {y}")

@@ -51,7 +51,7 @@ def bf16_compute_legalize(func: PrimFunc) -> PrimFunc:
     return func.replace(body=rewrite(func.body, compute_in_float32))
 
 
-# Storage as words -------------------------------------------------------------------------------------------------
+# Storage as 16-bit integers ---------------------------------------------------------------------------------------
 
 
 def word_to_float(word: PrimExpr) -> PrimExpr:

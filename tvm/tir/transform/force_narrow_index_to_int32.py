@@ -17,7 +17,7 @@ def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
         for extent in buffer.shape:
             elements *= extent.value if isinstance(extent, IntImm) else 1
         if elements >= 1 << 31:
-            raise TVMError(f"{buffer.name} has {elements} elements; 32-bit indices reach {(1 << 31) - 1}")
+            raise TVMError(f"{buffer.name} has {elements} elements; the largest 32-bit index is {(1 << 31) - 1}")
     new = narrow_data_type(func, 32)
     for n in post_order(new.body):
         wide = [n.loop_var.dtype] if isinstance(n, For) else []

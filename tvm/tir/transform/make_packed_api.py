@@ -279,7 +279,7 @@ class Entry:
             data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, primop.subtract(offset, start)))
         self.data[buffer.data] = data
 
-    # The whole ------------------------------------------------------------------------------------------------
+    # The packed function --------------------------------------------------------------------------------------
     def collect(self) -> None:
         params = self.func.params
         words = "argument" if len(params) == 1 else "arguments"

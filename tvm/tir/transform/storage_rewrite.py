@@ -203,7 +203,7 @@ class Sharer(StmtRewriter):
                     return other
         return None
 
-    # The walk -------------------------------------------------------------------------------------------------
+    # Traversal ------------------------------------------------------------------------------------------------
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
         self.level(new.body)
