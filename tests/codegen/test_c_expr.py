@@ -383,7 +383,7 @@ def test_fixed_point_product():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: call("dp4a", const(1, "int32"), const(1, "int32"), const(1, "int32")), "support the intrinsic tir.dp4a"),
+        (lambda: call("dp4a", const(1, "int32"), const(1, "int32"), const(1, "int32")), "the intrinsic tir.dp4a"),
         (lambda: Var("unknown", "int32") + 1, "variable unknown is used but never defined"),
         (lambda: call("exp", const(1, "int32")), "exp: the operands must be floats, got int32"),
         (lambda: Shuffle([const(1, "int32")], [const(4, "int32")]), "literals below 1"),

@@ -328,7 +328,10 @@ class Unread:
 
     def describe(self) -> list[str]:
         """Return descriptions of the ignored lines, counted by reason; empty if there are none."""
-        rows = ((self.no_records, "{} not in the record format"), (self.old_records, "{} of log version 0.1, which is no longer supported"))
+        rows = (
+            (self.no_records, "{} not in the record format"),
+            (self.old_records, "{} of log version 0.1, which is no longer supported"),
+        )
         verbs = ("line is", "lines are")
         return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
 
