@@ -72,7 +72,7 @@ def test_annotations_are_kept_at_their_loops():
     assert state.unroll(C, state[C].iters[4], max_unroll=32).annotation == table["unroll"] == 1
     with pytest.raises(ValueError, match="bind: unknown thread name 'parallel'"):
         state.bind(C, state[C].iters[0], "parallel")
-    with pytest.raises(tvm.TVMError, match="is annotated vectorize already"):
+    with pytest.raises(tvm.TVMError, match="already has the annotation vectorize"):
         state.parallel(C, state[C].iters[3])
 
 
@@ -226,7 +226,7 @@ def test_steps_that_do_not_fit_are_refused_in_words():
     with pytest.raises(tvm.TVMError, match="step 0 is not an earlier split"):
         state.follow_split(C, i, 0, 1)
     state.split(C, i, [4])
-    with pytest.raises(ValueError, match="i is no loop of stage C; they are i.0, i.1, j, k"):
+    with pytest.raises(ValueError, match="i is not a loop of stage C; its loops are i.0, i.1, j, k"):
         state.parallel(C, i)
     with pytest.raises(ValueError, match="is not a stage of this state"):
         state[te.placeholder((1,), name="other")]

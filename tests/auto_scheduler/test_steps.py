@@ -59,11 +59,11 @@ def test_short_lines_are_read(line):
     (["XX", 1], "begins with one of AN"),
     ([], "begins with one of AN"),
     ("SP", "begins with one of AN"),
-    (["CI"], "step CI has 1 fields"),
-    (["CI", "1"], "step CI: stage_id cannot be '1'"),
-    (["SP", 1, 0, 8, [None], 1], "step SP: lengths cannot be"),
-    (["SP", 1, 0, 8, [2], 2], "step SP: inner_to_outer cannot be 2"),
-    (["CHW", 1, 3], "step CHW: scope_name cannot be 3"),
+    (["CI"], "step CI must have 1 fields"),
+    (["CI", "1"], "step CI: invalid value '1' for stage_id"),
+    (["SP", 1, 0, 8, [None], 1], "step SP: invalid value"),
+    (["SP", 1, 0, 8, [2], 2], "step SP: invalid value 2 for inner_to_outer"),
+    (["CHW", 1, 3], "step CHW: invalid value 3 for scope_name"),
 ])
 def test_what_is_no_step_is_refused(line, complaint):
     with pytest.raises(tvm.TVMError, match=complaint):

@@ -68,9 +68,9 @@ def test_an_array_of_another_shape_or_name_is_refused_in_words():
         return measured(SearchTask(func=picked_for_task_inputs_test, args=(12,), target="llvm",
                                    task_inputs={name: array}, task_inputs_overwrite=True))
 
-    with pytest.raises(tvm.TVMError, match=r"'place' is int32 of shape \(1,\), got float32 of shape \(2,\)"):
+    with pytest.raises(tvm.TVMError, match=r"'place' must be int32 of shape \(1,\), got float32 of shape \(2,\)"):
         run("place", np.zeros(2, "float32"))
-    with pytest.raises(tvm.TVMError, match="the computation has no input 'where'; it has X, place"):
+    with pytest.raises(tvm.TVMError, match="the computation has no input 'where'; its inputs are X, place"):
         run("where", np.zeros(1, "int32"))
 
 

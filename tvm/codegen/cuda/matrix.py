@@ -353,7 +353,7 @@ class _loop:
 class Fragment(NamedTuple):
     """The fragment in a variable of scope wmma.*."""
 
-    use: str  # A, B or C operand: a, b or c
+    use: str  # The operand: a, b, or c for the accumulator
     shape: tuple[int, int, int]
     layout: str
     dtype: str
