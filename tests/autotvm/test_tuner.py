@@ -15,7 +15,7 @@ import pytest
 
 from tvm import autotvm
 from tvm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, TuningError
-from tvm.autotvm.tuner.droplet_tuner import chance_of
+from tvm.autotvm.tuner.droplet_tuner import p_value
 from tvm.testing.autotvm import DummyRunner, get_sample_records, get_sample_task
 
 
@@ -89,8 +89,8 @@ def test_a_droplet_keeps_to_the_points_that_a_filter_leaves():
 
 def test_a_droplet_moves_only_where_times_differ_by_more_than_chance():
     steady, noisy, faster = [1.0, 1.01, 0.99], [0.5, 1.6, 0.85], [0.5, 0.51, 0.49]
-    assert chance_of(noisy, steady) > 0.3 > 0.05 > chance_of(faster, steady)
-    assert chance_of([1.0], [1.1]) == 0 and chance_of([1.1], [1.0]) == 1 == chance_of([math.inf], [math.inf])
+    assert p_value(noisy, steady) > 0.3 > 0.05 > p_value(faster, steady)
+    assert p_value([1.0], [1.1]) == 0 and p_value([1.1], [1.0]) == 1 == p_value([math.inf], [math.inf])
 
 
 def test_ranges_of_indexes():

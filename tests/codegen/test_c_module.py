@@ -271,7 +271,7 @@ class Kernels(CLike):
 
     language = "kernels"
     scalar_types = {**CLike.scalar_types, "float32": "real", "float16": "small", "int32": "int"}
-    native_halves = frozenset(("float16",))
+    native_16_bit_floats = frozenset(("float16",))
     suffixes = {**CLike.suffixes, "float16": "h"}
     vector_types = {"float32x4": "real4"}
     function_qualifier = "kernel "

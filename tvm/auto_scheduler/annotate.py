@@ -19,7 +19,7 @@ from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
 from .compute_dag import ComputeDAG
 from .dataflow_steps import RfactorStep
 from .gpu_annotate import bind_plain_stages, buffer_operands
-from .gpu_limits import GPULimits, are_likely, refuse_what_does_not_fit
+from .gpu_limits import GPULimits, are_likely, check_block_resources
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
@@ -88,7 +88,7 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
         _unroll(state, choices, gpu_annotate.UNROLL_STEPS)
         nests = LoopNests(dag, state.state_object)
         buffer_operands(state, choices, nests)
-        refuse_what_does_not_fit(dag, state.state_object, limits.gpu, nests)
+        check_block_resources(dag, state.state_object, limits.gpu, nests)
         return state.state_object
     if limits.changes_location:
         place_stages(state, choices)

@@ -115,7 +115,7 @@ class _Loop:
 
 
 @dataclass(frozen=True)
-class _Around:
+class _Context:
     """The loops and attributes around a statement."""
 
     loops: tuple[_Loop, ...] = ()
@@ -129,13 +129,13 @@ class _Around:
     def iterations(self) -> int:
         return math.prod(loop.extent for loop in self.loops)
 
-    def looped(self, var: Var, extent: Any, kind: ForKind) -> _Around:
+    def looped(self, var: Var, extent: Any, kind: ForKind) -> _Context:
         # A data-dependent extent counts as one.
         count = extent.value if isinstance(extent, IntImm) else 1
         return replace(self, loops=(*self.loops, _Loop(var, count, kind)))
 
 
-def _inside(stmt: Stmt, around: _Around) -> _Around:
+def _inside(stmt: Stmt, around: _Context) -> _Context:
     """Return the context of the body of a statement."""
     if isinstance(stmt, For):
         return around.looped(stmt.loop_var, stmt.extent, stmt.kind)
@@ -157,9 +157,9 @@ def _inside(stmt: Stmt, around: _Around) -> _Around:
     return around
 
 
-def _stores(root: Stmt) -> Iterator[tuple[Any, _Around]]:
+def _stores(root: Stmt) -> Iterator[tuple[Any, _Context]]:
     """Yield the stores of a program in order, each with its context."""
-    todo = [(root, _Around())]
+    todo = [(root, _Context())]
     while todo:
         stmt, around = todo.pop()
         if isinstance(stmt, (ProducerStore, BufferStore)):
@@ -218,7 +218,7 @@ def _place(node: Any) -> tuple[Any, str, Sequence[Any]]:
     return node.buffer.data, node.buffer.dtype, node.buffer.shape
 
 
-def _nodes(store: Any, around: _Around) -> list[Any]:
+def _nodes(store: Any, around: _Context) -> list[Any]:
     """Yield the nodes of a stored value, including the values of let variables."""
     values, seen = dict(around.values), set[int]()
     todo, found = [store.value, *store.indices], []
@@ -358,7 +358,7 @@ def _curve(counts: dict[str, float], loops: Sequence[_Loop]) -> dict[str, float]
     return {f"arith_intensity_curve_{n}": float(value) for n, value in enumerate(np.interp(at, points, ratios))}
 
 
-def _features(store: Any, around: _Around, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int,
+def _features(store: Any, around: _Context, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int,
               line_bytes: int) -> dict[str, float]:
     loops, iterations = around.loops, around.iterations
     counts = _arithmetic(store, nodes, iterations * max(map(lanes_of, store.indices), default=1))

@@ -44,7 +44,7 @@ class FragmentSteps:
         """Add fragments that each warp loads ``times`` times in a step."""
         self.loaded_bytes += width * nests.nests[place].iterations() * warps * times
 
-    def note_products(self, nests: LoopNests, place: int, width: int, warps: float, outer: int) -> None:
+    def note_matmuls(self, nests: LoopNests, place: int, width: int, warps: float, outer: int) -> None:
         """Add the matmuls of a stage whose loops up to ``outer`` are those of the steps."""
         loops = nests.nests[place].loops
         sums = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.SPATIAL)

@@ -92,7 +92,7 @@ class _Fragments:
             state.cache_write(place, SHARED)
             state.compute_inline(place + 1)
         state.cache_write(place, ACCUMULATOR)
-        tiles, first = self._tile_sums(state, place, lengths)
+        tiles, first = self._tile_accumulators(state, place, lengths)
         state.tensorize(place, state.stages[place].iters[first], intrinsic.name)
         assert intrinsic.fragments is not None
         if target is not None:
@@ -105,7 +105,7 @@ class _Fragments:
         return state.state_object, below
 
     @staticmethod
-    def _tile_sums(state: State, place: int, lengths: list[int]) -> tuple[Tiles, int]:
+    def _tile_accumulators(state: State, place: int, lengths: list[int]) -> tuple[Tiles, int]:
         """Divide accumulators in fragments among blocks and warps. Return the tiles, and the first loop of the
         intrinsic, counted from the last loop."""
         iters = state.stages[place].iters
@@ -176,7 +176,7 @@ class _Fragments:
             fragments, op = self.products[name].fragments, at.state.stages[reader].op
             assert fragments is not None
             number = _factors(op).index(at.stage.op)
-            splits = _splits_of_sums(at.state, reader)
+            splits = _splits_of_accumulators(at.state, reader)
             for source, scope in ((place, SHARED), (place + 1, FRAGMENTS[number])):
                 state.cache_read(source, scope, [reader + len(state.stages) - len(at.state.stages)])
             reader += len(state.stages) - len(at.state.stages)
@@ -285,7 +285,7 @@ def _intrinsic_of(state: StateObject, place: int) -> str:
     return next(step.intrinsic for step in steps if isinstance(step, TensorizeStep))
 
 
-def _splits_of_sums(state: StateObject, place: int) -> list[int]:
+def _splits_of_accumulators(state: StateObject, place: int) -> list[int]:
     """Return the splits of the spatial loops of a fragment matmul."""
     count = _STRUCTURE.count("S")
     return [number for number in _steps_of(state, place)

@@ -187,7 +187,7 @@ class GPUFeatureExtractor:
             width = info(first.output(0).dtype).bits // 8
             (source,) = nests.analyzer.producers(first)
             outer = state.stages[_place(state, source)].attach
-            kernel.fragments.note_products(nests, place, width, warps, outer[1] if outer is not None else -1)
+            kernel.fragments.note_matmuls(nests, place, width, warps, outer[1] if outer is not None else -1)
             kernel.waits, kernel.terms = kernel.fragments.steps, kernel.fragments.row_bytes / width
         elif scope != "shared.dyn":
             width = info(stage.op.output(0).dtype).bits // 8
@@ -213,7 +213,7 @@ class GPUFeatureExtractor:
         for loop in loops:
             for axis, extent in loop.parts if loop.kind is IteratorKind.SPATIAL else ():
                 per_axis[axis] = per_axis.get(axis, 1) * extent
-        beside = _beside(state, nests, place)
+        beside = _adjacent_threads_axis(state, nests, place)
         ways = {p: _bank_conflicts(state, nests, stage, p, beside, per_axis) for p in copied}
         kernel.bank_conflicts = max(kernel.bank_conflicts, *ways.values())
         read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
@@ -294,7 +294,7 @@ def _elements(nests: LoopNests, stage: Stage, producer: Any, extents: Mapping[Va
     return max(math.prod(reach(extents) for reach in read) for read in reads)
 
 
-def _beside(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
+def _adjacent_threads_axis(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
     """Return the axis of a tiled stage along which the threads of a warp are adjacent, and their number."""
     attach = state.stages[place].attach
     if attach is None:

@@ -326,7 +326,7 @@ def dimension_of_threads(access: Access, producer: Any) -> int | None:
     return last if 0 <= last < len(producer.output(0).shape) - 1 else None
 
 
-def refuse_what_does_not_fit(
+def check_block_resources(
     dag: ComputeDAG, state: StateObject, limits: GPULimits, nests: LoopNests | None = None
 ) -> None:
     """Raise TVMError if a block exceeds the resources of the device."""
@@ -346,7 +346,7 @@ def refuse_what_does_not_fit(
 
 __all__ = [
     "ALIGN_FACTOR", "ALIGN_OFFSET", "Block", "GPULimits", "are_likely", "dimension_of_threads", "elements_of_block",
-    "is_shared", "kernels_of", "length_options", "refuse_what_does_not_fit",
+    "is_shared", "kernels_of", "length_options", "check_block_resources",
     "region_of_block", "root_of",
     "scope_of", "strides_of_block",
     "thread_options",

@@ -93,7 +93,7 @@ class SketchGenes:
 
 
 @dataclass
-class Expressed:
+class ExpressedStates:
     """States created from genes: the genes with all of them decided, whether annotation could produce each state, and
     the loops of each stage."""
 
@@ -126,7 +126,7 @@ class Skeleton:
                     made[kind, place] = value
         return made
 
-    def express(self, genes: np.ndarray, generator: np.random.Generator) -> Expressed:
+    def express(self, genes: np.ndarray, generator: np.random.Generator) -> ExpressedStates:
         """Return the loops of the states with these genes; genes that are not valid options are sampled again."""
         genes, count = genes.copy(), len(genes)
         lengths = {(number, place): table[genes[:, column], place]
@@ -151,7 +151,7 @@ class Skeleton:
                 _append_lanes(loops, making.lanes)
             loops.unroll = making.unroll
             found[place] = loops
-        return Expressed(genes, is_valid, surround(found))
+        return ExpressedStates(genes, is_valid, surround(found))
 
 
 def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
@@ -271,4 +271,4 @@ def _is_free(stage: Stage, loop: int) -> bool:
     return it.kind is IteratorKind.SPATIAL and it.annotation is Annotation.NONE
 
 
-__all__ = ["Expressed", "STAGE_GENES", "Skeleton", "SketchGenes", "UNDECIDED"]
+__all__ = ["ExpressedStates", "STAGE_GENES", "Skeleton", "SketchGenes", "UNDECIDED"]

@@ -25,7 +25,7 @@ from .sketch_rules import FUSION_LEVELS, Condition, Found, Rule, Sketching, batc
 from .tiling import divides, follow_tiles, names_in, tile
 
 
-class _Product(NamedTuple):
+class _Matmul(NamedTuple):
     """An operation as a matmul: its axes of rows, columns and terms, the axes of window taps, both factors, the
     dimensions of the rhs for columns, terms and taps, the row stride of the lhs, and whether rows and terms are
     dimensions of the lhs."""
@@ -43,7 +43,7 @@ class _Product(NamedTuple):
         return [tap.dom.extent.value for tap in self.taps] or [1, 1]
 
 
-def _product(op: Any, types: Sequence[str]) -> _Product | None:
+def _matmul(op: Any, types: Sequence[str]) -> _Matmul | None:
     """Return an operation as a matmul of the given types, whose last axes are rows and columns."""
     found = operands(op)
     if found is None or len(op.axis) < 2 or not isinstance(found[0].combiner.result[0], Add):
@@ -64,7 +64,7 @@ def _product(op: Any, types: Sequence[str]) -> _Product | None:
         dims = tuple(_dimension(rhs, axis) for axis in (j, k, *taps))
         if None not in dims and not any(_steps(rhs, i)):
             is_matrix = None not in (_dimension(lhs, i), _dimension(lhs, k))
-            return _Product((i, j, k), taps, (lhs.producer, rhs.producer), dims, stride, is_matrix)
+            return _Matmul((i, j, k), taps, (lhs.producer, rhs.producer), dims, stride, is_matrix)
     return None
 
 
@@ -93,11 +93,11 @@ def _store_in_order(state: State, place: int, inner: Sequence[tuple[int, int]]) 
     state.compute_inline(place + 1)
 
 
-class _Fit(NamedTuple):
+class _BlockMatmul(NamedTuple):
     """A block matmul that computes tiles of an operation."""
 
     op: Any
-    product: _Product
+    product: _Matmul
     name: str
     blocks: Blocks
     lengths: BlockLengths
@@ -108,7 +108,7 @@ class _Fit(NamedTuple):
         sizes = dict(zip(self.product.axes, self.lengths.sizes))
         return [sizes.get(axis, 1) for axis in (*self.op.axis, *self.op.reduce_axis)]
 
-    def is_apt(self) -> bool:
+    def is_worth_trying(self) -> bool:
         """Return whether the block matmul is worth trying. A padded lhs is a copy anyway, so it is copied to tiles if
         possible."""
         is_whole, is_matrix = divides(self.multiples, self.op), self.product.is_matrix
@@ -164,18 +164,18 @@ class _Fit(NamedTuple):
         return found
 
 
-def _fitting(intrinsics: Sequence[SearchIntrinsic], at: Sketching) -> list[_Fit]:
+def _fitting(intrinsics: Sequence[SearchIntrinsic], at: Sketching) -> list[_BlockMatmul]:
     op, found = at.stage.op, []
     is_new = is_to_be_tiled(at) and not has_cache_write(at.state, at.stage_id)
     if not is_new or names_in(op, NO_SPLIT_AT_INNER) or names_in(op, NO_SPLIT_AT_OUTER):
         return []
     for one in intrinsics:
-        product = _product(op, one.blocks.types) if one.blocks is not None else None
+        product = _matmul(op, one.blocks.types) if one.blocks is not None else None
         if one.blocks is not None and product is not None:
             sizes = (axis.dom.extent.value for axis in product.axes)
             lengths = one.blocks.choose(*sizes, (*product.window, product.stride))
-            found += [_Fit(op, product, one.name, one.blocks, each) for each in lengths]
-    return [fit for fit in found if fit.is_apt()]
+            found += [_BlockMatmul(op, product, one.name, one.blocks, each) for each in lengths]
+    return [fit for fit in found if fit.is_worth_trying()]
 
 
 def tile_rules(target: Target) -> list[Rule]:

@@ -317,16 +317,16 @@ class GpuLike(CLike):
         return c_vector.contiguous_base(index, buffer.dtype) is not None and info(dtype).lanes > 1
 
     def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = self.place_of(buffer, index)
+        place = self.vector_address(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, True)
 
     def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = self.place_of(buffer, index)
+        place = self.vector_address(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, False)
 
-    def place_of(self, buffer, index: PrimExpr) -> str:
+    def vector_address(self, buffer, index: PrimExpr) -> str:
         """Return the address of a vector; the index is one sum, so that it is widened to 64 bits only once."""
         base, lanes = c_vector.contiguous_base(index, buffer.dtype), info(buffer.dtype).lanes
         steps = self.value(base) if lanes == 1 else f"({self.value(base)} * {lanes})"

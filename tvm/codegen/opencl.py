@@ -162,7 +162,7 @@ class OpenCL(GpuLike):
 class OpenCLHalf(OpenCL):
     """A printer for OpenCL C with cl_khr_fp16, which supports float16 arithmetic."""
 
-    native_halves: ClassVar[frozenset[str]] = frozenset(("float16",))
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset(("float16",))
     scalar_types: ClassVar[dict[str, str]] = {**OpenCL.scalar_types, "float16": "half"}
     suffixes: ClassVar[dict[str, str]] = {**OpenCL.suffixes, "float16": "h"}
 

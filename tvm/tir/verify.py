@@ -41,15 +41,15 @@ def form_errors(func: PrimFunc) -> list[str]:
     errors = []
     for var, where in found.undefined.items():
         errors.append(
-            f"function {name}: variable '{var.name}' ({var.dtype}) is used but never defined{_place(where)}; "
+            f"function {name}: variable '{var.name}' ({var.dtype}) is used but never defined{_location(where)}; "
             f"make it a parameter or define it"
         )
     for var, where in found.nested.items():
-        errors.append(f"function {name}: variable '{var.name}' is defined again inside its own scope{_place(where)}")
+        errors.append(f"function {name}: variable '{var.name}' is defined again inside its own scope{_location(where)}")
     return errors + _block_errors(func, str(name))
 
 
-def _place(where: Node) -> str:
+def _location(where: Node) -> str:
     if isinstance(where, PrimFunc):
         return ""
     line = next((t for t in str(where).split("\n") if " = T." not in t or "[" in t), "").strip()

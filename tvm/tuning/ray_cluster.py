@@ -67,19 +67,19 @@ def connect(address: str = "auto") -> Any:
 
 
 @dataclass(frozen=True)
-class CodeFor:
+class CodeRequirements:
     """The requirements of code on a machine: its target triple and the CPU features it may use."""
 
     triple: str
     features: tuple[str, ...]
 
     @staticmethod
-    def of(target: Target) -> CodeFor | None:
+    def of(target: Target) -> CodeRequirements | None:
         """Return the requirements of code for a CPU target; for other targets, the driver on the node checks them."""
         if not target.features.is_cpu:
             return None
         cpu = resolve_cpu(target)
-        return CodeFor(cpu.triple, tuple(sorted(cpu.enabled)))
+        return CodeRequirements(cpu.triple, tuple(sorted(cpu.enabled)))
 
     def refusal(self) -> str:
         """Return the reason why this machine cannot run the code; empty if it can."""
@@ -92,7 +92,7 @@ class CodeFor:
         return ""
 
 
-def serve_here(message: dict[str, Any], payload: bytes, seconds: float, code: CodeFor | None) -> tuple:
+def serve_here(message: dict[str, Any], payload: bytes, seconds: float, code: CodeRequirements | None) -> tuple:
     """Run a job on the node that Ray selected. Return ("done", message, bytes), or the kind and text of a failure."""
     refused = code.refusal() if code is not None else ""
     if refused:
@@ -116,7 +116,7 @@ class RayPool:
     is checked on the node before a job that runs code.
     """
 
-    def __init__(self, ray: Any, resource: str | None = None, code: CodeFor | None = None):
+    def __init__(self, ray: Any, resource: str | None = None, code: CodeRequirements | None = None):
         self.ray, self.resource, self.code = ray, resource, code
         if resource == GPU:
             needs: dict[str, Any] = {"num_cpus": 0, "num_gpus": 1}
@@ -190,7 +190,7 @@ class RayPool:
             self._missing_since = now
         elif now - self._missing_since > _SECONDS_WITHOUT_DEVICE:
             self.close()
-            raise TVMError(without_device(self.resource))
+            raise TVMError(missing_device_message(self.resource))
 
     def close(self) -> None:
         """Cancel the jobs that are not done."""
@@ -200,7 +200,7 @@ class RayPool:
             self._pending.clear()
 
 
-def without_device(resource: str) -> str:
+def missing_device_message(resource: str) -> str:
     """Return the message for a cluster without the device, with the remedy."""
     how = "a node with a GPU" if resource == GPU else f"a node started with --resources='{{\"{resource}\": 1}}'"
     return f"no node of the Ray cluster owns '{resource}', which measuring needs: {how} is wanted"
@@ -229,9 +229,11 @@ class MeasuringNodes:
             ray = connect(self.address)
             resource = self.resource or (CPU_DEVICE if target.features.is_cpu else GPU)
             if ray.cluster_resources().get(resource, 0) < 1:
-                raise TVMError(without_device(resource))
-            self._pools[key] = RayPool(ray, resource, CodeFor.of(target))
+                raise TVMError(missing_device_message(resource))
+            self._pools[key] = RayPool(ray, resource, CodeRequirements.of(target))
         return self._pools[key]
 
 
-__all__ = ["CPU_DEVICE", "GPU", "CodeFor", "MeasuringNodes", "RayPool", "connect", "serve_here", "without_device"]
+__all__ = [
+    "CPU_DEVICE", "GPU", "CodeRequirements", "MeasuringNodes", "RayPool", "connect", "missing_device_message", "serve_here",
+]  # fmt: skip

@@ -753,7 +753,7 @@ class FallbackConfigEntity(ConfigSpace):
         """
         nearest, best = None, -1.0
         for inp, _ in ref_log:
-            score = _likeness(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))
+            score = _similarity(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))
             if score > best:
                 nearest, best = inp.config, score
         if nearest is None:
@@ -776,10 +776,10 @@ class FallbackConfigEntity(ConfigSpace):
         return f"[{knobs}],{self.code_hash},None"
 
 
-def _likeness(a: Any, b: Any) -> float:
+def _similarity(a: Any, b: Any) -> float:
     """Return how many integers two workloads have in common, by position; distant values count less."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return sum(_likeness(x, y) for x, y in zip(a, b))
+        return sum(_similarity(x, y) for x, y in zip(a, b))
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         low, high = sorted((abs(a) + 1, abs(b) + 1))
         return low / high

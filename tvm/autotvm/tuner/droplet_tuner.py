@@ -67,7 +67,7 @@ class DropletTuner(Tuner):
         for inp, result in zip(inputs, results):
             self.visited.add(inp.config.index)
             costs = list(result.costs) if result.error_no == 0 else [math.inf]
-            if chance_of(costs, self.best_choice[2]) <= self.pvalue:
+            if p_value(costs, self.best_choice[2]) <= self.pvalue:
                 self.best_choice = (inp.config.index, self.space.point2knob(inp.config.index), costs)
                 self._found = True
         self.next = [point for point in self.next if point[0] not in self.visited]
@@ -109,7 +109,7 @@ class DropletTuner(Tuner):
         self._start()
 
 
-def chance_of(costs: Sequence[float], best: Sequence[float]) -> float:
+def p_value(costs: Sequence[float], best: Sequence[float]) -> float:
     """Return the p-value of the hypothesis that ``costs`` are smaller than ``best`` by chance: Welch's statistic with a
     normal distribution. It is 0 or 1 if the times do not vary or there is only one."""
     means = [sum(c) / len(c) for c in (costs, best)]

@@ -39,12 +39,12 @@ class Failures:
             if result.error_no != 0:
                 self.errors[_error_text(result)] += 1
         self.trials += len(results)
-        self._stop_if_hopeless()
+        self._stop_if_most_failed()
         if self.in_a_row > self.threshold:
             logger.warning("%d trials in a row failed; the last error: %s", self.in_a_row, _error_text(results[-1]))
             self.in_a_row = 0
 
-    def _stop_if_hopeless(self) -> None:
+    def _stop_if_most_failed(self) -> None:
         """Stop if most trials fail for a reason other than a rejected configuration, which indicates a fault of the
         set-up."""
         errors = Counter({text: count for text, count in self.errors.items() if not text.startswith(_REFUSED)})

@@ -161,7 +161,7 @@ def _ldexp(p: CLike, node: Call) -> str:
     x, power = p.value(node.args[0]), p.value(node.args[1])
     dtype = element(node.dtype)
     number = c_expr.convert(p, element(node.args[1].dtype), "int64", power)
-    if c_expr.is_stored_half(p, dtype):
+    if c_expr.is_float_stored_as_bits(p, dtype):
         name = p.source.typed_helper("ldexp", "float32")
         return c_expr.narrow(p, dtype, f"{name}({c_expr.widen(p, dtype, x)}, {bare(number)})")
     return f"{p.source.typed_helper('ldexp', dtype)}({bare(x)}, {bare(number)})"

@@ -117,9 +117,9 @@ _WIDEN = {"float16": "tvm_half_to_float", "bfloat16": "tvm_bfloat16_to_float"}
 _NARROW = {"float16": "tvm_float_to_half", "bfloat16": "tvm_float_to_bfloat16"}
 
 
-def is_stored_half(p: CLike, dtype: str) -> bool:
+def is_float_stored_as_bits(p: CLike, dtype: str) -> bool:
     """Return whether values of the type are stored as bits that must be converted before arithmetic."""
-    return dtype in _WIDEN and dtype not in p.native_halves
+    return dtype in _WIDEN and dtype not in p.native_16_bit_floats
 
 
 def widen(p: CLike, dtype: str, text: str) -> str:
@@ -154,7 +154,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
     """Return x + y or similar for scalars. Integers wrap around; ``exact`` means that they cannot overflow."""
     kind = info(dtype)
     if kind.is_float:
-        if is_stored_half(p, dtype):
+        if is_float_stored_as_bits(p, dtype):
             return narrow(p, dtype, f"({widen(p, dtype, x)} {operator} {widen(p, dtype, y)})")
         return f"({x} {operator} {y})"
     if kind.is_bool:
@@ -209,7 +209,7 @@ def _min_max(p: CLike, node) -> str:
     x, y = p.value(node.a), p.value(node.b)
     dtype = element(node.dtype)
     operation = "min" if type(node) is Min else "max"
-    if is_stored_half(p, dtype):
+    if is_float_stored_as_bits(p, dtype):
         name = p.source.typed_helper(operation, "float32")
         return narrow(p, dtype, f"{name}({widen(p, dtype, x)}, {widen(p, dtype, y)})")
     return f"{p.source.typed_helper(operation, dtype)}({bare(x)}, {bare(y)})"
@@ -221,7 +221,7 @@ def _min_max(p: CLike, node) -> str:
 def _compare(p: CLike, node) -> str:
     x, y = p.value(node.a), p.value(node.b)
     dtype = element(node.a.dtype)
-    if is_stored_half(p, dtype):
+    if is_float_stored_as_bits(p, dtype):
         x, y = widen(p, dtype, x), widen(p, dtype, y)
     return f"({x} {_COMPARISONS[type(node)]} {y})"
 
@@ -311,14 +311,14 @@ def convert(p: CLike, source: str, target: str, text: str) -> str:
     source, target = element(source), element(target)
     own = p.scalar_type(target)
     if want.is_bool:
-        if is_stored_half(p, source):
+        if is_float_stored_as_bits(p, source):
             text = widen(p, source, text)
         return f"({text} != 0)"
     if have.is_handle or want.is_handle:
         return f"(({own})(uintptr_t){text})"
-    if is_stored_half(p, source):
+    if is_float_stored_as_bits(p, source):
         return convert(p, "float32", target, widen(p, source, text))
-    if is_stored_half(p, target):
+    if is_float_stored_as_bits(p, target):
         return _to_half(p, source, target, text)
     if have.is_float and want.is_integer:
         if have.bits == 16:

@@ -71,7 +71,7 @@ class CLike:
     infinity: ClassVar[str] = "INFINITY"
     not_a_number: ClassVar[str] = "NAN"
     # 16-bit float types that the language supports in arithmetic.
-    native_halves: ClassVar[frozenset[str]] = frozenset()
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset()
     # Vector dtypes that are loaded and stored with one access: dtype -> type. Empty if loops over lanes are sufficient.
     vector_types: ClassVar[dict[str, str]] = {}
     function_qualifier: ClassVar[str] = ""
@@ -186,7 +186,7 @@ class CLike:
         return f"{number}{suffix}"
 
     def _float_literal(self, dtype: str, number: float) -> str:
-        if dtype in ("float16", "bfloat16") and dtype not in self.native_halves:
+        if dtype in ("float16", "bfloat16") and dtype not in self.native_16_bit_floats:
             return f"0x{(half_bits if dtype == 'float16' else bfloat_bits)(number):04x}"
         number = round_float(number, dtype)
         if number != number:
@@ -456,11 +456,11 @@ class CLike:
 
     def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
         kind = self.vector_types[dtype]
-        self.line(f"*({kind}*){array} = *({kind}*)({c_vector.first_place(self, buffer, index)});")
+        self.line(f"*({kind}*){array} = *({kind}*)({c_vector.first_address(self, buffer, index)});")
 
     def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
         kind = self.vector_types[dtype]
-        self.line(f"*({kind}*)({c_vector.first_place(self, buffer, index)}) = *({kind}*){array};")
+        self.line(f"*({kind}*)({c_vector.first_address(self, buffer, index)}) = *({kind}*){array};")
 
     def copy_bytes(self, target: str, source: str, size: int) -> None:
         self.line(f"memcpy({target}, {source}, {size});")

@@ -163,7 +163,7 @@ def _packed_result(p: CLike, node: Call, result: str) -> str:
     return c_expr.convert(p, kind, node.dtype, f"{result}.{member}")
 
 
-def _result_place(p: CLike) -> tuple[str, str]:
+def _return_value_address(p: CLike) -> tuple[str, str]:
     value, code = p.fresh("ret_value"), p.fresh("ret_code")
     p.line(f"TVMValue {value};")
     p.line(f"int32_t {code};")
@@ -193,7 +193,7 @@ def _call_packed_at(p: CLike, node: Call) -> tuple[str, str]:
     else:
         function = p.value(name)
     arguments = _packed_arguments(p, node)
-    value, code = _result_place(p)
+    value, code = _return_value_address(p)
     _return_unless(p, runtime_call("func_call", function, *arguments, f"&{value}", f"&{code}"))
     return value, code
 
@@ -210,7 +210,7 @@ def _call_cpacked(p: CLike, node: Call) -> str:
     row = p.source.signatures.get(name)
     types = ("void*", "int32_t*", "int32_t", "void*", "int32_t*", "void*")
     function = row.name if row is not None else p.source.extern(name, "int32_t", types)
-    value, code = _result_place(p)
+    value, code = _return_value_address(p)
     _return_unless(p, f"{function}({', '.join(arguments)}, &{value}, &{code}, {resource})")
     return _packed_result(p, node, value)
 

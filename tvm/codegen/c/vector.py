@@ -273,7 +273,7 @@ def contiguous_base(index: PrimExpr, dtype: str) -> PrimExpr | None:
     return index if info(index.dtype).lanes == 1 else None
 
 
-def first_place(p: CLike, buffer, index: PrimExpr) -> str:
+def first_address(p: CLike, buffer, index: PrimExpr) -> str:
     """Return the address of the first of contiguous elements."""
     lanes, base = info(buffer.dtype).lanes, contiguous_base(index, buffer.dtype)
     steps = p.value(base) if lanes == 1 else f"{p.value(base)} * {lanes}"

@@ -128,7 +128,7 @@ class Cuda(GpuLike):
         "float16": cuda_half.HALF, "bfloat16": cuda_half.BFLOAT,
     }  # fmt: skip
     bool_memory: ClassVar[str] = "signed char"
-    native_halves: ClassVar[frozenset[str]] = frozenset(("float16", "bfloat16"))
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset(("float16", "bfloat16"))
     scopes: ClassVar[dict[str, str]] = {"shared": "__shared__ ", "shared.dyn": "extern __shared__ "}
     constant_scope: ClassVar[str] = "static __device__ const "
     kernel_head: ClassVar[str] = 'extern "C" __global__ void '
@@ -174,7 +174,7 @@ class Cuda(GpuLike):
         self.fragments = cuda_matrix.fragments_of(self, body)
 
     def _float_literal(self, dtype: str, number: float) -> str:
-        if dtype in self.native_halves:
+        if dtype in self.native_16_bit_floats:
             bits = (half_bits if dtype == "float16" else bfloat_bits)(number)
             return f"{self.scalar_type(dtype)}::of(0x{bits:04x})"
         if number - number != 0:

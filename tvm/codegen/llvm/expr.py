@@ -101,11 +101,11 @@ def _arithmetic(b: Builder, node) -> str:
     if data.is_bool:
         raise TVMError(f"arithmetic on bool values is not supported: {node}; cast them to an integer type")
     if kind is Mul and data.bits == 8 and data.lanes > 1 and data.lanes % 16 and b.module.cpu.arch == "x86":
-        return _multiply_bytes(b, data.lanes, x, y)
+        return _multiply_int8(b, data.lanes, x, y)
     return b.op(f"{_INT_OPS[kind]} {b.types[node.dtype]} {x}, {y}")
 
 
-def _multiply_bytes(b: Builder, lanes: int, x: str, y: str) -> str:
+def _multiply_int8(b: Builder, lanes: int, x: str, y: str) -> str:
     """Multiply int8 values in 16 bits with a function that LLVM does not convert back to an 8-bit multiplication. On
     x86, LLVM 22 computes zero for the product of a few int8 lanes if an operand is a quotient or remainder by a
     constant whose lanes are permuted."""

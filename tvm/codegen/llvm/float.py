@@ -241,7 +241,7 @@ def _sine_cosine(r: Value) -> tuple[Value, Value]:
     return sine, cosine
 
 
-def _turned(x: Value, turn: int) -> Value:
+def _sine_of_quadrant(x: Value, turn: int) -> Value:
     r, number = _quadrant(x)
     sine, cosine = _sine_cosine(r)
     number = number + turn
@@ -251,11 +251,11 @@ def _turned(x: Value, turn: int) -> Value:
 
 def sin(x: Value) -> Value:
     # Adding zero would lose the sign of -0.
-    return x.equal(0.0).choose(x, _turned(x, 0))
+    return x.equal(0.0).choose(x, _sine_of_quadrant(x, 0))
 
 
 def cos(x: Value) -> Value:
-    return _turned(x, 1)
+    return _sine_of_quadrant(x, 1)
 
 
 def tan(x: Value) -> Value:

@@ -48,7 +48,7 @@ def _number(node: PrimExpr, what: str) -> int:
     return node.value
 
 
-def _place(b: Builder, node: Call, offset: int, size: int) -> str:
+def _address(b: Builder, node: Call, offset: int, size: int) -> str:
     """Return the address ``offset`` bytes into struct number ``args[1]`` of an array of structs."""
     base = value(b, node.args[0])
     index = node.args[1]
@@ -69,16 +69,16 @@ def _value_dtype(dtype: str) -> str:
 def _struct_get(b: Builder, node: Call) -> str:
     kind = _number(node.args[2], "the field of tvm_struct_get")
     if kind == ADDRESS:
-        return _place(b, node, 0, _tensor_bytes(b))
+        return _address(b, node, 0, _tensor_bytes(b))
     if kind == VALUE:
         dtype = _value_dtype(node.dtype)
-        place = _place(b, node, 0, 8)
+        place = _address(b, node, 0, 8)
     else:
         field = FIELDS.get(kind)
         if field is None:
             raise TVMError(f"tvm_struct_get: unknown field number {kind}")
         dtype = field.dtype
-        place = _place(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
+        place = _address(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
     got = b.effect(f"load {b.types[dtype]}, ptr {place}, align {min(info(dtype).bytes, 8)}")
     return convert(b, dtype, node.dtype, got)
 
@@ -88,13 +88,13 @@ def _struct_set(b: Builder, node: Call) -> str:
     given = node.args[3]
     if kind == VALUE:
         dtype = _value_dtype(given.dtype)
-        place = _place(b, node, 0, 8)
+        place = _address(b, node, 0, 8)
     else:
         field = FIELDS.get(kind)
         if field is None:
             raise TVMError(f"tvm_struct_set: unknown field number {kind}")
         dtype = field.dtype
-        place = _place(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
+        place = _address(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
     operand = value(b, given)
     if not (info(dtype).is_handle and isinstance(given, IntImm) and given.value == 0):
         operand = convert(b, given.dtype, dtype, operand)
@@ -157,7 +157,7 @@ def _packed_arguments(b: Builder, node: Call) -> tuple[str, str, str]:
     return values, codes, str(end - begin)
 
 
-def _result_place(b: Builder) -> tuple[str, str]:
+def _return_value_address(b: Builder) -> tuple[str, str]:
     """Return the memory for return values of packed calls; each function has one."""
     if b.result_place is None:
         b.result_place = (b.alloca("i64", 8, "ret_value"), b.alloca("i32", 4, "ret_tcode"))
@@ -175,7 +175,7 @@ def _call_traced(b: Builder, node: Call) -> str:
     """Emit a packed call whose value is its last argument if the function returns nothing."""
     result = _call_packed_at(b, node)
     values, _, count = _packed_arguments(b, node)
-    code = b.effect(f"load i32, ptr {_result_place(b)[1]}, align 4")
+    code = b.effect(f"load i32, ptr {_return_value_address(b)[1]}, align 4")
     last = b.op(f"getelementptr i8, ptr {values}, {b.index} {8 * (int(count) - 1)}")
     place = b.op(f"select i1 {b.op(f'icmp eq i32 {code}, {_NOTHING}')}, ptr {last}, ptr {result}")
     return _packed_result(b, node, place)
@@ -190,7 +190,7 @@ def _call_packed_at(b: Builder, node: Call) -> str:
     name = node.args[0]
     function = _function_handle(b, name.value) if isinstance(name, StringImm) else value(b, name)
     values, codes, count = _packed_arguments(b, node)
-    result, result_code = _result_place(b)
+    result, result_code = _return_value_address(b)
     arguments = [("ptr", function), ("ptr", values), ("ptr", codes), ("i32", count), ("ptr", result)]
     arguments.append(("ptr", result_code))
     return_if_failed(b, runtime_call(b, "func_call", arguments))
@@ -201,7 +201,7 @@ def _call_cpacked(b: Builder, node: Call) -> str:
     if not isinstance(node.args[0], StringImm):
         raise TVMError(f"tvm_call_cpacked: the first argument must be the name of a C function, got {node.args[0]}")
     values, codes, count = _packed_arguments(b, node)
-    result, result_code = _result_place(b)
+    result, result_code = _return_value_address(b)
     resource = value(b, node.args[5]) if len(node.args) > 5 else "null"
     if resource == "0":
         resource = "null"

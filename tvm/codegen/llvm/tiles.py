@@ -22,13 +22,13 @@ REGISTERS = 8
 MAX_ROWS, ROW_BYTES = 16, 64
 # Bytes of an accumulator element; an accumulator element also combines this many bytes of adjacent operand elements.
 SUM_BYTES = 4
-_A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
-SCOPES = frozenset((_A, _B, _SUMS))
+_A, _B, _ACCUMULATOR = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
+SCOPES = frozenset((_A, _B, _ACCUMULATOR))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
 # The layout of an operand whose cache lines should not evict others from the L1 cache.
 NON_TEMPORAL = "row_major_non_temporal"
 # The instruction for each pair of operand types.
-_PRODUCTS = {
+_INSTRUCTIONS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
     ("int8", "int8"): "tdpbssd",
     ("int8", "uint8"): "tdpbsud",
@@ -125,7 +125,7 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
             raise TVMError(f"{b.name}: fragments of {var.name} are neither loaded nor filled")
         m, n, k = shapes[var]
         scope, size = scope_of(var), info(node.dtype).bytes
-        if scope == _SUMS:
+        if scope == _ACCUMULATOR:
             rows, row_bytes, elements = m, n * size, m * n
         elif scope == _A:
             rows, row_bytes, elements = m, k * size, m * k
@@ -233,9 +233,9 @@ def _fill(b: Builder, node: Call) -> str:
 def _multiply(b: Builder, node: Call) -> str:
     d, a, w, c = (_register(b, *node.args[2 * i : 2 * i + 2]) for i in range(4))
     kinds = b.tiles[node.args[2]].dtype, b.tiles[node.args[4]].dtype
-    if d != c or kinds not in _PRODUCTS:
+    if d != c or kinds not in _INSTRUCTIONS:
         raise TVMError(f"{b.name}: matmuls of {kinds[0]} and {kinds[1]} in tile registers must accumulate in place")
-    return _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
+    return _call(b, _INSTRUCTIONS[kinds], ("i8", d), ("i8", a), ("i8", w))
 
 
 CALLS = {

@@ -147,7 +147,7 @@ def binding(node: Stmt) -> tuple[Var, ...]:
     return tuple(axis.var for axis in node.iter_vars) if isinstance(node, Block) else ()
 
 
-def meeting(a: Scope, b: Scope) -> Scope:
+def common_scope(a: Scope, b: Scope) -> Scope:
     """Return the innermost scope that contains both scopes."""
     while a is not b:
         if a.depth >= b.depth:
@@ -212,7 +212,7 @@ class Collector:
             self.seen.add((id(node), depth))
             known = self.uses.setdefault((number, depth), Uses(self.table.forms.get(number, node), scope))
             known.count += 1
-            known.scope = meeting(known.scope, scope)
+            known.scope = common_scope(known.scope, scope)
 
     def anchor(self, number: int) -> Scope | None:
         """Return the innermost scope that binds a variable of the expression."""

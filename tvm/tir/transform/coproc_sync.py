@@ -63,7 +63,7 @@ class Insertions:
         return Inserter().stmt(body)
 
 
-class Apart(StmtRewriter):
+class StatementCopier(StmtRewriter):
     """A rewriter that copies a statement that occurs twice, because different statements are inserted next to each
     occurrence."""
 
@@ -358,7 +358,7 @@ def coproc_sync(func: PrimFunc) -> PrimFunc:
     touches: dict[bool, set[Var]] = {True: set(), False: set()}
     for coprocessor, node in by_side(func.body):
         touches[coprocessor].update(a.data for a in accesses(node, coprocessor))
-    body = Apart().stmt(func.body)
+    body = StatementCopier().stmt(func.body)
     Queues(out).plan(body)
     Host(touches[True] & touches[False], out).plan(body)
     return func.replace(body=out.into(body))

@@ -30,7 +30,7 @@ from .loop_partition import THREADS, conjuncts
 from .statement import RangeRewriter, int_value, is_call
 
 
-class Ender(RangeRewriter):
+class LoopBounder(RangeRewriter):
     def __init__(self, analyzer: Analyzer):
         self.analyzer = analyzer
         self.unrolled = 0
@@ -108,4 +108,4 @@ def only_accumulates(body: Stmt, var: Var) -> bool:
 
 
 def end_loops(func: PrimFunc, config: Any = None) -> PrimFunc:
-    return func.replace(body=Ender(analyzer_of(func)).stmt(func.body))
+    return func.replace(body=LoopBounder(analyzer_of(func)).stmt(func.body))

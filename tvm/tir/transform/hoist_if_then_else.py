@@ -38,18 +38,18 @@ class Hoister(StmtRewriter):
         self.factors += factors(node.extent)
         new = self.keep(node)
         del self.factors[known:]
-        return new if node.kind is ForKind.THREAD_BINDING else self.out_of(new)
+        return new if node.kind is ForKind.THREAD_BINDING else self.hoisted_from(new)
 
-    def out_of(self, loop: For) -> Stmt:
+    def hoisted_from(self, loop: For) -> Stmt:
         """Return the loop after its invariant conditions are moved out. Nested conditions around the whole body move
         too."""
         body = loop.body
         if not isinstance(body, IfThenElse):
             return loop
         if not invariant(body.condition, loop.loop_var, self.not_zero(loop)):
-            return loop if self.threads else self.part_of(loop, body)
-        then_case = self.out_of(loop.replace(body=body.then_case))
-        else_case = None if body.else_case is None else self.out_of(loop.replace(body=body.else_case))
+            return loop if self.threads else self.hoisted_terms(loop, body)
+        then_case = self.hoisted_from(loop.replace(body=body.then_case))
+        else_case = None if body.else_case is None else self.hoisted_from(loop.replace(body=body.else_case))
         return IfThenElse(body.condition, then_case, else_case)
 
     def not_zero(self, loop: For) -> list[PrimExpr] | None:
@@ -59,10 +59,10 @@ class Hoister(StmtRewriter):
             return []
         return None if isinstance(loop.extent, IntImm) and loop.extent.value > 0 else self.factors
 
-    def part_of(self, loop: For, body: IfThenElse) -> Stmt:
+    def hoisted_terms(self, loop: For, body: IfThenElse) -> Stmt:
         """Move the invariant terms of a conjunction out of the loop."""
         parts = conjuncts(body.condition)
-        if body.else_case is not None or len(parts) < 2 or not is_of_unknown_size(body.condition):
+        if body.else_case is not None or len(parts) < 2 or not has_dynamic_dimension(body.condition):
             return loop
         outside: list[PrimExpr] = []
         for number, part in enumerate(parts):
@@ -81,7 +81,7 @@ class Hoister(StmtRewriter):
         new = self.keep(node)
         body = new.then_case
         is_one = isinstance(body, IfThenElse) and new.else_case is None and body.else_case is None
-        if self.threads or not is_one or not is_of_unknown_size(body.condition):
+        if self.threads or not is_one or not has_dynamic_dimension(body.condition):
             return new
         if not invariant(body.condition, None, self.factors):
             return new
@@ -89,12 +89,12 @@ class Hoister(StmtRewriter):
 
     def on_SeqStmt(self, node: SeqStmt) -> Stmt:
         new = super().on_SeqStmt(node)
-        return new if self.threads or not isinstance(new, SeqStmt) else together(new)
+        return new if self.threads or not isinstance(new, SeqStmt) else merged_conditions(new)
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         new = self.keep(node)
         body = new.body
-        moves = isinstance(body, IfThenElse) and body.else_case is None and is_of_unknown_size(body.condition)
+        moves = isinstance(body, IfThenElse) and body.else_case is None and has_dynamic_dimension(body.condition)
         if not moves or uses_any(body.condition, [node.buffer_var]) or self.threads:
             return new
         return body.replace(then_case=new.replace(body=body.then_case))
@@ -104,10 +104,10 @@ class Hoister(StmtRewriter):
         new = self.keep(node)
         self.threads -= node.attr_key == "thread_extent"
         body = new.body
-        moves = isinstance(body, IfThenElse) and body.else_case is None and self.lets_out(node, body.condition)
+        moves = isinstance(body, IfThenElse) and body.else_case is None and self.may_move_out_of(node, body.condition)
         return IfThenElse(body.condition, new.replace(body=body.then_case)) if moves else new
 
-    def lets_out(self, node: AttrStmt, condition: PrimExpr) -> bool:
+    def may_move_out_of(self, node: AttrStmt, condition: PrimExpr) -> bool:
         """Return whether a condition may be tested outside an attribute statement."""
         if node.attr_key == "thread_extent":
             return self.out_of_threads and invariant(condition, node.node.var)
@@ -138,20 +138,20 @@ def factors(extent: PrimExpr) -> list[PrimExpr]:
     return factors(extent.a) + factors(extent.b) if isinstance(extent, Mul) else [extent]
 
 
-def is_of_unknown_size(condition: PrimExpr) -> bool:
+def has_dynamic_dimension(condition: PrimExpr) -> bool:
     return any(isinstance(n, SizeVar) for n in pre_order(condition))
 
 
-def together(node: SeqStmt) -> Stmt:
+def merged_conditions(node: SeqStmt) -> Stmt:
     """Merge adjacent statements with the same condition under one condition, with the prefetches between them."""
     runs: list[list[Any]] = []
     for one in node.seq:
         hints = runs.pop() if runs and is_hint(runs[-1][0]) else []
-        if hints and isinstance(one, IfThenElse) and is_one_choice(one, one):
+        if hints and isinstance(one, IfThenElse) and have_same_condition(one, one):
             one = one.replace(then_case=seq(*hints, one.then_case))
-            runs += [] if runs and is_one_choice(runs[-1][0], one) else [[]]
+            runs += [] if runs and have_same_condition(runs[-1][0], one) else [[]]
             runs[-1].append(one)
-        elif not hints and runs and is_one_choice(runs[-1][0], one):
+        elif not hints and runs and have_same_condition(runs[-1][0], one):
             runs[-1].append(one)
         else:
             runs += [hints, [one]] if hints else [[one]]
@@ -170,14 +170,14 @@ def is_hint(stmt: Stmt) -> bool:
 
 def _joined(run: list[Any]) -> Stmt:
     body = seq(*[one.then_case for one in run])
-    return run[0].replace(then_case=together(body) if isinstance(body, SeqStmt) else body)
+    return run[0].replace(then_case=merged_conditions(body) if isinstance(body, SeqStmt) else body)
 
 
-def is_one_choice(first: Stmt, second: Stmt) -> bool:
+def have_same_condition(first: Stmt, second: Stmt) -> bool:
     """Return whether two statements have the same condition and the first statement cannot change it."""
     if not isinstance(first, IfThenElse) or not isinstance(second, IfThenElse):
         return False
-    if first.else_case is not None or second.else_case is not None or not is_of_unknown_size(first.condition):
+    if first.else_case is not None or second.else_case is not None or not has_dynamic_dimension(first.condition):
         return False
     if any(isinstance(n, BufferLoad) or type(n) is Call and effect_of(n) >= CallEffectKind.ReadState
            for n in pre_order(first.condition)):

@@ -31,7 +31,7 @@ from .unroll_loop import rename_bound
 
 SCOPE = "double_buffer_scope"
 # Annotation of a loop: the prefetch distance of its fills in iterations.
-AHEAD = "double_buffer_ahead"
+PREFETCH_DISTANCE = "double_buffer_ahead"
 
 
 class PieceShifter(StmtRewriter):
@@ -81,8 +81,8 @@ def all_double_buffered(loop: For) -> Stmt:
             allocation, first, rest = made
             return allocation.replace(body=seq(first, all_double_buffered(rest)))
     annotations = loop.annotations or {}
-    if annotations.get(AHEAD) == 1:
-        return loop.replace(annotations={k: v for k, v in annotations.items() if k != AHEAD})
+    if annotations.get(PREFETCH_DISTANCE) == 1:
+        return loop.replace(annotations={k: v for k, v in annotations.items() if k != PREFETCH_DISTANCE})
     return loop
 
 
@@ -162,8 +162,8 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
         return None
     if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
         return None
-    var, late = loop.loop_var, late_uses(use)
-    distance = max(ahead_of(allocation.body, data) - late, 1)
+    var, late = loop.loop_var, async_read_distance(use)
+    distance = max(prefetch_distance(allocation.body, data) - late, 1)
     if int_value(loop.extent) is not None:
         distance = min(distance, max(int_value(loop.extent) - 1, 1))
     pieces, buffers = distance + 1 + late, {}
@@ -183,18 +183,18 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
     for statement in reversed([*around, *inner]):
         body = statement.replace(body=body)
     # Waiting for the fill with the smallest distance also waits for all others.
-    known = min(distance, (loop.annotations or {}).get(AHEAD, distance))
-    annotations = {**(loop.annotations or {}), AHEAD: known}
+    known = min(distance, (loop.annotations or {}).get(PREFETCH_DISTANCE, distance))
+    annotations = {**(loop.annotations or {}), PREFETCH_DISTANCE: known}
     return allocation.replace(extents=(size * pieces,)), seq(*first), loop.replace(body=body, annotations=annotations)
 
 
-def ahead_of(body: Stmt, data: Var) -> int:
+def prefetch_distance(body: Stmt, data: Var) -> int:
     """Return the prefetch distance of an allocation in iterations."""
     return next(n.value.value for n in statements_in(body)
                 if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
 
 
-def late_uses(use: list[Stmt]) -> int:
+def async_read_distance(use: list[Stmt]) -> int:
     """Return the number of further iterations in which asynchronous matmul instructions may still read the memory."""
     waits = [int_value(n.args[0]) for s in use for n in post_order(s) if is_call(n, "tir.ptx_wgmma_wait")]
     return min(waits, default=0)

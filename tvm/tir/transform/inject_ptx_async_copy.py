@@ -23,7 +23,7 @@ from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, LetStmt, SeqStmt, Stmt, seq
-from .inject_double_buffer import AHEAD
+from .inject_double_buffer import PREFETCH_DISTANCE
 from .statement import StmtRewriter, int_value, is_call
 from .tagged_memory import scope_of
 
@@ -84,14 +84,14 @@ class AsyncCopies(StmtRewriter):
         return index.base if known.coeff % lanes == 0 and known.base % lanes == 0 else None
 
 
-class Waits(StmtRewriter):
+class WaitInserter(StmtRewriter):
     """A rewriter that makes every barrier wait for the copies before it."""
 
     def __init__(self):
         self.heads: dict[int, int] = {}
 
     def on_For(self, node: For) -> Stmt:
-        ahead = (node.annotations or {}).get(AHEAD)
+        ahead = (node.annotations or {}).get(PREFETCH_DISTANCE)
         first = node.body
         while isinstance(first, (SeqStmt, AttrStmt, Allocate, LetStmt)):
             first = first.seq[0] if isinstance(first, SeqStmt) else first.body
@@ -131,5 +131,5 @@ def inject_ptx_async_copy(func: PrimFunc, config: Any = None) -> PrimFunc:
         return func
     copies = AsyncCopies(bool(config), func.body)
     body = copies.stmt(func.body)
-    return func.replace(body=Waits().stmt(body)) if copies.made else func
+    return func.replace(body=WaitInserter().stmt(body)) if copies.made else func
 

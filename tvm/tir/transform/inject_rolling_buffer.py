@@ -164,19 +164,19 @@ class RollingBuffers(RangeRewriter):
 
 
 def _can_move(r: Range, var: Var) -> bool:
-    return int_value(r.extent) is not None and _never_falls(r.min, var)
+    return int_value(r.extent) is not None and _is_non_decreasing(r.min, var)
 
 
-def _never_falls(e: PrimExpr, var: Var) -> bool:
+def _is_non_decreasing(e: PrimExpr, var: Var) -> bool:
     """Return whether a value is monotonically non-decreasing in a variable."""
     if e is var or not uses_var(e, {var}.__contains__):
         return True
     if isinstance(e, (Add, Min, Max)):
-        return _never_falls(e.a, var) and _never_falls(e.b, var)
+        return _is_non_decreasing(e.a, var) and _is_non_decreasing(e.b, var)
     if isinstance(e, Sub):
-        return _never_falls(e.a, var) and not uses_var(e.b, {var}.__contains__)
+        return _is_non_decreasing(e.a, var) and not uses_var(e.b, {var}.__contains__)
     if isinstance(e, (Mul, FloorDiv)):
-        return isinstance(e.b, IntImm) and e.b.value > 0 and _never_falls(e.a, var)
+        return isinstance(e.b, IntImm) and e.b.value > 0 and _is_non_decreasing(e.a, var)
     return False
 
 

@@ -156,10 +156,10 @@ class Partitioner(StmtRewriter):
         if hinted:
             return inside.on(node.loop_var, True)
         # A condition that differs between lanes prevents a vector load or store.
-        every = inside.concerning_vectors(node.loop_var, True)
+        every = inside.in_vectorized_loops(node.loop_var, True)
         if self.config.partition_const_loop or int_value(node.extent) is None:
             return list(dict.fromkeys(inside.on(node.loop_var, False) + every))
-        return list(dict.fromkeys(inside.concerning_vectors(node.loop_var, False) + every))
+        return list(dict.fromkeys(inside.in_vectorized_loops(node.loop_var, False) + every))
 
     def partition(self, node: For, hinted: bool) -> Stmt | None:
         conditions = self.wanted(node, hinted)
@@ -171,7 +171,7 @@ class Partitioner(StmtRewriter):
         interval, certain = self.interior(node.body, node.loop_var, span, conditions)
         if interval is None or not certain:
             return None
-        if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_ends(interval)):
+        if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_bounds(interval)):
             # The parts of such a loop must have constant extents too.
             return None
         if self.threads and self.differs_between_threads(interval) and waits_for_other_threads(node.body):
@@ -180,7 +180,7 @@ class Partitioner(StmtRewriter):
         return self.divide(node, interval, certain, hinted)
 
     def differs_between_threads(self, interval: IntervalSet) -> bool:
-        return any(n in self.threads for end in finite_ends(interval) for n in post_order(end) if isinstance(n, Var))
+        return any(n in self.threads for end in finite_bounds(interval) for n in post_order(end) if isinstance(n, Var))
 
     def interior(self, body: Stmt, var: Var, interval: IntervalSet | None, conditions: list[PrimExpr]):
         """Return the part of ``interval`` in which conditions have a constant value, and these values.
@@ -198,7 +198,7 @@ class Partitioner(StmtRewriter):
             if condition in certain or not same_before_the_loop(condition, bound_inside, self.counts):
                 continue
             where = deduce_bound(var, said, self.outer, relax)
-            ends = finite_ends(where)
+            ends = finite_bounds(where)
             if where.is_nothing() or not all(same_before_the_loop(end, hidden, self.counts) for end in ends):
                 continue
             both = where if interval is None else intersect([interval, where])
@@ -310,8 +310,8 @@ class Partitioner(StmtRewriter):
         """Give threads whose vectors are complete a separate branch without the conditions on lanes."""
         if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in statements_in(node.body)):
             return None
-        conditions = Conditions(node.body).concerning_vectors(var, False)
-        if not conditions or meets_other_threads(node.body):
+        conditions = Conditions(node.body).in_vectorized_loops(var, False)
+        if not conditions or has_thread_cooperation(node.body):
             return None
         interval, certain = self.interior(node.body, var, None, conditions)
         if interval is None:
@@ -411,7 +411,7 @@ class Conditions:
             known[id(n)] = n is var or any(m for m, _ in below), reads
         return list(dict.fromkeys(c for c in parts if known[id(c)] == (True, False)))
 
-    def concerning_vectors(self, var: Var, hinted: bool) -> list[PrimExpr]:
+    def in_vectorized_loops(self, var: Var, hinted: bool) -> list[PrimExpr]:
         """Return the conditions that also contain the variable of a vectorized loop."""
         if not self.vectors:
             return []
@@ -419,7 +419,7 @@ class Conditions:
                 if any(v in self.vectors for v in post_order(c) if isinstance(v, Var))]
 
 
-def meets_other_threads(body: Stmt) -> bool:
+def has_thread_cooperation(body: Stmt) -> bool:
     """Return whether threads cooperate in ``body``; it must then not be in a branch that only some of them execute."""
     for n in post_order(body):
         if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope() not in ("global", "local", ""):
@@ -483,7 +483,7 @@ def factors(extent: PrimExpr) -> list[PrimExpr]:
     return out
 
 
-def finite_ends(values: IntervalSet) -> list[PrimExpr]:
+def finite_bounds(values: IntervalSet) -> list[PrimExpr]:
     low = [values.min_value] if values.has_lower_bound() else []
     return low + ([values.max_value] if values.has_upper_bound() else [])
 

@@ -51,7 +51,7 @@ class Narrower(StmtRewriter):
         self.indices_fit = indices_fit
         self.variables: dict[Var, Var] = {}
         self.kept: set[Var] = set()  # Variables whose uses would require a cast back to the wide type
-        self.hopeless: set[int] = set()  # Ids of indices with dynamic dimensions, which cannot be narrowed
+        self.always_wide: set[int] = set()  # Ids of indices with dynamic dimensions, which cannot be narrowed
         self.memo: dict = {}
 
         self.failed: set[Var] = set()
@@ -64,7 +64,7 @@ class Narrower(StmtRewriter):
         """Return ``root`` computed in the narrow type, or None if a step may not fit; ``fits`` promises that all steps
         fit."""
         order = self.arithmetic(root)
-        if any(map(self.is_wide_for_good, order)):
+        if any(map(self.is_always_wide, order)):
             return None
         done: dict[int, PrimExpr | None] = {}
         for node in order:
@@ -79,7 +79,7 @@ class Narrower(StmtRewriter):
 
         return list(post_order(root, operands=operands))
 
-    def is_wide_for_good(self, node: PrimExpr) -> bool:
+    def is_always_wide(self, node: PrimExpr) -> bool:
         """Return whether a node is a variable that cannot be narrowed; nothing computed from it can be narrowed."""
         return isinstance(node, Var) and node.dtype != self.dtype and node not in self.variables
 
@@ -120,9 +120,9 @@ class Narrower(StmtRewriter):
         return None
 
     def index(self, index: PrimExpr) -> PrimExpr:
-        if self.wide(index) and id(index) not in self.hopeless:
+        if self.wide(index) and id(index) not in self.always_wide:
             got = self.narrow(index, self.indices_fit)
-            if got is None and not any(map(self.is_wide_for_good, self.arithmetic(index))):
+            if got is None and not any(map(self.is_always_wide, self.arithmetic(index))):
                 # Simplification may remove an intermediate value that does not fit.
                 got = self.narrow(self.analyzer.simplify(index))
             if got is not None:
@@ -186,7 +186,7 @@ class Narrower(StmtRewriter):
         return BufferStore(node.buffer, value, indices)
 
 
-def holding_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
+def indices_with_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
     """Return the indices with a wide variable that no loop or let defines: by id, all variables of the index."""
     nodes = list(post_order(body))
     defined = {n.loop_var if isinstance(n, For) else n.var for n in nodes if isinstance(n, (For, LetStmt))}
@@ -211,11 +211,11 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not func.attrs.get(INDICES_FIT, True) or not has_wide_integers(func.body, target_bits):
         return func
     # Finding these indices first avoids restarts when narrowing fails.
-    hopeless = holding_sizes(Narrower(target_bits, Analyzer()), func.body)
-    kept = {var for inside in hopeless.values() for var in inside}
+    always_wide = indices_with_sizes(Narrower(target_bits, Analyzer()), func.body)
+    kept = {var for inside in always_wide.values() for var in inside}
     while True:
         narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and bool(func.attrs.get(INDICES_FIT)))
-        narrower.kept, narrower.hopeless = kept, set(hopeless)
+        narrower.kept, narrower.always_wide = kept, set(always_wide)
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}
         if not again:

@@ -85,7 +85,7 @@ class Swizzle(StmtRewriter):
         return node.replace(indices=(Ramp(swizzled(index.base, size), index.stride, index.lanes),))
 
 
-class Ends:
+class WaitInserter:
     """A rewriter that inserts a wait after the last warpgroup matmul of a statement, outside all loops."""
 
     def __init__(self, root: Stmt):
@@ -118,4 +118,4 @@ def prepare_warpgroup_products(func: PrimFunc) -> PrimFunc:
     if read is not None:
         raise ScheduleError(f"{read.buffer.name} is an operand of ptx_wgmma and cannot also be read by element")
     moved = Swizzle(memory).stmt(func.body)
-    return func.replace(body=Ends(moved).stmt(moved))
+    return func.replace(body=WaitInserter(moved).stmt(moved))

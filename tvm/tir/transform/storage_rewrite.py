@@ -52,7 +52,7 @@ def may_leave_loops(node: Allocate) -> bool:
 # Moving allocations out of loops ----------------------------------------------------------------------------------
 
 
-class Puller(StmtRewriter):
+class AllocationRemover(StmtRewriter):
     """A rewriter that removes the allocations that may leave a loop body, without those of inner loops and frames."""
 
     def __init__(self, bound: set[Var]):
@@ -113,7 +113,7 @@ def pointers_of(node: Node) -> tuple[set[Var], set[Var], set[Var]]:
     return reads, writes, other
 
 
-class Sharer(StmtRewriter):
+class MemorySharing(StmtRewriter):
     """A rewriter that plans each level after its inner levels and then moves allocations out of loops. The replacements
     are applied in one traversal at the end."""
 
@@ -189,7 +189,7 @@ class Sharer(StmtRewriter):
         fitting = [v for v in free if same_kind(v.node, life.node)]
         if wanted is None:
             return next(iter(fitting), None)
-        fitting = fitting or [v for v in free if takes_any_type(v.node, life.node)]
+        fitting = fitting or [v for v in free if may_change_type(v.node, life.node)]
         fitting = [v for v in fitting if wanted / 16 <= self.held(v) <= wanted * 16]
         return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
 
@@ -216,7 +216,7 @@ class Sharer(StmtRewriter):
 
     def outside(self, loop: Stmt, bound: set[Var]) -> Stmt:
         """Return the loop with the allocations that leave it around it."""
-        puller = Puller(bound)
+        puller = AllocationRemover(bound)
         body = puller.stmt(loop.body)
         if not puller.moved:
             return loop
@@ -250,7 +250,7 @@ def same_kind(a: Allocate, b: Allocate) -> bool:
     return Analyzer().can_prove_equal(product(a.extents), product(b.extents))
 
 
-def takes_any_type(a: Allocate, b: Allocate) -> bool:
+def may_change_type(a: Allocate, b: Allocate) -> bool:
     """Return whether one allocation may replace the other although their types differ: constant-size workspace memory
     or memory with a tag. Shared memory of a kernel is declared as an array of its type, with that type's alignment."""
     scope = scope_of(a.buffer_var)
@@ -368,7 +368,7 @@ class Applier(StmtRewriter):
         return node if body is node.body else node.replace(body=body)
 
 
-def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
+def move_owners_to_start(body: Stmt, roots: set[Var]) -> Stmt:
     """Move shared memory to the start of its level, because its users may be in different branches of a sequence.
     Packed memory is moved there too, so that its contents keep their order."""
     moved: list[Allocate] = []
@@ -404,11 +404,11 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
 def storage_rewrite(func: PrimFunc) -> PrimFunc:
     if not any(isinstance(n, Allocate) for n in statements_in(func.body)):
         return func
-    sharer = Sharer()
+    sharer = MemorySharing()
     body = sharer.stmt(func.body)
     sharer.level(body)
     if sharer.replaced:
-        body = raise_owners(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
+        body = move_owners_to_start(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
         body = Applier({v: sharer.root(v) for v in sharer.replaced}, sharer.sizes).stmt(body)
     check_tagged_memory(body)
     return func.replace(body=pack_tagged_memory(body))

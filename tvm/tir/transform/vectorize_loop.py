@@ -182,7 +182,7 @@ class Vectorizer(StmtRewriter):
         else:
             # In nearly all cases all lanes are below a bound that is marked likely. The other case is unrolled, because
             # memory with an index that is unknown at compile time cannot stay in registers.
-            made = IfThenElse(limit, self.stmt(body), self.last_lanes(bound, body))
+            made = IfThenElse(limit, self.stmt(body), self.incomplete_vector(bound, body))
         for condition in reversed(shared):
             made = IfThenElse(condition, made)
         return made
@@ -206,7 +206,7 @@ class Vectorizer(StmtRewriter):
             return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
         return max(min(got.constant - low, self.lanes), 0)
 
-    def last_lanes(self, bound: PrimExpr, body: Stmt) -> Stmt:
+    def incomplete_vector(self, bound: PrimExpr, body: Stmt) -> Stmt:
         """Return ``body`` for the last, incomplete vector. If vectors start at multiples of their length, its number of
         lanes is constant or zero. In kernels with dynamic shapes, which contain a tile for each size class, it becomes
         a shorter vector, because code per lane would be most of the kernel."""
