@@ -235,5 +235,6 @@ class MeasuringNodes:
 
 
 __all__ = [
-    "CPU_DEVICE", "GPU", "CodeRequirements", "MeasuringNodes", "RayPool", "connect", "missing_device_message", "serve_here",
+    "CPU_DEVICE", "GPU", "CodeRequirements", "MeasuringNodes", "RayPool", "connect", "missing_device_message",
+    "serve_here",
 ]  # fmt: skip
