@@ -408,5 +408,5 @@ def test_statement_left_over_from_lowering_is_refused():
         body_of(prim_func([out], BufferStore(two, zero, [zero, zero])))
     with pytest.raises(TVMError, match="loop i is still vectorized"):
         body_of(prim_func([out], For(Var("i", "int32"), 0, 4, ForKind.VECTORIZED, Evaluate(zero))))
-    with pytest.raises(TVMError, match="holds int32; a value of type float32"):
+    with pytest.raises(TVMError, match="cannot store a value of type float32"):
         body_of(prim_func([out], BufferStore(out, const(1.0, "float32"), [zero])))

@@ -454,7 +454,7 @@ def test_limits_of_the_architecture():
     with pytest.raises(TVMError, match=r"f_kernel needs 80000 bytes of shared memory, but the target allows 65536"):
         cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_75"))
     assert cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_90"))
-    with pytest.raises(TVMError, match=r"f_kernel takes 2048 threads in a block, but the target allows 1024"):
+    with pytest.raises(TVMError, match=r"f_kernel needs 2048 threads in a block, but the target allows 1024"):
         text_of(programs.kernels_of(*programs.elementwise(lambda x: x, size=4096, threads=2048), programs.CUDA))
 
 
