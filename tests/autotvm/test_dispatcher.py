@@ -81,8 +81,8 @@ def test_other_knobs_are_left_out(tmp_path, caplog, entity):
     fallback = used_by_default()
     tiles, lines = applied(tmp_path / "log", [row(entity)], caplog)
     assert tiles == fallback
-    assert lines == ["tuning records: those of 1 are for another template or "
-                     "other knobs and are left out"]
+    assert lines == ["tuning records: the records of 1 operator do not match the template "
+                     "and are ignored"]
     tiles, _ = applied(tmp_path / "log", [row(entity, cost=1e-6), row(FITTING)], caplog)
     assert tiles == ([-1, 8], 4), "a slower record that fits is used"
 
@@ -161,7 +161,7 @@ def model_file(tmp_path_factory) -> str:
     ("own", []),
     ("elsewhere", [f"1 operator uses a record, 1 from another CPU (znver9; the code is for {HERE})"]),
     ("old", ["1 operator uses a record, 1 from another version (0.9.0)"]),
-    ("classic knobs", ["the records of 1 do not match the template and are "
+    ("classic knobs", ["the records of 1 operator do not match the template and are "
                        "ignored"]),
     ("another model", ["1 operator has no record"]),
 ])

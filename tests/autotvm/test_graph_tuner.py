@@ -81,7 +81,7 @@ def test_the_classic_sequence(tuner, tuned, tmp_path):
 
 def test_what_is_missing_is_said(tuned):
     mod, _, records, _ = tuned
-    with pytest.raises(TVMError, match="no input 'image'; it has data"):
+    with pytest.raises(TVMError, match="no input 'image'; its inputs are data"):
         DPTuner(mod, {"image": SHAPE}, records, ["nn.conv2d"], "llvm")
     executor = DPTuner(mod, {"data": SHAPE}, records, ["nn.dense"], "llvm")
     with pytest.raises(TVMError, match=r"call run\(\) first"):

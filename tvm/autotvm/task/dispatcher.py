@@ -383,7 +383,8 @@ def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, u
     parts = [f"{len(used)} operator{'s use' if len(used) != 1 else ' uses'} a record"] if used else []
     if remarks:
         parts[0] += f", {' and '.join(remarks)}"
-    parts += [f"the records of {misfits} do not match the template and are ignored"] if misfits else []
+    plural = "s" * (misfits != 1)
+    parts += [f"the records of {misfits} operator{plural} do not match the template and are ignored"] if misfits else []
     parts += [f"{missing} operator{'s have' if missing != 1 else ' has'} no record"] if missing else []
     return f"tuning records: {'; '.join([*parts, *unread.describe()])}"
 
