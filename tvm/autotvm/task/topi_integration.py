@@ -42,6 +42,7 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The registered function, or a decorator if no function is given.
     """
 
     def decorate(f: Callable) -> Callable:
@@ -72,6 +73,7 @@ def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The registered function, or a decorator if no function is given.
     """
 
     def decorate(f: Callable) -> Callable:

@@ -56,7 +56,7 @@ def call_packed(*args, span=None) -> PrimExpr:
 
 
 def call_cpacked(*args, span=None) -> PrimExpr:
-    """Call a function with the packed C signature; the linker resolves its name.
+    """A call of a function with the packed C signature; the linker resolves its name.
 
     Parameters
     ----------
