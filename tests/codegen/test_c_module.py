@@ -175,7 +175,7 @@ def test_files_and_libraries(tmp_path):
         check_add(loaded)
         check_add(loaded, name="__tvm_main__")
     assert "add_compute_" in module.get_source("asm")
-    with pytest.raises(TVMError, match="a c module has no source in format 'll'; it has c and asm"):
+    with pytest.raises(TVMError, match="a c module has no source in format 'll'; use c or asm"):
         module.get_source("ll")
     with pytest.raises(TVMError, match="a c module cannot be saved as 'zip'"):
         module.save(str(tmp_path / "m.zip"))
@@ -271,7 +271,7 @@ class Kernels(CLike):
 
     language = "kernels"
     scalar_types = {**CLike.scalar_types, "float32": "real", "float16": "small", "int32": "int"}
-    native_halves = frozenset(("float16",))
+    native_16_bit_floats = frozenset(("float16",))
     suffixes = {**CLike.suffixes, "float16": "h"}
     vector_types = {"float32x4": "real4"}
     function_qualifier = "kernel "

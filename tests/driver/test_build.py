@@ -166,7 +166,7 @@ def test_an_error_while_kernels_are_lowered_is_that_of_the_build(monkeypatch):
 
 def test_text_that_llvm_refuses_is_told_whichever_kernels_bring_it(monkeypatch):
     monkeypatch.setitem(globals(), "IMPORTED", "define float @triple( {\n")
-    with pytest.raises(TVMError, match="LLVM refused a module"):
+    with pytest.raises(TVMError, match="LLVM rejected the module"):
         build_kernels(kernels(20), tvm.target.Target("llvm"))
 
 

@@ -284,7 +284,7 @@ def test_a_tuner_whose_last_device_has_gone_does_not_wait_for_ever(c_server, mon
     devices.session().close()
     server.proc.send_signal(signal.SIGKILL)
     server.proc.wait()
-    with pytest.raises(RPCError, match="has no device 'board'; it has none"):
+    with pytest.raises(RPCError, match="has no device 'board'; its devices are none"):
         devices.session()
     tracker.terminate()
 

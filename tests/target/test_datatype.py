@@ -143,7 +143,7 @@ def test_kernels_of_tensor_expressions(functions):
 
 def test_a_smallest_value_that_is_not_registered():
     datatype.register("tiny", 180)
-    with pytest.raises(TVMError, match=r"smallest value of 'custom\[tiny\]8' is not known"):
+    with pytest.raises(TVMError, match=r"smallest value of 'custom\[tiny\]8' is unknown"):
         te.min_value("custom[tiny]8")
     with pytest.raises(TVMError, match=r"no function for the smallest value of custom\[tiny\]8"):
         datatype.create_min_lower_func({16: "f"}, "tiny")(8)

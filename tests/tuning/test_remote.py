@@ -103,7 +103,7 @@ def test_states_of_the_auto_scheduler_are_measured(tracker):
 def test_a_device_that_is_not_there_is_refused_in_words(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner("phone", "127.0.0.1", tracker.port)
-    with pytest.raises(tvm.TVMError, match="has no device 'phone'; it has board"):
+    with pytest.raises(tvm.TVMError, match="has no device 'phone'; its devices are board"):
         runner.set_task(task)
     with pytest.raises(tvm.TVMError, match="cannot be reached"):
         auto_scheduler.RPCRunner("phone", "127.0.0.1", 1)

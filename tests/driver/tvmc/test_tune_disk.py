@@ -67,6 +67,6 @@ def test_a_file_of_something_else_is_left_as_it_is(model_path, tmp_path, refused
     for text in ("tabby\ntiger cat\n", "no end of line", '{"0": "tabby"}\n'):
         labels = tmp_path / "labels.txt"
         labels.write_text(text)
-        refused(4, "has lines that are no tuning records; nothing was written to it", *TUNE, "16", "-o", str(labels),
+        refused(4, "lines that are not tuning records; nothing was written to it", *TUNE, "16", "-o", str(labels),
                 model_path)  # fmt: skip
         assert labels.read_text() == text
