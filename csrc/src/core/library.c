@@ -120,7 +120,7 @@ static const char *machine_name(int machine, int class) {
     case EM_ARM: return "32-bit Arm";
     case EM_RISCV: return class == ELFCLASS64 ? "64-bit RISC-V" : "32-bit RISC-V";
     case EM_386: return "32-bit x86";
-    default: return "another kind of machine";
+    default: return "an unknown architecture";
   }
 }
 
@@ -166,7 +166,7 @@ static const char *check_machine(const unsigned char *bytes, size_t size, char *
   if (header.e_type != ET_DYN) return "it is not a shared library";
   bool own = header.e_ident[EI_CLASS] == HOST_CLASS && (HOST_MACHINE == EM_NONE || header.e_machine == HOST_MACHINE);
   if (own) return NULL;
-  snprintf(text, room, "it was built for %s, and this runtime is for %s", machine_name(header.e_machine, header.e_ident[EI_CLASS]),
+  snprintf(text, room, "it was built for %s, but this runtime is for %s", machine_name(header.e_machine, header.e_ident[EI_CLASS]),
            machine_name(HOST_MACHINE, HOST_CLASS));
   return text;
 }
