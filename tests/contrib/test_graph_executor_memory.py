@@ -218,7 +218,7 @@ def test_a_lent_array_must_cover_every_value_of_its_storage(lib):
     small["attrs"]["shape"][1][0] = [0, 16]
     small["attrs"]["storage_id"][1] = [ids[0] if i == len(ids) - 1 else s for i, s in enumerate(ids)]
     executor = graph_executor.create(json.dumps(small), lib.get_lib(), tvm.cpu())
-    with pytest.raises(TVMError, match="'x' cannot be used in place: the graph keeps other values in its memory"):
+    with pytest.raises(TVMError, match="'x' cannot be used in place: the graph also stores other values in its memory"):
         executor.set_input_zero_copy("x", tvm.nd.array(np.zeros((0, 16), "float32")))
     with pytest.raises(TVMError, match="cannot be used in place"):
         executor.module["share_arrays"]("x", tvm.nd.array(np.zeros((0, 16), "float32")))

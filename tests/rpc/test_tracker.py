@@ -117,7 +117,8 @@ def test_what_a_server_offered_goes_with_it(tracker):
     assert ask(server, base.PUT, "k", [77, "k:1"], "board.local") == base.SUCCESS
     assert ask(client, base.GET_PENDING_MATCHKEYS) == ["k:1"]
     assert ask(client, base.SUMMARY)[1] == {
-        "queue_info": {"k": {"free": 1, "pending": 0}}, "server_info": [{"key": "server:k", "addr": ["127.0.0.1", 77]}]
+        "queue_info": {"k": {"free": 1, "pending": 0}},
+        "server_info": [{"key": "server:k", "addr": ["127.0.0.1", 77]}],
     }
     assert ask(client, base.REQUEST, "k", "", 1) == [0, ["board.local", 77, "k:1"]]
     assert ask(server, base.PUT, "k", [77, "k:2"], None) == base.SUCCESS
@@ -129,9 +130,21 @@ def test_what_a_server_offered_goes_with_it(tracker):
 @pytest.mark.parametrize(
     "message",
     [
-        [], {}, "x", 3, None, [99], [base.PUT], [base.PUT, 3, [1, "a"], None], [base.PUT, "k", ["a", 1], None],
-        [base.PUT, "k", [1, "a"], 5], [base.REQUEST, "k", "", "high"], [base.UPDATE_INFO, {"key": 5}],
-        [base.UPDATE_INFO, 3], [base.UPDATE_INFO, {"addr": "here"}], [base.STOP, "now"],
+        [],
+        {},
+        "x",
+        3,
+        None,
+        [99],
+        [base.PUT],
+        [base.PUT, 3, [1, "a"], None],
+        [base.PUT, "k", ["a", 1], None],
+        [base.PUT, "k", [1, "a"], 5],
+        [base.REQUEST, "k", "", "high"],
+        [base.UPDATE_INFO, {"key": 5}],
+        [base.UPDATE_INFO, 3],
+        [base.UPDATE_INFO, {"addr": "here"}],
+        [base.STOP, "now"],
     ],
 )
 def test_what_is_no_message_fails_and_the_connection_goes_on(tracker, message):
@@ -144,9 +157,11 @@ def test_what_is_no_message_fails_and_the_connection_goes_on(tracker, message):
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET / HTTP/1.1\r\n\r\n", struct.pack("<ii", base.TRACKER_MAGIC, -1),
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<ii", base.TRACKER_MAGIC, -1),
         struct.pack("<ii", base.TRACKER_MAGIC, 1 << 30),
-        struct.pack("<ii", base.TRACKER_MAGIC, 3) + b"[[[", struct.pack("<ii", base.TRACKER_MAGIC, 2) + b"\xff\xff",
+        struct.pack("<ii", base.TRACKER_MAGIC, 3) + b"[[[",
+        struct.pack("<ii", base.TRACKER_MAGIC, 2) + b"\xff\xff",
         struct.pack("<ii", base.TRACKER_MAGIC, 100000) + b"[" * 100000,
     ],
     ids=["http", "negative", "too long", "no json", "no text", "nested"],
@@ -163,7 +178,7 @@ def test_what_breaks_the_rules_ends_the_connection(tracker, sent):
 
 
 def test_a_tracker_with_a_secret_asks_for_it(c_server, monkeypatch):
-    with pytest.raises(TVMError, match="outside loopback needs a secret"):
+    with pytest.raises(TVMError, match="outside loopback requires a secret"):
         Tracker("0.0.0.0", port=0)
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
     tracker = Tracker("0.0.0.0", port=0, silent=True)
@@ -172,11 +187,11 @@ def test_a_tracker_with_a_secret_asks_for_it(c_server, monkeypatch):
     client = rpc.connect_tracker(tracker.host, tracker.port)
     assert client.request("board").listdir() == ""
     monkeypatch.delenv("TVM_RPC_SECRET")
-    with pytest.raises(RPCError, match="asks for a secret"):
+    with pytest.raises(RPCError, match="requires a secret"):
         rpc.connect_tracker(tracker.host, tracker.port)
     monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
     for _ in range(12):
-        with pytest.raises(RPCError, match=r"refuses this client|closed the connection|Connection reset|Broken pipe"):
+        with pytest.raises(RPCError, match=r"rejects this client|closed the connection|Connection reset|Broken pipe"):
             rpc.connect_tracker(tracker.host, tracker.port)
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
     with pytest.raises(RPCError):  # turned away for the rest of the minute
@@ -186,7 +201,7 @@ def test_a_tracker_with_a_secret_asks_for_it(c_server, monkeypatch):
 
 def test_a_client_with_a_secret_refuses_a_tracker_without(tracker, monkeypatch):
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
-    with pytest.raises(RPCError, match="does not ask for the secret"):
+    with pytest.raises(RPCError, match="does not use a secret"):
         rpc.connect_tracker(tracker.host, tracker.port)
 
 
@@ -213,12 +228,12 @@ def test_a_match_key_is_good_for_one_session(c_server, tracker):
     sock = raw(tracker)
     status, (host, port, match_key) = ask(sock, base.REQUEST, "board", "", 1)
     assert status == base.SUCCESS and match_key.startswith("board:")
-    with pytest.raises(RPCError, match="the key is not the one"):
+    with pytest.raises(RPCError, match="the key does not match"):
         rpc.connect(host, port, "board")
     rpc.connect(host, port, match_key).close()
     client = rpc.connect_tracker(tracker.host, tracker.port)
     until(lambda: free(client, "board") == 1, "the device is back")
-    with pytest.raises(RPCError, match="the key is not the one"):
+    with pytest.raises(RPCError, match="the key does not match"):
         rpc.connect(host, port, match_key)
     sock.close()
 
@@ -234,7 +249,7 @@ def test_a_server_of_a_tracker_that_has_died_is_not_the_end_of_a_request(c_serve
 
 
 def test_the_python_server_offers_itself_too(tracker):
-    with pytest.raises(RuntimeError, match="needs a key"):
+    with pytest.raises(RuntimeError, match="requires a key"):
         rpc.Server(port=0, tracker_addr=(tracker.host, tracker.port))
     server = rpc.Server(port=0, key="desk", tracker_addr=(tracker.host, tracker.port), silent=True)
     client = rpc.connect_tracker(tracker.host, tracker.port)
@@ -248,7 +263,7 @@ def test_a_client_with_another_secret_is_told_so(monkeypatch):
     made = Tracker(port=0, silent=True)
     rpc.connect_tracker(made.host, made.port).close()
     monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
-    with pytest.raises(RPCError, match="refuses this client: its secret is another than the one that is set here"):
+    with pytest.raises(RPCError, match="rejects this client: its secret differs from the secret that is set here"):
         rpc.connect_tracker(made.host, made.port)
     made.terminate()
 
@@ -276,8 +291,18 @@ def test_the_summary_is_a_table():
     servers = [{"key": "server:a", "addr": ["10.0.0.1", 9090]}]
     text = format_summary({"queue_info": {"b": {"free": 1, "pending": 2}}, "server_info": servers})
     assert text.splitlines() == [
-        "Server List", "-------------------------", "server-address   key", "-------------------------",
-        "10.0.0.1:9090    server:a", "-------------------------", "", "Queue Status", "----------------------------",
-        "key   total   free   pending", "----------------------------", "a     1       0      0",
-        "b     0       1      2", "----------------------------",
+        "Server List",
+        "-------------------------",
+        "server-address   key",
+        "-------------------------",
+        "10.0.0.1:9090    server:a",
+        "-------------------------",
+        "",
+        "Queue Status",
+        "----------------------------",
+        "key   total   free   pending",
+        "----------------------------",
+        "a     1       0      0",
+        "b     0       1      2",
+        "----------------------------",
     ]

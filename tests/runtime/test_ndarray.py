@@ -104,7 +104,7 @@ def test_copyto_array_and_device():
     np.testing.assert_array_equal(c.numpy(), a.numpy())
     with pytest.raises(TVMError, match="the source is int64, the target int32"):
         a.copyto(nd.empty((2, 3), "int32"))
-    with pytest.raises(TVMError, match="48 bytes, the target 16"):
+    with pytest.raises(TVMError, match="48 bytes, but the destination has 16"):
         a.copyto(nd.empty((2,), "int64"))
     with pytest.raises(ValueError, match="expected an NDArray or a Device"):
         a.copyto(3)

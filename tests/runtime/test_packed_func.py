@@ -133,7 +133,7 @@ def test_many_arguments(fresh, callback):
 def test_arguments_that_do_not_fit_are_refused(fresh):
     with pytest.raises(OverflowError, match="does not fit in a 64-bit integer"):
         fresh["call_back"](2**63)
-    with pytest.raises(ValueError, match="zero character"):
+    with pytest.raises(ValueError, match="null character"):
         fresh["call_back"]("a\0b")
 
 

@@ -1,16 +1,16 @@
-"""The command that runs a module of this package in a process of its own."""
+"""The command that runs a module of this package in a separate process."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Where the package lies.
+# The folder that contains the package.
 ROOT = Path(__file__).resolve().parents[2]
 
-# The packages are only imported from the given folder, never from the current folder, which may contain a checkout or
-# a file with the name of a library. Other packages of that folder are not importable, so that another Python uses its
-# own libraries.
+# Packages are imported only from the given folder, never from the current folder, which may contain a checkout or a
+# file with the name of a library. Other packages of that folder cannot be imported, so another Python interpreter uses
+# its own libraries.
 _PROGRAM = """
 import runpy, sys
 from importlib.machinery import PathFinder
@@ -26,9 +26,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
-def module_command(
-    module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT
-) -> list[str]:
+def module_command(module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT) -> list[str]:
     """The command that runs a module of the tree ``tvm`` lies in, with arguments, in this Python or another one.
 
     Parameters
@@ -36,13 +34,13 @@ def module_command(
     module : str
         Its name, as ``python -m`` takes it.
     *arguments : str
-        What it finds in ``sys.argv``.
+        The module name, as for ``python -m``.
     python : str
-        The interpreter.
+        The command-line arguments.
     root : str or Path
         The folder the packages lie in, where it is not that of this one.
 
-    Returns
+    The folder that contains the package, if it is not that of this package.
     -------
     list of str
         The program and its arguments, for ``subprocess``.

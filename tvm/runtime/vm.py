@@ -1,4 +1,4 @@
-"""The virtual machine: executables, and machines that run them. Works without the compiler."""
+"""Executables and virtual machines. Works without the compiler."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _TYPE_KEY = "VMExecutable"
 
 
 class Executable:
-    """A compiled program of the virtual machine: its code, its constants, and the library of its kernels.
+    """A compiled program of the virtual machine: instructions, constants, and the library of its kernels.
 
     Parameters
     ----------
     mod : Module
-        The executable as a module of the runtime: what loading an exported library gives.
+        The executable as a runtime module, as returned by loading an exported library.
 
     Raises
     ------
     TypeError
-        The module is no executable.
+        The module is not an executable.
     """
 
     def __init__(self, mod: Module):
@@ -55,7 +55,7 @@ class Executable:
 
     @property
     def code(self) -> vm_code.Code:
-        """Its functions, instructions and names as data."""
+        """The functions, instructions and names as Python objects."""
         if self._code is None:
             self._code = vm_code.from_words(self.mod["get_words"]())
         return self._code
@@ -63,7 +63,7 @@ class Executable:
     # ---- files ----
 
     def save(self) -> tuple[bytearray, Module | None]:
-        """The executable as bytes, and the library of its kernels, which is saved by itself.
+        """The executable as bytes, and the library of its kernels, which must be saved separately.
 
         Returns
         -------
@@ -73,7 +73,8 @@ class Executable:
         return bytearray().join(self._packed_at(None)), self.lib
 
     def _packed_at(self, start: int | None) -> list[bytes | memoryview]:
-        """The parts of the saved form; in a library, the constants aligned for one that begins at byte ``start``."""
+        """Return the serialized form in parts; the constants are aligned if it starts at offset ``start`` of aligned
+        memory."""
         words = self.mod["get_words"]()
         arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
         before = vm_code.header_size() + len(words)
@@ -98,34 +99,34 @@ class Executable:
         Raises
         ------
         TVMError
-            The code is damaged, or of another version.
+            The code is damaged, or has another version.
         TypeError
-            The code is no bytes, or the library no module.
+            ``bytecode`` is not bytes, or ``lib`` is not a module.
         """
         if not isinstance(bytecode, (bytes, bytearray)):
-            raise TypeError(f"load_exec: the code is bytes, got {type(bytecode).__name__}")
+            raise TypeError(f"load_exec: expected the code as bytes, got {type(bytecode).__name__}")
         if lib is not None and not isinstance(lib, Module):
-            raise TypeError(f"load_exec: the library is a Module, got {type(lib).__name__}")
+            raise TypeError(f"load_exec: expected the library as a Module, got {type(lib).__name__}")
         library = None if lib is None else Unloaded(lib)
         mod = get_global_func("runtime.vm.load_executable")(bytearray(bytecode), library)
-        # What the compiler attached to the library's object must stay, for exports.
+        # Keep the information that the compiler attached to the library's object; it is needed for exports.
         mod._keeper.append(lib)
         return Executable(mod)
 
     def export_library(self, file_name: str | os.PathLike, **kwargs) -> Any:
-        """Write the library with the executable inside; loading it gives the executable's module.
+        """Write the library with the executable inside; loading the file returns the executable's module.
 
         Parameters
         ----------
         file_name : str
             The file.
         kwargs : optional
-            As ``Module.export_library`` takes them.
+            Further arguments of ``Module.export_library``.
         """
         return self.mod.export_library(file_name, **kwargs)
 
     def _root(self) -> tuple[str, Any]:
-        """What stands above the library in an exported file."""
+        """Return the root module of an exported file, which is loaded instead of the library."""
         return _TYPE_KEY, self._packed_at
 
     # ---- constants ----
@@ -134,17 +135,19 @@ class Executable:
         return [self.mod["get_constant"](i) for i in range(len(self.code.constants))]
 
     def get_late_bound_consts(self, byte_limit: int) -> dict[str, NDArray]:
-        """The constants of more than ``byte_limit`` bytes by name, which the executable has no more: they are not saved
-        with it, and must be loaded before it runs.
+        """Remove the constants of more than ``byte_limit`` bytes from the executable and return them by name.
+
+        They are not saved with the executable and must be loaded before it runs.
 
         Parameters
         ----------
         byte_limit : int
-            The most bytes of a constant that stays.
+            The maximum size in bytes of a constant that stays in the executable.
 
         Returns
         -------
         dict of str to NDArray
+            The removed constants.
         """
         found = {}
         for number, (slot, value) in enumerate(zip(self.code.constants, self._arrays())):
@@ -154,19 +157,19 @@ class Executable:
         return found
 
     def move_late_bound_consts(self, path: str | os.PathLike, byte_limit: int) -> None:
-        """Write the constants of more than ``byte_limit`` bytes into a file, and take them out of the executable.
+        """Move the constants of more than ``byte_limit`` bytes from the executable to a file.
 
         Parameters
         ----------
         path : str
             The file.
         byte_limit : int
-            The most bytes of a constant that stays.
+            The maximum size in bytes of a constant that stays in the executable.
         """
         save_param_dict_to_file(self.get_late_bound_consts(byte_limit), path)
 
     def load_late_bound_consts(self, path: str | os.PathLike) -> None:
-        """Take the constants that ``move_late_bound_consts`` wrote.
+        """Load the constants that ``move_late_bound_consts`` wrote.
 
         Parameters
         ----------
@@ -176,7 +179,7 @@ class Executable:
         self.load_late_bound_consts_from_map(load_param_dict_from_file(path))
 
     def load_late_bound_consts_from_map(self, map: Mapping[str, NDArray]) -> None:
-        """Take constants by name.
+        """Load constants by name.
 
         Parameters
         ----------
@@ -186,15 +189,15 @@ class Executable:
         Raises
         ------
         TVMError
-            The executable has no constant of a name.
+            The executable does not have a constant of this name.
         """
         numbers = {slot.name: i for i, slot in enumerate(self.code.constants)}
         for name, value in map.items():
             if name not in numbers:
-                raise TVMError(f"the executable has no constant '{name}'")
+                raise TVMError(f"the executable does not have a constant named '{name}'")
             self.mod["set_constant"](numbers[name], value if isinstance(value, NDArray) else array(value))
 
-    # ---- what it is made of ----
+    # ---- contents ----
 
     def _function(self, name: str) -> vm_code.Function:
         for function in self.code.functions:
@@ -217,12 +220,12 @@ class Executable:
         Raises
         ------
         ValueError
-            There is no such function.
+            The function does not exist.
         """
         return [p.name for p in self._function(func_name).params]
 
     def function_arity(self, func_name: str) -> int:
-        """How many parameters a function has.
+        """The number of parameters of a function.
 
         Parameters
         ----------
@@ -236,18 +239,18 @@ class Executable:
         Raises
         ------
         ValueError
-            There is no such function.
+            The function does not exist.
         """
         return len(self.get_function_params(func_name))
 
     @property
     def globals(self) -> list[str]:
-        """The names of its functions."""
+        """The names of the functions of the executable."""
         return [f.name for f in self.code.functions]
 
     @property
     def primitive_ops(self) -> list[str]:
-        """The names of its kernels."""
+        """The names of the kernels of the executable."""
         return list(self.code.kernels)
 
     @property
@@ -276,7 +279,7 @@ class Executable:
 
     @property
     def stats(self) -> str:
-        """How many constants, functions, kernels and instructions it has."""
+        """The numbers of constants, functions, kernels and instructions, as text."""
         shapes = [_shape_text(a) if a is not None else "bound late" for a in self._arrays()]
         count = sum(len(f.code) for f in self.code.functions)
         return (
@@ -292,17 +295,19 @@ VMExecutable = Executable
 
 
 def _new_machine(mod: Module) -> Module:
-    """A machine, which looks its kernels up in C: code that is compiled when first asked for must be there."""
+    """Create a virtual machine. It looks up kernels in C, so code that is compiled lazily is loaded first."""
     for part in mod.with_imports():
         part._load()
     return mod._function_of_c("vm_load_executable")()
 
 
-# A library that was loaded takes its constants by these names, as other modules have their functions.
-PYTHON_FUNCTIONS.update({
-    (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
-    for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
-})
+# Loaded libraries provide the constants of the executable under these function names.
+PYTHON_FUNCTIONS.update(
+    {
+        (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
+        for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
+    }
+)
 PYTHON_FUNCTIONS[_TYPE_KEY, "vm_load_executable"] = _new_machine
 
 
@@ -316,16 +321,16 @@ class VirtualMachine:
     Parameters
     ----------
     exe : Executable or Module
-        The executable.
+        The devices on which it runs, at most one of each type; the CPU is always available.
     device : Device or list of Device
-        Where it runs: one device of each kind. The host is always there.
+        "pooled" (the default) keeps freed memory for later runs, "naive" does not; one value for all devices, or a mapping.
     memory_cfg : str or dict of Device to str, optional
         "pooled" keeps freed memory for the next run, "naive" does not; for all devices, or for each. Pooled without it.
 
     Raises
-    ------
+    ``exe`` is not an executable, or ``device`` is not a device.
     TypeError
-        ``exe`` is no executable, or ``device`` no device.
+        The allocator name is unknown.
     ValueError
         There is no such kind of memory.
 
@@ -376,7 +381,7 @@ class VirtualMachine:
             Arguments by name.
 
         Raises
-        ------
+        An argument is given twice, is unknown, or is missing.
         TypeError
             An argument is given twice, has a name the function does not know, or is missing.
         """
@@ -390,8 +395,9 @@ class VirtualMachine:
         for name in kwargs:
             if name not in left:
                 what = "is given by position and by name" if name in names else "is not a parameter"
-                raise TypeError(f"argument '{name}' of function '{func_name}' {what}; its parameters are "
-                                f"{', '.join(names)}")
+                raise TypeError(
+                    f"argument '{name}' of function '{func_name}' {what}; its parameters are {', '.join(names)}"
+                )
         missing = [n for n in left if n not in kwargs]
         if missing:
             raise TypeError(f"argument '{missing[0]}' of function '{func_name}' is missing")
@@ -406,14 +412,14 @@ class VirtualMachine:
 
         Parameters
         ----------
-        func_name : str
+        The name or index of the argument, and its value.
             The function.
-        args : optional
+        The name and the value of the argument.
             The name or the number of the argument, and its value.
         kwargs : optional
             The name and the value.
 
-        Raises
+        The number of arguments is wrong.
         ------
         TypeError
             Another number of arguments is given.
@@ -503,12 +509,12 @@ class VirtualMachine:
 
         Parameters
         ----------
-        func_name : str
+        An array for each output.
             The function.
         args : NDArray
             An array for each result.
 
-        Raises
+        An argument is not an array.
         ------
         TypeError
             What is given is no array.
@@ -527,7 +533,7 @@ class VirtualMachine:
         ----------
         func_name : str
             The function.
-        input_args : dict of str to array
+        An array for each output.
             The arguments by name.
         output_args : list of NDArray
             An array for each result.
@@ -553,25 +559,25 @@ class VirtualMachine:
     ) -> BenchmarkResult:  # fmt: skip
         """Times of whole runs; ``end_to_end`` adds setting inputs and copying the results.
 
-        Parameters
+        The device whose clock is used.
         ----------
         device : Device
             The device whose clock is read.
         args : optional
             Arguments by position.
-        func_name : str, optional
+        The number of results.
             The function.
-        repeat : int, optional
+        The number of runs that are averaged for one result.
             How many times are measured.
-        number : int, optional
+        The minimum duration of a repeat in milliseconds.
             Runs of each.
-        min_repeat_ms : int, optional
+        The maximum number of retries of a repeat with a measured time of zero.
             The least time of a repeat.
-        limit_zero_time_iterations : int, optional
+        Whether to include setting the inputs and copying the outputs.
             The most repeats that take no time.
-        end_to_end : bool, optional
+        The duration of a pause between repeats in milliseconds.
             Whether setting inputs and copying results counts.
-        cooldown_interval_ms : int, optional
+        The number of repeats between pauses.
             The pause between repeats.
         repeats_to_cooldown : int, optional
             The repeats before each pause.

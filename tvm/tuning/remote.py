@@ -30,7 +30,7 @@ _NAME = "candidate.so"
 _LINKED_THERE = (62, 183)
 # How often a candidate is measured anew whose device has gone; one that ends its own session is not.
 _TRIES = 3
-_GONE = ("the session has ended", "the session was closed", "cannot be reached")
+_GONE = ("the session has ended", "the session was closed", "cannot connect to ")
 _SECONDS_TO_SEND = 30.0
 # How long a thread keeps a device for its next candidates, and the default number of threads.
 _SECONDS_KEPT = 2.0

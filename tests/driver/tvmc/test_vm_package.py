@@ -219,7 +219,7 @@ def test_damaged_packages_are_refused_in_words(open_package, tmp_path, refused):
         said = json.dumps({**manifest, **change}).encode()
         refused(4, "damaged", "run", pack(tmp_path / "p.tar", {**files, "manifest.json": said}))
     # A manifest that lies is found out by the machine, which knows the types of its inputs.
-    for inputs, words in (([{"name": "data", "shape": ["N", 3, 9, 8], "dtype": "float32"}], "the program wants 7"),
+    for inputs, words in (([{"name": "data", "shape": ["N", 3, 9, 8], "dtype": "float32"}], "the model expects 7"),
                           ([], "takes 1 arguments")):
         lie = json.dumps({**manifest, "inputs": inputs}).encode()
         refused(4, words, "run", pack(tmp_path / "p.tar", {**files, "manifest.json": lie}))
