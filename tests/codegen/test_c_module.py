@@ -209,7 +209,7 @@ def test_nothing_is_compiled_before_the_first_call(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
     module = vector_add()
     assert "add_compute_" in module.get_source()
-    with pytest.raises(TVMError, match="linking needs a C compiler, and none of gcc, clang"):
+    with pytest.raises(TVMError, match="linking needs a C compiler, but none of gcc, clang"):
         check_add(module)
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(TVMError, match="the compiler 'no-such-compiler' was not found"):

@@ -226,7 +226,7 @@ def test_missing_compiler_is_one_clear_error(object_code, tmp_path, monkeypatch)
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(link.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(TVMError, match="linking needs a C compiler, and none of gcc, .* is on PATH"):
+    with pytest.raises(TVMError, match="linking needs a C compiler, but none of gcc, .* is on PATH"):
         compiled(object_code).export_library(tmp_path / "x.so")
     with pytest.raises(TVMError, match="the compiler 'nocc' was not found"):
         compiled(object_code).export_library(tmp_path / "x.so", cc="nocc")

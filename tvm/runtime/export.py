@@ -92,7 +92,8 @@ def _write_code(module: Module, folder: str) -> Iterator[str]:
     """Write the code to be linked; yield its files as compilers finish them."""
     if not module.is_dso_exportable:
         raise TVMError(
-            f"export_library: a '{module.type_key}' module has no code to link; export the module of tvm.build"
+            f"export_library: a '{module.type_key}' module has no code to link; export the module that tvm.build "
+            "returned"
         )
     stems = (os.path.join(folder, f"lib{number}") for number in itertools.count())
     for item, _ in module.walk_imports():
@@ -134,7 +135,9 @@ def _combine(output: str, files: Sequence[str], **kwargs) -> None:
 _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 
 
-def _pack(module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str) -> list[str]:
+def _pack(
+    module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str
+) -> list[str]:
     """Write the imports that are not linked, if any, to a file for the machine of ``code``; return its path in a
     list."""
     if fpack_imports is not None:

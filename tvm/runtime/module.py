@@ -214,7 +214,7 @@ class Module:
             (only,) = self._info.names
             found = self._find(only, False)
         if found is None:
-            raise AttributeError(f"module '{self.type_key}' has no entry function; name one: mod['name'](...)")
+            raise AttributeError(f"module '{self.type_key}' has no entry function; call one by name: mod['name'](...)")
         return found
 
     def __getitem__(self, name: str) -> PackedFunc:

@@ -26,21 +26,24 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
-def module_command(module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT) -> list[str]:
-    """The command that runs a module of the tree ``tvm`` lies in, with arguments, in this Python or another one.
+def module_command(
+    module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT
+) -> list[str]:
+    """The command that runs a module from the folder of this package, with arguments, in this or another Python
+    interpreter.
 
     Parameters
     ----------
     module : str
-        Its name, as ``python -m`` takes it.
-    *arguments : str
         The module name, as for ``python -m``.
-    python : str
+    *arguments : str
         The command-line arguments.
+    python : str
+        The interpreter.
     root : str or Path
-        The folder the packages lie in, where it is not that of this one.
+        The folder that contains the package, if it is not that of this package.
 
-    The folder that contains the package, if it is not that of this package.
+    Returns
     -------
     list of str
         The program and its arguments, for ``subprocess``.

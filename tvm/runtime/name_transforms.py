@@ -30,7 +30,7 @@ def sanitize_name(original_name: str) -> str:
     'input_0'
     """
     if not original_name:
-        raise TVMError("sanitize_name: the name is empty")
+        raise TVMError("Name is empty")
     return re.sub(r"\W", "_", original_name, flags=re.ASCII)
 
 

@@ -133,7 +133,6 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
 
 def param_names(path: str | os.PathLike) -> list[str]:
     """Return the names in a parameter file without reading the arrays."""
-
     def word() -> int:
         return struct.unpack("<Q", file.read(8))[0]
 
@@ -142,14 +141,15 @@ def param_names(path: str | os.PathLike) -> list[str]:
             magic, _, count = word(), word(), word()
             left = os.fstat(file.fileno()).st_size
             if magic != _LIST_MAGIC or count > left:
-                raise ValueError("there is no list of names")
+                raise ValueError("the list of names is missing")
             return [file.read(min(word(), left)).decode() for _ in range(count)]
         except (struct.error, ValueError) as error:
-            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or no parameter file: {error}") from None
+            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or not a parameter file: {error}") from None
 
 
 @register_func("runtime.LoadParams", override=True)
 def _load_params(blob: bytes, *pairs) -> dict[str, NDArray]:
-    """For functions of the runtime that hand out parameters: those of a blob, which may be empty, and names and arrays
-    in turn."""
+    """Return parameters by name from serialized parameters, which may be empty, and from alternating names and arrays.
+
+    C functions of the runtime call this to return parameters."""
     return {**(load_param_dict(blob) if blob else {}), **dict(zip(pairs[::2], pairs[1::2]))}

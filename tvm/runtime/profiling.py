@@ -321,7 +321,6 @@ class Report(Object):
         str
             The text.
         """
-
         def encode(row: Mapping[str, object]) -> dict:
             return {name: _to_json(value) for name, value in row.items()}
 
@@ -335,7 +334,7 @@ class Report(Object):
 
     @classmethod
     def from_json(cls, s: str) -> Report:
-        """The report that ``json`` wrote.
+        """The report from the output of ``json``.
 
         Parameters
         ----------
@@ -359,7 +358,7 @@ class Report(Object):
         return self.table()
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the calls in order and where the time goes, and the table of kernels."""
+        """Return the HTML for notebooks: a timeline of the calls, and the table of kernels."""
         from ..drawing.page import escape, fragment
         from ..drawing.profile import profile_body
 
@@ -368,7 +367,7 @@ class Report(Object):
 
 
 class DeviceWrapper:
-    """A device a collector measures.
+    """A device that a collector measures.
 
     Parameters
     ----------
@@ -381,10 +380,10 @@ class DeviceWrapper:
 
 
 class MetricCollector(Object):
-    """Base of what measures more than time: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
+    """Base class of collectors of other metrics: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
 
     def init(self, devices: Sequence[DeviceWrapper]) -> None:
-        """Called once, before anything runs.
+        """Initialize the collector; called once before the first run.
 
         Parameters
         ----------
@@ -393,7 +392,7 @@ class MetricCollector(Object):
         """
 
     def start(self, device: Device) -> object:
-        """Called before a run; the result is given to ``stop``.
+        """Start measuring; called before a run. The result is passed to ``stop``.
 
         Parameters
         ----------
@@ -430,7 +429,7 @@ def profile_function(
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, object]]:
-    """A function that runs ``func_name`` of ``mod`` under ``collectors`` and gives what they measured.
+    """A function that runs ``func_name`` of ``mod`` with ``collectors`` and returns the metrics that they measured.
 
     Parameters
     ----------
@@ -438,12 +437,12 @@ def profile_function(
         The module.
     dev : Device
         The device.
-    The collectors.
-        What measures.
-    The name of the function; by default the module's entry function.
-        The function; without it, the module's entry.
-    The number of runs before the measured run.
-        Runs before the one that is measured.
+    collectors : Sequence[MetricCollector]
+        The collectors.
+    func_name : str, optional
+        The name of the function; by default the module's entry function.
+    warmup_iters : int, optional
+        The number of runs before the measured run.
 
     Returns
     -------

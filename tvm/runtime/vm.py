@@ -302,12 +302,10 @@ def _new_machine(mod: Module) -> Module:
 
 
 # Loaded libraries provide the constants of the executable under these function names.
-PYTHON_FUNCTIONS.update(
-    {
-        (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
-        for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
-    }
-)
+PYTHON_FUNCTIONS.update({
+    (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
+    for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
+})
 PYTHON_FUNCTIONS[_TYPE_KEY, "vm_load_executable"] = _new_machine
 
 
@@ -316,23 +314,23 @@ def _shape_text(value: NDArray) -> str:
 
 
 class VirtualMachine:
-    """Runs an executable on devices.
+    """A virtual machine, which runs an executable on devices.
 
     Parameters
     ----------
     exe : Executable or Module
-        The devices on which it runs, at most one of each type; the CPU is always available.
+        The executable.
     device : Device or list of Device
-        "pooled" (the default) keeps freed memory for later runs, "naive" does not; one value for all devices, or a mapping.
+        The devices on which it runs, at most one of each type; the CPU is always available.
     memory_cfg : str or dict of Device to str, optional
-        "pooled" keeps freed memory for the next run, "naive" does not; for all devices, or for each. Pooled without it.
+        "pooled" (the default) keeps freed memory for later runs, "naive" does not; one value for all devices, or a mapping.
 
     Raises
-    ``exe`` is not an executable, or ``device`` is not a device.
+    ------
     TypeError
-        The allocator name is unknown.
+        ``exe`` is not an executable, or ``device`` is not a device.
     ValueError
-        There is no such kind of memory.
+        The allocator name is unknown.
 
     Examples
     --------
@@ -350,12 +348,12 @@ class VirtualMachine:
         if not isinstance(exe, Executable) and not isinstance(exe, Module):
             raise TypeError(f"VirtualMachine: expected an Executable or a Module, got {type(exe).__name__}")
         self._exec = exe
-        # The module of the executable, which may be on the other end of a connection.
+        # The module of the executable, which may be a remote module.
         self._executable = exe.mod if isinstance(exe, Executable) else exe
         self.module = self._executable["vm_load_executable"]()
         self._set_input = self.module["set_input"]
         self._invoke = self.module["invoke"]
-        # The arrays that the next run of a function writes, by its name.
+        # The arrays that the next run of each function writes to, by function name.
         self._outputs: dict[str, tuple[NDArray, ...]] = {}
         devices = list(device) if isinstance(device, (list, tuple)) else [device]
         for one in devices:
@@ -369,7 +367,7 @@ class VirtualMachine:
     # ---- inputs ----
 
     def set_input(self, func_name: str, *args, **kwargs) -> None:
-        """The arguments of a function, by position and by name; they stay until others are set.
+        """Set the arguments of a function, by position and by name; they are kept until others are set.
 
         Parameters
         ----------
@@ -381,9 +379,9 @@ class VirtualMachine:
             Arguments by name.
 
         Raises
-        An argument is given twice, is unknown, or is missing.
+        ------
         TypeError
-            An argument is given twice, has a name the function does not know, or is missing.
+            An argument is given twice, is unknown, or is missing.
         """
         self._set_input(func_name, *[give(a) for a in self._in_order(func_name, args, kwargs)])
 
@@ -395,9 +393,8 @@ class VirtualMachine:
         for name in kwargs:
             if name not in left:
                 what = "is given by position and by name" if name in names else "is not a parameter"
-                raise TypeError(
-                    f"argument '{name}' of function '{func_name}' {what}; its parameters are {', '.join(names)}"
-                )
+                raise TypeError(f"argument '{name}' of function '{func_name}' {what}; its parameters are "
+                                f"{', '.join(names)}")
         missing = [n for n in left if n not in kwargs]
         if missing:
             raise TypeError(f"argument '{missing[0]}' of function '{func_name}' is missing")
@@ -408,29 +405,29 @@ class VirtualMachine:
         return [mod["get_function_param_name"](func_name, i) for i in range(mod["get_function_arity"](func_name))]
 
     def set_one_input(self, func_name: str, *args, **kwargs) -> None:
-        """One argument of a function: its name or number and the value, or ``name=value``.
+        """Set one argument of a function: by name or index and value, or as ``name=value``.
 
         Parameters
         ----------
-        The name or index of the argument, and its value.
+        func_name : str
             The function.
-        The name and the value of the argument.
-            The name or the number of the argument, and its value.
+        args : optional
+            The name or index of the argument, and its value.
         kwargs : optional
-            The name and the value.
+            The name and the value of the argument.
 
-        The number of arguments is wrong.
+        Raises
         ------
         TypeError
-            Another number of arguments is given.
+            The number of arguments is wrong.
         """
         if len(args) + 2 * len(kwargs) != 2:
-            raise TypeError("set_one_input: expected one argument, as (name, value) or as name=value")
+            raise TypeError("set_one_input: expected one argument, as (name, value) or name=value")
         tag, value = next(iter(kwargs.items())) if kwargs else args
         self.module["set_one_input"](func_name, tag, give(value))
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
-        """The number of a parameter, -1 where the function has none of the name.
+        """The index of a parameter, or -1 if the function has no parameter of this name.
 
         Parameters
         ----------
@@ -445,11 +442,12 @@ class VirtualMachine:
         """
         return self.module["get_input_index"](input_name, func_name)
 
-    # ---- runs ----
+    # ---- running ----
 
     def invoke(self, func_name: str, *args, **kwargs) -> Any:
-        """The result of a function: an array, an ``ADT`` for tuples and data, or a closure. Without arguments those
-        that were set are taken.
+        """The output of a function: an array, an ``ADT`` for tuples and ADT values, or a closure.
+
+        Without arguments, the arguments that were set before are used.
 
         Parameters
         ----------
@@ -473,7 +471,7 @@ class VirtualMachine:
         return given[0] if len(given) == 1 else ADT(0, given)
 
     def run(self, *args, **kwargs) -> Any:
-        """The result of ``main``.
+        """The output of ``main``.
 
         Parameters
         ----------
@@ -489,7 +487,7 @@ class VirtualMachine:
         return self.invoke("main", *args, **kwargs)
 
     def invoke_stateful(self, func_name: str, *args, **kwargs) -> None:
-        """Run a function and keep its result for ``get_outputs``.
+        """Run a function and keep its output for ``get_outputs``.
 
         Parameters
         ----------
@@ -509,15 +507,15 @@ class VirtualMachine:
 
         Parameters
         ----------
-        An array for each output.
+        func_name : str
             The function.
         args : NDArray
-            An array for each result.
+            An array for each output.
 
-        An argument is not an array.
+        Raises
         ------
         TypeError
-            What is given is no array.
+            An argument is not an array.
         """
         for one in args:
             if not isinstance(one, NDArray):
@@ -527,16 +525,16 @@ class VirtualMachine:
     def invoke_with_outputs(
         self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[NDArray]
     ) -> None:
-        """Run a function with its results in arrays of the caller.
+        """Run a function and write its outputs to given arrays.
 
         Parameters
         ----------
         func_name : str
             The function.
-        An array for each output.
+        input_args : dict of str to array
             The arguments by name.
         output_args : list of NDArray
-            An array for each result.
+            An array for each output.
         """
         if input_args:
             self.set_input(func_name, **input_args)
@@ -544,7 +542,7 @@ class VirtualMachine:
         self.invoke(func_name)
 
     def get_outputs(self) -> list:
-        """The results of the last ``invoke_stateful``; the fields of a tuple one by one.
+        """The outputs of the last ``invoke_stateful``, as a list.
 
         Returns
         -------
@@ -557,30 +555,30 @@ class VirtualMachine:
         min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs,
     ) -> BenchmarkResult:  # fmt: skip
-        """Times of whole runs; ``end_to_end`` adds setting inputs and copying the results.
+        """The times of whole runs; ``end_to_end`` includes setting the inputs and copying the outputs.
 
-        The device whose clock is used.
+        Parameters
         ----------
         device : Device
-            The device whose clock is read.
+            The device whose clock is used.
         args : optional
             Arguments by position.
-        The number of results.
+        func_name : str, optional
             The function.
-        The number of runs that are averaged for one result.
-            How many times are measured.
-        The minimum duration of a repeat in milliseconds.
-            Runs of each.
-        The maximum number of retries of a repeat with a measured time of zero.
-            The least time of a repeat.
-        Whether to include setting the inputs and copying the outputs.
-            The most repeats that take no time.
-        The duration of a pause between repeats in milliseconds.
-            Whether setting inputs and copying results counts.
-        The number of repeats between pauses.
-            The pause between repeats.
+        repeat : int, optional
+            The number of results.
+        number : int, optional
+            The number of runs that are averaged for one result.
+        min_repeat_ms : int, optional
+            The minimum duration of a repeat in milliseconds.
+        limit_zero_time_iterations : int, optional
+            The maximum number of retries of a repeat with a measured time of zero.
+        end_to_end : bool, optional
+            Whether to include setting the inputs and copying the outputs.
+        cooldown_interval_ms : int, optional
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int, optional
-            The repeats before each pause.
+            The number of repeats between pauses.
         kwargs : optional
             Arguments by name.
 
@@ -611,7 +609,7 @@ class VirtualMachine:
 
 
 def _to_host(value: Any) -> None:
-    """Copies what a run gave to the host, as a caller would."""
+    """Copy the outputs of a run to the host, as a caller would."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -210,16 +210,19 @@ def seal(words: bytes) -> bytearray:
     return bytearray().join(sealed_parts(words))
 
 
-def sealed_parts(words: bytes, *constants: bytes | memoryview, in_library: bool = False) -> list[bytes | memoryview]:
-    """The parts of the saved form: a header with version and checksum, the words, the constants' parameter blob.
-    ``in_library``: the checksum leaves constants to that of the library's file."""
-    # Constants may be gigabytes: they are not copied.
+def sealed_parts(
+    words: bytes, *constants: bytes | memoryview, in_library: bool = False
+) -> list[bytes | memoryview]:
+    """Return the serialized form in parts: a header with version and checksum, the words, and the serialized constants.
+
+    ``in_library``: the checksum does not cover the constants, because the library file has its own checksum."""
+    # Constants may be gigabytes, so they are not copied.
     sealed = [struct.pack("<Q", len(words) // 8), words, *constants]
     return [struct.pack("<8sQQ", MAGIC, VERSION, checksum(sealed[:2] if in_library else sealed)), *sealed]
 
 
 def header_size() -> int:
-    """Bytes before the words of the saved form."""
+    """Return the number of bytes before the words of the serialized form."""
     return _HEADER.size
 
 
@@ -259,9 +262,9 @@ class _Reader:
 
 
 def from_words(words: bytes) -> Code:
-    """The executable of words that C has checked."""
+    """Parse the words of an executable, which the C runtime has checked."""
     if len(words) % 8:
-        raise TVMError("the words of an executable have eight bytes each")
+        raise TVMError("the size of an executable must be a multiple of eight bytes")
     reader = _Reader(struct.unpack(f"<{len(words) // 8}q", words))
     return Code(
         reader.many(reader.word),
@@ -271,10 +274,9 @@ def from_words(words: bytes) -> Code:
     )
 
 
-# ---- text ----
-
-
 # ---- printing ----
+
+
 def _operand_text(kind: str, value: Operand, code: Code, target: dict[int, int], at: int) -> str:
     if kind in "RU":
         return f"[{', '.join(f'%{v}' if kind == 'R' else str(v) for v in value)}]"
@@ -290,42 +292,22 @@ def _operand_text(kind: str, value: Operand, code: Code, target: dict[int, int],
 
 
 def function_text(function: Function, code: Code) -> str:
-    """The instructions of a function, one in a line, numbered; jumps name the instruction they go to."""
+    """Format the instructions of a function, one numbered instruction per line; jumps show the target number."""
     starts, at = [], 0
     for one in function.code:
         starts.append(at)
         at += one.length
     numbers = {start: i for i, start in enumerate(starts)}
-    lines = [
-        f"VM Function[{code.functions.index(function)}]: {function.name}({', '.join(p.name for p in function.params)})",
-        f"# reg file size = {function.registers}",
-        f"# instruction count = {len(function.code)}",
-    ]
+    lines = [f"VM Function[{code.functions.index(function)}]: "
+             f"{function.name}({', '.join(p.name for p in function.params)})",
+             f"# reg file size = {function.registers}", f"# instruction count = {len(function.code)}"]
     for number, (start, one) in enumerate(zip(starts, function.code)):
-        parts = [
-            f"{name}={_operand_text(kind, value, code, numbers, start)}"
-            for kind, name, value in zip(one.form.operands, one.form.names, one.operands)
-        ]
+        parts = [f"{name}={_operand_text(kind, value, code, numbers, start)}"
+                 for kind, name, value in zip(one.form.operands, one.form.names, one.operands)]
         lines.append(f"{number:3}: {one.form.name} {', '.join(parts)}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-__all__ = [
-    "Code",
-    "ConstantSlot",
-    "FORMS",
-    "Form",
-    "Function",
-    "Instruction",
-    "OPCODES",
-    "Param",
-    "dtype_of_word",
-    "dtype_word",
-    "from_words",
-    "function_text",
-    "header_size",
-    "instruction",
-    "instruction_words",
-    "seal",
-    "to_words",
-]
+__all__ = ["Code", "ConstantSlot", "FORMS", "Form", "Function", "Instruction", "OPCODES", "Param", "dtype_of_word",
+           "dtype_word", "from_words", "function_text", "header_size", "instruction", "instruction_words", "seal",
+           "to_words"]

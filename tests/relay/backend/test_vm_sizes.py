@@ -366,8 +366,9 @@ def test_sizes_that_operators_cannot_take_are_refused():
     x, y, c = unknown("x", None, None), unknown("y", None, None), relay.var("c", shape=(), dtype="bool")
     straight = tvm.IRModule.from_expr(relay.Function([x, y], relay.concatenate([x, y], 0) * relay.const(2)))
     run = relay.create_executor("vm", straight).evaluate()
-    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': dimension 1 is 5, but the same "
-                                           "dynamic dimension of input 'x' is 4"):  # fmt: skip
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': dimension 1 is 5, but the same dynamic "
+                                           "dimension of "
+                                           "input 'x' is 4"):  # fmt: skip
         run(numbers(3, 4), numbers(2, 5))
     branches = relay.Function([c, x, y], relay.If(c, relay.concatenate([x, y], 0) * relay.const(2), x))
     run = relay.create_executor("vm", tvm.IRModule.from_expr(branches)).evaluate()
