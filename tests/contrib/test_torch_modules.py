@@ -80,5 +80,5 @@ def test_what_cannot_be_compiled_is_refused():
             compile(script, option)
     with pytest.raises(TVMError, match="there is no option 'trials'"):
         optimize_torch(model, given, {"trials": 8})
-    with pytest.raises(TypeError, match="a PrimFunc or an IRModule is wanted, got Network"):
+    with pytest.raises(TypeError, match="a PrimFunc or an IRModule, got Network"):
         as_torch(model)

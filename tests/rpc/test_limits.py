@@ -145,7 +145,7 @@ def test_arrays_that_do_not_lie_in_their_memory_are_refused(c_server):
 def test_paths_outside_the_folder_are_refused(remote, name):
     for use in (lambda: remote.upload(b"x", name or None), lambda: remote.download(name), lambda: remote.remove(name),
                 lambda: remote.load_module(name)):
-        words = "outside the folder of the session|requires a file name|there is no file"
+        words = "outside the folder of the session|requires a file name|does not exist"
         with pytest.raises((ValueError, RPCError), match=words):
             use()
 

@@ -102,7 +102,7 @@ def test_copyto_array_and_device():
     c = nd.empty((2, 3), "int64")
     assert a.copyto(c) is c
     np.testing.assert_array_equal(c.numpy(), a.numpy())
-    with pytest.raises(TVMError, match="the source is int64, the target int32"):
+    with pytest.raises(TVMError, match="the source has type int64, but the destination has type int32"):
         a.copyto(nd.empty((2, 3), "int32"))
     with pytest.raises(TVMError, match="48 bytes, but the destination has 16"):
         a.copyto(nd.empty((2,), "int64"))

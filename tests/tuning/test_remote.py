@@ -88,7 +88,7 @@ def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
         "wrong": "WRONG_ANSWER", "fine again": "NO_ERROR", "fine at last": "NO_ERROR",
     }
     assert all(cost > 0 for cost in results["fine"].costs) and len(results["fine"].costs) == 2
-    assert "died" in str(results["crash"].costs[0])
+    assert "was killed" in str(results["crash"].costs[0])
 
 
 def test_states_of_the_auto_scheduler_are_measured(tracker):

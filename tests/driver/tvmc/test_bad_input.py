@@ -101,7 +101,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
             "llvm -mtriple=x86_64-pc-windows-msvc")
     refused(4, "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, llvm", *compile_,
             "--target", "cpu")
-    refused(4, "--tuning-records: there is no file 'none.json'", *compile_, "--tuning-records", "none.json")
+    refused(4, "--tuning-records: the file 'none.json' does not exist", *compile_, "--tuning-records", "none.json")
     refused(4, "there is no pass 'tir.transform.Nothing'", *compile_, "--pass-config",
             "tir.add_lower_pass=1,tir.transform.Nothing")
     refused(4, "the compiler 'no-such-cc' was not found", *compile_, "--cross-compiler", "no-such-cc")
@@ -113,12 +113,12 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "there is no operator 'nn.bar'", *compile_, "--desired-layout", "NHWC", "--desired-layout-ops", "nn.bar")
     refused(4, "Expected 1 or 3 layouts but got 2", *compile_, "--desired-layout", "NHWC", "NCHW")
     refused(4, "is not a phase and pass", *compile_, "--pass-config", "tir.add_lower_pass=x,tvm.tir.transform.Simplify")
-    refused(4, "cannot be given on the command line", *compile_, "--pass-config", "tir.UnrollLoop=1")
+    refused(4, "cannot be set on the command line", *compile_, "--pass-config", "tir.UnrollLoop=1")
     refused(4, "microcontrollers", "run", "--list-options", package)
     refused(4, "metal(0): this runtime has no driver", "run", "--device", "metal", package)
     refused(2, "positive integer", "run", "--print-top", "-1", package)
     refused(2, "invalid choice", "micro")
-    refused(4, "there is no configuration file", "--config", "nowhere", "compile", model_path)
+    refused(4, "was not found in the current folder", "--config", "nowhere", "compile", model_path)
 
 
 def test_an_argument_error_is_short(refused, model_path):
@@ -129,7 +129,7 @@ def test_an_argument_error_is_short(refused, model_path):
     ("[]", "must be a JSON object"), ("{", "cannot be read"), ('{"targets": 3}', "must be a list of objects"),
     ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is not a target"),
     ('{"targets": [{"kind": 5}]}', "'targets' needs a text as its \"kind\", got 5"),
-    ('{"executor": {"link-params": 1}}', "'executor' needs a text"),
+    ('{"executor": {"link-params": 1}}', "of 'executor' must be a string"),
     ('{"opt-level": 9}', "-O/--opt-level: invalid choice: 9"), ('{"opt-level": "x"}', "invalid int value: 'x'"),
     ('{"module-name": ["a", "b"]}', '--module-name cannot be ["a", "b"]'),
     ('{"desired-layout": [null]}', "--desired-layout cannot be [null]"),
@@ -320,10 +320,10 @@ def test_a_package_for_another_machine(refused, package, tmp_path):
 
     here = json.loads(files["manifest.json"])["machine"]["triple"]
     other = "aarch64-linux-gnu" if here.startswith("x86") else "x86_64-linux-gnu"
-    refused(4, f"was compiled for {other}, this machine is", "run", with_machine(triple=other))
+    refused(4, f"was compiled for {other}, but this machine is", "run", with_machine(triple=other))
     if here.startswith("x86"):
         refused(4, "lacks fma4, xop", "run", with_machine(triple=here, cpu="bdver4", features=["avx", "fma4", "xop"]))
-    refused(4, "no list of features", "run", with_machine(triple=here, features=3))
+    refused(4, "lacks the list of CPU features", "run", with_machine(triple=here, features=3))
     assert not _main(["run", with_machine(triple=here, cpu="other", features=["sse2"])])
 
 

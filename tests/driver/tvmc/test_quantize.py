@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused(folder, tmp_path, refused):
         "even number of weights or 0, got 3": ["--quantize", "weights-int4", "--quantize-group", "3"],
         "there is no photo": [*int8, str(tmp_path / "empty")],
         "No such file": [*int8, str(tmp_path / "nowhere")],
-        "the model takes [1, 3, 8, 8] float32": [*int8, str(tmp_path)],
+        "but the model expects [1, 3, 8, 8] float32": [*int8, str(tmp_path)],
         "there is no sample '9.npz'": [*int8, samples, "--calibration-labels", str(lines)],
     }
     for words, options in cases.items():

@@ -181,8 +181,8 @@ def test_a_damaged_list_and_missing_files_are_said(tmp_path, runtime_only):
     os.unlink(tmp_path / json.loads(rows[2])["file"])
     done = measured(tmp_path, runtime_only)
     assert done.returncode == 0 and "2 candidates measured, 0 of them failed" in done.stdout, done.stderr
-    for number, words in ((2, ""), (3, "no object"), (4, "no entry"), (5, "'../away.so' is no name"), (6, "its"),
-                          (7, "compares [2]"), (10, "")):  # fmt: skip
+    for number, words in ((2, ""), (3, "not a JSON object"), (4, "no entry"), (5, "'../away.so' is not a file name"), (6, ""),
+                          (7, "compares arguments [2]"), (10, "")):  # fmt: skip
         assert re.search(f"line {number} is skipped: .*{re.escape(words)}", done.stderr), (number, done.stderr)
     assert f"1 candidates are skipped because their files are missing ({json.loads(rows[2])['file']})" in done.stderr
     # What was not there may come later: it has no record that would keep it from being measured.
@@ -202,7 +202,7 @@ def test_a_folder_for_a_device_that_is_not_there_leaves_no_records(tmp_path, run
     assert done.returncode == 1 and "does not have the device of the candidates (vulkan(0))" in done.stderr
     assert (tmp_path / "records.json").read_text() == ""
     done = measured(tmp_path / "nothing", runtime_only)
-    assert done.returncode == 2 and "no folder of candidates" in done.stderr
+    assert done.returncode == 2 and "not a folder of candidates" in done.stderr
 
 
 def _lines_of(path: Path) -> list[str]:
