@@ -57,7 +57,8 @@ def test_what_brings_no_devices_is_refused(tmp_path):
     program = """
 import sys, tvm
 there = tvm.runtime.find_library()
-for path, words in ((sys.argv[1], "cannot open the device library"), (there, "it does not export TVMDeviceLibraryInit")):
+for path, words in ((sys.argv[1], "cannot open the device library"),
+                    (there, "it does not export TVMDeviceLibraryInit")):
     try:
         tvm.runtime.load_device_library(path)
     except tvm.TVMError as error:

@@ -45,7 +45,8 @@ def test_a_package_with_products_of_x86_is_refused_by_a_cpu_without_them(cpu, fe
     wanted = machine(Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"))
     monkeypatch.setattr(host_cpu, "triple", lambda: "x86_64-linux")
     monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset({"avx2", "avx512f", *here}))
-    with pytest.raises(TVMCException, match=rf"for cpu {cpu}, but this machine lacks .*\b{feature}\b.*\. Compile it here"):
+    with pytest.raises(TVMCException, match=rf"for cpu {cpu}, but this machine lacks .*\b{feature}\b.*\. Compile it "
+                                            rf"here"):
         check_machine(wanted)
 
 

@@ -105,7 +105,8 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
         refused(4, words, "compile", model_path, "--desired-layout", layout)
     for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
         refused(2, "is not a list of shapes", "compile", "--input-shapes", shapes, model_path)
-    refused(2, "contains two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
+    refused(2, "contains two shapes for "
+               "'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
     refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
     refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
     refused(4, "the Model Library Format is not implemented", "compile", "-f", "mlf", model_path)
