@@ -25,7 +25,7 @@ class Registry(Generic[T]):
         if value is None:
             return lambda v: self.register(name, v, override)
         if name in self._items and not override:
-            raise ValueError(f"{self.what} '{name}' is registered already; pass override=True to replace it")
+            raise ValueError(f"{self.what} '{name}' is already registered; pass override=True to replace it")
         self._items[name] = value
         return value
 

@@ -139,11 +139,11 @@ def test_a_codec_lets_fields_hold_other_objects():
         def __init__(self, x):
             self.x = x
 
-    with pytest.raises(TypeError, match=r"DictAttrs\.entries holds a Point, which has no form as JSON"):
+    with pytest.raises(TypeError, match=r"DictAttrs\.entries contains a Point, which cannot be serialized as JSON"):
         save_json(DictAttrs(p=Point(3)))
     register_json_codec(Point, "test.Point", lambda p: {"x": p.x}, lambda v: Point(v["x"]))
     assert load_json(save_json(DictAttrs(p=Point(3))))["p"].x == 3
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         register_json_codec(Point, "test.Point", lambda p: p, lambda v: v)
 
 
@@ -185,13 +185,13 @@ def broken(number, *, key=None, **fields):
         (document(arrays=[7]), "array 0 is not what"),
         (broken(0, key="PrimTyp"), "unknown type 'PrimTyp'; did you mean 'PrimType'"),
         (broken(3, c=1), "tir.Add has no field 'c'; its fields are: a, b"),
-        (broken(3, b=None), "tir.Add lacks its field 'b'"),
+        (broken(3, b=None), "tir.Add: the field 'b' is missing"),
         (broken(3, b=4), "field 'b' of tir.Add cannot be a int"),
-        (broken(3, b={"node": 3}), "refers to node 3; only 3 come before it"),
+        (broken(3, b={"node": 3}), "refers to node 3, but only 3 precede it"),
         (broken(2, value="x"), "field 'value' of IntImm cannot be a str"),
-        (broken(2, value=1 << 40), "IntImm refuses its fields: literal value"),
-        (broken(2, dtype="int64"), "tir.Add refuses its fields: Add: operands must have one type"),
-        (broken(2, dtype="nothing"), "IntImm refuses its fields: unknown data type"),
+        (broken(2, value=1 << 40), "cannot create IntImm from its fields: literal value"),
+        (broken(2, dtype="int64"), "cannot create tir.Add from its fields: Add: operands must have the same type"),
+        (broken(2, dtype="nothing"), "cannot create IntImm from its fields: unknown data type"),
     ],
 )
 def test_corrupt_text_is_refused(text, message):
