@@ -78,7 +78,7 @@ def test_native_functions_are_shared_by_name():
 def test_a_function_with_nothing_for_the_target_says_so():
     lonely = tvm.target.GenericFunc("lonely")
     lonely.register(abs, "cuda")
-    with Target("llvm"), pytest.raises(KeyError, match="'lonely' has no default and nothing for target 'llvm"):
+    with Target("llvm"), pytest.raises(KeyError, match="'lonely' has no default and no function for target 'llvm"):
         lonely(1)
 
 

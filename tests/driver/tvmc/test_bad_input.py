@@ -90,7 +90,7 @@ def test_an_interrupted_compile_leaves_nothing(tmp_path, number, code):
 
 def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     compile_ = ("compile", model_path)
-    refused(4, "LLVM knows no CPU 'nonsense'", *compile_, "--target", "llvm -mcpu=nonsense")
+    refused(4, "unknown LLVM CPU 'nonsense'", *compile_, "--target", "llvm -mcpu=nonsense")
     refused(4, "has no option 'foo'", *compile_, "--target", "llvm -foo=3")
     refused(4, "the target is empty", *compile_, "--target", "")
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
