@@ -1,4 +1,4 @@
-"""The only registry class in the tree: name -> value, duplicates refused."""
+"""The registry class of this package: maps names to values and rejects duplicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Registry(Generic[T]):
-    """A table of named values. ``what`` names the kind of value in error messages."""
+    """A table of named values. ``what`` describes the values in error messages."""
 
     def __init__(self, what: str):
         self.what = what

@@ -138,7 +138,7 @@ def test_weights_are_set_by_group():
     np.testing.assert_allclose(runner.get_output()[0].numpy(), value * weight, rtol=1e-6)
     with pytest.raises(RuntimeError, match="the weights of group 'weights' are empty"):
         runner.set_params("weights", None)
-    with pytest.raises(RuntimeError, match="there is no weight group 'other'; there are weights"):
+    with pytest.raises(RuntimeError, match="unknown weight group 'other'; the groups are weights"):
         runner.set_params("other", {"w": tvm.nd.array(weight)})
     with pytest.raises(RuntimeError, match="there is no input 'nothing'; there are data"):
         runner.set_input("nothing", value)

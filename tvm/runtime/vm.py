@@ -323,7 +323,7 @@ class VirtualMachine:
     device : Device or list of Device
         The devices on which it runs, at most one of each type; the CPU is always available.
     memory_cfg : str or dict of Device to str, optional
-        "pooled" (the default) keeps freed memory for later runs, "naive" does not; one value for all devices, or a mapping.
+        The allocator: "pooled" (default) reuses freed memory, "naive" does not; one for all devices, or a mapping.
 
     Raises
     ------

@@ -273,7 +273,7 @@ def test_parts_of_the_wrong_kind_are_named(refused, package, tmp_path):
         refused(4, f"its {name} is a folder", "run", pack(tmp_path / "p.tar", inside))
     graph = files["mod.json"]
     with_zero = {**files, "mod.json": graph[:-1] + b"\0}"}
-    refused(4, "holds a zero character, so it is no JSON", "run", pack(tmp_path / "p.tar", with_zero))
+    refused(4, "contains a null character, so it is not JSON", "run", pack(tmp_path / "p.tar", with_zero))
     value = json.loads(graph)
     inputs = [value["nodes"][i] for i in value["arg_nodes"]]
     value["arg_nodes"].append(value["arg_nodes"][0])

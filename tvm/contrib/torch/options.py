@@ -41,8 +41,9 @@ class Options(NamedTuple):
         return chosen
 
     def converted(self, mod, device: str):
-        """The module in the precision that is asked for. On a GPU a model of half precision is computed in it, with
-        sums and what lies between matmuls as mixed precision has them; on the CPU in single precision, as PyTorch does.
+        """Convert a module to the requested precision. On a GPU, a half-precision model is computed in half precision,
+        with accumulation and values between matmuls as in mixed precision; on the CPU in single precision, as in
+        PyTorch.
         """
         mod = InferType()(mod)
         kind = self.precision
