@@ -233,7 +233,7 @@ def test_wrong_options_are_refused():
         PassContext(disabled_pass="Simplify")
     with pytest.raises(TypeError, match="config must be a dictionary"):
         PassContext(config=[("tir.noalias", True)])
-    with pytest.raises(AttributeError, match="no known option"):
+    with pytest.raises(AttributeError, match="unknown option"):
         PassContext().get_config("tir.nothing")
 
 
@@ -247,7 +247,7 @@ def test_list_configs_tells_type_default_and_meaning():
 
 def test_declaring_an_option_twice_differently_is_refused():
     transform.register_pass_config("tir.noalias", bool, True, "same")
-    with pytest.raises(ValueError, match="declared already"):
+    with pytest.raises(ValueError, match="already declared"):
         transform.register_pass_config("tir.noalias", bool, False, "other")
 
 

@@ -76,9 +76,9 @@ def test_refusals_say_what_and_how_much(scale):
         run(out, a._create_view((8,), byte_offset=4), 1.0, 8, 1, 8)
     limit = device.max_threads_per_block
     # A kernel may have a lower limit than the device.
-    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows \d+ threads .* \({limit} in all\)"):
+    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows \d+ threads .* \({limit} at most\)"):
         run(out, a, 1.0, 64, 1, limit * 2)
-    with pytest.raises(TVMError, match=r"cannot allocate \d+ bytes; the device has \d+ in all"):
+    with pytest.raises(TVMError, match=r"cannot allocate \d+ bytes; the device has \d+ bytes"):
         tvm.nd.empty((1 << 42,), "float32", device)
     with pytest.raises(TVMError, match=r"opencl\(63\): the device does not exist; OpenCL has \d+ devices here"):
         tvm.cl(63).sync()
@@ -93,7 +93,7 @@ def test_source_errors_come_with_the_log():
     with pytest.raises(TVMError, match="(?s)compiling the kernels failed.*missing"):
         broken["scale"](a, a, 1.0, 4, 1, 4)
     renamed = load_device_module(opencl_bytes(SCALE.replace("scale", "other")))
-    with pytest.raises(TVMError, match="no kernel 'scale'"):
+    with pytest.raises(TVMError, match="not contain the kernel 'scale'"):
         renamed["scale"](a, a, 1.0, 4, 1, 4)
 
 

@@ -280,7 +280,7 @@ class _Reader:
         for name, value in fields.items():
             test = checks.get(name)
             if test is not None and not test(value):
-                raise self.fail(f"field '{name}' of {key} must not be a {type(value).__name__}")
+                raise self.fail(f"field '{name}' of {key} must not have the type {type(value).__name__}")
 
     def value(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -319,7 +319,7 @@ class _Reader:
         for key, item in content:
             name = self.value(key)
             if not isinstance(name, (str, int, Node)):
-                raise self.fail(f"a key of a map must not be a {type(name).__name__}")
+                raise self.fail(f"a key of a map must not have the type {type(name).__name__}")
             out[name] = self.value(item)
         return out
 

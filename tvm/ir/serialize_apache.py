@@ -181,7 +181,7 @@ class ApacheReader:
             if kind == "array":
                 return self.arrays[int(value)]
         except (ValueError, IndexError):
-            raise self.fail(at, f"{value!r} is not a {kind}") from None
+            raise self.fail(at, f"{value!r} is not of type {kind}") from None
         if kind == "dtype":
             return {"bool": "bool", "uint1": "bool"}.get(value, value)
         if kind == "buffer_type":

@@ -241,8 +241,8 @@ def check_needs(path: str) -> None:
         raise TVMError(f"{path}: the file is corrupt: cannot read the list of required CPU features") from None
     if missing:
         raise TVMError(
-            f"{path} was compiled for cpu {cpu}; this machine lacks {', '.join(missing)}. Compile it here, or for a "
-            "CPU without them (-mcpu)"
+            f"{path} was compiled for cpu {cpu}, but this machine lacks {', '.join(missing)}; compile it here, or for "
+            "a CPU without them (-mcpu)"
         )
 
 

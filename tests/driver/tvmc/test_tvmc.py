@@ -101,7 +101,7 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     refused(4, "executor aot is not supported yet; use graph for static shapes, or vm (",
             "compile", "--executor", "aot", model_path)
     for layout in ("NHCW", "NXYZ", "nhwc", "OIHW:NHWC"):
-        words = f"--desired-layout {layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; there are"
+        words = f"{layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; valid layouts are"
         refused(4, words, "compile", model_path, "--desired-layout", layout)
     for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
         refused(2, "is not a list of shapes", "compile", "--input-shapes", shapes, model_path)
@@ -146,7 +146,7 @@ def test_a_size_of_zero_is_a_dynamic_dimension_and_reported(capsys):
     assert not isinstance(parse_model_shapes("x:[-1,4]")["x"][0], int)
     assert capsys.readouterr().err == ""
     assert not isinstance(parse_model_shapes("x:[0,4]")["x"][0], int)
-    assert capsys.readouterr().err == "--input-shapes: the size 0 of 'x' stands for a dynamic dimension\n"
+    assert capsys.readouterr().err == "--input-shapes: the size 0 of 'x' means a dynamic dimension\n"
 
 
 def test_shapes_top_results_and_trackers():

@@ -619,7 +619,8 @@ def _tune(
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
             sys.stdout.flush()
-            sys.stderr.write(f"stopped; {options.records} has the records, and the same command continues\n")
+            sys.stderr.write(f"stopped; {options.records} contains the records so far; run the same command to "
+                             "continue\n")
             raise Interrupted from None
         finally:
             if report:
