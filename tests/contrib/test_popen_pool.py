@@ -81,7 +81,7 @@ def test_closures_without_cloudpickle_are_refused_before_a_process_starts(monkey
 
 
 def test_what_is_not_offered_is_refused():
-    with pytest.raises(NotImplementedError, match="output of a process"):
+    with pytest.raises(NotImplementedError, match="cannot be redirected"):
         PopenWorker(stdout=1)
     with pytest.raises(ValueError, match="at least 1"):
         PopenWorker(maximum_uses=0)

@@ -187,7 +187,7 @@ def test_formats_that_need_graphviz_say_so_and_unknown_options_are_refused(tmp_p
                                         relay_viz.DotVizParser())
         with pytest.raises(RuntimeError, match="'(png|neato)' needs Graphviz"):
             viz.render(str(tmp_path / "x"))
-    with pytest.raises(ValueError, match="render_kwargs has no 'view'"):
+    with pytest.raises(ValueError, match="unsupported key 'view' in render_kwargs"):
         relay_viz.DotPlotter(render_kwargs={"view": True})
 
 

@@ -32,8 +32,8 @@ def test_parts_of_a_layout():
         ("NCHWc", "is not a layout"),
         ("NC HW", "is not a layout"),
         ("NCHW16", "is not a layout"),
-        ("NCHWC", "has the axis 'C' more than once"),
-        ("NHW16c", "has the part '16c' but not the axis 'C'"),
+        ("NCHWC", "contains the axis 'C' more than once"),
+        ("NHW16c", "contains the part '16c' without its primal axis 'C'"),
         ("NCHW0c", "has extent 0"),
     ],
 )
@@ -58,7 +58,7 @@ def test_shapes_and_indices_of_the_classic_example():
     assert both.forward_shape((1, 33, 7, 7)) == [1, 3, 7, 7, 16]
     assert both.forward_index([0, 18, 6, 6]) == [0, 1, 6, 6, 2]
     assert both.backward_index([0, 1, 6, 6, 2]) == [0, 18, 6, 6]
-    with pytest.raises(ValueError, match="NCHW has 4 axes, but 3 values are given"):
+    with pytest.raises(ValueError, match="NCHW has 4 axes, got 3 values"):
         both.forward_index([0, 1, 2])
     with pytest.raises(ValueError, match="NCHW16c has the extent 16 along 'c', got 8"):
         both.backward_shape((1, 2, 7, 7, 8))

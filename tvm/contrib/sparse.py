@@ -34,7 +34,7 @@ class CSRNDArray:
             elsewhere = [part.device for part in arg1 if part.device != (arg1[0].device if device is None else device)]
             if elsewhere:
                 wanted = f"on {device}, which was asked for" if device is not None else "on one device"
-                raise TVMError(f"CSRNDArray: all parts must be {wanted}, but one is on {elsewhere[0]}")
+                raise TVMError(f"CSRNDArray: not all parts are {wanted}: one is on {elsewhere[0]}")
         else:
             device = device if device is not None else ndarray.cpu(0)
             source = np.asarray(arg1)
