@@ -127,7 +127,7 @@ def test_full_disk_keeps_whole_lines(tmp_path, room):
     done = subprocess.run(
         [sys.executable, "-c", script, str(path), CLASSIC, str(limit)], capture_output=True, text=True
     )
-    assert done.returncode == 1 and "cannot write" in done.stderr and "is kept" in done.stderr
+    assert done.returncode == 1 and "cannot write" in done.stderr and "are kept" in done.stderr
     # The end of a line may be missing: it is put there before the next one.
     assert path.read_text().splitlines() == [CLASSIC] * (1 + (room + 1) // (len(CLASSIC) + 1))
 

@@ -39,7 +39,7 @@ _KNOWN: WeakValueDictionary[int, PrimExpr] = WeakValueDictionary()
 
 
 def _size(given: Any) -> PrimExpr:
-    """Convert a dimension of a shape; one that is computed from an unknown dimension is unknown."""
+    """Convert a dimension of a shape; one that is computed from a dynamic dimension is dynamic."""
     size = convert(given)
     if isinstance(size, (IntImm, Var, Any_)) or _KNOWN.get(id(size)) is size:
         return size

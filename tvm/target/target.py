@@ -265,8 +265,8 @@ def hexagon(
     cpu_ver : str, optional
         The version, such as "v68".
     hvx : int, optional
-        The length of a vector in bytes.
-    The vector length in bytes.
+        The vector length in bytes.
+    num_cores : int, optional
         The number of cores.
     vtcm_capacity : int, optional
         The size of the vector memory (VTCM) in bytes.

@@ -79,7 +79,7 @@ def test_an_exported_model_runs_over_two_devices(kind, tmp_path):
         assert [run.get_output(i).device.device_type for i in range(2)] == [second.device_type, 1]
         assert run.benchmark(tvm.cpu(), repeat=1, number=1).min > 0
     np.testing.assert_array_equal(*outputs)
-    with pytest.raises(tvm.TVMError, match=f"stores values on {kind}, and no device of that kind was given"):
+    with pytest.raises(tvm.TVMError, match=f"stores values on {kind}, but no device of this type was given"):
         loaded["default"](tvm.cpu())
 
 
