@@ -393,7 +393,7 @@ def test_users_may_change_and_compile_the_text_themselves():
 def test_an_error_of_the_compiler_shows_the_line():
     with pytest.raises(TVMError, match=r"does not compile for sm_80\nline 2: int y = undefined_thing;(.|\n)*undefined"):
         nvrtc.compile_all('extern "C" __global__ void k() {\nint y = undefined_thing;\n}\n', "sm_80")
-    with pytest.raises(TVMError, match="written like sm_80, got 'turing'"):
+    with pytest.raises(TVMError, match="has the form sm_80, got 'turing'"):
         nvrtc.usable("turing")
     with pytest.raises(ValueError, match="unknown format 'exe'; use one of ptx, cubin, fatbin"):
         nvrtc.compile_cuda("", "sm_80", "exe")

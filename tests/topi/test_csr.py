@@ -59,7 +59,7 @@ def test_what_is_no_sparse_product_is_refused():
         topi.sparse.csrmv(matrix, matrix)
     with pytest.raises(tvm.TVMError, match="csrmm: the dense operand is a matrix, got 1 dimensions"):
         topi.sparse.csrmm(sparse.placeholder((3, 3)), vector)
-    with pytest.raises(tvm.TVMError, match="a matrix is wanted, got 1 dimensions"):
+    with pytest.raises(tvm.TVMError, match="expected a matrix, got an array with 1 dimensions"):
         sparse.array(np.zeros(3))
-    with pytest.raises(NotImplementedError, match="sparse matrices are csr here, not 'bsr'"):
+    with pytest.raises(NotImplementedError, match="sparse format 'bsr' is not supported"):
         sparse.placeholder((3, 3), stype="bsr")

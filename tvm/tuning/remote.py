@@ -31,7 +31,7 @@ _LINKED_THERE = (62, 183)
 # How often a candidate is measured again after its device was lost. A candidate that ends its own session is not
 # repeated.
 _TRIES = 3
-_GONE = ("the session has ended", "the session was closed", "cannot be reached")
+_GONE = ("the session has ended", "the session was closed", "cannot connect to ")
 _SECONDS_TO_SEND = 30.0
 # Seconds for which a thread keeps a device for its next candidates, and the default number of threads.
 _SECONDS_KEPT = 2.0

@@ -48,7 +48,7 @@ def test_an_input_filled_with_one_number_has_no_shape_and_is_asked_for_as_tvmc_t
     (tmp_path / "init_net.pb").write_bytes(init.SerializeToString())
     (tmp_path / "predict_net.pb").write_bytes(predict.SerializeToString())
     path = str(tmp_path / "init_net.pb")
-    words = r"""does not specify the shape of input 'data'; give it: --input-shapes "data:\[...\]"$"""
+    words = r"""does not specify the shape of input 'data'; specify it: --input-shapes "data:\[...\]"$"""
     with pytest.raises(TVMCException, match=words):
         load_model(path)
     assert load_model(path, shape_dict={"data": (2, 3)}).mod["main"].params[0].type_annotation.concrete_shape == (2, 3)

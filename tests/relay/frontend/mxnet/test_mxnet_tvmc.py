@@ -47,7 +47,7 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     path, _ = files(tmp_path)
     with pytest.raises(TVMCException, match="the model has no input 'x'; its inputs are data"):
         load_model(path, shape_dict={"x": [1, 6]})
-    words = r"""the shape of input 'data', which .* is unknown; give it: --input-shapes "data:\[...\]"$"""
+    words = r"""the shape of input 'data', which .* is unknown; specify it: --input-shapes "data:\[...\]"$"""
     with pytest.raises(TVMCException, match=words):
         load_model(path)
     other = (tmp_path / "net-0003.params").rename(tmp_path / "weights.params")
