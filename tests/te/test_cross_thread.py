@@ -82,7 +82,7 @@ def test_loops_over_data_inside_of_serial_terms_are_refused():
     outer, inner = s[b].split(k, 16)
     s[b].reorder(b.op.axis[0], outer, b.op.axis[1], inner)
     s[b].bind(inner, te.thread_axis("threadIdx.x"))
-    with pytest.raises(ScheduleError, match="loop j over data is inside of reduction loop k.outer"):
+    with pytest.raises(ScheduleError, match="data loop j is inside reduction loop k.outer, but threads share the reduction"):
         tvm.lower(s, [a, b])
 
 

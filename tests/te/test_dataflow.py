@@ -72,7 +72,7 @@ def test_cache_write_refuses_loops_that_are_annotated():
     outer, inner = s[c].split(c.op.axis[1], factor=8)
     s[c].vectorize(inner)
     steps = len(s.steps)
-    with pytest.raises(ScheduleError, match="loop j.inner is annotated.*make the cache first"):
+    with pytest.raises(ScheduleError, match="loop j.inner is annotated, and the cache takes over the loops; call cache_write first, then annotate"):
         s.cache_write(c, "local")
     assert len(s.steps) == steps and inner in s[c].leaf_iter_vars
 
@@ -222,7 +222,7 @@ def test_data_fused_with_reduction_keeps_the_order_of_its_loops():
     b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
     s = te.create_schedule(b.op)
     outer, inner = s[b].split(s[b].fuse(b.op.axis[0], k), factor=4)
-    with pytest.raises(ScheduleError, match="i.k.fused is fused from data and reduction; its loops keep their order"):
+    with pytest.raises(ScheduleError, match="i.k.fused is fused from data and reduction axes; its loops must keep their order"):
         s[b].reorder(inner, outer)
     assert list(s[b].leaf_iter_vars) == [outer, inner]
 
@@ -297,7 +297,7 @@ def test_create_prim_func_refuses_a_scan_by_its_kind():
     state = te.placeholder((4, 5), "int32", name="state")
     start = te.compute((1, 5), lambda _, i: i)
     step = te.compute((4, 5), lambda t, i: state[t - 1, i] + 1)
-    with pytest.raises(TypeError, match="scan is a ScanOp; placeholders, computes and externs are supported"):
+    with pytest.raises(TypeError, match="scan is a ScanOp; only placeholder, compute and extern are supported"):
         te.create_prim_func([te.scan(start, step, state, name="scan")])
 
 
@@ -366,6 +366,6 @@ def test_loops_that_are_changed_are_not_padded(change):
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     change(s, c)
-    with pytest.raises(ScheduleError, match="pad of C: its loops are changed, or other stages are computed in them"):
+    with pytest.raises(ScheduleError, match="pad of C: its loops have been changed, or other stages are computed in them"):
         s.pad(c, [16, 16, 16])
     check_matmul(s, a, b, c)

@@ -213,10 +213,10 @@ def test_layouts_that_come_too_late_are_refused():
     with pytest.raises(ScheduleError, match="stage M is computed inside its loop i0"):
         s[b].transform_layout(lambda i, j: [j, i])
     s[m].unroll(m.op.axis[1])
-    with pytest.raises(ScheduleError, match="loop i1 is annotated already"):
+    with pytest.raises(ScheduleError, match="loop i1 is already annotated"):
         s[m].transform_layout(lambda i, j: [j, i])
     s[b].split(b.op.axis[1], factor=2)
-    with pytest.raises(ScheduleError, match=r"its loops i0, i1 were changed already \(i0, i1.outer, i1.inner\)"):
+    with pytest.raises(ScheduleError, match=r"its loops i0, i1 have already been changed \(i0, i1.outer, i1.inner\)"):
         s[b].transform_layout(lambda i, j: [j, i])
     _, _, b, s = program((4, 4))
     s[b].transform_layout(lambda i, j: [j, i])
@@ -316,7 +316,7 @@ def test_what_does_not_roll_is_refused():
         with pytest.raises(ScheduleError, match="rolling_buffer on stage"):
             stage.rolling_buffer()
     s[m].rolling_buffer()
-    with pytest.raises(ScheduleError, match="double_buffer on stage M: it is a rolling buffer"):
+    with pytest.raises(ScheduleError, match="double_buffer on stage M: it has a rolling buffer, whose iterations share one memory"):
         s[m].double_buffer()
     with pytest.raises(TVMError, match="rolling_buffer of M: no loop around it"):
         tvm.lower(s, [a, b])

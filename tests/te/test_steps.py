@@ -178,7 +178,7 @@ def test_tile_refused_at_its_last_part_leaves_the_loops_as_they_were():
     i, j = d.op.axis
     s[d].bind(j, te.thread_axis("threadIdx.x"))
     before = state(s)
-    with pytest.raises(ScheduleError, match="axis j is bound to threadIdx.x already"):
+    with pytest.raises(ScheduleError, match="axis j is already bound to threadIdx.x"):
         s[d].tile(i, j, 2, 2)
     assert state(s) == before
 
@@ -189,7 +189,7 @@ def test_a_refused_bind_or_prefetch_leaves_no_attributes():
     s[d].unroll(d.op.axis[0])
     other = te.placeholder((4,), name="E")
     before = state(s)
-    with pytest.raises(ScheduleError, match="axis i is unrolled already"):
+    with pytest.raises(ScheduleError, match="axis i is already unrolled"):
         s[d].bind(d.op.axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(ValueError, match="E is not in this schedule"):
         s[d].prefetch(other, d.op.axis[1], 1)

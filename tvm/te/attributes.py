@@ -1,4 +1,4 @@
-"""What a schedule says about one loop, and where a stage can be computed."""
+"""The attributes of a loop in a schedule, and the kinds of attach points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from ..ir.prim import IterVar, StringImm
 from .tensor import Tensor
 
 ITER_TYPE_NAMES = {
-    IterVar.DataPar: "data parallel", IterVar.ThreadIndex: "thread", IterVar.CommReduce: "reduction",
-    IterVar.Ordered: "ordered", IterVar.DimInfo: "opaque", IterVar.Unrolled: "unrolled",
-    IterVar.Vectorized: "vectorized", IterVar.Parallelized: "parallel", IterVar.Tensorized: "tensorized",
+    IterVar.DataPar: "data parallel",
+    IterVar.ThreadIndex: "thread",
+    IterVar.CommReduce: "reduction",
+    IterVar.Ordered: "ordered",
+    IterVar.DimInfo: "opaque",
+    IterVar.Unrolled: "unrolled",
+    IterVar.Vectorized: "vectorized",
+    IterVar.Parallelized: "parallel",
+    IterVar.Tensorized: "tensorized",
 }
 
 
 class AttachType(IntEnum):
-    """Where a stage is computed."""
+    """The kind of a stage's attach point."""
 
     GROUP_ROOT = 1
     INLINE = 2
@@ -25,11 +31,18 @@ class AttachType(IntEnum):
 
 
 class AxisAttributes:
-    """What the schedule says about one loop."""
+    """The schedule attributes of one loop."""
 
     __slots__ = (
-        "iter_type", "bind_thread", "prefetch", "tensor_intrin", "dim_align_factor", "dim_align_offset", "pragmas",
-        "region_factor", "skips_padding",
+        "iter_type",
+        "bind_thread",
+        "prefetch",
+        "tensor_intrin",
+        "dim_align_factor",
+        "dim_align_offset",
+        "pragmas",
+        "region_factor",
+        "skips_padding",
     )
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Tensor programs as functions of blocks, with no schedule: ``create_prim_func``."""
+"""Conversion of tensor programs to functions of blocks without a schedule: ``create_prim_func``."""
 
 from __future__ import annotations
 
@@ -123,8 +123,14 @@ class _Builder:
         def whole(t: Any):
             return BufferRegion(self.buffer(t), tuple(Range.from_min_extent(const(0, d.dtype), d) for d in t.shape))
 
-        block = Block([], [whole(t) for t in op.inputs], [whole(t) for t in op.outputs], self.unique(op.name), body,
-                      annotations=dict(op.attrs or {}))
+        block = Block(
+            [],
+            [whole(t) for t in op.inputs],
+            [whole(t) for t in op.outputs],
+            self.unique(op.name),
+            body,
+            annotations=dict(op.attrs or {}),
+        )
         return BlockRealize([], True, block)
 
 
@@ -133,14 +139,14 @@ def _zero(e: PrimExpr) -> bool:
 
 
 def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
-    """A function over the given tensors (inputs and outputs, in this order), one block per operation.
+    """A function over the given tensors (inputs and outputs, in this order) with one block per operation.
 
     Parameters
     ----------
     ops : list of Tensor
         The parameters of the function: inputs, then outputs.
     index_dtype_override : str, optional
-        The integer type of all indices, in place of each variable's own.
+        The integer dtype of all indices. Default: the dtype of each variable.
 
     Returns
     -------
@@ -157,14 +163,14 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     args = [ops] if isinstance(ops, Tensor) else list(ops)
     for a in args:
         if not isinstance(a, (Tensor, Var)):
-            raise TypeError(f"create_prim_func: tensors and variables are wanted, got {type(a).__name__}")
+            raise TypeError(f"create_prim_func: arguments must be tensors or variables, got {type(a).__name__}")
     tensors = [a for a in args if isinstance(a, Tensor)]
     builder = _Builder(tensors, index_dtype_override)
     order = post_order_ops([t.op for t in tensors])
     for op in order:
         if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp)):
             kind = type(op).__name__
-            known = "placeholders, computes and externs are supported"
+            known = "only placeholder, compute and extern are supported"
             raise TypeError(f"create_prim_func: {op.name} is a {kind}; {known}")
     for t in tensors:
         builder.buffer(t)
@@ -196,12 +202,12 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
 
 
 def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
-    """An extern operation whose body is a function: its last buffers are the outputs.
+    """An extern operation whose body is a PrimFunc; the last buffers of the function are the outputs.
 
     Parameters
     ----------
     input_tensors : list of Tensor
-        What its first buffers are bound to.
+        The tensors to which the first buffers are bound.
     primfunc : PrimFunc
         The function.
     **kwargs
@@ -214,7 +220,7 @@ def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
     Raises
     ------
     ValueError
-        A tensor has another number of dimensions than the parameter it is given for.
+        A tensor has a different number of dimensions than its parameter.
     """
     buffers = [primfunc.buffer_map[p] for p in primfunc.params]
     n = len(input_tensors)
@@ -225,8 +231,15 @@ def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
                 f"extern_primfunc: tensor {tensor.name} has {len(tensor.shape)} dimensions; parameter {buffer.name} "
                 f"has {len(buffer.shape)}"
             )
-    return extern([b.shape for b in outs], input_tensors, lambda _ins, _outs: primfunc.body, in_buffers=ins,
-                  out_buffers=outs, dtype=[b.dtype for b in outs], **kwargs)
+    return extern(
+        [b.shape for b in outs],
+        input_tensors,
+        lambda _ins, _outs: primfunc.body,
+        in_buffers=ins,
+        out_buffers=outs,
+        dtype=[b.dtype for b in outs],
+        **kwargs,
+    )
 
 
 __all__ = ["create_prim_func", "extern_primfunc"]
