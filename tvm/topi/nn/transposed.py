@@ -1,4 +1,4 @@
-"""Transposed convolutions: the data is spread by the strides, then correlated with the mirrored kernel."""
+"""Transposed convolutions: the data is dilated by the strides, then correlated with the mirrored kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .utils import pads, spatial
 
 
 class Transposed(NamedTuple):
-    """What the arguments of a transposed convolution say, sizes by the letters of the layouts."""
+    """The parameters of a transposed convolution, with sizes by dimension letter of the layouts."""
 
     spatial: str
     data_layout: str
@@ -30,13 +30,24 @@ class Transposed(NamedTuple):
     dtype: str
 
 
-def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
-                  out_dtype=None, name="conv_transpose") -> Transposed:
-    """The transposed convolution that arguments mean; what does not fit is refused in the name of the operator."""
+def transposed_of(
+    inp,
+    filt,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout="",
+    output_padding=0,
+    out_dtype=None,
+    name="conv_transpose",
+) -> Transposed:
+    """Return the transposed convolution that the arguments describe. Errors for invalid arguments name the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
     if names is None:
-        raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
+        raise TVMError(f"{name}: data must have 1 to 3 spatial dimensions, got {len(inp.shape)} dimensions")
     kernel_layout = kernel_layout or "IO" + names
     check_layout(data_layout, "NC" + names, name)
     check_layout(kernel_layout, "OI" + names, name)
@@ -57,16 +68,42 @@ def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, ke
     out = {"N": data["N"], "C": weight["O"] * groups}
     for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
         out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
-    return Transposed(names, data_layout, kernel_layout, data, weight, out, strides, dilations, spans, before, after,
-                      extra, groups, out_dtype or inp.dtype)
+    return Transposed(
+        names,
+        data_layout,
+        kernel_layout,
+        data,
+        weight,
+        out,
+        strides,
+        dilations,
+        spans,
+        before,
+        after,
+        extra,
+        groups,
+        out_dtype or inp.dtype,
+    )
 
 
-def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
-                   out_dtype=None, name="conv_transpose"):
+def conv_transpose(
+    inp,
+    filt,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout="",
+    output_padding=0,
+    out_dtype=None,
+    name="conv_transpose",
+):
     """The gradient of a convolution with respect to its data. In ``kernel_layout`` I counts the channels of ``inp``
     and O the output channels of one group."""
-    known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
-                          out_dtype, name)
+    known = transposed_of(
+        inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name
+    )
     names, weight, out, dtype = known.spatial, known.weight, known.out, known.dtype
     lead = {c: k - 1 - lo for c, k, lo in zip(names, known.spans, known.before)}
     reach = {c: out[c] + k - 1 for c, k in zip(names, known.spans)}
@@ -92,7 +129,7 @@ def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, k
 
 
 def _spread(inp, data, layout, names, strides, lead, sizes):
-    """Zeros between the elements (strides) and around them; a negative lead cuts."""
+    """Return the data with zeros between the elements (by strides) and around them; negative leading padding crops."""
     stride = dict(zip(names, strides))
 
     def body(*at):
@@ -127,7 +164,7 @@ def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype, output_pad
 
 
 def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
-    """Transposed convolution of groups of channels, data NCHW and weights IOHW."""
+    """Grouped transposed convolution, data NCHW and weights IOHW."""
     return conv_transpose(
         data, kernel, stride, padding, 1, groups, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
     )
