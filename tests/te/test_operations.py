@@ -213,7 +213,7 @@ def test_hybrid_script_scalars_are_memory():
 
 
 def test_hybrid_script_errors_show_the_line():
-    with pytest.raises(DiagnosticError, match="'a' has 1 dimensions, but 2 indices are given"):
+    with pytest.raises(DiagnosticError, match="'a' has 1 dimensions, but 2 indices are given\n    b\\[i\\] = a"):
         reads_too_deep(te.placeholder((4,), name="a"))
 
 
@@ -290,7 +290,7 @@ def test_tensorize_mismatch_shows_expected_and_found():
     s = te.create_schedule(c.op)
     j_outer, j_inner = s[c].split(c.op.axis[1], factor=4)
     s[c].tensorize(j_inner, gemv_intrinsic(4, 12))
-    with pytest.raises(ScheduleError, match=r"the loops do not match the computation of the intrinsic"):
+    with pytest.raises(ScheduleError, match=r"(?s)do not match the computation of the intrinsic.*expected.*found"):
         tvm.lower(s, [a, b, c])
 
 

@@ -62,8 +62,8 @@ def test_reshape(rng, old, new):
 def test_reshape_refusals():
     t = te.placeholder((3, 4))
     refuses("has 12 elements", topi.reshape, t, (5, 2))
-    refuses("only one dimension", topi.reshape, t, (-1, -1))
-    refuses("can be anything", topi.reshape, te.placeholder((0, 3)), (-1, 0))
+    refuses("only one -1", topi.reshape, t, (-1, -1))
+    refuses("cannot be inferred", topi.reshape, te.placeholder((0, 3)), (-1, 0))
 
 
 def test_concatenate_and_stack(rng):
@@ -194,7 +194,7 @@ def test_products(rng):
     c, d = rng.normal(size=(2, 3, 5)).astype("float32"), rng.normal(size=(5, 3, 4)).astype("float32")
     pairs = ((1, 2), (1, 0))
     check([c, d], {"pairs": (lambda x, y: topi.tensordot(x, y, pairs), lambda x, y: np.tensordot(x, y, pairs))}, 1e-4)
-    refuses("cannot be summed", topi.matmul, te.placeholder((3, 5)), te.placeholder((4, 3)))
+    refuses("must be equal", topi.matmul, te.placeholder((3, 5)), te.placeholder((4, 3)))
 
 
 def test_sizes_known_only_when_running(rng):

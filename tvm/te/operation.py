@@ -48,7 +48,7 @@ def _of_one_type(dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
 
 
 def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
-    """Create an input tensor.
+    """An input tensor.
 
     Parameters
     ----------

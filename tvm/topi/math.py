@@ -17,7 +17,7 @@ from .utils import check_tensor
 
 
 def map_elements(x: Any, element: Callable[[PrimExpr], PrimExpr], name: str) -> Any:
-    """Apply ``element`` to every element of a tensor, or to a plain expression."""
+    """``element`` applied to every element of a tensor, or to a plain expression."""
     if not isinstance(x, te.Tensor):
         return element(convert(x))
     return te.compute(x.shape, lambda *i: element(x(*i)), name=name, tag=tag.ELEMWISE)

@@ -285,7 +285,7 @@ class HybridModule:
 
 
 def build(sch: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> HybridModule:
-    """Convert a schedule to a hybrid script, for reading, saving or reuse.
+    """The schedule as a hybrid script, for reading, saving or reuse.
 
     Parameters
     ----------
