@@ -89,7 +89,7 @@ def test_take(rng):
         "batch": (lambda a, i: topi.take(a, i, 1, batch_dims=1), lambda a, i: np.stack([a[n][i[n]] for n in range(3)])),
     })  # fmt: skip
     t, i = te.placeholder((3, 5)), te.placeholder((2,), "int32")
-    refuses("mode is one of", topi.take, t, i, 0, 0, "raise")
+    refuses("mode must be one of", topi.take, t, i, 0, 0, "raise")
     refuses("out of range", topi.take, t, i, 2)
     refuses("must be integers", topi.take, t, te.placeholder((2,)), 0)
     none = te.placeholder((0, 3))
@@ -162,7 +162,7 @@ def test_sequence_mask(rng):
             np.moveaxis(wanted, axis, 0)[length:, batch] = -5
         got = evaluate([data, np.array(lengths, "int32")], lambda t, n: topi.sequence_mask(t, n, -5.0, axis))
         np.testing.assert_array_equal(got, wanted)
-    refuses("axis is 0 or 1", topi.sequence_mask, te.placeholder((4, 3)), te.placeholder((3,), "int32"), 0, 2)
+    refuses("axis must be 0 or 1", topi.sequence_mask, te.placeholder((4, 3)), te.placeholder((3,), "int32"), 0, 2)
 
 
 def test_trilu(rng):
@@ -174,7 +174,7 @@ def test_trilu(rng):
     check([data], cases)
     got = evaluate([data, np.array(1, "int64")], lambda t, k: topi.trilu(t, k, True))
     np.testing.assert_array_equal(got, np.triu(data, 1))
-    refuses("takes matrices", topi.trilu, te.placeholder((3,)), 0, True)
+    refuses("at least two dimensions", topi.trilu, te.placeholder((3,)), 0, True)
 
 
 def set_diagonals(data, diagonal, k, align):
@@ -209,9 +209,9 @@ def test_matrix_set_diag(rng, k, align):
 
 def test_matrix_set_diag_refusals():
     t = te.placeholder((3, 5))
-    refuses("elements, 4 are given", topi.matrix_set_diag, t, te.placeholder((4,)))
+    refuses("3 elements, but 4 are given", topi.matrix_set_diag, t, te.placeholder((4,)))
     refuses("align must be one of", topi.matrix_set_diag, t, te.placeholder((3,)), 0, "MIDDLE")
-    refuses("are none", topi.matrix_set_diag, t, te.placeholder((3,)), (1, 0))
+    refuses("is empty", topi.matrix_set_diag, t, te.placeholder((3,)), (1, 0))
 
 
 # --- scatters ---
@@ -267,7 +267,7 @@ def test_places_outside_are_left_out():
 
 def test_scatter_refusals():
     d, i, u = te.placeholder((3, 4)), te.placeholder((2, 4), "int32"), te.placeholder((2, 4))
-    refuses("is one of", topi.scatter_elements, d, i, u, 0, "sum")
+    refuses("must be one of", topi.scatter_elements, d, i, u, 0, "sum")
     refuses("the updates are int32", topi.scatter_elements, d, i, te.placeholder((2, 4), "int32"))
     refuses("dimensions", topi.scatter_elements, d, te.placeholder((2,), "int32"), u)
     refuses("the updates have shape", topi.scatter_nd, d, te.placeholder((1, 2), "int32"), te.placeholder((2, 3)))

@@ -369,7 +369,7 @@ def test_weights_that_a_search_stored_in_another_order_are_refused(name, shapes)
     assert operator(*given, auto_scheduler_rewritten_layout="", **{shape: None}).shape
     with pytest.raises(ValueError, match=f"{name}: a rewritten layout of the weights is not supported, got 'NK16n'"):
         operator(*given, auto_scheduler_rewritten_layout="NK16n")
-    with pytest.raises(ValueError, match=f"{name}: an original shape of the weights is not taken"):
+    with pytest.raises(ValueError, match=f"{name}: an original shape of the weights is not supported"):
         operator(*given, **{shape: (4, 8)})
 
 

@@ -43,5 +43,5 @@ def test_parameters_that_are_no_vectors_are_refused():
     vector = te.placeholder((1,))
     with pytest.raises(tvm.TVMError, match="the dtype code must be a scalar, got 1 dimensions"):
         nn.simulated_dequantize(data, vector, vector, vector)
-    with pytest.raises(tvm.TVMError, match="axis 2 is none of 2"):
+    with pytest.raises(tvm.TVMError, match="axis 2 is out of range for 2 dimensions"):
         nn.simulated_quantize(data, code, vector, vector, axis=2)

@@ -44,7 +44,7 @@ def test_axes():
     assert utils.normalize_axis(-1, 3, "x") == 2 and utils.normalize_axes(None, 2, "x") == [0, 1]
     with pytest.raises(ValueError, match="x: axis 3 is out of range for a tensor of 3 dimensions"):
         utils.normalize_axis(3, 3, "x")
-    with pytest.raises(ValueError, match="named twice"):
+    with pytest.raises(ValueError, match="an axis is repeated"):
         utils.normalize_axes((1, -2), 3, "x")
 
 

@@ -11,12 +11,12 @@ from ..ir.primop import literal
 from . import rewrite
 from .const_bound import NEG_INF, POS_INF, add_bounds, dtype_bound, intersect, is_index, linear_bound
 from .modular import modular_of
-from .questions import Questions
+from .queries import Queries
 from .results import ConstIntBound, Extension, ModularSet, ProofStrength
 from .sums import Sum, combine
 
 
-class Analyzer(Questions):
+class Analyzer(Queries):
     """Integer analysis in a context.
 
     Bindings last until overridden; constraints last for a ``constraint_scope``. Results are cached per context: a

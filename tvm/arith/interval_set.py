@@ -298,7 +298,7 @@ def as_set(value: Any) -> IntervalSet:
     return IntSet.single_point(value)
 
 
-# --- ends: an end is an expression or None for unbounded -----------------------------------------------------------
+# --- bounds: a bound is an expression, or None for unbounded --------------------------------------------------------
 
 
 class _Evaluator:

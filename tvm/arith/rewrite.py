@@ -94,7 +94,7 @@ def _is_small(e: PrimExpr) -> bool:
     return True
 
 
-def _is_harmless(e: PrimExpr) -> bool:
+def _is_speculatable(e: PrimExpr) -> bool:
     """Return whether a condition may be evaluated speculatively: it has no loads, no calls and no division whose
     divisor may be zero."""
     if not _is_small(e):
@@ -117,7 +117,7 @@ def _call(an: Context, n: Any, done: Any):
         yes, no = _branches(an, condition, n.args[1], n.args[2], done)
         if yes is no:
             return yes
-        if yes.__class__ is Call and yes.op is n.op and yes.args[2] is no and _is_harmless(yes.args[0]):
+        if yes.__class__ is Call and yes.op is n.op and yes.args[2] is no and _is_speculatable(yes.args[0]):
             condition, yes = make(an, And, condition, yes.args[0]), yes.args[1]
         return an.add(Call(n.dtype, n.op, (condition, yes, no)))
     args = tuple([done[a] for a in n.args])

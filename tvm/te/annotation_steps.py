@@ -130,7 +130,7 @@ class TensorizeStep(StageStep):
         attrs.iter_type, attrs.tensor_intrin = IterVar.Tensorized, self.intrin
 
 
-def _own_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: Any, kind: str) -> IterVar:
+def _scheduled_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: Any, kind: str) -> IterVar:
     """Return the axis to which ``factor`` applies: a root axis of the operation or an axis of its layout."""
     own = stage.axis(axis, kind)
     if own not in axes:
@@ -152,7 +152,7 @@ class StorageAlignStep(StageStep):
 
     def change(self, stage: Stage) -> None:
         axes, offset = layout_axes(stage), int(self.offset)
-        axis = _own_axis(stage, axes, self.axis, self.factor, "storage_align")
+        axis = _scheduled_axis(stage, axes, self.axis, self.factor, "storage_align")
         attrs = stage.attributes(axis)
         attrs.dim_align_factor, attrs.dim_align_offset = int(self.factor), offset
 
@@ -166,7 +166,7 @@ class AlignBoundsStep(StageStep):
     factor: Any
 
     def change(self, stage: Stage) -> None:
-        axis = _own_axis(stage, stage.op.axis, self.axis, self.factor, "align_bounds")
+        axis = _scheduled_axis(stage, stage.op.axis, self.axis, self.factor, "align_bounds")
         stage.attributes(axis).region_factor = int(self.factor)
 
 

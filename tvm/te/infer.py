@@ -60,7 +60,7 @@ class Bounds:
         needed: list[Any] = [None] * len(op.axis)
         for tensor in op.outputs:
             for reader in self.readers.get(tensor, ()):
-                for i, region in enumerate(self._touched(stage, tensor, reader)):
+                for i, region in enumerate(self._accessed_region(stage, tensor, reader)):
                     needed[i] = region if needed[i] is None else sets.union([needed[i], region], self.analyzer)
         for axis, region in zip(op.axis, needed):
             attrs, found = stage.peek(axis), self._range_of(stage, axis, region)
@@ -102,7 +102,7 @@ class Bounds:
         low = simplify(floordiv(found.min, whole) * whole)
         return Range(min=low, extent=simplify(floordiv(found.extent + 2 * (factor - 1), whole) * whole))
 
-    def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list[Any]:
+    def _accessed_region(self, stage: Stage, tensor: Tensor, reader: Stage) -> list[Any]:
         """Return the region of ``tensor`` that ``reader`` accesses while the loops around ``stage`` are fixed."""
         path = self.attach.path(stage)
         fixed = {axis for _, axis in path}
@@ -121,7 +121,7 @@ class Bounds:
             if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
         ]
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
-        moving = self._moving(path, relax)
+        moving = self._thread_dependent_loops(path, relax)
         same = self._same_loops(stage, reader)
         regions: list[Any] = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
@@ -129,7 +129,7 @@ class Bounds:
         for i, index in self._indices_of(reader, tensor):
             got = self._values_of(index, linear, dom_map)
             if moving:
-                self._check_still(stage, got, moving)
+                self._check_same_for_threads(stage, got, moving)
             if relax:
                 got = self._relax(got, relax)
             if same:
@@ -185,7 +185,7 @@ class Bounds:
                 limits[dim] = reach if dim not in limits else sets.union([limits[dim], reach], self.analyzer)
         return limits
 
-    def _moving(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
+    def _thread_dependent_loops(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
         """Return the loops around a stage whose start differs between threads, by their variables."""
         return {
             axis.var: (parent, axis)
@@ -193,7 +193,7 @@ class Bounds:
             if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))
         }
 
-    def _check_still(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
+    def _check_same_for_threads(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
         """Check that a region in shared memory is the same for all threads."""
         ends = [region.min_value] if region.has_lower_bound() else []
         ends += [region.max_value] if region.has_upper_bound() else []

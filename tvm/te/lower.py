@@ -45,9 +45,9 @@ class Loops:
         for axis in stage.leaf_iter_vars:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
-        self._note_unfused()
+        self._record_fused_bounds()
 
-    def _note_unfused(self) -> None:
+    def _record_fused_bounds(self) -> None:
         """Record that fused axes are within their ranges whenever the fused loop is. Their values do not show this for
         dynamic dimensions. Stages computed inside then need no guards for these axes."""
         ranges, relations = self.bounds.ranges, self.stage.relations
@@ -126,7 +126,7 @@ class Loops:
         thread = self.threads.get(axis)
         if attrs is not None and attrs.skips_padding:
             body = self._unless_padding(axis, body)
-        body = guarded([test for test, last in self._tiles_there() if last is axis], body)
+        body = guarded([test for test, last in self._tile_conditions() if last is axis], body)
         if thread is not None:
             return self._thread(axis, thread, body, outer)
         for tensor, offset in attrs.prefetch if attrs else ():
@@ -142,7 +142,7 @@ class Loops:
             stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
         return stmt
 
-    def _tiles_there(self) -> list[tuple[PrimExpr, IterVar]]:
+    def _tile_conditions(self) -> list[tuple[PrimExpr, IterVar]]:
         """Return the conditions that an overlapping tile exists, for outer loops that were split, each with the
         innermost loop that it depends on. The whole tile is computed under the condition, because all its elements are
         in range. Stages with thread bindings test each stored element instead, because their threads synchronize."""
@@ -459,8 +459,8 @@ class Lowering:
         update = self.update(stage, main)
         body = guarded(main.guards() + self.condition(stage, main), self.predicated(stage, update))
         if algebra.mixed(stage.relations):
-            steps = self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
-            return seq(self._without_steps(stage), steps)
+            steps = self.nest(stage, main, stage.leaf_iter_vars, seq(self._init_in_first_step(stage, main), body))
+            return seq(self._empty_reduction(stage), steps)
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
         init = Loops(self, stage, ".init") if inner_data else main
         # The initialization and the update share the loops outside the first reduction loop.
@@ -499,7 +499,7 @@ class Lowering:
         threads = (self.attach.bound_thread(s, a) for s in members for a in s.leaf_iter_vars)
         return {t.thread_tag: t for t in threads if t is not None}
 
-    def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
+    def _init_in_first_step(self, stage: Stage, loops: Loops) -> Stmt:
         """Initialize inside the loops, in the first step of the reduction. Loops that mix data and reduction keep their
         order, so the step in which each reduction axis is at its minimum comes first."""
         test: PrimExpr = const(True, "bool")
@@ -508,7 +508,7 @@ class Lowering:
         stmt = IfThenElse(test, self.predicated(stage, self.init(stage, loops.values)))
         return guarded(loops.guards(skip_reduction=True), stmt)
 
-    def _without_steps(self, stage: Stage) -> Stmt:
+    def _empty_reduction(self, stage: Stage) -> Stmt:
         """Initialize the outputs of a reduction without steps: a loop over data and reduction then has no iterations.
         For a loop bound to threads nothing is generated, because no threads can be launched."""
         op, ranges, analyzer = stage.compute_op, self.bounds.ranges, self.bounds.analyzer

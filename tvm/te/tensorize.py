@@ -254,7 +254,7 @@ def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
             "the intrinsic needs an update (fcompute returning body, reset, update)"
         )
     if intrin.reduce_init is None:
-        body = _first_or_update(match.bind, intrin, loops, outer_reduction)
+        body = _first_step_or_update(match.bind, intrin, loops, outer_reduction)
         return lowering.nest(stage, loops, block.outer, guarded(guards, body))
     update = lowering.nest(stage, loops, block.outer[first:], guarded(guards, match.bind(intrin.reduce_update)))
     data = [a for a in block.outer[first:] if a in inner_data]
@@ -278,7 +278,7 @@ def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
     first, inner_data = reduction_split(stage)
     reduction = [a for a in stage.leaf_iter_vars[first:] if a not in inner_data]
     if intrin.reduce_init is None:
-        body = _first_or_update(bind, intrin, loops, reduction)
+        body = _first_step_or_update(bind, intrin, loops, reduction)
         return lowering.nest(stage, loops, stage.leaf_iter_vars, guarded(guards, body))
     update = lowering.nest(stage, loops, stage.leaf_iter_vars[first:], guarded(guards, bind(intrin.reduce_update)))
     start = guarded(loops.guards(skip_reduction=True), bind(intrin.reduce_init))
@@ -306,7 +306,7 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     return stmt
 
 
-def _first_or_update(
+def _first_step_or_update(
     bind: Callable[[Stmt], Stmt], intrin: TensorIntrin, loops: Loops, reduction: list[IterVar]
 ) -> Stmt:
     """If the intrinsic has no reset, run the body in the first step of the outer reduction and the update in the

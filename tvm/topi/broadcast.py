@@ -23,7 +23,7 @@ def _is_one(dim: PrimExpr) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
 
 
-def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
+def _is_clamped(cut: PrimExpr, size: PrimExpr) -> bool:
     """Return whether ``cut`` is the minimum of the dynamic dimension ``size`` and a constant greater than 1."""
     if not isinstance(cut, Min) or isinstance(size, IntImm):
         return False
@@ -31,7 +31,7 @@ def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
     return len(limits) == 1 and limits[0].value > 1 and any(same_dim(x, size) for x in (cut.a, cut.b))
 
 
-def _is_made_of(whole: PrimExpr, part: PrimExpr) -> bool:
+def _is_broadcast_of(whole: PrimExpr, part: PrimExpr) -> bool:
     """Return whether ``whole`` is the result of broadcasting a dimension with ``part``."""
     if not isinstance(whole, Select) or not isinstance(whole.condition, EQ) or not _is_one(whole.condition.b):
         return False
@@ -45,12 +45,12 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
         return b
     if _is_one(b) or same_dim(a, b):
         return a
-    if _is_cut(a, b) or _is_cut(b, a):
+    if _is_clamped(a, b) or _is_clamped(b, a):
         # One dimension is 1 only if the other one is.
         agree(a, b, "dimensions that are equal")
-        return a if _is_cut(b, a) else b
+        return a if _is_clamped(b, a) else b
     for whole, part in ((a, b), (b, a)):
-        if _is_made_of(whole, part):
+        if _is_broadcast_of(whole, part):
             becomes(part, whole)
             return whole
     if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -58,8 +58,8 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
             f"{what}: the shapes do not broadcast: dimensions {a.value} and {b.value} differ and neither is 1"
         )
     if isinstance(a, IntImm) or isinstance(b, IntImm):
-        known, open_ = (a, b) if isinstance(a, IntImm) else (b, a)
-        assume(tir.any(primop.equal(open_, known), primop.equal(open_, 1)), f"a dimension equal to {known} or 1")
+        known, dynamic = (a, b) if isinstance(a, IntImm) else (b, a)
+        assume(tir.any(primop.equal(dynamic, known), primop.equal(dynamic, 1)), f"a dimension equal to {known} or 1")
         return known
     same = primop.equal(a, b)
     assume(tir.any(same, primop.equal(a, 1), primop.equal(b, 1)), "dimensions that are equal, or one of them 1")
@@ -218,13 +218,13 @@ def _minus(a: PrimExpr) -> PrimExpr:
 _quotient = _guarded(primop.div, _zero_like, _minus)
 floor_quotient = _guarded(primop.floordiv, _zero_like, _minus)
 _trunc_quotient = _guarded(primop.truncdiv, _zero_like, _minus)
-floor_rest = _guarded(primop.floormod, _zero_like, _zero_like)
-_trunc_rest = _guarded(primop.truncmod, _zero_like, _zero_like)
+floor_remainder = _guarded(primop.floormod, _zero_like, _zero_like)
+_trunc_remainder = _guarded(primop.truncmod, _zero_like, _zero_like)
 
 
 def _floor_mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return floor_rest(a, b)
+        return floor_remainder(a, b)
     # The truncated remainder is exact. Add the divisor if the signs differ.
     a, b = primop.match_types(convert(a), convert(b))
     zero, rest = const(0, a.dtype), te.fmod(a, b)
@@ -234,7 +234,7 @@ def _floor_mod(a: Any, b: Any) -> PrimExpr:
 
 def _mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return _trunc_rest(a, b)
+        return _trunc_remainder(a, b)
     return te.fmod(a, b)
 
 

@@ -12,7 +12,7 @@ from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
 from .assumptions import agree, assume, refuse_empty
-from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_rest
+from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_remainder
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axis
 
 
@@ -218,7 +218,7 @@ def unravel_index(indices, shape):
         rest = as_index(indices(*i[1:]))
         parts = []
         for dim in reversed(dims):
-            parts.append(floor_rest(rest, dim))
+            parts.append(floor_remainder(rest, dim))
             rest = floor_quotient(rest, dim)
         value = parts[0]
         for place, part in enumerate(parts[1:], 1):

@@ -87,7 +87,7 @@ def _index_reduce(data, axes, keepdims, func):
     return te.compute(shape, lambda *i: places(*i), name=f"T_{func.__name__}", tag=tag.COMM_REDUCE)
 
 
-def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], last: bool) -> Callable:
+def _index_reduction(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], last: bool) -> Callable:
     """Return a reduction of pairs (index, value) to the extreme value. NaN counts as the most extreme value, as in
     NumPy. The result does not depend on the order of combination: of equal values the first (or last) index is
     chosen."""
@@ -108,8 +108,8 @@ def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], las
     return te.comm_reducer(combine, identity, name=name)
 
 
-_ARGMAX = {last: _place_of("argmax", primop.greater, least, last) for last in (False, True)}
-_ARGMIN = {last: _place_of("argmin", primop.less, greatest, last) for last in (False, True)}
+_ARGMAX = {last: _index_reduction("argmax", primop.greater, least, last) for last in (False, True)}
+_ARGMIN = {last: _index_reduction("argmin", primop.less, greatest, last) for last in (False, True)}
 # Combines pairs (index, value) to the pair with the largest value; of equal values the smallest index is chosen.
 first_place = _ARGMAX[False]
 

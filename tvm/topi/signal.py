@@ -52,7 +52,7 @@ def dft(re_data, im_data, inverse):
         k = te.reduce_axis((0, n), name="k")
 
         def element(*i):
-            turn = _turn(i[-1], k.var, n)
+            turn = _product_modulo(i[-1], k.var, n)
             across, along = cosines(turn), sines(turn) * sign
             re, im = re_data(*i[:-1], k), im_data(*i[:-1], k)
             return te.sum(re * across - im * along if real else re * along + im * across, axis=k)
@@ -66,7 +66,7 @@ def dft(re_data, im_data, inverse):
     return [part(True), part(False)]
 
 
-def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
+def _product_modulo(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
     """Return a * b modulo n, where the product may exceed int32."""
     if equal_const_int(n, 0):
         # The table is empty, and the divisor must not be 0.
@@ -107,7 +107,7 @@ def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, outp
     def element(batch, frequency, frame, which):
         place = k + before
         value = data(batch, frame * hop_length + place) * primop.cast(dtype, window(k)) * factor
-        turn = _turn(frequency, place, convert(n_fft))
+        turn = _product_modulo(frequency, place, convert(n_fft))
         return te.sum(value * tir.Select(primop.equal(which, 0), cosines(turn), -sines(turn)), axis=k)
 
     return te.compute(output_shape, element, name="T_stft", tag=tag.COMM_REDUCE)

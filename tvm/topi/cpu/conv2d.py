@@ -67,7 +67,7 @@ SPARE_REGISTERS = 5
 ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
-def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
+def dynamic_image_columns(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
     """Return the number of pixels in a register tile for images of dynamic size. It is the width of the tile with the
     fewest estimated cycles for the given vectors of filters per group, channels and taps. Pixels at irregular addresses
     (``has_pointers``) belong to convolutions with many weights, which are read from the L2 cache."""
@@ -549,7 +549,7 @@ class Conv2d(CPUTemplate):
             or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)
         ]
         if not is_image_known(op):
-            return self.choose_for_any_image(op, machine, tiles(x, machine))
+            return self.choose_for_dynamic_image(op, machine, tiles(x, machine))
 
         def with_operands(tile: tuple[int, int, int]) -> bool:
             config = {"tile": tile, "outer": outer_loops(x, tile, stride, machine), "unroll_ic": 1}
@@ -583,7 +583,7 @@ class Conv2d(CPUTemplate):
             ),
         }
 
-    def choose_for_any_image(
+    def choose_for_dynamic_image(
         self, op: ComputeOp, machine: Machine, options: list[tuple[int, int, int]]
     ) -> dict[str, Any]:
         """Choose a configuration for images of any size. A task computes some rows of pixels (some tiles if pixels are

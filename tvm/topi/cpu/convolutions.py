@@ -19,7 +19,7 @@ from ..nn.packed import conv2d_NCHWc_gathered, conv2d_NCHWc_words, is_one_row, i
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
 from . import conv2d_tiles, tiles, tuned, winograd_any_image
-from .conv2d import columns_of_any_image
+from .conv2d import dynamic_image_columns
 from .dot_products import with_instruction
 from .machine import Machine
 
@@ -31,7 +31,7 @@ def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: 
     filters, outer, height, width, inner, _ = get_const_tuple(kernel.shape)
     groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
     machine = Machine(target or Target("llvm"))
-    return columns_of_any_image(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
+    return dynamic_image_columns(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
 
 
 def _gathers(target: Target | None, data: Tensor, kernel: Tensor) -> bool:

@@ -113,7 +113,7 @@ class DepthwiseInt8(CPUTemplate):
         together.compute_at(stage, kh)
         for axis in together.op.axis[2:4]:
             together.unroll(axis)
-        together.tensorize(together.op.axis[4], dot_products.bring_together(instruction.data, x["cb"]))
+        together.tensorize(together.op.axis[4], dot_products.interleave_pixels(instruction.data, x["cb"]))
         together.set_scope("local")
         padding.vectorize(padding.op.axis[-1])
         padding.pragma(padding.op.axis[3], "loop_partition_hint", True)

@@ -160,7 +160,7 @@ def multiply(instruction: DotProduct, filters: int, block: int = LANE_BYTES) -> 
 
 
 @functools.cache
-def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool) -> TensorIntrin:
+def multiply_unpacked(instruction: DotProduct, name: str, by_filter: bool) -> TensorIntrin:
     """Add the products of the elements of a lane with weights to the accumulators of one vector, without packing the
     weights. The weights are rows of a matrix with any row stride: a row contains the weights of one filter
     (``by_filter``), or one weight of every filter."""
@@ -176,7 +176,7 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
 
     out = te.compute((width,), term, name="out")
 
-    def side_by_side(rows: Buffer) -> PrimExpr:
+    def contiguous_weights(rows: Buffer) -> PrimExpr:
         """Return the weights with the elements of each filter contiguous, as the instruction expects them."""
         if by_filter:
             words = tuple(tir.reinterpret("int32", _part(rows, j, 0, lanes=depth)) for j in range(width))
@@ -194,7 +194,7 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
         x, rows = ins
         (sums,) = outs
         start = sums.vstore([0], tir.Broadcast(tir.const(0, instruction.sums), width))
-        operands = [side_by_side(rows), _word(instruction, x, depth)]
+        operands = [contiguous_weights(rows), _word(instruction, x, depth)]
         if instruction.data != instruction.weight:
             operands.reverse()  # The unsigned operand is the first.
         total = tir.call_llvm_pure_intrin(
@@ -206,7 +206,7 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
     return _declared(name, out.op, (data, weights, out), body, {weights: [tir.Var("row", "int32"), 1]})
 
 
-def _in_turn(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
+def _interleave(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
     """Interleave runs of words from two vectors, taken from the lower or the upper half of each group of four words.
     This is one instruction, because all processors permute words within groups of four."""
     count = info(a.dtype).lanes
@@ -234,8 +234,8 @@ def _words_by_filter(rows: Buffer, filters: int, depth: int) -> list[PrimExpr]:
     transposed all at once."""
     words = [tir.reinterpret(f"int32x{WORDS}", _part(rows, j, 0, lanes=WORDS * depth)) for j in range(filters)]
     a, b, c, d = (_joined(words[j::WORDS]) for j in range(WORDS))
-    pairs = [(_in_turn(a, b, 1, half), _in_turn(c, d, 1, half)) for half in (0, 1)]
-    return [_in_turn(*pair, 2, half) for pair in pairs for half in (0, 1)]
+    pairs = [(_interleave(a, b, 1, half), _interleave(c, d, 1, half)) for half in (0, 1)]
+    return [_interleave(*pair, 2, half) for pair in pairs for half in (0, 1)]
 
 
 @functools.cache
@@ -329,7 +329,7 @@ def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
 
 
 @functools.cache
-def bring_together(dtype: str, channels: int) -> TensorIntrin:
+def interleave_pixels(dtype: str, channels: int) -> TensorIntrin:
     """Transpose the int8 elements of four adjacent pixels (4, channels) to (channels, 4)."""
     fours = LANE_BYTES
     data = te.placeholder((fours, channels), dtype, name="data")
@@ -355,7 +355,7 @@ __all__ = [
     "INSTRUCTIONS",
     "LANE_BYTES",
     "DotProduct",
-    "bring_together",
+    "interleave_pixels",
     "data_type",
     "dot_product",
     "instructions",
@@ -363,6 +363,6 @@ __all__ = [
     "multiply",
     "multiply_each",
     "multiply_rows",
-    "multiply_where_they_lie",
+    "multiply_unpacked",
     "with_instruction",
 ]

@@ -291,7 +291,7 @@ def _accumulate(stage: Stage, lanes: int, unroll: int, machine: Machine) -> Iter
     return k_outer
 
 
-def _is_cut(op: ComputeOp, consumer: Stage, width: int) -> bool:
+def _has_partial_panel(op: ComputeOp, consumer: Stage, width: int) -> bool:
     """Return whether the last panel of a matmul with a dynamic number of rows may exceed the columns."""
     columns = access.extent_of(consumer.op.axis[-1])
     return "rows" in op.attrs and (columns is None or columns % width > 0)
@@ -439,7 +439,7 @@ class Matmul(CPUTemplate):
         shared = op.tag == "dense_pack"
         outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
         consumer.reorder(*outer, i_inner, j_vector, lane)
-        is_cut = _is_cut(op, consumer, vectors * lanes)
+        is_cut = _has_partial_panel(op, consumer, vectors * lanes)
         if not is_cut:
             consumer.vectorize(lane)
             consumer.unroll(i_inner)

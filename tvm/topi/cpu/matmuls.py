@@ -13,7 +13,7 @@ from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
-from ..nn.packed import crop_units, packed_matmul, standing_in
+from ..nn.packed import crop_units, packed_matmul, row_or_last
 from ..utils import same_dim, simplify
 from . import matmul_dots, matmul_tiles, tiles, tuned
 from .dot_products import dot_product, with_instruction
@@ -47,11 +47,11 @@ def batch_matmul(
     dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     if not tuned.is_known(tensor_a.shape, tensor_b.shape):
-        made = _for_any_size(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
+        made = _dynamic_batch_matmul(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
         if made is not None:
             return made
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
-    for products in () if transpose_a else (_tile_products, _dot_products):
+    for products in () if transpose_a else (_with_tiles, _with_dots):
         made = products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
         if made is not None:
             return made
@@ -63,7 +63,7 @@ def batch_matmul(
     return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded, attrs)
 
 
-def _for_any_size(
+def _dynamic_batch_matmul(
     a: Tensor, b: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], machine: Machine
 ) -> Tensor | None:
     """Return a batched matmul with dynamic dimensions that are padded to full register tiles at run time. Return None
@@ -107,7 +107,7 @@ def _in_tiles(
     k = te.reduce_axis((0, reduction), name="k")
 
     def body(b, i, j):
-        row = i if is_whole[0] or is_one_row else standing_in(i, m, attrs.get("rows"))
+        row = i if is_whole[0] or is_one_row else row_or_last(i, m, attrs.get("rows"))
         x = lhs(0 if sizes.one_a else b, *((k, row) if transposed[0] else (row, k)))
         at = 0 if sizes.one_b else b
         if panel:
@@ -124,7 +124,7 @@ def _in_tiles(
                       name="T_batch_matmul_part", tag="injective")  # fmt: skip
 
 
-def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+def _with_dots(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
     """Return a batch of matmuls with dot product instructions over whole panels, or None if the target has no suitable
     instruction."""
     count, m, n, k = (d.value for d in sizes[:4])
@@ -138,7 +138,7 @@ def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: boo
     return with_instruction(out, lhs, rhs, target, matmul_dots.PANEL)
 
 
-def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+def _with_tiles(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
     """Return a batch of matmuls with matrix registers, or None if the target has none for these types."""
     count, m, n, k = (d.value for d in sizes[:4])
     kind, width = tiles.kind_of(target, a.dtype, b.dtype), matmul_tiles.panel_width(n)
@@ -185,14 +185,14 @@ def dense_pack(
         product = with_instruction(product, lhs, weight, target, matmul_dots.PANEL)
         return with_bias(product, bias, dtype)
     if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
-        return with_bias(crop_units(_for_any_rows(data, weight, dtype, Machine(target)), data, units), bias, dtype)
+        return with_bias(crop_units(_dynamic_dense(data, weight, dtype, Machine(target)), data, units), bias, dtype)
     padded = packed_matmul(data, weight, dtype, _padded_rows(data, weight, Machine(target)))
     if tuned.is_known(data.shape, weight.shape):
         mark(padded, tuned.dense_workload(data, weight, units or padded.shape[-1], dtype))
     return with_bias(crop_units(padded, data, units), bias, dtype)
 
 
-def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
+def _dynamic_dense(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
     """Return a dense layer with a dynamic number of rows in full register tiles.
 
     - A single row is computed separately.

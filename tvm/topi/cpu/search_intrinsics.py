@@ -9,7 +9,7 @@ from ...error import TVMError
 from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
 from . import tiles
-from .dot_products import INSTRUCTIONS, DotProduct, instructions, multiply_rows, multiply_where_they_lie
+from .dot_products import INSTRUCTIONS, DotProduct, instructions, multiply_rows, multiply_unpacked
 from .matmul_tiles import k_block, row_tiles
 from .tiles import BFLOAT16, COLUMNS, REGISTERS, ROWS, Kind
 
@@ -29,8 +29,8 @@ def _intrinsics(instruction: DotProduct) -> list[SearchIntrinsic]:
 
     return [
         SearchIntrinsic(rows, fits, lambda: multiply_rows(instruction, rows), replaces=by_filter),
-        SearchIntrinsic(by_filter, fits, lambda: multiply_where_they_lie(instruction, by_filter, True)),
-        SearchIntrinsic(by_channel, fits, lambda: multiply_where_they_lie(instruction, by_channel, False)),
+        SearchIntrinsic(by_filter, fits, lambda: multiply_unpacked(instruction, by_filter, True)),
+        SearchIntrinsic(by_channel, fits, lambda: multiply_unpacked(instruction, by_channel, False)),
     ]
 
 

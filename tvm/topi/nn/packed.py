@@ -79,7 +79,7 @@ def _in_tiles(
     width = shape[3]
 
     def tiled(n, oc, y, x, ob):
-        return body(n, oc, y, x if is_padded else standing_in(x, width, columns), ob)
+        return body(n, oc, y, x if is_padded else row_or_last(x, width, columns), ob)
 
     whole = te.compute((*shape[:3], _whole(width, columns), shape[4]), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
@@ -137,7 +137,7 @@ def conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype, columns: int
     return _image_of(row, (batch, filters, height, width, wide))
 
 
-def _side_by_side(kernel):
+def _unsplit_channels(kernel):
     """Return a kernel with split input channels in the form without the split."""
     *lead, groups, wide, depth = kernel.shape
 
@@ -163,7 +163,7 @@ def conv2d_NCHWc(
     """
     out_dtype = out_dtype or data.dtype
     if len(kernel.shape) == 7:
-        kernel = _side_by_side(kernel)
+        kernel = _unsplit_channels(kernel)
     if len(data.shape) != 5 or len(kernel.shape) != 6:
         raise TVMError(
             f"conv2d_NCHWc: data must have 5 and the kernel 6 dimensions, got {len(data.shape)} and {len(kernel.shape)}"
@@ -365,7 +365,7 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
-def standing_in(row, rows, tile: int | None):
+def row_or_last(row, rows, tile: int | None):
     """Return the data row for a row of padded tiles. Full tiles use their own rows, as far as this is provable."""
     last = te.min(row, rows - 1)
     if tile is None:
@@ -387,7 +387,7 @@ def packed_matmul(
     def body(*at):
         *lead, j = at
         if rows is not None:
-            lead[-1] = standing_in(lead[-1], data.shape[-2], tile)
+            lead[-1] = row_or_last(lead[-1], data.shape[-2], tile)
         value = data(*lead, k).astype(out_dtype)
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 

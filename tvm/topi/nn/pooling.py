@@ -10,7 +10,7 @@ from .pad import pad
 from .utils import pads, spatial
 
 
-def _places(layout: str, names: str) -> list[int]:
+def _spatial_dims(layout: str, names: str) -> list[int]:
     """Return the indices of the spatial dimensions in the layout, which may have blocked channels (NCHW16c)."""
     dims = [c for c in layout if c.isalpha()]
     return [dims.index(c) for c in names]
@@ -25,7 +25,7 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
     kernel, stride = spatial(kernel, n, what + ": kernel"), spatial(stride, n, what + ": stride")
     dilation = spatial(dilation, n, what + ": dilation")
     before, after = pads(padding, kernel, n, what)
-    places = _places(layout, names)
+    places = _spatial_dims(layout, names)
     rank = len(data.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     shape = list(data.shape)
@@ -106,7 +106,7 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
     """Return pooling with windows chosen such that the output has ``output_size``; window sizes may differ by one."""
     if pool_type not in ("max", "avg"):
         raise TVMError(f"adaptive pooling: the pooling type must be max or avg, got '{pool_type}'")
-    places = _places(layout, names)
+    places = _spatial_dims(layout, names)
     sizes = [data.shape[p] if s is None else s for p, s in zip(places, spatial_or_none(output_size, len(names)))]
     if any(isinstance(s, int) and s < 1 for s in sizes):
         raise TVMError(f"adaptive pooling: output_size must be at least 1, got {output_size}")

@@ -107,7 +107,7 @@ def conv_transpose(
     names, weight, out, dtype = known.spatial, known.weight, known.out, known.dtype
     lead = {c: k - 1 - lo for c, k, lo in zip(names, known.spans, known.before)}
     reach = {c: out[c] + k - 1 for c, k in zip(names, known.spans)}
-    spread = _spread(inp, known.data, data_layout, names, known.strides, lead, reach)
+    spread = _dilate_and_pad(inp, known.data, data_layout, names, known.strides, lead, reach)
     per_group, filters = simplify(known.data["C"] // known.groups), weight["O"]
     rc = te.reduce_axis((0, per_group), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
@@ -128,7 +128,7 @@ def conv_transpose(
     return te.compute([simplify(out[c]) for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
 
 
-def _spread(inp, data, layout, names, strides, lead, sizes):
+def _dilate_and_pad(inp, data, layout, names, strides, lead, sizes):
     """Return the data with zeros between the elements (by strides) and around them; negative leading padding crops."""
     stride = dict(zip(names, strides))
 

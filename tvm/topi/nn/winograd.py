@@ -137,7 +137,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
         )
     dtype = out_dtype or data.dtype
     if any(not isinstance(size, IntImm) for size in data.shape[2:4]):
-        return _of_any_image(data, kernel, padding, dtype, run)
+        return _of_dynamic_image(data, kernel, padding, dtype, run)
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
@@ -209,7 +209,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
     )
 
 
-def _of_any_image(data, kernel, padding, dtype: str, length: int):
+def _of_dynamic_image(data, kernel, padding, dtype: str, length: int):
     """Return the convolution for a dynamic height or width. The tiles of all images are numbered row by row, and
     ``length`` consecutive tiles are multiplied together, so that only the loops over these runs have dynamic extents.
     Tiles past the last one read padding, and their results are not stored."""

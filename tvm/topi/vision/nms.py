@@ -40,7 +40,7 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1, *, gpu=
     batch, n, width = data.shape
     numbers = Numbers({"score_threshold": (score_threshold, data.dtype)}, "get_valid_counts")
     if gpu is not None:
-        return _valid_counts_together(data, numbers, id_index, score_index, gpu)
+        return _valid_counts_parallel(data, numbers, id_index, score_index, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -72,7 +72,7 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1, *, gpu=
     )  # fmt: skip
 
 
-def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: int, gpu: Target):
+def _valid_counts_parallel(data, numbers: Numbers, id_index: int, score_index: int, gpu: Target):
     """Compute ``get_valid_counts`` so that each box finds its position independently: it is the number of valid boxes
     before it."""
     batch, n, width = data.shape
@@ -269,7 +269,7 @@ def _chosen(boxes, scores, numbers: Numbers, gpu: Target | None):
     batch, classes, _ = scores.shape
     inputs, body = [boxes, scores], _choose
     if gpu is not None and not equal_const_int(simplify(prod(scores.shape)), 0):
-        inputs, body = [*inputs, argsort(scores, None, 2, False, "int32", gpu=gpu)], _choose_together
+        inputs, body = [*inputs, argsort(scores, None, 2, False, "int32", gpu=gpu)], _choose_parallel
 
     def statement(ins, outs):
         ib = create()
@@ -291,7 +291,7 @@ def _choose(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target | Non
     is_serial = gpu is not None or isinstance(count, IntImm) and count.value < _PARALLEL
 
     def one(line):
-        b, c = te.indexdiv(line[0], _one_at_least(classes)), te.indexmod(line[0], _one_at_least(classes))
+        b, c = te.indexdiv(line[0], _at_least_one(classes)), te.indexmod(line[0], _at_least_one(classes))
         keys = ib.allocate(scores.dtype, (n * 2,), name="keys")
         places = ib.allocate("int32", (n * 2,), name="places")
         alive = ib.allocate("int32", (n,), name="alive")
@@ -314,14 +314,14 @@ def _choose(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target | Non
     nest(ib, [simplify(batch * classes)], one, "serial" if is_serial else "parallel", True)
 
 
-def _choose_together(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target) -> None:
+def _choose_parallel(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target) -> None:
     """Process the sorted boxes of a class with a block of threads."""
     boxes, values, sequence, chosen, counts = buffers
     batch, classes, n = scores.shape
     alive = ib.allocate("int32", (batch, classes, n), name="alive")
     workers = crew(ib, simplify(batch * classes), gpu)
     with workers.item() as line:
-        b, c = te.indexdiv(line, _one_at_least(classes)), te.indexmod(line, _one_at_least(classes))
+        b, c = te.indexdiv(line, _at_least_one(classes)), te.indexmod(line, _at_least_one(classes))
         with workers.each(n, "i") as i:
             alive[b, c, i] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
         workers.wait()
@@ -335,7 +335,7 @@ def _choose_together(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Tar
             counts[b, c] = kept[0]
 
 
-def _one_at_least(size: Any) -> PrimExpr:
+def _at_least_one(size: Any) -> PrimExpr:
     """Return the number of threads along an axis, at least one: without boxes, a thread still has to write their
     number."""
     return simplify(te.max(size, 1))
@@ -346,7 +346,7 @@ def _last(ends: Any, count: Any, *before: Any) -> PrimExpr:
     return tir.if_then_else(count > 0, ends[(*before, te.max(count - 1, 0))], const(0, "int32"))
 
 
-def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
+def _onnx_parallel(boxes, scores, numbers: Numbers, gpu: Target):
     """Write the boxes in parallel: once the boxes of each class are selected, each box computes the number of boxes
     before it."""
     batch, classes, n = scores.shape
@@ -372,7 +372,7 @@ def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
             with ib.if_scope(b + c + number < 1):
                 total[0] = primop.cast("int64", found)
 
-        nest(ib, [_one_at_least(d) for d in (batch, classes, n)], one, independent_axes=True)
+        nest(ib, [_at_least_one(d) for d in (batch, classes, n)], one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -383,7 +383,7 @@ def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
 
 def _onnx_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None:
-        return _onnx_together(boxes, scores, numbers, gpu)
+        return _onnx_parallel(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(batch * classes * n)
 
@@ -410,7 +410,7 @@ def _onnx_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     )  # fmt: skip
 
 
-def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
+def _tensorflow_parallel(boxes, scores, numbers: Numbers, gpu: Target):
     """Sort the selected boxes of all classes together with many threads."""
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
@@ -431,7 +431,7 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
             with ib.if_scope(c + number < 1):
                 found[b] = _last(ends, classes, b)
 
-        nest(ib, [batch, *(_one_at_least(d) for d in (classes, n))], one, independent_axes=True)
+        nest(ib, [batch, *(_at_least_one(d) for d in (classes, n))], one, independent_axes=True)
         return ib.get()
 
     keys, places, found = te.extern(
@@ -451,15 +451,15 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
                 with ib.if_scope(row < found[b]):
                     place = places[b, where[b, row]]
                     scored[b, row] = values[b, row]
-                    result[b, row, 0] = primop.cast("int64", te.indexdiv(place, _one_at_least(n)))
-                    result[b, row, 1] = primop.cast("int64", te.indexmod(place, _one_at_least(n)))
+                    result[b, row, 0] = primop.cast("int64", te.indexdiv(place, _at_least_one(n)))
+                    result[b, row, 1] = primop.cast("int64", te.indexmod(place, _at_least_one(n)))
                 with ib.else_scope():
                     scored[b, row] = const(0, scores.dtype)
                     result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
             with ib.if_scope(row < 1):
                 total[b] = primop.cast("int64", found[b])
 
-        nest(ib, (batch, _one_at_least(rows)), one, independent_axes=True)
+        nest(ib, (batch, _at_least_one(rows)), one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -471,7 +471,7 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
 
 def _tensorflow_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
-        return _tensorflow_together(boxes, scores, numbers, gpu)
+        return _tensorflow_parallel(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
 
@@ -493,8 +493,8 @@ def _tensorflow_result(boxes, scores, numbers: Numbers, gpu: Target | None):
             with ib.for_range(0, rows, name="row") as row:
                 with ib.if_scope(row < found[0]):
                     best[b, row] = keys[begin + row]
-                    result[b, row, 0] = primop.cast("int64", places[begin + row] // _one_at_least(n))
-                    result[b, row, 1] = primop.cast("int64", places[begin + row] % _one_at_least(n))
+                    result[b, row, 0] = primop.cast("int64", places[begin + row] // _at_least_one(n))
+                    result[b, row, 1] = primop.cast("int64", places[begin + row] % _at_least_one(n))
                 with ib.else_scope():
                     best[b, row] = const(0, scores.dtype)
                     result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")

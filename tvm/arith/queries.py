@@ -14,7 +14,7 @@ from .modular import modular_of
 from .sums import combine
 
 
-class Questions(Context):
+class Queries(Context):
     """A context with the queries that rewrite rules use."""
 
     __slots__ = ()
