@@ -152,7 +152,7 @@ REFUSED = [
     ("dyn.reshape", (f32(0, 3), ints(0, -1)), "operator dyn.reshape: one size at most that is found, from other sizes"),
     ("dyn.reshape", (f32(2, 3), ints(0, -3)), "operator dyn.reshape: elements of the data against"),
     ("dyn.reshape", (f32(2, 3), ints(-2, 3)), "operator dyn.reshape: sizes of the new shape"),
-    ("dyn.broadcast_to", (f32(2, 3), ints(1, 4, 3)), "operator dyn.broadcast_to: a dimension that broadcasts"),
+    ("dyn.broadcast_to", (f32(2, 3), ints(1, 4, 3)), "operator dyn.broadcast_to: a size that is broadcast"),
     ("dyn.topk", (f32(2, 3), np.int64(4)), "operator dyn.topk: a dimension that has the elements asked for"),
     ("dyn.strided_slice", (f32(2, 3), ints(0, 0), ints(1, 1), ints(1, 0)), "the stride along axis 1, which is"),
     ("dyn.tile", (f32(4, 1), ints(1, LIMIT, 1)), "operator dyn.tile: repetitions that a size has room for"),
@@ -162,7 +162,7 @@ REFUSED = [
     ("arange of floats", tuple(np.float32(v) for v in (0, np.nan, 1)), "a start and an end between which a size"),
     ("arange of floats", tuple(np.float32(v) for v in (0, np.inf, 1)), "a start and an end between which a size"),
     ("arange of floats", tuple(np.float32(v) for v in (0, 1, 1e-30)), "a start and an end between which a size"),
-    ("dyn.squeeze", (f32(1, 3, 1), ints(0, 1)), "operator dyn.squeeze: size 1 of axis 1"),
+    ("dyn.squeeze", (f32(1, 3, 1), ints(0, 1)), "operator dyn.squeeze: the size of axis 1"),
     ("dyn.checked", (f32(2, 3), np.bool_(0)), "^a sentence$"),
 ]  # fmt: skip
 
