@@ -28,16 +28,16 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
     mix = algebra.mixed(stage.relations)
     if mix:
         raise ScheduleError(
-            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction axes; it cannot be "
-            "bound to threads"
+            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction axes; it cannot be bound "
+             "to threads"
         )
     leaves = stage.leaf_iter_vars
     inside = leaves[leaves.index(serial[0]) :] if serial else []
     loose = [a for a in inside if a not in serial and lowering.attach.bound_thread(stage, a) is None]
     if loose:
         raise ScheduleError(
-            f"stage {stage.name}: data loop {loose[0].var.name} is inside reduction loop {serial[0].var.name}, "
-            "but threads share the reduction; reorder the data loop outwards"
+            f"stage {stage.name}: data loop {loose[0].var.name} is inside reduction loop {serial[0].var.name}, but "
+            "threads share the reduction; reorder the data loop outwards"
         )
     return True
 
@@ -75,9 +75,8 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
         update = update if getattr(condition, "value", 0) else IfThenElse(condition, update)
         before = seq(_stored(parts, identity), lowering.nest(stage, loops, serial, update))
     else:
-        values = [
-            s if getattr(condition, "value", 0) else if_then_else(condition, s, i) for s, i in zip(source, identity)
-        ]
+        values = [s if getattr(condition, "value", 0) else if_then_else(condition, s, i)
+                  for s, i in zip(source, identity)]
         before = no_op()
     args = [const(len(source), "uint32"), *values, const(True, "bool")]
     args += [b.data for b in results] + [loops.threads[a].var for a in on_threads]

@@ -106,18 +106,8 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
         return substitute(e, values)
 
     regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
-    return TensorComputeOp(
-        name,
-        op.tag,
-        op.attrs,
-        axes,
-        op.reduce_axis,
-        op.schedulable_ndim,
-        op.intrin,
-        op.inputs,
-        regions,
-        [move(e) for e in op.scalar_inputs],
-    )
+    return TensorComputeOp(name, op.tag, op.attrs, axes, op.reduce_axis, op.schedulable_ndim, op.intrin, op.inputs,
+                           regions, [move(e) for e in op.scalar_inputs])
 
 
 def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
@@ -156,15 +146,15 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     marked = [a.var.name for a in data if stage.peek(a) is not None]
     if marked:
         raise ScheduleError(
-            f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes over the loops; "
-            "call cache_write first, then annotate"
+            f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes over the loops; call "
+            "cache_write first, then annotate"
         )
     variables = {a.var: a.var for a in op.axis}
     follows = [a.var.name for a in op.reduce_axis if _mentions(algebra.range_of(a).extent, variables)]
     if follows:
         raise ScheduleError(
-            f"cache_write of {stage.name}: the extent of {follows[0]} depends on the element; call cache_write "
-            "before changing the data loops"
+            f"cache_write of {stage.name}: the extent of {follows[0]} depends on the element; call cache_write before "
+            "changing the data loops"
         )
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
@@ -274,9 +264,8 @@ def _of_reduction(relation: algebra.Relation) -> bool:
 def _refuse_mixed(primitive: str, stage: Stage) -> None:
     found = algebra.mixed(stage.relations)
     if found:
-        raise ScheduleError(
-            f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction axes"
-        )
+        raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction "
+                            "axes")
 
 
 def _check_rfactor(stage: Stage) -> None:
@@ -288,7 +277,9 @@ def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
     """Return the loop to factor out. No other stage may be computed inside the reduction loops."""
     axis = stage.axis(ref, "rfactor")
     if axis not in stage.leaf_iter_vars:
-        raise ScheduleError(f"rfactor of {stage.name}: {axis.var.name} is not one of its loops ({stage.loop_names()})")
+        raise ScheduleError(
+            f"rfactor of {stage.name}: {axis.var.name} is not one of its loops ({stage.loop_names()})"
+        )
     _refuse_mixed("rfactor", stage)
     if not _is_reduction(axis):
         raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
@@ -315,8 +306,8 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     moved = {a.var: n.var for a, n in zip(op.axis, data)}
     if _mentions(ranges[axis].extent, moved):
         raise ScheduleError(
-            f"rfactor of {stage.name}: the extent of {axis.var.name} depends on the element, so it cannot become "
-            "a dimension"
+            f"rfactor of {stage.name}: the extent of {axis.var.name} depends on the element, so it cannot become a "
+             "dimension"
         )
     new_axis = IterVar(
         Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
@@ -327,11 +318,8 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     leaves = [leaf for leaf in stage.leaf_iter_vars if _is_reduction(leaf) and leaf is not axis]
     # Undivided axes come first and stay the same objects.
     reduced = [_over(leaf, moved) for leaf in leaves if leaf in op.reduce_axis]
-    reduced += [
-        _over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
-        for leaf in leaves
-        if leaf not in op.reduce_axis
-    ]
+    reduced += [_over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
+                for leaf in leaves if leaf not in op.reduce_axis]
     values.update({leaf: leaf.var for leaf in leaves})
     algebra.pass_up_index(stage.relations, ranges, values)
     guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)

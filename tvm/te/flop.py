@@ -16,7 +16,8 @@ class FlopCalculationError(RuntimeError):
 
 
 _ARITHMETIC = tuple(
-    getattr(prim, name) for name in "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not".split()
+    getattr(prim, name)
+    for name in "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not".split()
 )
 
 

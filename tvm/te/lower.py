@@ -63,10 +63,8 @@ class Loops:
     def _is_inside(self, r: Range, end: PrimExpr) -> bool:
         """Return whether a range that starts at a fused axis ends at or before ``end``."""
         low, analyzer = r.min, self.bounds.analyzer
-        return any(
-            structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
-            for value, limit in self.lowering.inside
-        )
+        return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
+                   for value, limit in self.lowering.inside)
 
     def _computes_once(self, axis: IterVar) -> bool:
         """Return whether elements along ``axis`` must not be computed twice. A reduction would accumulate twice, and a
@@ -98,8 +96,8 @@ class Loops:
             if isinstance(there, IntImm) and isinstance(r.extent, IntImm) and there.value < r.extent.value:
                 raise ScheduleError(
                     f"stage {self.stage.name}: loop {axis.var.name} has {r.extent} iterations for "
-                    f"{thread.thread_tag}, but the loops around it bind only {there} threads; split the loop by "
-                    "at most that factor"
+                    f"{thread.thread_tag}, but the loops around it bind only {there} threads; split the loop by at "
+                    "most that factor"
                 )
             variable = thread.var
         elif self.suffix or not _is(r.min, 0):
@@ -134,8 +132,8 @@ class Loops:
         kind = FOR_KIND.get(attrs.iter_type, ForKind.SERIAL) if attrs else ForKind.SERIAL
         if kind is ForKind.VECTORIZED and not isinstance(r.extent, IntImm):
             raise ScheduleError(
-                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a "
-                "vectorized loop needs a constant extent: split the axis by a constant factor first"
+                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vectorized "
+                "loop needs a constant extent: split the axis by a constant factor first"
             )
         stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), self.resolved(r.extent), kind, body)
         for key, value in attrs.pragmas if attrs else ():
@@ -235,11 +233,8 @@ class Loops:
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
-        out += [
-            self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
-            for r in self.stage.relations
-            if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)
-        ]
+        out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
+                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         mapped = {a for r in self.stage.relations if isinstance(r, algebra.Transform) for a in r.parents}
         for axis in roots:
@@ -356,16 +351,8 @@ class Lowering:
             for dim, axis in enumerate(layout_axes(stage) if isinstance(op, BaseComputeOp) else ()):
                 attrs = stage.peek(axis)
                 if attrs is not None and attrs.dim_align_factor:
-                    body = AttrStmt(
-                        tensor,
-                        "buffer_dim_align",
-                        Call(
-                            "handle",
-                            Op.get("tir.tvm_tuple"),
-                            (const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset)),
-                        ),
-                        body,
-                    )
+                    body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
+                        const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
         return body
 
     # -- computation -------------------------------------------------------------------------------------------
@@ -411,19 +398,13 @@ class Lowering:
         if not marked:
             return
         own = [a for a in stage.leaf_iter_vars if self.attach.bound_thread(stage, a) is not None]
-        why = (
-            "the stage is tensorized"
-            if tensorized
-            else "the stage is divided among threads"
-            if own or self.threads_around(stage)
-            else "a loop is fused from data and reduction"
-            if algebra.mixed(stage.relations)
-            else ""
-        )
+        why = ("the stage is tensorized" if tensorized else "the stage is divided among threads"
+               if own or self.threads_around(stage) else "a loop is fused from data and reduction"
+               if algebra.mixed(stage.relations) else "")
         if why:
             raise ScheduleError(
-                f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be skipped, "
-                f"because {why}"
+                f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be skipped, because "
+                 f"{why}"
             )
 
     def nest(self, stage: Stage, loops: Loops, leaves: list[IterVar], body: Stmt, attached: bool = True) -> Stmt:

@@ -98,13 +98,8 @@ class ToBuffers:
         tensor = self.alias.get(tensor, tensor)
         got = self.table.get(tensor)
         if got is None:
-            got = self.table[tensor] = decl_buffer(
-                tensor.shape,
-                tensor.dtype,
-                _clean(tensor.name),
-                scope=scope,
-                axis_separators=self.separators.get(tensor),
-            )
+            got = self.table[tensor] = decl_buffer(tensor.shape, tensor.dtype, _clean(tensor.name), scope=scope,
+                                                   axis_separators=self.separators.get(tensor))
         return got
 
     def __call__(self, stmt: Stmt) -> Stmt:
@@ -127,8 +122,8 @@ class ToBuffers:
             if id(buffer) in self.given:
                 if node.storage_scope not in ("", "global"):
                     raise ScheduleError(
-                        f"set_scope on stage {node.producer.name}: it is an argument of the function, so its "
-                        f"memory belongs to the caller and is in scope global, not {node.storage_scope}"
+                        f"set_scope on stage {node.producer.name}: it is an argument of the function, so its memory "
+                        f"belongs to the caller and is in scope global, not {node.storage_scope}"
                     )
                 return node.body
             return BufferRealize(buffer, node.bounds, node.condition, node.body)

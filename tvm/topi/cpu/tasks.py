@@ -57,15 +57,8 @@ def _blocked(
 
 
 def conv2d(
-    target: Target,
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    layout: str,
-    out_layout: str,
-    dtype: str,
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
+    out_layout: str, dtype: str,
 ) -> Scheduled:
     """Create the task of an ungrouped convolution. Very few channels, as those of an image, are not blocked."""
     channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
@@ -85,8 +78,8 @@ def group_conv2d(
     choice = group_choice(inside, filters // groups, groups, _lanes(target))
     if choice is None:
         raise TVMError(
-            f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels do not fit "
-            "into vector blocks; there is no schedule to tune"
+            f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels do not fit into "
+            "vector blocks; there is no schedule to tune"
         )
     block, merged = choice
     args = _blocked(data, kernel, block, block, block, groups // merged)
@@ -97,15 +90,8 @@ def group_conv2d(
 
 
 def depthwise(
-    target: Target,
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    layout: str,
-    out_layout: str,
-    dtype: str,
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
+    out_layout: str, dtype: str,
 ) -> Scheduled:
     """Create the task of a depthwise convolution."""
     filters, _, kh, kw = _shape(kernel)
@@ -189,9 +175,8 @@ def conv2d_transpose(
         te.placeholder((n, -(-channels // inner), h, w, inner), data.dtype, name="data"),
         te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
     )
-    out = convolutions.conv2d_transpose_blocked(
-        *args, window, strides, padding, output_padding, dtype, channels, filters
-    )
+    out = convolutions.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels,
+                                                filters)
     return _scheduled(target, out, [*args], 2 * n * channels * h * w * filters * prod(window))
 
 
