@@ -87,7 +87,8 @@ def test_shapes_that_do_not_fit_are_refused(shape, words):
         {"startEdgeSize": 9}, {"startEdgeSize": 0}]}}, "cannot crop"),
     ("split", {"nOutputs": 2}, "into 2 equal parts"), ("upsample", {"scalingFactor": [1 << 60, 1]}, "factors"),
     ("activation", {}, "no supported type"), ("softmaxND", {"axis": 9}, "axis 9 is out of range"),
-    ("fillStatic", {"targetShape": [1 << 40, 1 << 40]}, "the maximum at"), ("tile", {"reps": [1 << 50, 1, 1, 1]}, "the maximum at"),
+    ("fillStatic", {"targetShape": [1 << 40, 1 << 40]}, "the maximum at"),
+    ("tile", {"reps": [1 << 50, 1, 1, 1]}, "the maximum at"),
 ])  # fmt: skip
 def test_layers_that_do_not_fit_are_refused_in_words(kind, params, words):
     writer = _small()

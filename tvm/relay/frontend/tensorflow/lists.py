@@ -42,7 +42,7 @@ class TensorList:
         """Return an unwritten element: zeros."""
         shape = self.element_shape(ctx)
         if shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
-            raise TVMError("cannot read an unwritten element of a list whose element shape is unknown")
+            raise TVMError("cannot read an unwritten element of a list without a static element shape")
         check_count("an element", shape)
         return Constant(np.zeros(shape, self.dtype))
 
@@ -55,7 +55,7 @@ class TensorList:
         hollow = shape is None or any(not isinstance(d, int) or d < 0 for d in shape)
         if hollow and any(i is not None for i in self.items):
             if any(i is None for i in self.items):
-                raise TVMError("cannot read an unwritten element of a list whose element shape is unknown")
+                raise TVMError("cannot read an unwritten element of a list without a static element shape")
             hollow = False
         if hollow or not self.items:
             sizes = [d if isinstance(d, int) and d >= 0 else 1 for d in shape or ()]
@@ -142,7 +142,7 @@ class TensorList:
         """Return all elements stacked along a new first axis."""
         made = self.stacked(ctx)
         if made.hollow and ctx.known_size(made.stack, 0):
-            raise TVMError("cannot read an unwritten list whose element shape is unknown")
+            raise TVMError("cannot read an unwritten list without a static element shape")
         return made.stack
 
 
