@@ -19,7 +19,7 @@ def found(path: str, text: str) -> list[tuple[int, str]]:
 @pytest.mark.slow("reads every source file and document")
 def test_the_tree_has_no_new_offence_and_the_command_says_so(capsys):
     assert words.main([]) == 0, capsys.readouterr().out
-    assert capsys.readouterr().out.startswith("0 offences to fix; ")
+    assert capsys.readouterr().out.startswith("0 offences to fix")
 
 
 @pytest.mark.parametrize("rule", DATA["words"], ids=lambda rule: rule["write"])
