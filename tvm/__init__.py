@@ -1,6 +1,6 @@
-"""A deep-learning compiler: tensor programs, their schedules, machine code for them, and a small runtime.
+"""A deep-learning compiler: tensor programs, schedules, code generation, and a small runtime.
 
-``import tvm`` loads the runtime; every other part is loaded when it is first named.
+``import tvm`` imports the runtime; other parts are imported at first use.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _COMPILER_NAMES = {
     **dict.fromkeys(_POOLS.split(), "ir"),
 }  # fmt: skip
 
-# The distribution tvm-classic-runtime has no compiler.
+# The distribution tvm-classic-runtime does not contain the compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:
     from . import _bootstrap, not_built
 

@@ -53,7 +53,7 @@ def test_options_are_checked_when_they_are_given():
     assert Executor("aot", {"interface-api": "c"})["interface-api"] == "c"
     assert "interface-api" in Executor("aot", {"interface-api": "c"}) and "other" not in Executor("aot")
     assert not Executor("graph")["link-params"] and not Runtime("crt")["system-lib"]
-    with pytest.raises(tvm.TVMError, match='Attribute "other" is not available on this Executor; aot has link-params'):
+    with pytest.raises(tvm.TVMError, match='"other" is not available on this Executor; options of aot: link-params'):
         Executor("aot", {"other": 1})
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
@@ -72,7 +72,7 @@ def test_the_older_paths_name_the_same():
 
 def test_libraries_of_a_target_that_are_not_there_are_said():
     x = relay.var("x", shape=(4,))
-    with pytest.warns(UserWarning, match="cblas is not available yet; every operator is compiled"):
+    with pytest.warns(UserWarning, match="cblas is not supported yet; every operator is compiled"):
         relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm -libs=cblas")
 
 

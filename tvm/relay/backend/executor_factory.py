@@ -54,7 +54,7 @@ class ExecutorFactoryModule:
         raise NotImplementedError(f"{type(self).__name__} does not define get_graph_json")
 
     def get_executor_config(self) -> Any:
-        """What the executor reads to run the model."""
+        """Return the configuration that the executor reads to run the model."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_executor_config")
 
     def get_params(self) -> dict[str, Any]:
@@ -106,16 +106,17 @@ class ExecutorFactoryModule:
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):
-    """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params.
+    """A compiled model. ``lib["default"](device)`` returns an executor module. The factory unpacks as graph, lib,
+    params.
 
     Parameters
     ----------
     ir_mod : IRModule
-        The graph whose functions the kernels compute.
+        The graph from which the kernels were compiled.
     target : Target or tuple of Target
-        What it is compiled for.
+        The target or targets of the compilation.
     executor : Executor
-        The executor it is written for.
+        The executor for which the model was compiled.
     graph_json_str : str
         The graph as JSON.
     libmod : Module
@@ -125,11 +126,11 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
     params : dict of str to NDArray
         The weights by name.
     function_metadata : dict of str to FunctionInfo or callable
-        The memory and the loops of each function, or what computes them when they are first read.
+        The memory and the loops of each function, or a callable that computes them on first access.
     plan : Plan, optional
-        Where every value of the graph is stored.
+        The memory plan: where every value of the graph is stored.
     kernels : sequence of Kernel
-        What the library contains.
+        The kernels in the library.
     """
 
     def __init__(
@@ -150,11 +151,12 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
     get_executor_config = get_graph_json
 
     def get_devices(self) -> list[str]:
-        """The devices whose contexts a caller hands to the model: none, for the graph says where each node runs."""
+        """Return the devices that callers must pass to the model: an empty list, since the graph contains the device of
+        each node."""
         return []
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the kernels, and the memory that the values between them take."""
+        """Return an HTML summary for notebooks: the kernels, and the memory of intermediate values."""
         from ...drawing.memory import memory_body, memory_of
         from ...drawing.page import escape, fragment
 

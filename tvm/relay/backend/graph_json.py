@@ -1,4 +1,4 @@
-"""A program as the JSON text of the graph executor."""
+"""Write a program as the JSON text of the graph executor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from ...dtype import numbered
 from .program import Kind, Node, Program
 
-# Functions that the executor has itself.
+# Functions that are built into the executor.
 _BUILTIN = {Kind.VIEW: "__nop", Kind.COPY: "__copy"}
 
 

@@ -1,7 +1,7 @@
-"""What a program is written as: a table by executor and runtime.
+"""Writers that convert programs to the output of ``relay.build``, by executor and runtime.
 
-``relay.build(executor=..., runtime=...)`` takes the row of both. A package adds one with ``register_writer``, after
-``Executor.register`` or ``Runtime.register`` where the kind is new.
+``relay.build(executor=..., runtime=...)`` uses the writer of this combination. A package adds one with
+``register_writer``, after ``Executor.register`` or ``Runtime.register`` for a new name.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ def register_writer(
 def choose(
     executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None
 ) -> tuple[Writer, Executor, Runtime]:
-    """The writer for an executor and a runtime, each given as such, by name or, for the usual one, as None. What there
-    is no writer for is refused."""
+    """Return the writer, executor and runtime.
+
+    Executor and runtime are given as objects, by name, or as None for the default. Unsupported combinations and options
+    raise an error.
+    """
     executor, runtime = _as_choice(executor, Executor, "graph"), _as_choice(runtime, Runtime, "cpp")
     writer = _WRITERS.get((executor.name, runtime.name))
     if writer is None:
@@ -103,12 +106,12 @@ def _as_choice(value: Any, kind: type, usual: str) -> Any:
     if value is None or isinstance(value, str):
         return kind(usual if value is None else value)
     if not isinstance(value, kind):
-        raise TVMError(f"{kind.__name__.lower()}: a {kind.__name__} or its name is wanted, got {value!r}")
+        raise TVMError(f"{kind.__name__.lower()}: expected a {kind.__name__} or its name, got {value!r}")
     return value
 
 
 def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
-    """The model for the graph executor: JSON, library and parameters."""
+    """Return the model for the graph executor: JSON, library and parameters."""
     program = model.program
     targets = model.target if isinstance(model.target, tuple) else (model.target,)
     return GraphExecutorFactoryModule(
@@ -118,7 +121,7 @@ def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
 
 
 register_writer("graph", "cpp", write_graph, {
-    "system-lib": "a library is loaded from a file or from memory",
+    "system-lib": "libraries are loaded from a file or from memory",
 })  # fmt: skip
 
 __all__ = ["CompiledModel", "Writer", "choose", "register_writer", "write_graph"]
