@@ -102,15 +102,29 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
     refused(4, "--number is not supported with --device micro", *run, "--print-time", "--number", "2", project)
     refused(4, "the project has no option 'x'", *run, project, "--project-option", "x=1")
     refused(4, "--project-option x: the form is NAME=VALUE", *build, project, "host", "--project-option", "x")
-    refused(4, "--project-option verbose: a value of type bool is expected, got 'perhaps'",
-            *build, project, "host", "--project-option", "verbose=perhaps")
+    refused(
+        4,
+        "--project-option verbose: a value of type bool is expected, got 'perhaps'",
+        *build,
+        project,
+        "host",
+        "--project-option",
+        "verbose=perhaps",
+    )
     refused(4, "is a project for host, not for qemu_riscv", *build, project, "qemu_riscv")
     refused(4, "the platform template needs --template-dir", *build, project, "template")
     refused(4, "--template-dir needs the platform template, not host", *build, project, "host", "--template-dir", "x")
     refused(4, "exists; --force replaces a project", *create, project, mlf, "host")
     os.makedirs(tmp_path / "mine" / "work")
-    refused(4, "is not the folder of a project, so --force does not replace it",
-            *create, "--force", str(tmp_path / "mine"), mlf, "host")
+    refused(
+        4,
+        "is not the folder of a project, so --force does not replace it",
+        *create,
+        "--force",
+        str(tmp_path / "mine"),
+        mlf,
+        "host",
+    )
     refused(4, "none.tar does not exist", *create, "p", "none.tar", "host")
     refused(4, "needs the option board", *create, "p", mlf, "qemu_cortex_m")
     refused(4, "is not a whole archive in Model Library Format", *create, "p", package, "host")
@@ -119,8 +133,16 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
 
 
 def test_rejected_models(model_path, refused):
-    refused(4, "got Executable; models for the virtual machine are written with -f so",
-            "compile", "-f", "mlf", "--target", "llvm", model_path)
+    refused(
+        4,
+        "got Executable; models for the virtual machine are written with -f so",
+        "compile",
+        "-f",
+        "mlf",
+        "--target",
+        "llvm",
+        model_path,
+    )
 
 
 def with_file(path: str, target: str, name: str, data: bytes) -> str:

@@ -46,8 +46,12 @@ def add_micro_parser(subparsers, main_parser, json_params) -> None:
 
 def _add_platform(parser) -> None:
     platforms = [*MicroTVMTemplateProject.list(), _TEMPLATE]
-    parser.add_argument("PLATFORM", choices=platforms, metavar="PLATFORM",
-                        help=f"the platform: {', '.join(platforms[:-1])}, or {_TEMPLATE} with --template-dir")
+    parser.add_argument(
+        "PLATFORM",
+        choices=platforms,
+        metavar="PLATFORM",
+        help=f"the platform: {', '.join(platforms[:-1])}, or {_TEMPLATE} with --template-dir",
+    )
     parser.add_argument("--template-dir", default="", help="folder of a template project, for the platform template")
     parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", default=[], help="options of the project")
     parser.add_argument("--list-options", action="store_true", help="list the options of the project")
@@ -136,8 +140,10 @@ def project_options(words: Iterable[str], known: Iterable[ProjectOption]) -> dic
         if not equals:
             raise TVMCException(f"--project-option {word}: the form is NAME=VALUE")
         if name not in types:
-            raise TVMCException(f"--project-option: the project has no option '{name}'"
-                                f"{did_you_mean(name, types, '; ')}; its options are {', '.join(sorted(types))}")
+            raise TVMCException(
+                f"--project-option: the project has no option '{name}'"
+                f"{did_you_mean(name, types, '; ')}; its options are {', '.join(sorted(types))}"
+            )
         found[name] = _converted(name, text, types[name])
     return found
 
