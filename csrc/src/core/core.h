@@ -89,6 +89,13 @@ int params_put(TVMParamsHandle params, int index, const char *name, TVMArrayHand
 typedef struct Library Library;
 /* Checks the file and opens a private copy of it; NULL with the last error set. */
 Library *library_open(const char *path);
+/* The same for the bytes of a file; `path` is its name in errors. A `sealed` library must be a shared library that ends
+ * with its checksum. */
+Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed);
+/* The bytes of a regular file; the caller frees them. */
+int tvm_read_file(const char *path, unsigned char **out, size_t *out_size);
+/* The module of a library that was opened; takes the library, also when it fails. */
+int tvm_module_of_library(Library *library, TVMModuleHandle *out);
 void library_close(Library *library);
 /* Removes what processes that were killed have left; once in a process. */
 void library_clean(void);
@@ -178,6 +185,9 @@ void tvm_fork_child_add(void (*callback)(void));
  * library, which keeps the packed bytes in memory. */
 typedef int (*RootLoader)(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 void tvm_root_loader_add(const char *type_key, RootLoader load);
+/* The loader of files of a format, which is the suffix of their names. */
+typedef int (*FileLoader)(const char *path, TVMModuleHandle *out);
+void tvm_file_loader_add(const char *format, FileLoader load);
 /* The devices, functions and modules of other machines. `import` returns 1 for a module of this machine. */
 typedef struct {
   const DeviceApi *device;

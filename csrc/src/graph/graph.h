@@ -95,8 +95,12 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, con
 int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out);
 /* Gives the inputs of these names of an executor their values; see graph_use. */
 int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
-/* Register the executors and the factories with core. */
+/* A factory of this name; takes the parameters, also when it fails. */
+int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle params, TVMModuleHandle library,
+                       TVMModuleHandle *out);
+/* Register the executors, the factories and the loader of packages with core. */
 void tvm_graph_start(void);
 void tvm_factory_start(void);
+void tvm_package_start(void);
 
 #endif /* TVM_SRC_GRAPH_GRAPH_H_ */
