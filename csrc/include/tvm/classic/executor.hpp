@@ -27,7 +27,9 @@ class GraphExecutor {
     TVM_CLASSIC_TRY(made, make.call(arguments));
     return of_module(made, model);
   }
-  static Returns<GraphExecutor> create(const Module &model, Device device) { return create(model, {device}); }
+  static Returns<GraphExecutor> create(const Module &model, Device device) {
+    return create(model, Span<const Device>(&device, 1));
+  }
   /* Of a graph as JSON text and the library of its kernels; load_params sets its weights. */
   static Returns<GraphExecutor> create(const std::string &graph, const Module &library, Device device) {
     TVM_CLASSIC_TRY(make, PackedFunc::global("tvm.graph_executor.create"));
@@ -139,7 +141,9 @@ class VirtualMachine {
     machine.set_input_ = set_input, machine.invoke_ = invoke;
     return machine;
   }
-  static Returns<VirtualMachine> create(const Module &executable, Device device) { return create(executable, {device}); }
+  static Returns<VirtualMachine> create(const Module &executable, Device device) {
+    return create(executable, Span<const Device>(&device, 1));
+  }
 
   VirtualMachine(VirtualMachine &&) noexcept = default;
   VirtualMachine &operator=(VirtualMachine &&) noexcept = default;

@@ -26,7 +26,9 @@ class Span {
   constexpr Span(Container &&container) : data_(container.data()), size_(container.size()) {}
   /* For arguments of a call only: the list ends with the full expression. */
   template <class U = T, class = std::enable_if_t<std::is_const_v<U>>>
-  constexpr Span(std::initializer_list<std::remove_const_t<U>> list) : data_(list.begin()), size_(list.size()) {}
+  constexpr Span(std::initializer_list<std::remove_const_t<U>> list) {
+    data_ = list.begin(), size_ = list.size();
+  }
   constexpr T *data() const { return data_; }
   constexpr std::size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
