@@ -102,7 +102,8 @@ Answer run_graph(const Module &model, const Photo &photo) {
   auto executor = GraphExecutor::create(model, Device::cpu());
   std::vector<std::string> names = executor.input_names();
   if (names.size() != 1) throw std::runtime_error("the model has " + std::to_string(names.size()) + " inputs, not one photo");
-  Shape shape = executor.input(names[0]).shape();
+  Tensor input = executor.input(names[0]);
+  Shape shape = input.shape();
   if (shape.size() != 4 || shape[0] != 1 || shape[1] != CHANNELS)
     throw std::runtime_error("input '" + names[0] + "' is no photo of shape (1, 3, height, width)");
   executor.set_input(names[0], input_of(photo, shape[2], shape[3]));

@@ -94,7 +94,10 @@ struct Call {
 
   void put(std::size_t i, std::nullptr_t) { values[i].v_handle = nullptr, codes[i] = kTVMNullptr; }
   void put(std::size_t i, const char *text) { values[i].v_str = text, codes[i] = kTVMStr; }
-  void put(std::size_t i, const std::string &text) { put(i, text.c_str()); }
+  /* A C text ends at its first zero, so a string with a zero is passed as bytes. */
+  void put(std::size_t i, const std::string &text) {
+    text.find('\0') == std::string::npos ? put(i, text.c_str()) : put(i, Bytes(text));
+  }
   void put(std::size_t i, Bytes data) {
     bytes[i] = {data.data(), data.size()};
     values[i].v_handle = &bytes[i], codes[i] = kTVMBytes;
