@@ -69,9 +69,8 @@ fn interpolate(photo: &Photo, y: f32, x: f32, channel: usize) -> f32 {
 fn prepare(photo: &Photo, height: usize, width: usize) -> Vec<f32> {
     let fit = (height as f32 / photo.height as f32).max(width as f32 / photo.width as f32);
     let scale = fit * 256.0 / 224.0;
-    let place = |at: usize, size: usize, all: usize| {
-        (at as f32 + 0.5 - size as f32 / 2.0) / scale + all as f32 / 2.0 - 0.5
-    };
+    let place =
+        |at: usize, size: usize, all: usize| (at as f32 + 0.5 - size as f32 / 2.0) / scale + all as f32 / 2.0 - 0.5;
     let mut values = Vec::with_capacity(3 * height * width);
     for channel in 0..3 {
         for row in 0..height {

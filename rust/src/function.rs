@@ -223,12 +223,18 @@ fn give(runtime: &sys::Functions, value: Value, ret: &mut TVMValue, kind: &mut c
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string()).or_else(|| panic.downcast_ref::<String>().cloned());
+    let text =
+        panic.downcast_ref::<&str>().map(|text| text.to_string()).or_else(|| panic.downcast_ref::<String>().cloned());
     format!("a Rust function panicked: {}", text.unwrap_or_else(|| "(no text)".into()))
 }
 
 unsafe extern "C" fn call_closure<F>(
-    values: *mut TVMValue, codes: *mut c_int, count: c_int, ret: *mut TVMValue, ret_code: *mut c_int, closure: *mut c_void,
+    values: *mut TVMValue,
+    codes: *mut c_int,
+    count: c_int,
+    ret: *mut TVMValue,
+    ret_code: *mut c_int,
+    closure: *mut c_void,
 ) -> c_int
 where
     F: Fn(&mut Arguments<'_>) -> Result<Value> + Send + Sync + 'static,

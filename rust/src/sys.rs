@@ -189,7 +189,8 @@ mod dynamic {
     pub fn open() -> Result<*mut c_void, Error> {
         let path = path();
         let shown = path.to_string_lossy().into_owned();
-        let name = CString::new(path.into_vec()).map_err(|_| Error::Library("TVM_LIBRARY_PATH contains a zero".into()))?;
+        let name =
+            CString::new(path.into_vec()).map_err(|_| Error::Library("TVM_LIBRARY_PATH contains a zero".into()))?;
         let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
         if !library.is_null() {
             return Ok(library);
@@ -202,7 +203,10 @@ mod dynamic {
         let found = dlsym(library, name.as_ptr().cast());
         match found.is_null() {
             false => Ok(found),
-            true => Err(Error::Library(format!("the library has no function {}; it is of another version", name.trim_end_matches('\0')))),
+            true => Err(Error::Library(format!(
+                "the library has no function {}; it is of another version",
+                name.trim_end_matches('\0')
+            ))),
         }
     }
 }
@@ -215,7 +219,9 @@ pub fn functions() -> Result<&'static Functions, Error> {
         let opened = open()?;
         let version = unsafe { (*(opened.TVMGetRuntimeTable)()).abi_version };
         if version != ABI_VERSION {
-            return Err(Error::Library(format!("the library has interface {version}, and this crate uses {ABI_VERSION}")));
+            return Err(Error::Library(format!(
+                "the library has interface {version}, and this crate uses {ABI_VERSION}"
+            )));
         }
         let made = Box::into_raw(Box::new(opened));
         found = match TABLE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {

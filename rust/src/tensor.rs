@@ -131,7 +131,8 @@ impl Tensor {
 
     fn uninitialized(shape: &[i64], dtype: DataType, device: Device) -> Result<Tensor> {
         let runtime = sys::functions()?;
-        let ndim = i32::try_from(shape.len()).map_err(|_| Error::Argument("a tensor has too many dimensions".into()))?;
+        let ndim =
+            i32::try_from(shape.len()).map_err(|_| Error::Argument("a tensor has too many dimensions".into()))?;
         let mut made = std::ptr::null_mut();
         check(runtime, unsafe { (runtime.TVMArrayAlloc)(shape.as_ptr(), ndim, dtype.0, device.0, &mut made) })?;
         unsafe { Tensor::from_handle(made) }
@@ -161,7 +162,9 @@ impl Tensor {
     /// # Safety
     /// `handle` is null or an array, and the caller gives one reference away.
     pub(crate) unsafe fn from_handle(handle: *mut sys::DLTensor) -> Result<Tensor> {
-        NonNull::new(handle).map(|handle| Tensor { handle }).ok_or_else(|| Error::Runtime("the runtime returned no array".into()))
+        NonNull::new(handle)
+            .map(|handle| Tensor { handle })
+            .ok_or_else(|| Error::Runtime("the runtime returned no array".into()))
     }
 
     /// The handle for functions of the C interface, which borrow it.
@@ -207,7 +210,11 @@ impl Tensor {
 
     fn check_elements<T: Element>(&self, count: usize) -> Result<()> {
         if self.dtype() != T::DATA_TYPE {
-            return Err(Error::Argument(format!("the tensor has elements of {}, not of {}", self.dtype(), T::DATA_TYPE)));
+            return Err(Error::Argument(format!(
+                "the tensor has elements of {}, not of {}",
+                self.dtype(),
+                T::DATA_TYPE
+            )));
         }
         if self.len() != count {
             return Err(Error::Argument(format!("the tensor has {} elements, not {count}", self.len())));
@@ -257,7 +264,9 @@ impl Tensor {
     fn start<T: Element>(&self) -> Result<*mut T> {
         self.check_elements::<T>(self.len())?;
         if self.device() != Device::cpu() {
-            return Err(Error::Argument("the tensor is not in memory of the host; copy it to the CPU with to()".into()));
+            return Err(Error::Argument(
+                "the tensor is not in memory of the host; copy it to the CPU with to()".into(),
+            ));
         }
         if !self.is_compact() {
             return Err(Error::Argument("the tensor has strides; use copy_to_slice".into()));

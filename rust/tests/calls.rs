@@ -151,7 +151,11 @@ fn functions_are_registered_and_freed() {
     assert_eq!((thread::spawn(other).join().unwrap(), calls.load(Ordering::SeqCst)), (0, 1));
     PackedFunc::remove_global("test.rust.count").unwrap();
     assert_eq!(Arc::strong_count(&calls), 1);
-    assert_fails(PackedFunc::global("test.rust.count"), Error::Missing, "there is no global function 'test.rust.count'");
+    assert_fails(
+        PackedFunc::global("test.rust.count"),
+        Error::Missing,
+        "there is no global function 'test.rust.count'",
+    );
 }
 
 #[test]

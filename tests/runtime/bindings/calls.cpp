@@ -100,7 +100,8 @@ void test_values() {
   std::string zeros("a\0b", 3);
   CHECK(echo(3, Bytes(zeros)).as<std::string>() == "a" + std::string(1, '\0') + "b");
   Tensor tensor = Tensor::from(std::vector<double>{1}, {});
-  CHECK(echo(4, tensor).as<Tensor>().handle() == tensor.handle() && TVMArrayUseCount(tensor.handle()) == 1);
+  CHECK(echo(4, tensor).as<Tensor>().handle() == tensor.handle());
+  CHECK(TVMArrayUseCount(tensor.handle()) == 1);
   CHECK(echo(5, echo).as<PackedFunc>().handle() == echo.handle());
   CHECK(echo(6, Device::opencl(3)).as<Device>() == Device::opencl(3));
   CHECK(echo(7, dtype_of<float>()).as<DLDataType>() == dtype_of<float>());
