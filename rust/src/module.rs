@@ -34,6 +34,11 @@ impl Module {
         NonNull::new(handle).map(|handle| Module { handle }).ok_or_else(none)
     }
 
+    /// The handle for functions of [`crate::sys`], which borrow it.
+    pub fn as_handle(&self) -> sys::Handle {
+        self.as_ptr()
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut c_void {
         self.handle.as_ptr()
     }
