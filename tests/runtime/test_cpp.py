@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.programs import Programs
 from tests.runtime.bindings import cases
 from tvm import runtime
 
@@ -76,6 +77,15 @@ def test_the_example_names_a_photo(build: Build, tmp_path: Path, rng: np.random.
         done = subprocess.run([program, *(tmp_path / name for name in files)], capture_output=True, text=True)
         assert done.returncode == 1 and message in done.stderr, done.stderr
     assert subprocess.run([program], capture_output=True).returncode == 2
+
+
+@pytest.mark.slow("compiles C++ and a model")
+def test_the_program_of_the_page(build: Build, programs: Programs, tmp_path: Path):
+    python, program, printed = cases.page_programs("howto_cpp", "cpp")
+    assert programs.run(["-c", python], tmp_path).returncode == 0
+    source = tmp_path / "page.cpp"
+    source.write_text(program)
+    assert subprocess.run([build(source)], cwd=tmp_path, capture_output=True, text=True).stdout == printed
 
 
 @pytest.mark.slow("compiles C++ and loads many files")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.programs import Programs
 from tests.runtime.bindings import cases
 from tvm import runtime
 
@@ -27,13 +28,13 @@ def cargo(tmp_path_factory) -> Cargo:
     if program is None:
         pytest.skip("cargo is not installed")
     folder = tmp_path_factory.mktemp("rust")
-    crate = shutil.copytree(CRATE, folder / "crate", ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+    crate = Path(shutil.copytree(CRATE, folder / "crate", ignore=shutil.ignore_patterns("target", "Cargo.lock")))
 
-    def cargo(command: str, *options: object, **variables: str) -> subprocess.CompletedProcess:
+    def cargo(command: str, *options: object, cwd: Path = crate, **variables: str) -> subprocess.CompletedProcess:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("TVM_")}
         words = [program, command, "--offline", "--quiet", *map(str, options)]
         environment = {**kept, "CARGO_TARGET_DIR": str(folder / "target"), **variables}
-        return subprocess.run(words, cwd=crate, env=environment, capture_output=True, text=True)
+        return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
 
     return cargo
 
@@ -81,6 +82,18 @@ def test_the_example_names_a_photo(cargo: Cargo, tmp_path: Path, rng: np.random.
         done = classify(*(tmp_path / name for name in files))
         assert done.returncode == 1 and message in done.stderr, done.stderr
     assert classify().returncode == 2
+
+
+@pytest.mark.slow("compiles Rust and a model")
+def test_the_program_of_the_page(cargo: Cargo, programs: Programs, tmp_path: Path):
+    python, program, printed = cases.page_programs("howto_rust", "rust")
+    assert programs.run(["-c", python], tmp_path).returncode == 0
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.rs").write_text(program)
+    lines = ['[package]', 'name = "page"', 'version = "0.1.0"', 'edition = "2021"', "[dependencies]",
+             f'tvm-classic = {{ path = "{CRATE}" }}']  # fmt: skip
+    (tmp_path / "Cargo.toml").write_text("\n".join(lines))
+    assert passed(cargo("run", cwd=tmp_path, TVM_LIBRARY_PATH=FOLDER)) == printed
 
 
 @pytest.mark.slow("compiles Rust and loads many files")

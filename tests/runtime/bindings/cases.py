@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +131,15 @@ def _load(package: Path) -> tvm.runtime.Module:
     from tvm.runtime import _lib
 
     return tvm.runtime.Module(_lib.module_load(str(package), "tar"))
+
+
+def page_programs(page: str, language: str) -> tuple[str, str, str]:
+    """The Python program of a how-to page, its program in another language, and what the page says it prints."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    (python,), (program,) = (re.findall(rf"^```{name}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+                             for name in ("python", language))  # fmt: skip
+    (printed,) = re.findall(r"^   (\S.*\n   error: .*\n)", text, re.MULTILINE)
+    return python, program, "".join(line.removeprefix("   ") for line in printed.splitlines(keepends=True))
 
 
 DAMAGED = ("graph.so", "graph.tar", "machine.so")
