@@ -37,8 +37,8 @@ def build(tmp_path_factory) -> Build:
         program = folder / source.stem
         if source not in built:
             link = [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-ltvm_runtime", "-pthread"]
-            include = f"-I{cases.ROOT / 'csrc' / 'include'}"
-            subprocess.run([compiler, "-std=c++17", *WARNINGS, *flags, include, source, *link, "-o", program], check=True)
+            options = ["-std=c++17", *WARNINGS, *flags, f"-I{cases.ROOT / 'csrc' / 'include'}"]
+            subprocess.run([compiler, *options, source, *link, "-o", program], check=True)
             built[source] = program
         return program
 
@@ -72,6 +72,10 @@ def test_outputs_are_those_of_python(build: Build, kind: str, tmp_path: Path, rn
 def test_the_example_names_a_photo(build: Build, tmp_path: Path, rng: np.random.Generator):
     program, case = build(EXAMPLE, "-O2"), cases.photo_case(tmp_path, rng)
     case.check(run(program, case.model, case.photo, case.labels))
+    # Without an environment, and the dynamic loader lists the libraries that are opened.
+    words = [program, case.model, case.photo, case.labels]
+    opened = subprocess.run(words, env={"LD_DEBUG": "files"}, capture_output=True, text=True).stderr
+    assert "libtvm_runtime.so" in opened and "libpython" not in opened
     cases.compile_model("graph.so", tmp_path, rng)
     for *files, message in cases.EXAMPLE_ERRORS:
         done = subprocess.run([program, *(tmp_path / name for name in files)], capture_output=True, text=True)
