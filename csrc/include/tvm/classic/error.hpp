@@ -17,7 +17,6 @@
 #pragma GCC diagnostic pop
 #endif
 
-
 /* Errors are thrown, or returned as Result with TVM_CLASSIC_NO_EXCEPTIONS; the inline namespace separates both kinds at
  * link time. */
 #ifdef TVM_CLASSIC_NO_EXCEPTIONS
@@ -25,7 +24,6 @@
 #else
 #define TVM_CLASSIC_ERRORS exceptions
 #endif
-
 
 namespace tvm::classic {
 inline namespace TVM_CLASSIC_ERRORS {
@@ -77,8 +75,8 @@ class [[nodiscard]] Result<void> : public Result<std::monostate> {
   Result(Error error) : Result<std::monostate>(std::move(error)) {}
 };
 
-/* Both kinds of errors from one source: FAIL leaves a function with an error, DONE without one, TRY names the value of an
- * expression or leaves with its error. */
+/* Both kinds of errors from one source: FAIL leaves a function with an error, DONE without one, TRY names the value of
+ * an expression or leaves with its error. */
 #ifdef TVM_CLASSIC_NO_EXCEPTIONS
 template <class T>
 using Returns = Result<T>;

@@ -124,7 +124,8 @@ class VirtualMachine {
  public:
   static Returns<VirtualMachine> create(const Module &executable, Span<const Device> devices) {
     if (executable.type_key() != "VMExecutable")
-      TVM_CLASSIC_FAIL(ErrorKind::argument, "the virtual machine does not run a module of type " + executable.type_key());
+      TVM_CLASSIC_FAIL(ErrorKind::argument,
+                       "the virtual machine does not run a module of type " + executable.type_key());
     TVM_CLASSIC_TRY(load, executable.function("vm_load_executable"));
     TVM_CLASSIC_TRY(made, load());
     TVM_CLASSIC_TRY(module, made.as<Module>());

@@ -165,7 +165,8 @@ Returns<T> convert(TVMValue value, int code) {
   } else {
     static_assert(never<T>, "values are not converted to this type");
   }
-  TVM_CLASSIC_FAIL(ErrorKind::argument, "a value with the type code " + std::to_string(code) + " has another type than the wanted one");
+  TVM_CLASSIC_FAIL(ErrorKind::argument,
+                   "a value with the type code " + std::to_string(code) + " has another type than the wanted one");
 }
 
 }  // namespace detail
@@ -181,7 +182,8 @@ class Value {
     call.put(0, given);
     take(call.values[0], call.codes[0]);
   }
-  Value(Value &&other) noexcept : value_(other.value_), code_(std::exchange(other.code_, kTVMNullptr)), text_(std::move(other.text_)) {}
+  Value(Value &&other) noexcept
+      : value_(other.value_), code_(std::exchange(other.code_, kTVMNullptr)), text_(std::move(other.text_)) {}
   Value &operator=(Value &&other) noexcept {
     std::swap(value_, other.value_);
     std::swap(code_, other.code_);
@@ -233,7 +235,10 @@ class Value {
   /* Keeps what an argument lends. */
   void take(TVMValue value, int code) {
     if (code == kTVMStr) text_ = value.v_str;
-    if (code == kTVMBytes) text_.assign(static_cast<TVMByteArray *>(value.v_handle)->data, static_cast<TVMByteArray *>(value.v_handle)->size);
+    if (code == kTVMBytes) {
+      auto *bytes = static_cast<const TVMByteArray *>(value.v_handle);
+      text_.assign(bytes->data, bytes->size);
+    }
     if (code == kTVMNDArrayHandle) detail::retained(value, TVMArrayRetain);
     if (code == kTVMModuleHandle) detail::retained(value, TVMModRetain);
     if (code == kTVMPackedFuncHandle) detail::retained(value, TVMFuncRetain);
@@ -294,7 +299,8 @@ inline Returns<Value> PackedFunc::call(Span<const Value> arguments) const {
   }
   TVMValue value;
   int code = kTVMNullptr;
-  TVM_CLASSIC_CHECK(TVMFuncCall(handle(), values.data(), codes.data(), static_cast<int>(arguments.size()), &value, &code));
+  int count = static_cast<int>(arguments.size());
+  TVM_CLASSIC_CHECK(TVMFuncCall(handle(), values.data(), codes.data(), count, &value, &code));
   return Value::owned(value, code);
 }
 
@@ -307,7 +313,8 @@ class Arguments {
   template <class T>
   Returns<T> at(int i) const {
     if (i < 0 || i >= count_)
-      TVM_CLASSIC_FAIL(ErrorKind::argument, "argument " + std::to_string(i) + " is missing; there are " + std::to_string(count_));
+      TVM_CLASSIC_FAIL(ErrorKind::argument,
+                       "argument " + std::to_string(i) + " is missing; there are " + std::to_string(count_));
     return detail::convert<T>(values_[i], codes_[i]);
   }
 

@@ -229,9 +229,11 @@ class Tensor : public detail::Shared<TVMArrayHandle, TVMArrayRetain, TVMArrayFre
   }
   Returns<void> check_elements(DLDataType given, std::size_t count) const {
     if (dtype() != given)
-      TVM_CLASSIC_FAIL(ErrorKind::argument, "the tensor has elements of " + to_string(dtype()) + ", not of " + to_string(given));
+      TVM_CLASSIC_FAIL(ErrorKind::argument,
+                       "the tensor has elements of " + to_string(dtype()) + ", not of " + to_string(given));
     if (static_cast<std::int64_t>(count) != size())
-      TVM_CLASSIC_FAIL(ErrorKind::argument, "the tensor has " + std::to_string(size()) + " elements, not " + std::to_string(count));
+      TVM_CLASSIC_FAIL(ErrorKind::argument,
+                       "the tensor has " + std::to_string(size()) + " elements, not " + std::to_string(count));
     TVM_CLASSIC_DONE;
   }
 };
