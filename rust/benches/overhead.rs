@@ -65,7 +65,8 @@ fn main() {
     println!("empty function of 3 arguments {c:.1} {:.1}", nanoseconds(|| drop(empty.call(&arguments).unwrap())));
     let model = Module::load(path).unwrap();
     let mut executor = GraphExecutor::new(&model, &[Device::cpu()]).unwrap();
-    let factory = model.function(&model.function("get_name").unwrap().call(&[]).unwrap().into_string().unwrap()).unwrap();
+    let factory =
+        model.function(&model.function("get_name").unwrap().call(&[]).unwrap().into_string().unwrap()).unwrap();
     let other = factory.call(&[Device::cpu().into()]).unwrap().into_module().unwrap();
     let mut run = ptr::null_mut();
     let found = unsafe { (runtime.TVMModGetFunction)(other.as_handle(), b"run\0".as_ptr().cast(), 0, &mut run) };

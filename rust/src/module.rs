@@ -11,7 +11,12 @@ use crate::error::{check, text_at, Error, Result};
 use crate::value::c_text;
 use crate::{sys, PackedFunc};
 
-/// A library or a compiled model. It is neither `Send` nor `Sync`; see [`PackedFunc`].
+/// A library or a compiled model. It is neither `Send` nor `Sync`; see [`PackedFunc`]:
+///
+/// ```compile_fail
+/// fn sent<T: Send>() {}
+/// sent::<tvm_classic::Module>();
+/// ```
 pub struct Module {
     handle: NonNull<c_void>,
 }

@@ -19,6 +19,16 @@ fn assert_fails<T>(result: Result<T>, kind: fn(String) -> Error, part: &str) {
     }
 }
 
+fn assert_send<T: Send>() {}
+
+#[test]
+fn executors_and_tensors_are_sent() {
+    assert_send::<Tensor>();
+    assert_send::<GraphExecutor>();
+    assert_send::<VirtualMachine>();
+    assert_send::<Error>();
+}
+
 fn vector(values: &[f32]) -> Tensor {
     Tensor::from_slice(values, &[values.len() as i64], Device::cpu()).unwrap()
 }

@@ -47,12 +47,13 @@ def passed(done: subprocess.CompletedProcess) -> str:
 @pytest.mark.slow("compiles Rust")
 def test_calls_and_errors(cargo: Cargo, kernel_path: str):
     done = cargo("test", "--test", "calls", TVM_LIBRARY_PATH=FOLDER, TVM_TEST_KERNELS=kernel_path)
-    assert "8 passed" in passed(done) and "warning" not in done.stderr
+    assert "9 passed" in passed(done) and "warning" not in done.stderr
+    assert "compile fail ... ok" in passed(cargo("test", "--doc", "--", "--format", "pretty"))
 
 
 @pytest.mark.slow("compiles Rust")
 def test_the_library_is_linked_or_opened(cargo: Cargo):
-    assert "8 passed" in passed(cargo("test", "--test", "calls", TVM_CLASSIC_LIB_DIR=FOLDER))
+    assert "9 passed" in passed(cargo("test", "--test", "calls", TVM_CLASSIC_LIB_DIR=FOLDER))
     missing = cargo("build", TVM_CLASSIC_LIB_DIR="/nowhere")
     assert missing.returncode and "TVM_CLASSIC_LIB_DIR: there is no file /nowhere/libtvm_runtime.so" in missing.stderr
     done = cargo("run", "--example", "classify", "--", "a.tar", "b.ppm", "c.txt", TVM_LIBRARY_PATH="/nowhere")
