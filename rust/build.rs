@@ -5,7 +5,6 @@ use std::{env, path::Path};
 
 fn main() {
     println!("cargo:rerun-if-env-changed=TVM_CLASSIC_LIB_DIR");
-    println!("cargo:rustc-check-cfg=cfg(tvm_classic_linked)");
     if let Ok(folder) = env::var("TVM_CLASSIC_LIB_DIR") {
         let library = Path::new(&folder).join("libtvm_runtime.so");
         assert!(library.is_file(), "TVM_CLASSIC_LIB_DIR: there is no file {}", library.display());
