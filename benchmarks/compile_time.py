@@ -86,7 +86,7 @@ def measure(command: list[str], cache: str) -> Measured:
 
 @dataclass
 class Case:
-    """A step: ``target`` is in seconds, ``memory`` is the target in bytes."""
+    """A measured step; ``target`` is its target time in seconds, ``memory`` its target memory in bytes."""
 
     name: str
     command: list[str]

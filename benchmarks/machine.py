@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def cpu_name() -> str:
-    """Return the model name of the processor as /proc/cpuinfo gives it, or the architecture where it has none."""
+    """Return the processor's model name from /proc/cpuinfo, or the architecture if it is not listed."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """Commands for maintainers: ``python -m tools WHAT [OF_WHAT] [OPTIONS]``.
 
-They run in ``.venv``, which is made or brought up to date first, or with the interpreter that ``--python`` names.
-docs/maintaining.md lists them; tools/commands.py is their table. ``--write`` writes the tables of that page.
+They run in ``.venv``, which is created or updated first, or with the interpreter that ``--python`` names.
+docs/maintaining.md lists them; tools/commands.py defines them. ``--write`` writes the tables of that page.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def given_options(command: Command, parsed: argparse.Namespace, rest: list[str]) -> dict[str, str]:
-    """The values of a command's options by their keys; "" for one that was not given, lines for several words."""
+    """Return the values of a command's options by key; "" for missing options, one line per word for several."""
     found = {"rest": "\n".join(word for word in rest if word != "--")}
     for option in command.options:
         value = getattr(parsed, option.key) or option.default
@@ -75,7 +75,7 @@ def given_options(command: Command, parsed: argparse.Namespace, rest: list[str])
 
 
 def interpreter(command: Command, chosen: str | None) -> str:
-    """The path of the interpreter, after what it needs has been installed and the C library has been built."""
+    """Return the path of the interpreter, after installing its packages and building the C library."""
     if not command.interpreter:
         return sys.executable
     target = f"setup-{command.interpreter}"
@@ -100,7 +100,7 @@ def run(command: Command, parsed: argparse.Namespace, rest: list[str]) -> int:
             print(*named, shlex.join(words_of(step, chosen or "python")))
         return 0
     python, environment = interpreter(command, chosen), dict(os.environ)
-    if chosen or command.interpreter == "other":  # .venv has this tree in its path
+    if chosen or command.interpreter == "other":  # .venv contains the path of this tree
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
     for step in steps:
         status = subprocess.run(words_of(step, python), cwd=ROOT, env={**environment, **step.environment}).returncode
@@ -125,7 +125,7 @@ def rows(commands: dict[str, Command], prefix: str = "") -> list[str]:
 
 
 def tables() -> str:
-    """The tables of docs/maintaining.md."""
+    """Return the tables of docs/maintaining.md."""
     parts = []
     for name, entry in COMMANDS.items():
         if isinstance(entry, Group):

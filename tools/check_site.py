@@ -1,5 +1,5 @@
 """Check a built site: all links have a target and no page loads resources from other sites; in a browser, no page is
-wider than a phone screen, in light and dark mode, and the search finds an operator.
+wider than a phone screen, in light and dark mode, and the search finds the pages of common terms.
 
     python tools/check_site.py build/site [--browser chromium] [--quick]
 
@@ -24,6 +24,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 PHONE = 390
+# Terms that users search for, and a page that the search must find for each.
+SEARCHES = {
+    "conv2d": "reference/tvm.relay.op.nn.html",
+    "matmul": "decisions/025-fuse-layout-changes-into-gpu-matmul-operands.html",
+    "transpose": "reference/tvm.relay.html",
+    "dynamic shape": "vm.html",
+    "dead code": "reference/tvm.relay.transform.html",
+    "dot product": "decisions/047-use-cpu-dot-product-instructions.html",
+    "AOT": "coming_from_tvm.html",
+}
 # Resources of a page: tag and the attribute with the address.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
@@ -87,11 +97,17 @@ const open = url => new Promise(done => { frame.onload = done; frame.src = url; 
       if (root.scrollWidth > frame.clientWidth) wide.push(`${page} (${theme}): ${root.scrollWidth}`);
     }
   }
-  await open("search.html?q=conv2d");
-  let found = 0;
-  for (let i = 0; i < 100 && !found; ++i) {
-    await settled(100);
-    found = [...frame.contentDocument.querySelectorAll("#search-results a")].length;
+  const found = {};
+  for (const term of %s) {
+    await open(`search.html?q=${encodeURIComponent(term)}`);
+    let links = [], before = -1;
+    // The page adds results one after the other.
+    for (let i = 0; i < 100 && (!links.length || links.length > before); ++i) {
+      before = links.length;
+      await settled(100);
+      links = [...frame.contentDocument.querySelectorAll("#search-results a")];
+    }
+    found[term] = links.map(link => new URL(link.href).pathname.slice(1));
   }
   const out = document.createElement("pre");
   out.id = "outcome"; out.textContent = JSON.stringify({wide, found, pages: pages.length});
@@ -122,8 +138,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def look(site: Path, browser: str, pages: list[str]) -> dict:
-    """Return the browser's results: pages wider than the screen, and the number of search results."""
-    handler = functools.partial(Handler, directory=str(site), script=SCRIPT % (json.dumps(pages), PHONE))
+    """Return the browser's results: pages wider than the screen, and the pages that the search finds by term."""
+    script = SCRIPT % (json.dumps(pages), PHONE, json.dumps(list(SEARCHES)))
+    handler = functools.partial(Handler, directory=str(site), script=script)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -164,8 +181,9 @@ def main() -> int:
     if given.browser:
         seen = look(site, given.browser, spread(pages, 10) if given.quick else pages)
         wrong += [f"wider than a phone: {page}" for page in seen["wide"]]
-        if not seen["found"]:
-            wrong.append("the search finds no conv2d")
+        for term, page in SEARCHES.items():
+            if page not in seen["found"][term]:
+                wrong.append(f"the search for '{term}' does not find {page}")
         print(f"{seen['pages']} pages opened in {os.path.basename(given.browser)}, light and dark")
     print("\n".join(wrong) or "all links have a target")
     return int(bool(wrong))

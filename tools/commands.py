@@ -64,7 +64,7 @@ SECONDS = Option("--seconds", "time limit of one model", "N", "900")
 
 
 def arguments(options: tuple[Option, ...], given: Given) -> list[str]:
-    """The options that were given, as a script takes them."""
+    """Return the given options as command-line arguments of a script."""
     words: list[str] = []
     for option in options:
         if value := given.get(option.key, ""):
@@ -76,21 +76,21 @@ def arguments(options: tuple[Option, ...], given: Given) -> list[str]:
 
 
 def script(path: str, help: str, *options: Option, fixed: tuple[str, ...] = (), interpreter: str = "test") -> Command:
-    """A script of this folder that takes the options itself."""
+    """Return a step for a script of this folder that parses the options itself."""
     return Command(
         help, lambda given: [Step(("python", path, *fixed, *arguments(options, given)))], options, interpreter
     )
 
 
 def module(name: str, help: str, fixed: tuple[str, ...] = (), interpreter: str = "test") -> Command:
-    """A module that takes all arguments after the command."""
+    """Return a step for a module that receives all remaining arguments."""
     return Command(
         help, lambda given: [Step(("python", "-m", name, *fixed, *given["rest"].splitlines()))], (), interpreter, name
     )
 
 
 def pytest(paths: str, jobs: str = "", *words: str, **environment: str) -> Step:
-    """A run of tests; in ``jobs`` processes, or in this one."""
+    """Return a step that runs tests, in ``jobs`` processes or in this one."""
     workers = ("-n", jobs) if jobs else ("-p", "no:xdist")
     return Step(("python", "-m", "pytest", *paths.split(), *words, "-q", *workers), environment)
 
@@ -100,7 +100,7 @@ def seed(given: Given) -> str:
 
 
 def random_tests(help: str, default: str, *parts: tuple[str, str], variable: str = "TVM_FUZZ_CASES") -> Command:
-    """Tests that draw ``--cases`` random cases, each part with its own share of them."""
+    """Return steps for tests with ``--cases`` random cases, distributed over the parts."""
 
     def steps(given: Given) -> list[Step]:
         drawn = seed(given)
@@ -113,7 +113,7 @@ def random_tests(help: str, default: str, *parts: tuple[str, str], variable: str
 
 
 def damaged_files(title: str, path: str) -> Command:
-    """Mutated files of a format into its importer."""
+    """Return a step that passes mutated files of a format to its importer."""
 
     def steps(given: Given) -> list[Step]:
         return [
@@ -124,7 +124,7 @@ def damaged_files(title: str, path: str) -> Command:
 
 
 def in_c(target: str, help: str, *after: str) -> Command:
-    """A fuzzer of csrc/Makefile, and tests in Python with as many cases after it."""
+    """Return a fuzzer of csrc/Makefile, followed by tests in Python with the same number of cases."""
 
     def steps(given: Given) -> list[Step]:
         drawn, cases = seed(given), given["cases"]
@@ -208,7 +208,7 @@ def tests_compile_cost(given: Given) -> list[Step]:
 
 
 def tests_wheels(given: Given) -> list[Step]:
-    """The wheels, then for each interpreter an environment with the full wheel in which examples and documents run."""
+    """Return steps that build the wheels, and for each interpreter run examples and documents with the full wheel."""
     steps = [Step(("make", "--no-print-directory", "wheel"))]
     paths = "tests/packaging/test_portable.py tests/examples tests/docs/test_document_programs.py"
     for python in given["pythons"].split(","):
@@ -388,8 +388,7 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--check", "write nothing; fail if the table differs"), interpreter=""),
     "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
-    "words": script("tools/words.py", "check that documents, docstrings and comments are written in plain words",
-                    Option("paths", "print all offences of these files and folders", "PATH..."),
-                    Option("--lower", "lower the listed numbers of remaining offences", ""), interpreter=""),
+    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are written in plain words",
+                    Option("paths", "check only these files and folders", "PATH..."), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Check that prose is written in plain words: ``python -m tools words`` prints each violation with the word to use.
 
-Prose is the text of documents and the docstrings and comments of code, without code in fences, back quotes and
-doctests. ``tools/words.json`` contains the rules:
+Prose is the text of documents and the docstrings, comments and error messages of code, without code in fences, back
+quotes and doctests. ``tools/words.json`` contains the rules:
 
 ``prose``
     The files that are checked, as glob patterns.
@@ -12,18 +12,15 @@ doctests. ``tools/words.json`` contains the rules:
     Regular expressions of rejected headings in documents and of rejected titles of decisions.
 ``longest_line``
     The maximum length of a line of a document, in characters.
-``not_yet``
-    The number of violations that remain in folders and files that are not rewritten yet. More violations are an error;
-    ``--lower`` writes smaller numbers after a rewrite.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -66,6 +63,16 @@ def _without_code_spans(text: str) -> str:
     return CODE_SPAN.sub(lambda found: _blank(found[0]), FENCE.sub(lambda found: _blank(found[0]), text))
 
 
+def _message_lines(text: str) -> set[int]:
+    """Return the lines of the ``raise`` statements of a Python file; none if the file cannot be parsed."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return set()
+    raises = (node for node in ast.walk(tree) if isinstance(node, ast.Raise))
+    return {line for node in raises for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+
+
 def _is_prose(token: str, code: str) -> bool:
     """Return whether a token is prose: a comment, or a docstring, before which ``code`` ends a heading or is empty."""
     if token.startswith("#"):
@@ -78,11 +85,16 @@ def prose(path: str, text: str) -> str:
     if path.endswith(".md"):
         return _without_code_spans(text)
     is_python = path.endswith(".py")
+    messages = _message_lines(text) if is_python else set()
     parts, end, code = [], 0, ""
     for token in (PYTHON_TOKEN if is_python else C_TOKEN).finditer(text):
         before = text[end : token.start()]
         code += before
-        if _is_prose(token[0], code) if is_python else not token[0].startswith('"'):
+        if is_python:
+            is_prose = _is_prose(token[0], code) or text.count("\n", 0, token.start()) + 1 in messages
+        else:
+            is_prose = not token[0].startswith('"')
+        if is_prose:
             parts += [_blank(before), COMMENT_MARK.sub(_spaces, token[0])]
         else:
             parts.append(_blank(before + token[0]))
@@ -168,62 +180,19 @@ def all_offences(rules: Rules, root: Path = ROOT) -> list[Offence]:
     return found
 
 
-def place(path: str, not_yet: dict[str, int]) -> str:
-    """Return the longest path of ``not_yet`` that contains a file, or the file itself."""
-    parts = path.split("/")
-    prefixes = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in not_yet), path)
-
-
-def unexpected(found: list[Offence], not_yet: dict[str, int]) -> list[Offence]:
-    """Return the violations of each place that has more of them than ``not_yet`` lists."""
-    counts = Counter(place(one.path, not_yet) for one in found)
-    return [one for one in found if counts[place(one.path, not_yet)] > not_yet.get(place(one.path, not_yet), 0)]
-
-
-def summary(wrong: list[Offence], not_yet: dict[str, int]) -> list[str]:
-    """Return a line for each violation, but one line for a place that ``not_yet`` lists."""
-    counts = Counter(place(one.path, not_yet) for one in wrong)
-    many = [
-        f"{name}: {count} offences, {not_yet[name]} are listed; python -m tools words {name} prints them"
-        for name, count in counts.items()
-        if name in not_yet
-    ]
-    return [*(str(one) for one in wrong if place(one.path, not_yet) not in not_yet), *many]
-
-
-def lower(not_yet: dict[str, int], found: list[Offence]) -> dict[str, int]:
-    """Return ``not_yet`` with its numbers lowered to the remaining violations, without places that have none."""
-    counts = Counter(place(one.path, not_yet) for one in found)
-    return {name: min(count, counts[name]) for name, count in not_yet.items() if counts[name]}
-
-
-def with_not_yet(text: str, not_yet: dict[str, int]) -> str:
-    """Return the text of the data file with other numbers and otherwise unchanged lines."""
-    rows = ",\n".join(f"  {json.dumps(name)}: {count}" for name, count in not_yet.items())
-    return text[: text.index('"not_yet"')] + f'"not_yet": {{\n{rows}\n }}\n}}\n'
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools words", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("paths", nargs="*", help="print the offences of these files and folders, listed ones too")
-    parser.add_argument("--lower", action="store_true", help="write smaller numbers of remaining offences")
+    parser.add_argument("paths", nargs="*", help="check only these files and folders")
     options = parser.parse_args(arguments)
-    data = json.loads(DATA.read_text(encoding="utf-8"))
-    found = all_offences(Rules(data))
-    if options.lower:
-        data["not_yet"] = lower(data["not_yet"], found)
-        DATA.write_text(with_not_yet(DATA.read_text(encoding="utf-8"), data["not_yet"]), encoding="utf-8")
-    wrong = unexpected(found, data["not_yet"])
+    found = all_offences(Rules(json.loads(DATA.read_text(encoding="utf-8"))))
     under = tuple(path.rstrip("/") + "/" for path in options.paths)
-    listed = [one for one in found if f"{one.path}/".startswith(under)] if under else []
-    for line in listed or summary(wrong, data["not_yet"]):
-        print(line)
-    total = sum(data["not_yet"].values())
-    print(f"{len(wrong)} offences to fix; {len(found)} of at most {total} remain in {len(data['not_yet'])} places")
-    return 1 if wrong else 0
+    shown = [one for one in found if f"{one.path}/".startswith(under)] if under else found
+    for offence in shown:
+        print(offence)
+    print(f"{len(shown)} offences to fix")
+    return 1 if shown else 0
 
 
 if __name__ == "__main__":

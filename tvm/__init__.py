@@ -1,6 +1,6 @@
-"""A deep-learning compiler: tensor programs, their schedules, machine code for them, and a small runtime.
+"""A deep-learning compiler: tensor programs, schedules, code generation, and a small runtime.
 
-``import tvm`` loads the runtime; every other part is loaded when it is first named.
+``import tvm`` imports the runtime; other parts are imported at first use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COMPILER_MODULES = frozenset(
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
 
-# The distribution tvm-classic-runtime has no compiler.
+# The distribution tvm-classic-runtime does not contain the compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:
     from . import _bootstrap, not_built
 

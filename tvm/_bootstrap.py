@@ -1,4 +1,4 @@
-"""Joins the compiler to the runtime, neither of which imports the other."""
+"""Connects the compiler and the runtime, which do not import each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .runtime.registry import get_global_func, register_func
 
 
 def _join_ir() -> None:
-    """What needs the IR, when it has been loaded."""
+    """Register the hooks that need the IR, after it has been imported."""
     from .ir import env_func, serialize
     from .ir.module import PICTURE
     from .ir.node import Node
@@ -29,12 +29,12 @@ def _join_ir() -> None:
 
 
 def _const(*arguments):
-    """A number as an expression."""
+    """Convert a number to an expression."""
     return importlib.import_module("tvm.ir.prim").const(*arguments)
 
 
 def _picture(module) -> str:
-    """The graphs of a module, drawn."""
+    """Draw the graphs of a module."""
     return importlib.import_module("tvm.contrib.relay_viz").graphs_of(module)
 
 

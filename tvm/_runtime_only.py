@@ -1,23 +1,23 @@
-"""What is said to a program that asks the runtime-only package for a part of the compiler."""
+"""The error for programs that use a part of the compiler with the runtime-only package."""
 
 from __future__ import annotations
 
 import sys
 from importlib.abc import MetaPathFinder
 
-# Packages of which the runtime has a part.
+# Packages of which the runtime contains a part.
 _PARTLY_HERE = frozenset(["tvm", "tvm.contrib", "tvm.driver", "tvm.driver.tvmc", "tvm.exec"])
 
 
 class _CompilerParts(MetaPathFinder):
-    """Last of the finders: a module of these packages that no other finder found belongs to the compiler."""
+    """The last finder: a module of these packages that no other finder found belongs to the compiler."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname.rpartition(".")[0] in _PARTLY_HERE:
-            # No ModuleNotFoundError: ``from tvm.contrib import nvcc`` would drop its text.
+            # Not a ModuleNotFoundError, because ``from tvm.contrib import nvcc`` would replace its message.
             raise ImportError(
-                f"{fullname} is part of the compiler and this is tvm-classic-runtime, the runtime alone; "
-                "for the compiler: pip install tvm-classic",
+                f"{fullname} is part of the compiler, but tvm-classic-runtime contains only the runtime; "
+                "install the compiler with pip install tvm-classic",
                 name=fullname,
             )
 

@@ -1,4 +1,4 @@
-"""Shared parts of docstrings: the parameters of a family of operators are described once.
+"""Generates common sections of docstrings, so that the parameters of an operator family are described once.
 
     PARAMETERS = {"data": ("Expr", "The input."), "axis": ("int", "The dimension.")}
 
@@ -6,7 +6,7 @@
     def softmax(data, axis=-1):
         \"\"\"exp(x) over the sum of exp along ``axis``.\"\"\"
 
-A docstring may have a section of parameters that are its own, in NumPy's style; it wins over the family's.
+A docstring may have its own section of parameters in NumPy's style, which takes precedence over the family's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# A parameter's type and what it is.
+# The type and description of a parameter.
 Descriptions = Mapping[str, "tuple[str, str]"]
 _TITLE = "Parameters\n----------\n"
 _LATER = re.compile(r"^(Returns|Yields|Raises|Examples|Notes)\n-+$", re.MULTILINE)
@@ -26,9 +26,9 @@ _LATER = re.compile(r"^(Returns|Yields|Raises|Examples|Notes)\n-+$", re.MULTILIN
 def docstring(
     sentence: str, parameters: Iterable[tuple[str, str, str]], returns: str = "", raises: tuple[str, str] | None = None
 ) -> str:
-    """A docstring in NumPy's style of a sentence, the parameters as (name, type, description), and a type.
+    """Return a NumPy-style docstring from a sentence, parameters as (name, type, description), and a return type.
 
-    ``raises`` is an exception and when it is raised.
+    ``raises`` is an exception and its condition.
     """
     lines = [sentence, ""]
     entries = [_entry(*parameter) for parameter in parameters]
@@ -46,8 +46,8 @@ def _entry(name: str, kind: str, text: str) -> str:
 
 
 def described(known: Descriptions, returns: str = "") -> Callable[[T], T]:
-    """A decorator that adds to the docstring of a function, or of a class, the parameters it says nothing about, as
-    ``known`` describes them."""
+    """Return a decorator that adds parameters from ``known`` to the docstring of a function or class, unless the
+    docstring describes them."""
 
     def decorate(value: T) -> T:
         function: Any = value.__init__ if isinstance(value, type) else value
@@ -58,7 +58,7 @@ def described(known: Descriptions, returns: str = "") -> Callable[[T], T]:
 
 
 def completed(doc: str, code: Any, known: Descriptions, returns: str = "") -> str:
-    """A docstring with a section for every parameter of ``code`` that it or ``known`` describes."""
+    """Return a docstring with a section for every parameter of ``code`` that the docstring or ``known`` describes."""
     sentence, own, rest = _parts(inspect.cleandoc(doc))
     number = code.co_argcount + code.co_kwonlyargcount
     names = list(code.co_varnames[:number])
@@ -82,8 +82,8 @@ def completed(doc: str, code: Any, known: Descriptions, returns: str = "") -> st
 
 
 def describe_returns(functions: Iterable[Any], words: str, kinds: str) -> None:
-    """Add to the docstrings of functions whose annotation says that they return something of ``kinds`` (the end of its
-    name) what it is, where they give its type alone."""
+    """Add a description of the return value to docstrings that contain only its type, for functions whose return
+    annotation ends with one of ``kinds``."""
     for function in functions:
         kind = getattr(function, "__annotations__", {}).get("return", "")
         if isinstance(kind, str) and kind.endswith(kinds):
@@ -95,14 +95,14 @@ def describe_returns(functions: Iterable[Any], words: str, kinds: str) -> None:
 
 
 def words(doc: str) -> str:
-    """A docstring without its sections."""
+    """Return a docstring without its sections."""
     text = inspect.cleandoc(doc)
     sections = [at for at in (text.find(_TITLE), *(found.start() for found in _LATER.finditer(text))) if at >= 0]
     return text[: min(sections, default=len(text))].strip()
 
 
 def _parts(doc: str) -> tuple[str, dict[str, str], str]:
-    """The sentence of a docstring, its entries of parameters by name, and the sections after them."""
+    """Split a docstring into its sentence, its parameter entries by name, and the remaining sections."""
     sentence, found, after = doc.partition(_TITLE)
     if not found:
         later = _LATER.search(doc)

@@ -1,6 +1,6 @@
-"""Data types as text: ``"float32"``, ``"int8x16"``. One parser, used by the runtime and the compiler alike.
+"""Data types as text: ``"float32"``, ``"int8x16"``. Parsed by the runtime and the compiler.
 
-Everywhere in the tree a dtype is a plain ``str`` in canonical form; ``info(text)`` gives its parts.
+A dtype is always a plain ``str`` in canonical form; ``info(text)`` returns its parts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .error import ExprValueError
 
-# DLPack type codes, with handle as classic TVM has it.
+# DLPack type codes, with Apache TVM's code for handle.
 CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "complex": 5, "custom": 129}
 
 
@@ -36,12 +36,12 @@ class DTypeInfo(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        """Whether values are real numbers, those of a custom type too."""
+        """Whether values are floating-point numbers or of a custom type."""
         return self.code in ("float", "bfloat") or self.is_custom
 
     @property
     def is_custom(self) -> bool:
-        """Whether it is a type that the user registered (``tvm.target.datatype``)."""
+        """Whether it is a custom data type (``tvm.target.datatype``)."""
         return self.code.startswith("custom")
 
     @property
@@ -54,14 +54,14 @@ class DTypeInfo(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element in memory (bool takes one byte)."""
+        """Size of one element in bytes (a bool uses one byte)."""
         return (self.bits + 7) // 8
 
 
-# Types that users registered: their names and type codes, which begin at ``CUSTOM_BEGIN``.
+# Custom data types: their names and type codes, which start at ``CUSTOM_BEGIN``.
 CUSTOM: dict[str, int] = {}
 CUSTOM_BEGIN = 129
-# By the name of a custom type, its smallest value as an expression, from the number of bits.
+# By name of a custom type: a function from the number of bits to the smallest value as an expression.
 CUSTOM_MIN: dict[str, Callable[[int], Any]] = {}
 _CUSTOM_TEXT = re.compile(r"custom(?:\[(\w+)\]|_([A-Za-z_]\w*?))(\d+)$")
 
@@ -70,7 +70,7 @@ _FLOAT_BITS = (16, 32, 64)
 
 
 def info(dtype: str) -> DTypeInfo:
-    """Parse ``dtype``; the result is cached. Raises ValueError on text that is no dtype."""
+    """Parse ``dtype``; the result is cached. Raise a ValueError for invalid text."""
     got = _CACHE.get(dtype)
     if got is None:
         got = _CACHE[dtype] = _parse(str(dtype))
@@ -106,7 +106,7 @@ def _parse(text: str) -> DTypeInfo:
 
 
 def _parse_custom(base: str, lanes: int) -> DTypeInfo:
-    """``custom[name]32``, ``custom_name32`` as later versions of TVM write it, or ``custom[150]32`` by the code."""
+    """Parse ``custom[name]32``, ``custom_name32`` (later versions of TVM), or ``custom[150]32`` with the type code."""
     found = _CUSTOM_TEXT.match(base)
     name = (found[1] or found[2]) if found else base
     if name.isdigit():
@@ -120,7 +120,7 @@ def _parse_custom(base: str, lanes: int) -> DTypeInfo:
 
 
 def make(code: str, bits: int, lanes: int = 1) -> str:
-    """The canonical text of a dtype."""
+    """Return the canonical text of a dtype."""
     if code == "bool" or (code == "uint" and bits == 1):
         base = "bool"
     elif code == "handle":
@@ -131,7 +131,7 @@ def make(code: str, bits: int, lanes: int = 1) -> str:
 
 
 def canonical(dtype: Any) -> str:
-    """Canonical text of a str, NumPy dtype, NumPy or Python scalar type."""
+    """Return the canonical text of a str, NumPy dtype, NumPy or Python scalar type."""
     if isinstance(dtype, str):
         return make(*info(dtype)) if dtype else dtype
     if dtype is bool:
@@ -161,10 +161,10 @@ def element(dtype: str) -> str:
 
 
 def int_range(dtype: str) -> tuple[int, int]:
-    """Smallest and largest value of an integer dtype."""
+    """Return the smallest and largest value of an integer dtype."""
     i = info(dtype)
     if i.bits == 1:
-        # Conditions, also where LLVM's i1 is written as int1.
+        # Conditions, which may also be written as int1 like LLVM's i1.
         return 0, 1
     if i.code == "uint":
         return 0, (1 << i.bits) - 1
@@ -174,31 +174,31 @@ def int_range(dtype: str) -> tuple[int, int]:
 
 
 def code_of(dtype: str) -> int:
-    """The type code as DLPack has it, bool aside; that of a custom type as it was registered."""
+    """Return the DLPack type code (except for bool), or the registered code of a custom type."""
     code = info(dtype).code
     return CUSTOM[code[7:-1]] if code.startswith("custom") else CODES[code]
 
 
 def stored(dtype: str) -> str:
-    """What values are stored as: those of a custom type as the unsigned integer of their width."""
+    """Return the storage type: for a custom type, the unsigned integer of the same width."""
     i = info(dtype)
     return make("uint", i.bits, i.lanes) if i.is_custom else dtype
 
 
 def numbered(dtype: str) -> str:
-    """The type as compiled graphs write it: a custom type by its code."""
+    """Return the type as written in compiled graphs: a custom type by its code."""
     i = info(dtype)
     return make(f"custom[{code_of(dtype)}]", i.bits, i.lanes) if i.is_custom else dtype
 
 
 def dlpack_parts(dtype: str) -> tuple[int, int, int]:
-    """Code, bits and lanes as DLPack has them."""
+    """Return code, bits and lanes as in DLPack."""
     i = info(dtype)
     return code_of(dtype), 8 if i.is_bool else i.bits, i.lanes
 
 
 class DataTypeCode:
-    """DLPack codes, under classic TVM's names."""
+    """DLPack codes, under Apache TVM's names."""
 
     INT = 0
     UINT = 1

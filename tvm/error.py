@@ -1,4 +1,4 @@
-"""Every exception the project raises on purpose. Standard library only."""
+"""All exceptions that this package raises. Uses only the standard library."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 
 class TVMError(RuntimeError):
-    """Base of all errors a user can be shown."""
+    """Base class of errors that are reported to users."""
 
 
 class InternalError(TVMError):
-    """A broken invariant inside the compiler: always a bug of ours."""
+    """A violated invariant inside the compiler, which is always a bug in the compiler."""
 
 
 class DiagnosticError(TVMError):
-    """A program the user wrote is wrong; the message points at the place."""
+    """An error in the user's program; the message contains its location."""
 
 
 class OpError(TVMError):
-    """Base of errors about operators."""
+    """Base class of errors about operators."""
 
 
 class OpNotImplemented(OpError, NotImplementedError):
@@ -38,34 +38,34 @@ class OpAttributeUnImplemented(OpError, NotImplementedError):
 
 
 class ScheduleError(TVMError, ValueError):
-    """A schedule primitive refused; the schedule is unchanged."""
+    """A schedule primitive cannot be applied; the schedule is unchanged."""
 
 
 class RPCError(TVMError):
-    """The remote side failed."""
+    """An error on the remote side or in the connection."""
 
 
 class RPCSessionTimeoutError(RPCError, TimeoutError):
-    """The remote side did not answer in time."""
+    """The remote side did not respond in time."""
 
 
 class TargetError(TVMError, ValueError):
-    """A target description is wrong, or a target cannot do what was asked of it."""
+    """A target description is invalid, or a target does not support a requested operation."""
 
 
 class ExprTypeError(TVMError, TypeError):
-    """An expression was built from operands whose types do not fit."""
+    """The types of an expression's operands do not match."""
 
 
 class ExprValueError(TVMError, ValueError):
-    """An expression was built from a value that is not allowed there."""
+    """A value is not allowed in an expression."""
 
 
 class DivideByZeroError(TVMError, ZeroDivisionError):
     """An expression divides by the literal zero."""
 
 
-# Errors that keep their class when they cross C or a network as text: "ValueError: what happened".
+# Errors that keep their class when they are sent through C or a network as text: "ValueError: message".
 ERROR_TYPES: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
@@ -78,7 +78,7 @@ ERROR_TYPES: dict[str, type[Exception]] = {
 
 
 def register_error(func_name=None, cls: type[Exception] | None = None):
-    """Let ``cls`` keep its class when it crosses as text; a decorator, or called with a name and a class."""
+    """Register ``cls`` so that it keeps its class when sent as text; a decorator, or called with a name and a class."""
     if isinstance(func_name, type):
         func_name, cls = func_name.__name__, func_name
     if cls is None:
@@ -88,20 +88,21 @@ def register_error(func_name=None, cls: type[Exception] | None = None):
 
 
 def error_from_text(text: str) -> Exception:
-    """The error an error text stands for: of the class its first word names, else TVMError."""
+    """Create the error of an error text: of the class that its first word names, else a TVMError."""
     name, colon, rest = text.partition(": ")
     kind = ERROR_TYPES.get(name) if colon else None
     return TVMError(text) if kind is None else kind(rest)
 
 
 def not_defined(owner: object, method: str) -> NotImplementedError:
-    """The error of a method that every subclass defines, for a class that does not."""
+    """Create the error for a method that subclasses must define, for a class that does not."""
     return NotImplementedError(f"{type(owner).__name__} does not define {method}")
 
 
 def did_you_mean(word: str, known: Iterable[object], before: str = "", cutoff: float = 0.6) -> str:
-    """``did you mean 'a' or 'b'?``, behind ``before``, of the known names closest to a word; else nothing."""
-    import difflib  # only errors need it
+    """Return ``did you mean 'a' or 'b'?``, preceded by ``before``, for the most similar known names; else an empty
+    text."""
+    import difflib  # imported only for errors
 
     close = difflib.get_close_matches(word, [str(name) for name in known], n=3, cutoff=cutoff)
     return f"{before}did you mean " + " or ".join(f"'{name}'" for name in close) + "?" if close else ""

@@ -1,8 +1,8 @@
-"""Hooks: functions that a layer calls and a layer above it gives, since imports go down only.
+"""Hooks: functions that a lower layer calls and a higher layer registers, because imports only go downwards.
 
-The lower layer owns the hook, says what it asks, and has a default where it can do without an answer. All hooks are
-listed in docs/map.md, by tools/hooks.py. A table of many entries by name or class is a ``Registry`` or a dictionary;
-a hook is one function.
+The lower layer defines the hook, documents its function, and may have a default. docs/map.md lists all hooks (generated
+by tools/hooks.py). A table with many entries by name or class is a ``Registry`` or a dictionary; a hook is a single
+function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOOKS: dict[str, Hook] = {}
 
 
 class Hook(Generic[P, R]):
-    """A function to be given. ``name`` is where the hook stands, ``what`` says what its function does."""
+    """A function to be registered. ``name`` is the location of the hook, ``what`` describes the function."""
 
     __slots__ = ("name", "what", "function", "givers")
 
@@ -26,26 +26,26 @@ class Hook(Generic[P, R]):
         self.name = name
         self.what = what
         self.function = default
-        # The modules whose functions were given, the last one's in use.
+        # The modules that registered functions; the last one is in use.
         self.givers: list[str] = []
         if HOOKS.setdefault(name, self) is not self:
-            raise ValueError(f"hook '{name}' is there already")
+            raise ValueError(f"hook '{name}' already exists")
 
     def give(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Let the hook call ``function`` from now on; what it called before, to go on to."""
+        """Make the hook call ``function``; return the function that it called before."""
         before, self.function = self.function, function
         self.givers.append(function.__module__)
         return before or self
 
     def __bool__(self) -> bool:
-        """Whether there is a function to call."""
+        """Whether a function is registered."""
         return self.function is not None
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         if self.function is None:
-            raise RuntimeError(f"nothing is given for hook {self.name}: {self.what}")
+            raise RuntimeError(f"no function is registered for hook {self.name}: {self.what}")
         return self.function(*args, **keywords)
 
 
-# Set by `tvm._bootstrap`: the IR is imported at first use and does not import the runtime.
+# Set by `tvm._bootstrap`, because the IR is imported at first use and does not import the runtime.
 IR_LOADED: Hook[[], object] = Hook("hooks.IR_LOADED", "connects the loaded IR to the runtime", lambda: None)

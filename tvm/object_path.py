@@ -1,4 +1,4 @@
-"""Paths from a root object to a place inside it: ``<root>.body.seq[1].value``."""
+"""Paths from a root object to a nested element: ``<root>.body.seq[1].value``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class ObjectPath:
     Parameters
     ----------
     parent : ObjectPath
-        The path it goes on from.
+        The parent path.
     value : optional
-        The step.
+        The last step.
     """
 
     __slots__ = ("parent", "value")
@@ -26,12 +26,12 @@ class ObjectPath:
 
     @staticmethod
     def root(root_name: str | None = None) -> ObjectPath:
-        """The path of an object itself, which others go on from.
+        """The path of a root object.
 
         Parameters
         ----------
         root_name : str, optional
-            What the object is called in texts; "<root>" without it.
+            The name of the object in texts; "<root>" by default.
 
         Returns
         -------
@@ -40,7 +40,7 @@ class ObjectPath:
         return RootPath(None, root_name)
 
     def attr(self, attr_key: str | None) -> ObjectPath:
-        """The attribute of that name; None stands for one that cannot be named.
+        """The path of an attribute; None represents an attribute without a name.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class ObjectPath:
         Parameters
         ----------
         index : int
-            The place of the element.
+            The index of the element.
 
         Returns
         -------
@@ -68,12 +68,12 @@ class ObjectPath:
         return ArrayIndexPath(self, int(index))
 
     def missing_array_element(self, index: int) -> ObjectPath:
-        """The path of an element that the list at this path lacks, where another list has one.
+        """The path of an element that is missing in the list at this path but exists in another list.
 
         Parameters
         ----------
         index : int
-            The place where it would be.
+            The index of the missing element.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class ObjectPath:
         return MapValuePath(self, key)
 
     def missing_map_entry(self) -> ObjectPath:
-        """The path of an entry that the dictionary at this path lacks, where another dictionary has one.
+        """The path of an entry that is missing in the dictionary at this path but exists in another dictionary.
 
         Returns
         -------
@@ -119,12 +119,12 @@ class ObjectPath:
         return len(self._steps())
 
     def get_prefix(self, length: int) -> ObjectPath:
-        """The path of the first ``length`` steps; the root is one.
+        """The path of the first ``length`` steps; the root counts as one step.
 
         Parameters
         ----------
         length : int
-            How many steps.
+            The number of steps.
 
         Returns
         -------
@@ -133,18 +133,18 @@ class ObjectPath:
         Raises
         ------
         IndexError
-            The path has no steps, or fewer.
+            ``length`` is zero, or the path has fewer steps.
         """
         size = len(self)
         if not 1 <= length <= size:
-            raise IndexError(f"{self} has prefixes of length 1 to {size}; length {length} was asked for")
+            raise IndexError(f"{self} has prefixes of length 1 to {size}, got {length}")
         path = self
         for _ in range(size - length):
             path = path.parent
         return path
 
     def is_prefix_of(self, other: ObjectPath) -> bool:
-        """Whether another path begins with the steps of this one.
+        """Whether this path is a prefix of another path.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class ObjectPath:
         Returns
         -------
         bool
-            True also where they are equal.
+            Whether it is a prefix; also True if the paths are equal.
         """
         steps = self._steps()
         return other._steps()[: len(steps)] == steps

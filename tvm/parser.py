@@ -1,4 +1,4 @@
-"""``tvm.parser``: text of graphs, under TVM's older path."""
+"""``tvm.parser``: the parser of Relay text, under its old name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only registry class in the tree: name -> value, duplicates refused."""
+"""The registry class of this package: maps names to values and rejects duplicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Registry(Generic[T]):
-    """A table of named values. ``what`` names the kind of value in error messages."""
+    """A table of named values. ``what`` describes the values in error messages."""
 
     def __init__(self, what: str):
         self.what = what
@@ -25,7 +25,7 @@ class Registry(Generic[T]):
         if value is None:
             return lambda v: self.register(name, v, override)
         if name in self._items and not override:
-            raise ValueError(f"{self.what} '{name}' is registered already; pass override=True to replace it")
+            raise ValueError(f"{self.what} '{name}' is already registered; pass override=True to replace it")
         self._items[name] = value
         return value
 

@@ -1,4 +1,4 @@
-"""What this build is made of: versions, paths and options."""
+"""Information about this build: versions, paths and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._ffi.libinfo import __version__
 from .runtime import Module, _lib, find_library, include_path
 from .runtime.module import add_function
 
-# Parts of Apache TVM that are chosen when it is built, and that this build does not have.
+# Build options of Apache TVM for parts that this package does not contain.
 _OFF = """
 ALTERNATIVE_LINKER AMX AOT_EXECUTOR ARM_COMPUTE_LIB ARM_COMPUTE_LIB_GRAPH_EXECUTOR BLAS BNNS BYODT_POSIT CBLAS CCACHE
 CLML CLML_GRAPH_EXECUTOR CMSISNN COREML CPP_RPC CPP_RTVM CUBLAS CUDA CUDNN CURAND CUSTOM_LOGGING CUTLASS DNNL ETHOSN
@@ -27,12 +27,12 @@ _UNKNOWN = ("CUDA_VERSION", "GIT_COMMIT_HASH", "GIT_COMMIT_TIME", "MLIR_VERSION"
 
 
 def libinfo() -> dict[str, str]:
-    """Facts about this build, under the names scripts ask for (``USE_LLVM``, ``TVM_VERSION``...).
+    """Information about this build, under the names that scripts use (``USE_LLVM``, ``TVM_VERSION``...).
 
     Returns
     -------
     dict
-        Text by name: "ON" or "OFF" for parts of the build, "NOT-FOUND" for facts that it does not record.
+        Text by name: "ON" or "OFF" for parts of the build, "NOT-FOUND" for information that is not recorded.
     """
     return {
         "TVM_VERSION": __version__,
@@ -53,19 +53,19 @@ def _llvm_version() -> str:
 
 
 def describe() -> None:
-    """Print what a report of a problem should say: Python, platform, versions, options."""
+    """Print the information for a bug report: Python, platform, versions, options."""
     print(f"Python {sys.version.split()[0]} on {platform.platform()}")
     for key, value in libinfo().items():
         print(f"  {key}: {value}")
 
 
 class FrontendTestModule(Module):
-    """A module that Python functions are added to.
+    """A module to which Python functions can be added.
 
     Parameters
     ----------
     entry_name : str, optional
-        The name of the function that a call of the module calls.
+        The name of the function that is called when the module is called.
 
     Examples
     --------
@@ -83,14 +83,14 @@ class FrontendTestModule(Module):
             self.entry_name = entry_name
 
     def add_function(self, name: str, func: Callable) -> None:
-        """Let the module have a function under a name.
+        """Add a function to the module.
 
         Parameters
         ----------
         name : str
             The name.
         func : callable
-            The function, in Python or packed.
+            The function, as a Python or packed function.
         """
         add_function(self, name, func)
 

@@ -1,4 +1,4 @@
-"""``tvm.transform``: passes and the context they run in (``tvm.ir.transform`` under its public name)."""
+"""``tvm.transform``: passes and their context (``tvm.ir.transform`` under its public name)."""
 
 from __future__ import annotations
 

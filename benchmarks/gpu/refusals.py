@@ -79,7 +79,7 @@ def refusals(target: Any, device: Any) -> Iterator[Refusal]:
     # More bytes than any device has, and more than the address space has.
     yield Refusal("memory", r"cannot allocate \d+ bytes", lambda: tvm.nd.empty((1 << 46,), "float32", device))
     other = tvm.device(target.kind.name, 63)
-    yield Refusal("device", r"there is no such device", lambda: tvm.nd.empty((1,), "float32", other))
+    yield Refusal("device", r"the device does not exist", lambda: tvm.nd.empty((1,), "float32", other))
     yield Refusal("threads", r"1048576", lambda: by_threads(target, 1 << 20))
     yield Refusal("shared memory", r"4194304", lambda: through_shared_memory(target, 1 << 20))
     if target.kind.name != "cuda":
@@ -94,7 +94,7 @@ def architecture(device: Any) -> Refusal:
     """Return a package for a GPU that is newer than this one."""
     number = int(device.compute_version.replace(".", ""))
     other = next((arch for arch in ARCHITECTURES if int(arch[3:]) > number), ARCHITECTURES[-1])
-    words = rf"the package holds .*{other}.*compile with target 'cuda -arch=sm_{number}'"
+    words = rf"the package contains .*{other}.*compile with target 'cuda -arch=sm_{number}'"
     return Refusal("architecture", words, lambda: of_another_architecture(device, other))
 
 

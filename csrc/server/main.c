@@ -1,4 +1,4 @@
-/* tvm_rpc_server: offers this machine's devices to clients of tvm.rpc. docs/rpc.md says what is promised. */
+/* tvm_rpc_server: gives clients of tvm.rpc access to this machine's devices. docs/rpc.md documents the protocol. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,23 +14,23 @@
 
 static const char USAGE[] =
     "usage: tvm_rpc_server [options]\n"
-    "  --host ADDRESS          address to listen on (127.0.0.1); others need a secret\n"
-    "  --port PORT             first port to try (9090); 0: any\n"
-    "  --port-end PORT         the port after the last to try (9199)\n"
-    "  --tracker HOST:PORT     offer the device to a tracker\n"
-    "  --proxy HOST:PORT       wait at a proxy in place of listening\n"
-    "  --key KEY               the kind of device, as clients ask for it\n"
-    "  --custom-addr ADDRESS   the address clients of the tracker are told\n"
-    "  --custom-port PORT      the port they are told, as that of a tunnel before this server\n"
-    "  --load-library FILES    libraries of devices, separated by colons\n"
-    "  --max-message BYTES     longest message (1073741824)\n"
-    "  --max-memory BYTES      memory of a session (no limit)\n"
-    "  --max-files BYTES       files of a session (4294967296)\n"
-    "  --max-seconds SECONDS   time of a session (no limit)\n"
-    "  --measure-only          give clients only the functions that measuring needs\n"
-    "  --stdio                 serve one session on standard input, for a client that has started this program\n"
-    "  --silent                say nothing\n"
-    "The secret is the content of the file TVM_RPC_SECRET_FILE names, or of TVM_RPC_SECRET.\n";
+    "  --host ADDRESS          address to listen on (127.0.0.1); other addresses require a secret\n"
+    "  --port PORT             first port to try (9090); 0: any free port\n"
+    "  --port-end PORT         end of the port range, exclusive (9199)\n"
+    "  --tracker HOST:PORT     register the device with a tracker\n"
+    "  --proxy HOST:PORT       connect to a proxy instead of listening\n"
+    "  --key KEY               device key by which clients request this server\n"
+    "  --custom-addr ADDRESS   address that the tracker gives to clients\n"
+    "  --custom-port PORT      port that the tracker gives to clients, for example of a tunnel\n"
+    "  --load-library FILES    shared libraries of custom devices, separated by colons\n"
+    "  --max-message BYTES     maximum message size (1073741824)\n"
+    "  --max-memory BYTES      memory limit of a session (no limit)\n"
+    "  --max-files BYTES       limit for the total size of a session's files (4294967296)\n"
+    "  --max-seconds SECONDS   time limit of a session (no limit)\n"
+    "  --measure-only          restrict clients to the functions needed for measuring\n"
+    "  --stdio                 serve one session on standard input, for a client that started this program\n"
+    "  --silent                do not print messages\n"
+    "The secret is read from the file named by TVM_RPC_SECRET_FILE, or else from TVM_RPC_SECRET itself.\n";
 
 typedef struct { TVMRPCServerOptions server; const char *host, *libraries; char *tracker, *proxy; int port, port_end, stdio; } Arguments;
 
@@ -44,7 +44,7 @@ static int fail(const char *format, const char *what) {
 static int number(const char *text, double most, double *out) {
   char *end;
   *out = strtod(text, &end);
-  return *text && !*end && *out >= 0 && *out <= most ? 0 : fail("'%s' is no number that can be used here", text);
+  return *text && !*end && *out >= 0 && *out <= most ? 0 : fail("'%s' is not a number in the allowed range", text);
 }
 
 static int take_option(Arguments *a, const char *name, char *value) {
@@ -65,7 +65,7 @@ static int take_option(Arguments *a, const char *name, char *value) {
   else if (!strcmp(name, "--max-memory")) a->server.max_memory = (uint64_t)n;
   else if (!strcmp(name, "--max-files")) a->server.max_files = (uint64_t)n;
   else if (!strcmp(name, "--max-seconds")) a->server.max_seconds = n;
-  else return fail("there is no option '%s'; --help lists them", name);
+  else return fail("unknown option '%s'; --help lists the options", name);
   return 0;
 }
 
@@ -74,7 +74,7 @@ static int split(char *text, const char *what, const char **host, int *port) {
   char *colon = strrchr(text, ':');
   double n;
   if (!colon || number(colon + 1, 65535, &n)) {
-    fprintf(stderr, "tvm_rpc_server: the %s is HOST:PORT, got '%s'\n", what, text);
+    fprintf(stderr, "tvm_rpc_server: the address of the %s must have the form HOST:PORT, got '%s'\n", what, text);
     return 2;
   }
   *colon = '\0';
@@ -94,21 +94,21 @@ static int parse(Arguments *a, int count, char **words) {
     if (!strcmp(words[i], "--silent")) a->server.silent = 1;
     else if (!strcmp(words[i], "--measure-only")) a->server.measure_only = 1;
     else if (!strcmp(words[i], "--stdio")) a->stdio = 1;
-    else if (!equals && i + 1 == count) return fail("'%s' wants a value, or is no option; --help lists them", words[i]);
+    else if (!equals && i + 1 == count) return fail("'%s' needs a value or is an unknown option; --help lists the options", words[i]);
     else {
       const char *name = words[i];
       int status = take_option(a, name, equals ? equals + 1 : words[++i]);
       if (status) return status;
     }
   }
-  if (a->proxy && a->tracker) return fail("%s: the proxy offers the server to its tracker", "--proxy and --tracker");
+  if (a->proxy && a->tracker) return fail("%s cannot be combined: the proxy registers the server with its own tracker", "--proxy and --tracker");
   if (a->proxy) return split(a->proxy, "proxy", &a->server.proxy_host, &a->server.proxy_port);
   if (!a->tracker) return 0;
   int status = split(a->tracker, "tracker", &a->server.tracker_host, &a->server.tracker_port);
-  return status || a->server.key ? status : fail("%s wants --key, the kind of device this is", "--tracker");
+  return status || a->server.key ? status : fail("%s requires --key, the device key of this server", "--tracker");
 }
 
-/* A secret that others can read is none. */
+/* Rejects a secret file that other users can read. */
 static int read_secret(TVMRPCServerOptions *options) {
   enum { ROOM = 4096 };
   static char secret[ROOM];
@@ -118,12 +118,12 @@ static int read_secret(TVMRPCServerOptions *options) {
   if (!path || !*path) return 0;
   struct stat info;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &info)) return fail("the file of the secret cannot be read: %s", path);
-  if (info.st_mode & 077) return fail("the file of the secret must be readable by its owner only (chmod 600): %s", path);
+  if (fd < 0 || fstat(fd, &info)) return fail("cannot read the secret file: %s", path);
+  if (info.st_mode & 077) return fail("the secret file must be readable by its owner only (chmod 600): %s", path);
   ssize_t size = read(fd, secret, ROOM);
   close(fd);
   while (size > 0 && strchr("\r\n", secret[size - 1])) --size;
-  if (size <= 0 || size == ROOM) return fail("the file of the secret is empty, or not of a sensible length: %s", path);
+  if (size <= 0 || size == ROOM) return fail("the secret file must contain between 1 and 4095 bytes: %s", path);
   options->secret = secret;
   options->secret_size = (size_t)size;
   return 0;
@@ -131,7 +131,7 @@ static int read_secret(TVMRPCServerOptions *options) {
 
 static int listen_on(const Arguments *a, int *out) {
   struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-  if (getaddrinfo(a->host, NULL, &hints, &found)) return fail("'%s' is no address of this machine", a->host);
+  if (getaddrinfo(a->host, NULL, &hints, &found)) return fail("cannot resolve '%s' to an address of this machine", a->host);
   int one = 1, last = !a->port ? 1 : a->port_end > a->port ? a->port_end : a->port + 1;
   for (int port = a->port; port < last; ++port) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -150,7 +150,7 @@ static int listen_on(const Arguments *a, int *out) {
     close(fd);
   }
   freeaddrinfo(found);
-  return fail("no port is free on %s", a->host);
+  return fail("no free port in the given range on %s", a->host);
 }
 
 static int load_libraries(const char *names) {

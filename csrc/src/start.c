@@ -1,5 +1,5 @@
-/* The parts of this runtime. Each registers with core what core calls of it, so that core calls no part by name and a
- * runtime without a part is one without its line here. */
+/* Registers the components of this runtime with core. Core does not reference the components by name, so removing a
+ * line here builds a runtime without that component. */
 #include "core/core.h"
 #include "devices/cuda/cuda.h"
 #include "devices/opencl/opencl.h"
@@ -7,7 +7,7 @@
 #include "rpc/rpc.h"
 #include "vm/vm.h"
 
-/* Before other constructors of a program into which the runtime is linked statically, which may call it. */
+/* Runs before other constructors of a program into which the runtime is linked statically, because they may call it. */
 enum { EARLY = 101 };
 
 __attribute__((constructor(EARLY))) static void start(void) {

@@ -1,4 +1,4 @@
-/* A test is a function; CHECK prints where it failed and ends the program with a failure. */
+/* A test is a function; CHECK prints the location of a failed condition and exits with a failure. */
 #ifndef TVM_TESTS_CHECK_H_
 #define TVM_TESTS_CHECK_H_
 
@@ -18,7 +18,7 @@
 
 #define OK(call) CHECK((call) == 0)
 
-/* The call must fail and its text must hold `part`. */
+/* The call must fail with an error message that contains `part`. */
 #define REFUSES(call, part)                               \
   do {                                                    \
     CHECK((call) != 0);                                   \

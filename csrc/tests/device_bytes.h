@@ -1,4 +1,4 @@
-/* A device module with the kernel "scale", written manually, and calls of it. */
+/* A handwritten device module with the kernel "scale", and functions that call it. */
 #ifndef TVM_TESTS_DEVICE_BYTES_H_
 #define TVM_TESTS_DEVICE_BYTES_H_
 
@@ -8,7 +8,7 @@
 #include "check.h"
 #include "fake_driver.h"
 
-/* `images` is the JSON of the images, which all lie in `data`. */
+/* `images` is the JSON list of the images, whose bytes are all in `data`. */
 static inline int load_scale(const char *kind, const char *images, const char *data, TVMModuleHandle *out) {
   char json[2048], bytes[4096];
   uint64_t length = (uint64_t)snprintf(
@@ -53,7 +53,7 @@ static inline float element(const DLTensor *array, int index) {
   return values[index];
 }
 
-/* Times "scale" on an array of 4, twice 5 launches; `broken`: with an argument that is refused. */
+/* Times "scale" on an array of 4 elements, twice 5 launches; with `broken`, one argument is invalid. */
 static inline int time_scale(TVMModuleHandle mod, DLTensor *a, DLDevice device, int broken, double seconds[2]) {
   struct { TVMCallFrame head; TVMValue values[7]; int32_t codes[7]; } frame = {0};
   OK(TVMModGetFunction(mod, "scale", 0, &frame.head.func));
@@ -73,7 +73,7 @@ static inline int time_scale(TVMModuleHandle mod, DLTensor *a, DLDevice device, 
   return status;
 }
 
-/* Opens a stand-in beside `beside` before the runtime does, under the variable that names the driver. */
+/* Opens the fake driver in the folder of `beside` before the runtime does, through the variable that names the driver. */
 static inline FakeDriver *open_fake(const char *beside, const char *name, const char *variable) {
   char folder[512], path[600];
   snprintf(folder, sizeof folder, "%s", beside);

@@ -1,10 +1,10 @@
-/* Executors made of the text of a graph and of one function, and calls of what a module holds. */
+/* Creates executors from graph JSON and one function, and calls functions of modules. */
 #ifndef TVM_TESTS_EXECUTOR_CALLS_H_
 #define TVM_TESTS_EXECUTOR_CALLS_H_
 
 #include "check.h"
 
-/* Calls a function of a module; `code` is what kind of value it gave. */
+/* Calls a function of a module; `code` receives the type code of its result. */
 static inline int call_for(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n, TVMValue *ret,
                            int *code) {
   TVMFunctionHandle f;
@@ -20,7 +20,7 @@ static inline int call(TVMModuleHandle mod, const char *name, TVMValue *args, in
   return call_for(mod, name, args, codes, n, ret, &code);
 }
 
-/* A module with one function. */
+/* Creates a module with one function. */
 static inline TVMModuleHandle module_with(const char *name, TVMBackendPackedCFunc function) {
   TVMModuleHandle mod;
   TVMFunctionHandle f;
@@ -31,7 +31,7 @@ static inline TVMModuleHandle module_with(const char *name, TVMBackendPackedCFun
   return mod;
 }
 
-/* The executor of a graph on at most five devices. */
+/* Creates the executor of a graph on at most five devices. */
 static inline int create_executor(const char *json, TVMModuleHandle lib, const DLDevice *devices, int count,
                                   TVMModuleHandle *out) {
   TVMFunctionHandle make;

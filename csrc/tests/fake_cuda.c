@@ -1,4 +1,4 @@
-/* A stand-in for libcuda: memory is the host's, the kernel "scale" is a loop, captures are lists of launches. */
+/* A fake libcuda: device memory is host memory, the kernel "scale" is a loop, captures are lists of launches. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +34,13 @@ EXPORT CUresult cuGetErrorName(CUresult code, const char **out) {
   *out = code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : code == 1 ? "CUDA_ERROR_INVALID_VALUE" : "CUDA_ERROR_FAKE";
   return 0;
 }
-EXPORT CUresult cuGetErrorString(CUresult code, const char **out) { return *out = code ? "as the test wanted" : "no error", 0; }
+EXPORT CUresult cuGetErrorString(CUresult code, const char **out) { return *out = code ? "as the test requested" : "no error", 0; }
 EXPORT CUresult cuDeviceGetCount(int *out) { return *out = fake_driver.devices, 0; }
 EXPORT CUresult cuDeviceGet(CUdevice *out, int number) { return *out = number, 0; }
 EXPORT CUresult cuDeviceGetName(char *out, int size, CUdevice d) { return snprintf(out, (size_t)size, "Fake GPU %d", d), 0; }
 EXPORT CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute which, CUdevice d) {
   switch (which) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = fake_driver.major + 2 * d; break; /* the second is newer */
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = fake_driver.major + 2 * d; break; /* the second device has a newer architecture */
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *out = fake_driver.minor; break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *out = 1024; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *out = 32; break;
@@ -91,7 +91,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
   return *available = fake_driver.memory - fake_driver.taken, *total = fake_driver.memory, 0;
 }
-/* What comes out of page-locked memory is fetched as late as can be. */
+/* Transfers from page-locked memory are executed as late as possible. */
 typedef struct Fetch { struct Fetch *next; void *to; const void *from; size_t size; } Fetch;
 static Fetch *pending, **pending_end = &pending;
 static struct { char *at; size_t size; } pinned[8];
@@ -102,7 +102,7 @@ EXPORT CUresult cuMemAllocHost_v2(void **out, size_t size) {
   pinned[fake_driver.pinned].size = size;
   return COUNT(pinned, 1), 0;
 }
-/* Under the lock. */
+/* Requires the lock. */
 static void catch_up(void) {
   for (Fetch *f = pending, *next; f; f = next) {
     next = f->next;
@@ -272,7 +272,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
 EXPORT CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
   (void)s;
   COUNT(replays, 1);
-  pthread_mutex_lock(&lock); /* one after the other, as on a stream */
+  pthread_mutex_lock(&lock); /* in order, as on a stream */
   catch_up();
   for (const Launch *l = graph->first; l; l = l->next) compute(l);
   pthread_mutex_unlock(&lock);

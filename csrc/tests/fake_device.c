@@ -1,5 +1,5 @@
-/* A library of devices, as a package outside of the runtime brings it: "abacus", whose memory is the host's under other
- * addresses, and "ext_dev", which is the least a device can be. */
+/* A library of custom devices, as a third-party package would provide it: "abacus", whose memory is host memory at
+ * different addresses, and "ext_dev", which implements only the required functions. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,14 @@ static int fail(const char *text) {
 
 static int exists(int device_id) { return device_id < 2; }
 
-/* Reserved and not touched: a block may be larger than the machine's memory. */
+/* Memory is reserved without being touched: a block may be larger than the machine's memory. */
 static void *alloc(DLDevice device, size_t nbytes, size_t alignment) {
   (void)alignment;
   size_t *block = MAP_FAILED;
   if (!fake_device.fail_next_alloc)
     block = mmap(NULL, nbytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   fake_device.fail_next_alloc = 0;
-  if (block == MAP_FAILED) return fail("abacus: no beads are left"), NULL;
+  if (block == MAP_FAILED) return fail("abacus: out of device memory"), NULL;
   *block = nbytes + 4096;
   if (nbytes > fake_device.largest) fake_device.largest = nbytes;
   ++fake_device.blocks;
@@ -80,7 +80,7 @@ static void work_off(const FakeWork *w) {
 
 static int give(FakeWork work) {
   if (!captured) return work_off(&work), 0;
-  if (captured->count == MOST_WORK) return fail("abacus: the run is too long");
+  if (captured->count == MOST_WORK) return fail("abacus: the captured run is too long");
   captured->work[captured->count++] = work;
   return 0;
 }
@@ -88,7 +88,7 @@ static int give(FakeWork work) {
 /* The kernel "scale" of device_bytes.h: out, a, factor, count. */
 static int launch(TVMDeviceKernel *kernel, int device_id, const TVMKernelArg *args, const TVMLaunchSizes *sizes) {
   (void)device_id, (void)sizes;
-  if (strcmp(kernel->name, "scale")) return fail("abacus: it can scale and nothing else");
+  if (strcmp(kernel->name, "scale")) return fail("abacus: only the kernel 'scale' is supported");
   if (!kernel->module->native) kernel->module->native = malloc(1);
   FakeWork work = {(float *)(uintptr_t)args[0].bits, (float *)(uintptr_t)args[1].bits, NULL, 0, (size_t)args[3].bits};
   memcpy(&work.factor, &args[2].bits, 4);
@@ -132,7 +132,7 @@ EXPORT int TVMDeviceLibraryInit(const TVMRuntimeTable *table) {
       .copy = copy, .sync = sync_device};
   runtime = table;
   fake_device.give = give;
-  if (table->size < sizeof *table) return fail("abacus: the runtime is too old");
+  if (table->size < sizeof *table) return fail("abacus: the runtime is too old for this device library");
   if (table->device_register(kDLExtDev, "ext_dev", &api)) return -1;
   api.attribute = attribute;
   api.launch = launch;

@@ -1,19 +1,19 @@
-/* What the stand-ins for the drivers tell the tests, and what the tests tell them. */
+/* State that the fake drivers and the tests exchange. */
 #ifndef TVM_TESTS_FAKE_DRIVER_H_
 #define TVM_TESTS_FAKE_DRIVER_H_
 
 #include <stddef.h>
 
 typedef struct {
-  /* told by the test */
+  /* set by the test */
   int devices, major, minor;
-  size_t memory; /* bytes of a device */
+  size_t memory; /* memory size of a device in bytes */
   int fail_capture, fail_next_sync, no_stamps, no_pinned;
-  /* told by the driver */
+  /* set by the driver */
   size_t taken;
   int blocks, parts, streams, events, modules, kernels, graphs, pinned;
   int launches, overlapping, replays, loads, allocations, copies, peer_copies;
-  size_t dynamic_shared; /* of the last launch */
+  size_t dynamic_shared; /* dynamic shared memory of the last launch */
   char loaded[64];       /* the beginning of the last image */
 } FakeDriver;
 

@@ -1,5 +1,5 @@
-/* A stand-in for libOpenCL: memory is the host's, the kernel "scale" is a loop that takes a millisecond, and what need
- * not wait is written as late as can be. */
+/* A fake libOpenCL: device memory is host memory, the kernel "scale" is a loop that takes a millisecond, and
+ * non-blocking writes are executed as late as possible. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ typedef struct { int refs; } Program;
 typedef struct { uint64_t args[4]; size_t shared; } Kernel;
 
 typedef struct Event {
-  uint64_t stamp; /* nanoseconds */
+  uint64_t stamp; /* in nanoseconds */
   bool done;
 } Event;
 typedef struct Write { struct Write *next; char *to; const void *from; size_t size; Event *event; } Write;
@@ -37,7 +37,7 @@ static Event *new_event(bool done) {
 EXPORT Code clReleaseEvent(Event *e) {
   return __atomic_sub_fetch(&fake_driver.events, 1, __ATOMIC_RELAXED), free(e), 0;
 }
-/* What was to be written before the next command. */
+/* Executes the writes that must finish before the next command. */
 static void catch_up(void) {
   pthread_mutex_lock(&lock);
   Write *first = pending;
@@ -85,7 +85,7 @@ EXPORT Code clGetDeviceInfo(void *device, uint32_t which, size_t size, void *out
   (void)out_size;
   memset(out, 0, size);
   switch (which) {
-    case 0x1000: value = number == 0 ? 2 : 4; break; /* the first one is a CPU, which must not come first */
+    case 0x1000: value = number == 0 ? 2 : 4; break; /* the first device is a CPU, which the runtime must not list first */
     case 0x1010: value = fake_driver.memory / 2; break;
     case 0x101F: value = fake_driver.memory; break;
     case 0x1019: value = 1024; break;
@@ -104,7 +104,7 @@ EXPORT void *clCreateContext(const void *p, uint32_t n, void *const *devices, vo
 }
 EXPORT void *clCreateCommandQueue(void *context, void *device, uint64_t flags, Code *code) {
   (void)context;
-  if (flags && device == &device_names[0]) return *code = -35, NULL; /* the CPU has no time stamps */
+  if (flags && device == &device_names[0]) return *code = -35, NULL; /* the CPU device does not support profiling */
   return *code = 0, &queue_name[(int *)device - device_names];
 }
 EXPORT Memory *clCreateBuffer(void *context, uint64_t flags, size_t size, void *host, Code *code) {
@@ -128,7 +128,7 @@ EXPORT Memory *clCreateSubBuffer(Memory *parent, uint64_t flags, uint32_t type, 
   return ++fake_driver.parts, *code = 0, m;
 }
 EXPORT Code clReleaseMemObject(Memory *m) {
-  catch_up(); /* memory is kept until the work that uses it is done */
+  catch_up(); /* memory stays allocated until the work that uses it has finished */
   pthread_mutex_lock(&lock);
   if (m->parent) --fake_driver.parts;
   else {
@@ -202,7 +202,7 @@ EXPORT Code clSetKernelArg(Kernel *k, uint32_t index, size_t size, const void *v
 }
 EXPORT Code clGetKernelInfo(Kernel *k, uint32_t which, size_t size, uint32_t *out, size_t *out_size) {
   (void)k, (void)which, (void)size, (void)out_size;
-  return *out = 5, 0; /* the last one is the dynamic shared memory */
+  return *out = 5, 0; /* the last argument is the dynamic shared memory */
 }
 EXPORT Code clGetKernelWorkGroupInfo(Kernel *k, void *d, uint32_t which, size_t size, void *out, size_t *out_size) {
   uint64_t value = 64;

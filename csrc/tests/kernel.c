@@ -1,4 +1,4 @@
-/* What generated code looks like to the loader, for test_module. */
+/* A library with the symbols of generated code, for test_module. */
 #include "tvm_runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -17,14 +17,14 @@ EXPORT int twice(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code
   return 0;
 }
 
-/* A user's function 'exp'. */
+/* A user-defined function named 'exp'. */
 EXPORT int __tvm_function_exp(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   ret->v_int64 = args[0].v_int64 + 1;
   *ret_code = kTVMArgInt;
   return 0;
 }
 
-/* Both spellings: the prefixed one is the user's function. */
+/* Both names exist: the prefixed function is the user's. */
 EXPORT int __tvm_function_floor(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   return __tvm_function_exp(args, codes, n, ret, ret_code, resource);
 }

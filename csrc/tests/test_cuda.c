@@ -1,4 +1,4 @@
-/* CUDA over a stand-in for the driver: memory, copies, images, launches, captured graphs. */
+/* CUDA with a fake driver: memory, copies, images, launches, captured graphs. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ static void test_attributes(void) {
   OK(TVMDeviceGetAttribute(gpu, 14, &value, &code));
   CHECK(value.v_int64 == (int64_t)fake->memory);
   for (int i = 0; i < 18; ++i) OK(TVMDeviceGetAttribute(gpu, i, &value, &code));
-  REFUSES(TVMSynchronize(kDLCUDA, 5, NULL), "cuda(5): there is no such device; this machine has 2");
+  REFUSES(TVMSynchronize(kDLCUDA, 5, NULL), "cuda(5): the device does not exist; this machine has 2");
 }
 
 static void test_freed_memory_is_used_again(void) {
@@ -64,7 +64,7 @@ static void test_too_much_memory_is_refused_with_numbers(void) {
   REFUSES(TVMArrayAlloc(&half, 1, byte, gpu, &b), "cannot allocate 614400 bytes:");
   CHECK(strstr(TVMGetLastError(), "of the device's 1048576 bytes are free; the arrays of this process take 614400"));
   OK(TVMArrayFree(a));
-  half = 900 << 10; /* fits only once the idle block went back to the driver */
+  half = 900 << 10; /* fits only after the idle block has been returned to the driver */
   OK(TVMArrayAlloc(&half, 1, byte, gpu, &b));
   OK(TVMArrayFree(b));
   REFUSES(TVMArrayAlloc(&all, 1, byte, gpu, &b), "cannot allocate 2097152 bytes");
@@ -84,7 +84,7 @@ static void test_copies_between_devices(void) {
 
 static void test_memory_of_the_host_is_free_again_after_a_copy(void) {
   TVMArrayHandle a = device_array(gpu, 8, 0);
-  CHECK(fake->pinned >= 1); /* copies of the stand-in from there are made late */
+  CHECK(fake->pinned >= 1); /* the fake driver delays copies from page-locked memory */
   for (int turn = 0; turn < 40; ++turn) {
     float values[8] = {(float)turn, 1, 2, 3, 4, 5, 6, 7};
     OK(TVMArrayCopyFromBytes(a, values, sizeof values));
@@ -92,7 +92,7 @@ static void test_memory_of_the_host_is_free_again_after_a_copy(void) {
     if (turn % 7 == 0) CHECK(element(a, 0) == (float)turn && element(a, 7) == 7);
   }
   CHECK(element(a, 0) == 39);
-  size_t size = (size_t)700 << 10; /* more than one part */
+  size_t size = (size_t)700 << 10; /* more than one staging part */
   int64_t count = (int64_t)size;
   char *bytes = malloc(size);
   TVMArrayHandle many;
@@ -118,14 +118,14 @@ static void test_kernel(void) {
   OK(call_scale(mod, out, a, 2.5, 40, 32, 0));
   OK(call_scale(mod, out, a, 2.5, 40, 32, 60000));
   CHECK(element(out, 39) == 97.5f && fake->loads == loads + 1 && fake->dynamic_shared == 60000);
-  REFUSES(call_scale(mod, out, a, 1, 40, 32, 100000), "40 + 100000 bytes of shared memory was asked for");
-  CHECK(strstr(TVMGetLastError(), "1024 threads") && strstr(TVMGetLastError(), "65536 bytes for a block"));
+  REFUSES(call_scale(mod, out, a, 1, 40, 32, 100000), "40 + 100000 bytes of shared memory");
+  CHECK(strstr(TVMGetLastError(), "1024 threads") && strstr(TVMGetLastError(), "65536 bytes per block"));
   REFUSES(call_scale(mod, out, a, 1, 40, 2048, 0), "2048 x 1 x 1 = 2048 threads");
   CHECK(TVMModTypeKey(mod)[0] == 'c' && fake->modules == 1);
   OK(TVMModFree(mod));
   CHECK(fake->modules == 0);
   fake->fail_next_sync = 700;
-  REFUSES(TVMSynchronize(kDLCUDA, 0, NULL), "work given to the device before failed: CUDA_ERROR_FAKE (700)");
+  REFUSES(TVMSynchronize(kDLCUDA, 0, NULL), "previously enqueued work failed: CUDA_ERROR_FAKE (700)");
   OK(TVMArrayFree(a));
   OK(TVMArrayFree(out));
 }
@@ -178,14 +178,14 @@ static void test_the_image_that_fits_is_loaded(void) {
       OK(load_and_call(images, "cubinptx", a));
       CHECK(!strcmp(fake->loaded, cases[i].loaded));
     } else {
-      REFUSES(load_and_call(images, "cubinptx", a), "'Fake GPU 0', sm_75, which runs none of it");
+      REFUSES(load_and_call(images, "cubinptx", a), "'Fake GPU 0', sm_75, which cannot run it");
       CHECK(strstr(TVMGetLastError(), cases[i].cubin) && strstr(TVMGetLastError(), "-arch=sm_75"));
     }
   }
   snprintf(images, sizeof images, both, "sm_75", "sm_75");
-  OK(load_and_call(images, "otherptx", a)); /* the driver knows better than we do */
+  OK(load_and_call(images, "otherptx", a)); /* the driver decides */
   CHECK(!strcmp(fake->loaded, "ptx"));
-  OK(load_and_call(images, "bad..ptx", a)); /* what one image lacks, the next may have */
+  OK(load_and_call(images, "bad..ptx", a)); /* if one image fails to load, the next is tried */
   REFUSES(load_and_call(images, "bad..bad", a), "loading the cubin for sm_75 failed");
   CHECK(strstr(TVMGetLastError(), "what is 'bad'?"));
   OK(TVMArrayFree(a));
@@ -204,7 +204,7 @@ static void test_streams(void) {
   OK(TVMSetStream(kDLCUDA, 0, NULL));
   OK(TVMStreamFree(kDLCUDA, 0, stream));
   CHECK(fake->streams == streams);
-  REFUSES(TVMStreamCreate(kDLCPU, 0, &stream), "cpu(0): the device has no streams");
+  REFUSES(TVMStreamCreate(kDLCPU, 0, &stream), "cpu(0): the device does not support streams");
   OK(TVMModFree(mod));
 }
 
@@ -218,7 +218,7 @@ static int note(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code,
   return 0;
 }
 
-/* What a compiled function does: a workspace, two launches; sometimes a call of the host. */
+/* Does what a compiled function does: allocates a workspace and launches two kernels; sometimes calls a host function. */
 static int launcher(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   const TVMRuntimeTable *table = TVMGetRuntimeTable();
   DLTensor *in = args[0].v_handle, *out = args[1].v_handle;
@@ -295,7 +295,7 @@ static void test_a_static_run_is_captured_and_replayed(void) {
   run_with(executor, 3);
   CHECK(fake->replays == 2 && fake->launches == launches);
   TVMArrayHandle lent = device_array(gpu, 4, 4);
-  run_on(executor, lent, true); /* another address: the old graph is gone */
+  run_on(executor, lent, true); /* a new address: the old graph has been discarded */
   CHECK(fake->graphs == 1 && fake->launches == launches + 8);
   run_on(executor, lent, true);
   CHECK(fake->graphs == 1 && fake->launches == launches + 8);
@@ -344,7 +344,7 @@ static void test_what_cannot_be_replayed_is_run(void) {
   OK(make_executor(gpu, &executor));
   TVMArrayHandle arrays[12];
   for (int i = 0; i < 12; ++i) arrays[i] = device_array(gpu, 4, (float)i);
-  for (int i = 0; i < 12; ++i) run_on(executor, arrays[i], true); /* a new address every time is not worth it */
+  for (int i = 0; i < 12; ++i) run_on(executor, arrays[i], true); /* graphs are not captured if the address changes every time */
   CHECK(!captured(executor) && fake->graphs == 0);
   for (int i = 0; i < 12; ++i) OK(TVMArrayFree(arrays[i]));
   OK(TVMModFree(executor));
@@ -373,7 +373,7 @@ static void test_time_comes_from_the_device(void) {
   TVMArrayHandle a = device_array(gpu, 4, 1);
   int events = fake->events;
   double seconds[2];
-  OK(time_scale(mod, a, gpu, 0, seconds)); /* a launch takes one of the stand-in's milliseconds */
+  OK(time_scale(mod, a, gpu, 0, seconds)); /* each launch takes one millisecond of the fake clock */
   CHECK(seconds[0] > 0.99e-3 && seconds[0] < 1.01e-3 && fake->events == events);
   CHECK(time_scale(mod, a, gpu, 1, seconds) != 0 && fake->events == events);
   OK(TVMArrayFree(a));
@@ -386,7 +386,7 @@ static void test_child_of_fork_is_refused(void) {
     int64_t one = 1;
     TVMArrayHandle a;
     int status = TVMArrayAlloc(&one, 1, check_float32, gpu, &a);
-    _exit(status && strstr(TVMGetLastError(), "does not survive") ? 0 : 1);
+    _exit(status && strstr(TVMGetLastError(), "a forked process cannot use it") ? 0 : 1);
   }
   int status;
   CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -411,6 +411,6 @@ int main(int argc, char **argv) {
   RUN(test_streams);
   RUN(test_time_comes_from_the_device);
   RUN(test_child_of_fork_is_refused);
-  CHECK(fake->modules == 0 && fake->graphs == 0 && fake->events == 8 * fake->pinned); /* of the copies' parts */
+  CHECK(fake->modules == 0 && fake->graphs == 0 && fake->events == 8 * fake->pinned); /* events of the staging parts */
   return 0;
 }

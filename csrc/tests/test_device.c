@@ -1,4 +1,4 @@
-/* Devices that a library brings: registration, arrays, kernels, captured runs, and graphs over several devices. */
+/* Custom devices from a library: registration, arrays, kernels, captured runs, and graphs on several devices. */
 #include <libgen.h>
 
 #include "device_bytes.h"
@@ -10,13 +10,13 @@ static const DLDevice abacus = {ABACUS, 0}, second = {ABACUS, 1}, plain = {kDLEx
 
 static void test_what_is_no_device_is_refused(void) {
   TVMDeviceApi api = {.abi_version = TVM_DEVICE_ABI_VERSION, .size = sizeof api};
-  REFUSES(TVMDeviceRegister(91, "empty", &api), "device empty: its table lacks one of exists, alloc, free, copy and sync");
-  REFUSES(TVMDeviceRegister(0, "zero", &api), "device zero: its type is 0; types are 1 to 127");
-  REFUSES(TVMDeviceRegister(128, "far", &api), "types are 1 to 127");
-  REFUSES(TVMDeviceRegister(91, "", &api), "a name and a table are wanted");
+  REFUSES(TVMDeviceRegister(91, "empty", &api), "device empty: its function table must define exists, alloc, free, copy and sync");
+  REFUSES(TVMDeviceRegister(0, "zero", &api), "device zero: the device type is 0; it must be between 1 and 127");
+  REFUSES(TVMDeviceRegister(128, "far", &api), "it must be between 1 and 127");
+  REFUSES(TVMDeviceRegister(91, "", &api), "the name and the function table must not be empty");
   api.abi_version = 7;
-  REFUSES(TVMDeviceRegister(91, "newer", &api), "its table is of version 7");
-  REFUSES(TVMDeviceLibraryLoad("no_such_library.so"), "cannot be opened");
+  REFUSES(TVMDeviceRegister(91, "newer", &api), "its function table has version 7");
+  REFUSES(TVMDeviceLibraryLoad("no_such_library.so"), "cannot open the device library");
   CHECK(TVMDeviceTypeOfName("empty") == -1 && TVMDeviceTypeOfName("cuda") == kDLCUDA);
   REFUSES(TVMSynchronize(91, 0, NULL), "unknown device(0): this runtime has no driver for the device; it has drivers for "
                                        "cpu, cuda, opencl, ext_dev, abacus");
@@ -25,18 +25,18 @@ static void test_what_is_no_device_is_refused(void) {
 static char path[600];
 
 static void test_a_type_and_a_name_are_taken_once(void) {
-  REFUSES(TVMDeviceLibraryLoad(path), "device ext_dev: type 12 has a driver already, that of ext_dev");
+  REFUSES(TVMDeviceLibraryLoad(path), "device ext_dev: device type 12 already has a driver, that of ext_dev");
   TVMDeviceApi api = {.abi_version = TVM_DEVICE_ABI_VERSION, .size = sizeof api};
   memcpy(&api.exists, &(void *){(void *)1}, sizeof(void *)); /* never called */
   memcpy(&api.alloc, &api.exists, sizeof(void *));
   memcpy(&api.free, &api.exists, sizeof(void *));
   memcpy(&api.copy, &api.exists, sizeof(void *));
   memcpy(&api.sync, &api.exists, sizeof(void *));
-  REFUSES(TVMDeviceRegister(92, "abacus", &api), "device abacus: type 90 has that name");
-  REFUSES(TVMDeviceRegister(kDLVulkan, "volcano", &api), "device volcano: type 7 is called vulkan");
-  REFUSES(TVMDeviceRegister(kDLCPU, "cpu", &api), "type 1 has a driver already");
+  REFUSES(TVMDeviceRegister(92, "abacus", &api), "device abacus: the name already belongs to device type 90");
+  REFUSES(TVMDeviceRegister(kDLVulkan, "volcano", &api), "device volcano: device type 7 is already named vulkan");
+  REFUSES(TVMDeviceRegister(kDLCPU, "cpu", &api), "type 1 already has a driver");
   memcpy(&api.capture_begin, &api.exists, sizeof(void *));
-  REFUSES(TVMDeviceRegister(92, "half", &api), "has one function of a group and lacks another");
+  REFUSES(TVMDeviceRegister(92, "half", &api), "defines only a part of a group");
   CHECK(TVMDeviceTypeOfName("half") == -1 && !TVMDeviceExists((DLDevice){92, 0}));
 }
 
@@ -45,7 +45,7 @@ static void test_arrays_and_attributes(void) {
   int code;
   CHECK(TVMDeviceTypeOfName("abacus") == ABACUS && !strcmp(TVMDeviceTypeName(ABACUS), "abacus"));
   CHECK(TVMDeviceExists(second) && !TVMDeviceExists((DLDevice){ABACUS, 2}));
-  REFUSES(TVMSynchronize(ABACUS, 2, NULL), "abacus(2): there is no such device");
+  REFUSES(TVMSynchronize(ABACUS, 2, NULL), "abacus(2): the device does not exist");
   OK(TVMDeviceGetAttribute(second, 7, &value, &code));
   CHECK(code == kTVMArgInt && value.v_int64 == 11);
   OK(TVMDeviceGetAttribute(plain, 7, &value, &code));
@@ -53,7 +53,7 @@ static void test_arrays_and_attributes(void) {
   TVMArrayHandle a = device_array(abacus, 8, 1), b = device_array(second, 8, 50), c = device_array(plain, 8, 90);
   OK(TVMArrayCopyFromTo(a, b, NULL));
   CHECK(element(b, 7) == 8 && fake->within == 1);
-  OK(TVMArrayCopyFromTo(b, c, NULL)); /* two drivers: through the host */
+  OK(TVMArrayCopyFromTo(b, c, NULL)); /* between two drivers, copied through host memory */
   CHECK(element(c, 3) == 4 && fake->within == 1);
   void *scratch = TVMBackendAllocWorkspace(ABACUS, 0, 100, 2, 32);
   CHECK(scratch != NULL);
@@ -63,9 +63,9 @@ static void test_arrays_and_attributes(void) {
   OK(TVMArrayFree(c));
   fake->fail_next_alloc = 1;
   int64_t one = 1;
-  REFUSES(TVMArrayAlloc(&one, 1, check_float32, abacus, &a), "no beads are left");
+  REFUSES(TVMArrayAlloc(&one, 1, check_float32, abacus, &a), "out of device memory");
   void *stream;
-  REFUSES(TVMStreamCreate(ABACUS, 0, &stream), "abacus(0): the device has no streams");
+  REFUSES(TVMStreamCreate(ABACUS, 0, &stream), "abacus(0): the device does not support streams");
   CHECK(fake->blocks == 0);
 }
 
@@ -89,7 +89,7 @@ static void test_kernels_of_a_device_module(void) {
 
 static int on_abacus(const DLTensor *t) { return t->device.device_type == ABACUS; }
 
-/* out = a + b on the device the arrays are on, which must be one. */
+/* out = a + b on the device of the arrays, which must be the same. */
 static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   (void)codes, (void)ret, (void)ret_code, (void)self;
   DLTensor *a = args[0].v_handle, *b = args[1].v_handle, *out = args[2].v_handle;
@@ -105,7 +105,7 @@ static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, 
   "{\"op\": \"tvm_op\", \"name\": \"" name "\", \"attrs\": {\"func_name\": \"" function "\"}, \"inputs\": " inputs "}"
 #define INPUT(name) "{\"op\": \"null\", \"name\": \"" name "\", \"inputs\": []}"
 
-/* y = (x + x) on the host, brought to the device, there added to w, brought back, and there added to x + x. */
+/* y = copy_to_host(copy_to_device(x + x) + w) + (x + x) */
 static const char GRAPH[] =
     "{\"nodes\": [" INPUT("x") ", " INPUT("w") ", " NODE("sum", "add", "[[0, 0, 0], [0, 0, 0]]") ", "
     NODE("to", "__copy", "[[2, 0, 0]]") ", " NODE("there", "add", "[[3, 0, 0], [1, 0, 0]]") ", "
@@ -154,7 +154,7 @@ static void test_a_graph_runs_over_two_devices(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice devices[] = {{kDLCPU, 0}, {ABACUS, 1}};
   OK(create_executor(GRAPH, lib, devices, 2, &graph));
-  CHECK(fake->blocks == 3); /* w, the copy of the sum, and what is made of both */
+  CHECK(fake->blocks == 3); /* w, the copy of x + x, and their sum */
   TVMArrayHandle x = six(check_cpu, 1), w = six(check_cpu, 100), there = six(second, 7);
   set(graph, "set_input", "x", x);
   set(graph, "set_input", "w", w);
@@ -194,29 +194,29 @@ static char *changed(const char *from, const char *to) {
 static void test_wrong_devices_are_refused(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice both[] = {{kDLCPU, 0}, {ABACUS, 0}, {ABACUS, 1}}, gone[] = {{kDLCPU, 0}, {ABACUS, 5}};
-  REFUSES(create_executor(GRAPH, lib, both, 1, &graph), "keeps values on abacus, and no device of that kind was given; give one of "
-                                               "each kind, as in lib['default'](tvm.cpu(), tvm.device('abacus'))");
-  REFUSES(create_executor(GRAPH, lib, both + 1, 1, &graph), "keeps values on cpu, and no device of that kind");
-  REFUSES(create_executor(GRAPH, lib, both, 3, &graph), "one device of a kind; it was given two of kind abacus");
-  REFUSES(create_executor(GRAPH, lib, gone, 2, &graph), "abacus(5): there is no such device");
+  REFUSES(create_executor(GRAPH, lib, both, 1, &graph), "stores values on abacus, but no device of this type was given; pass one device "
+                                               "per type, as in lib['default'](tvm.cpu(), tvm.device('abacus'))");
+  REFUSES(create_executor(GRAPH, lib, both + 1, 1, &graph), "stores values on cpu, but no device of this type");
+  REFUSES(create_executor(GRAPH, lib, both, 3, &graph), "one device per type; two devices of type abacus were given");
+  REFUSES(create_executor(GRAPH, lib, gone, 2, &graph), "abacus(5): the device does not exist");
   REFUSES(create_executor(GRAPH, lib, NULL, 0, &graph), "create takes 4 arguments");
-  REFUSES(create_executor(changed("[0, 1, 2, 3, 4, 5, 6]", "[0, 1, 2, 2, 4, 5, 6]"), lib, both, 2, &graph), "storage 2 holds values of two devices");
-  REFUSES(create_executor(changed("[[2, 0, 0]]", "[[2, 0, 0], [0, 0, 0]]"), lib, both, 2, &graph), "copy 'to' takes one and gives one");
-  REFUSES(create_executor(changed("[1, 90,", "[1, 128,"), lib, both, 2, &graph), "a number in 'device_index' is wrong");
-  REFUSES(create_executor(changed("[1, 90,", "[1, 91,"), lib, both, 2, &graph), "keeps values on unknown device (type 91); this runtime has no driver for it");
+  REFUSES(create_executor(changed("[0, 1, 2, 3, 4, 5, 6]", "[0, 1, 2, 2, 4, 5, 6]"), lib, both, 2, &graph), "storage 2 contains values of two devices");
+  REFUSES(create_executor(changed("[[2, 0, 0]]", "[[2, 0, 0], [0, 0, 0]]"), lib, both, 2, &graph), "copy 'to' must have one input and one output");
+  REFUSES(create_executor(changed("[1, 90,", "[1, 128,"), lib, both, 2, &graph), "'device_index' contains an invalid number");
+  REFUSES(create_executor(changed("[1, 90,", "[1, 91,"), lib, both, 2, &graph), "stores values on unknown device (device type 91); this runtime has no driver for it");
   OK(TVMModFree(lib));
   CHECK(fake->blocks == 0);
 }
 
 static const char ALL_THERE[] = "[90, 90, 90, 90, 90, 90, 90]";
 
-/* A graph of one device may be given more than it needs, and captures where the device can. */
+/* More devices than a graph needs may be passed; the graph is captured if its device supports captures. */
 static void test_capture_is_what_a_device_can_do(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice both[] = {{kDLCPU, 0}, {ABACUS, 0}};
   char text[sizeof GRAPH + 64];
   snprintf(text, sizeof text, "%s", changed("[1, 90, 1, 90, 90, 1, 1]", ALL_THERE));
-  /* A copy on the device itself is no kernel, so that this one is not captured; views of the same values are. */
+  /* A copy on the same device is not a kernel, so that graph is not captured; views of the same values are. */
   OK(create_executor(text, lib, both, 2, &graph));
   TVMArrayHandle x = six(check_cpu, 1), w = six(check_cpu, 100);
   for (int views = 0; views < 2; ++views) {
@@ -247,7 +247,7 @@ static void test_capture_is_what_a_device_can_do(void) {
   OK(TVMModFree(lib));
 }
 
-/* Values behind the first four gigabytes of a storage. */
+/* Tests values at offsets beyond four gigabytes in a storage. */
 static void test_offsets_have_64_bits(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   char text[sizeof GRAPH + 512];
@@ -289,7 +289,7 @@ static void test_damaged_graphs_do_no_harm(void) {
   CHECK(fake->blocks == 0);
 }
 
-/* The table of chosen devices has a place for those of this machine. */
+/* The table of selected devices contains device types of this machine only. */
 static void test_only_devices_of_this_machine_are_chosen(void) {
   TVMFunctionHandle choose;
   OK(TVMFuncGetGlobal("__tvm_set_device", &choose));
@@ -297,7 +297,7 @@ static void test_only_devices_of_this_machine_are_chosen(void) {
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     TVMValue args[] = {{.v_int64 = wrong[i]}, {.v_int64 = 0}}, ret;
     int codes[] = {kTVMArgInt, kTVMArgInt}, code = kTVMNullptr;
-    REFUSES(TVMFuncCall(choose, args, codes, 2, &ret, &code), "no type of a device of this machine");
+    REFUSES(TVMFuncCall(choose, args, codes, 2, &ret, &code), "is not a device type of this machine");
   }
   OK(TVMFuncFree(choose));
 }

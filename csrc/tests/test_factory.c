@@ -1,4 +1,4 @@
-/* Factories of graph executors: made of packed bytes, outlived by what they made, and never made of damaged bytes. */
+/* Factories of graph executors: loading from serialized bytes, lifetimes, and rejection of damaged bytes. */
 #include "executor_calls.h"
 
 static const char GRAPH[] =
@@ -12,7 +12,7 @@ static size_t put(char *at, const void *data, uint64_t size) {
   return 8 + (size_t)size;
 }
 
-/* Name, graph, no parameters. */
+/* Serializes the name, the graph and empty parameters. */
 static size_t pack(char *out) {
   size_t size = put(out, "default", 7);
   size += put(out + size, GRAPH, strlen(GRAPH));
@@ -25,7 +25,7 @@ static int create(const char *packed, size_t size, TVMModuleHandle *out) {
   OK(TVMModCreate("test", NULL, NULL, &lib));
   OK(TVMFuncGetGlobal("tvm.graph_executor_factory.create", &make));
   CHECK(make != NULL);
-  /* A block of exactly this size: reading past its end is seen by the sanitizers. */
+  /* A block of exactly this size, so that the sanitizers detect reads past its end. */
   char *copy = malloc(size ? size : 1);
   memcpy(copy, packed, size);
   TVMByteArray bytes = {copy, size};
@@ -68,7 +68,7 @@ static void test_wrong_uses_are_refused(void) {
   TVMValue args[2] = {{.v_str = "other"}, {.v_device = {kDLCPU, 0}}}, ret;
   int codes[2] = {kTVMStr, kTVMDevice};
   OK(create(packed, pack(packed), &factory));
-  REFUSES(call(factory, "default", NULL, NULL, 0, &ret), "needs its devices");
+  REFUSES(call(factory, "default", NULL, NULL, 0, &ret), "needs at least one device");
   REFUSES(call(factory, "debug_create", args, codes, 2, &ret), "name of the model, 'default'");
   OK(TVMModFree(factory));
 }
@@ -80,7 +80,7 @@ static void test_damaged_bytes_are_refused(void) {
   for (size_t cut = 0; cut < size; ++cut) REFUSES(create(packed, cut, &factory), "corrupt");
   packed[size] = 0;
   REFUSES(create(packed, size + 1, &factory), "corrupt");
-  for (int bit = 0; bit < 64; ++bit) { /* lengths that lie */
+  for (int bit = 0; bit < 64; ++bit) { /* incorrect lengths */
     pack(packed);
     packed[bit / 8] ^= (char)(1 << bit % 8);
     CHECK(create(packed, size, &factory) != 0);

@@ -1,4 +1,4 @@
-/* The graph executor: runs a chain over shared memory, and refuses every damaged graph. */
+/* The graph executor: runs a chain over shared memory, and rejects damaged graphs. */
 #include "executor_calls.h"
 
 static const char GRAPH[] =
@@ -15,7 +15,7 @@ static const char GRAPH[] =
     " \"storage_id\": [\"list_int\", [0, 1, 2, 2, 3]],"
     " \"shape\": [\"list_shape\", [[2, 3], [2, 3], [2, 3], [6], [6]]]}}";
 
-/* out = a + b, element by element, whatever the shape. */
+/* out = a + b elementwise, for any shape. */
 static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   (void)codes, (void)ret, (void)ret_code, (void)self;
   if (n != 3) return -1;
@@ -29,7 +29,7 @@ static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, 
 static void test_a_graph_runs(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
-  OK(TVMModFree(lib)); /* the executor keeps it */
+  OK(TVMModFree(lib)); /* the executor keeps a reference */
   TVMArrayHandle x = make_array(2, 3);
   for (int round = 1; round < 4; ++round) {
     for (int i = 0; i < 6; ++i) ((float *)x->data)[i] = (float)(i * round);
@@ -65,7 +65,7 @@ static void test_wrong_uses_are_refused(void) {
   REFUSES(call_for(graph, "set_input", args, codes, 2, &ret, &code), "no input 'nobody'");
   TVMValue index = {.v_int64 = 7};
   int index_code = kTVMArgInt;
-  REFUSES(call_for(graph, "get_output", &index, &index_code, 1, &ret, &code), "no such output");
+  REFUSES(call_for(graph, "get_output", &index, &index_code, 1, &ret, &code), "output index out of range");
   TVMByteArray bytes = {"junk", 4};
   TVMValue blob = {.v_handle = &bytes};
   int blob_code = kTVMBytes;
@@ -114,7 +114,7 @@ static void test_a_lent_input_can_be_set_again(void) {
   OK(TVMModFree(lib));
 }
 
-/* Input "w" shares its storage with a larger value: memory of its size cannot stand for the storage. */
+/* Input "w" shares its storage with a larger value, so memory of its size cannot replace the storage. */
 static void test_a_lent_array_must_cover_its_storage(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   char text[sizeof GRAPH + 64];
@@ -124,8 +124,8 @@ static void test_a_lent_array_must_cover_its_storage(void) {
   OK(create_executor(text, lib, &check_cpu, 1, &graph));
   TVMArrayHandle empty = make_array(2, 0);
   TVMValue w = {.v_str = "w"};
-  REFUSES(call_with(graph, "set_input_zero_copy", w, kTVMStr, empty), "keeps other values in its memory");
-  REFUSES(call_with(graph, "share_arrays", w, kTVMStr, empty), "keeps other values in its memory");
+  REFUSES(call_with(graph, "set_input_zero_copy", w, kTVMStr, empty), "also stores other values in its memory");
+  REFUSES(call_with(graph, "share_arrays", w, kTVMStr, empty), "also stores other values in its memory");
   OK(TVMArrayFree(empty));
   OK(TVMModFree(graph));
   OK(TVMModFree(lib));
@@ -137,7 +137,7 @@ static void test_a_wrong_device_index_is_refused(void) {
   const char *tail = ", \"device_index\": [\"list_int\", [1, 1, 1, 999, 1]]}}";
   memcpy(text, GRAPH, sizeof GRAPH);
   strcpy(text + strlen(text) - 2, tail);
-  REFUSES(create_executor(text, lib, &check_cpu, 1, &graph), "a number in 'device_index' is wrong");
+  REFUSES(create_executor(text, lib, &check_cpu, 1, &graph), "'device_index' contains an invalid number");
   OK(TVMModFree(lib));
 }
 
@@ -174,7 +174,7 @@ static void test_runs_flush_denormals_and_restore_the_state(void) {
   OK(TVMModFree(lib));
 }
 
-/* Every graph cut short, and every graph with one byte changed, is either refused or a whole graph that runs. */
+/* Every truncated graph, and every graph with one changed byte, is either rejected or runs. */
 static void test_damaged_graphs_do_no_harm(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   size_t size = strlen(GRAPH);
@@ -192,8 +192,8 @@ static void test_damaged_graphs_do_no_harm(void) {
       if (!create_executor(text, lib, &check_cpu, 1, &graph)) OK(TVMModFree(graph));
     }
   }
-  REFUSES(create_executor("{\"nodes\": []}", lib, &check_cpu, 1, &graph), "missing or of the wrong kind");
-  REFUSES(create_executor("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", lib, &check_cpu, 1, &graph), "nest too deep");
+  REFUSES(create_executor("{\"nodes\": []}", lib, &check_cpu, 1, &graph), "missing or has the wrong JSON type");
+  REFUSES(create_executor("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", lib, &check_cpu, 1, &graph), "nested too deeply");
   free(text);
   OK(TVMModFree(lib));
 }

@@ -48,7 +48,7 @@ static void test_library_is_loaded_and_called(void) {
   CHECK(func == NULL);
   OK(TVMModGetFunction(mod, "twice", 0, &func));
   OK(TVMModFree(mod));
-  /* The function keeps its library. */
+  /* The function keeps its library loaded. */
   REFUSES(TVMFuncCall(func, NULL, NULL, 0, &ret, &ret_code), "twice: argument 0: expected an integer");
   OK(TVMFuncFree(func));
 }
@@ -103,7 +103,7 @@ static void write_file(const char *path, const void *bytes, size_t size) {
   CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
-/* A lookup visits each module once, however many ways lead to it. */
+/* A lookup visits each module once, even if several import paths lead to it. */
 static void test_lookup_through_shared_imports_is_linear(void) {
   enum { COUNT = 200 };
   TVMModuleHandle chain[COUNT];
@@ -139,7 +139,7 @@ static bool is_there(const char *folder, const char *name) {
   return access(path, F_OK) == 0;
 }
 
-/* The first library a process opens: copies that killed processes left are removed, and nothing else. */
+/* Opening the first library in a process removes copies that killed processes left behind, and no other files. */
 static void test_leftovers_of_the_dead_are_removed(void) {
   char folder[] = "/tmp/tvm-test-XXXXXX";
   static const char *const names[] = {"tvm-999999-3-aB3xYz.so", "tvm-999999-4-aB3xYz.so", "tvm-999999-5-aB3xYz.so",
@@ -160,7 +160,7 @@ static void test_leftovers_of_the_dead_are_removed(void) {
     unlink(path);
   }
   close(live);
-  CHECK(rmdir(folder) == 0); /* the copy of the library is gone, too */
+  CHECK(rmdir(folder) == 0); /* the copy of the library has also been removed */
   unsetenv("TMPDIR");
 }
 
@@ -177,7 +177,7 @@ static void test_corrupt_libraries_are_refused(void) {
     write_file(path, bytes, keep);
     REFUSES(TVMModLoadFromFile(path, "", &mod), "cannot load library");
   }
-  /* Sealed: any change is seen. */
+  /* With a checksum, any change is detected. */
   memcpy(bytes + size, TVM_SEAL_MAGIC, 8);
   uint64_t checksum = TVMChecksum(bytes, size);
   memcpy(bytes + size + 8, &checksum, 8);
@@ -190,12 +190,12 @@ static void test_corrupt_libraries_are_refused(void) {
     REFUSES(TVMModLoadFromFile(path, "", &mod), "corrupt");
     bytes[at] ^= 0x5a;
   }
-  bytes[18] ^= 0xff; /* machine */
+  bytes[18] ^= 0xff; /* the machine field of the ELF header */
   write_file(path, bytes, size);
-  REFUSES(TVMModLoadFromFile(path, "", &mod), "it was built for another kind of machine, and this runtime is for");
+  REFUSES(TVMModLoadFromFile(path, "", &mod), "it was built for an unknown architecture, but this runtime is for");
   remove(path);
   REFUSES(TVMModLoadFromFile(path, "", &mod), "cannot load library");
-  REFUSES(TVMModLoadFromFile("x.txt", "", &mod), "is no library");
+  REFUSES(TVMModLoadFromFile("x.txt", "", &mod), "is not a library");
 }
 
 static void *load_and_call(void *opaque) {

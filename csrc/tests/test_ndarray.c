@@ -55,9 +55,9 @@ static void test_copy_mismatches_are_refused(void) {
   TVMArrayHandle a = make_array(2, 2), b = make_array(2, 3), c;
   int64_t shape[] = {2, 2};
   OK(TVMArrayAlloc(shape, 2, (DLDataType){kDLInt, 32, 1}, check_cpu, &c));
-  REFUSES(TVMArrayCopyFromTo(a, b, NULL), "16 bytes, the target 24");
-  REFUSES(TVMArrayCopyFromTo(a, c, NULL), "the source is float32, the target int32");
-  REFUSES(TVMArrayCopyFromBytes(a, shape, 8), "the array has 16 bytes, the buffer 8");
+  REFUSES(TVMArrayCopyFromTo(a, b, NULL), "16 bytes, but the destination has 24");
+  REFUSES(TVMArrayCopyFromTo(a, c, NULL), "the source has type float32, but the destination has type int32");
+  REFUSES(TVMArrayCopyFromBytes(a, shape, 8), "the array has 16 bytes, but the buffer has 8");
   OK(TVMArrayFree(a));
   OK(TVMArrayFree(b));
   OK(TVMArrayFree(c));

@@ -1,4 +1,4 @@
-/* Objects linked by the runtime: that of kernel.c, as it is and damaged in many ways. */
+/* Object files linked by the runtime: the object of kernel.c, unchanged and damaged in many ways. */
 #include <stdint.h>
 #include <unistd.h>
 

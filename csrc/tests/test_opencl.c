@@ -1,4 +1,4 @@
-/* OpenCL over a stand-in for the driver: addresses, sub-buffers, programs, launches, errors. */
+/* OpenCL with a fake driver: addresses, sub-buffers, programs, launches, errors. */
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +19,8 @@ static void test_accelerators_come_first(void) {
   OK(TVMDeviceGetAttribute(gpu, 4, &value, &code));
   CHECK(!strcmp(value.v_str, "1.2"));
   for (int i = 0; i < 18; ++i) OK(TVMDeviceGetAttribute(gpu, i, &value, &code));
-  REFUSES(TVMSynchronize(kDLOpenCL, 2, NULL), "OpenCL has 2 here, the first is opencl(0), 'Fake GPU'");
-  REFUSES(TVMSynchronize(kDLOpenCL, -1, NULL), "a device has a number of 0 or more");
+  REFUSES(TVMSynchronize(kDLOpenCL, 2, NULL), "OpenCL has 2 devices here, the first is opencl(0), 'Fake GPU'");
+  REFUSES(TVMSynchronize(kDLOpenCL, -1, NULL), "the device number must not be negative");
 }
 
 static void test_views_are_parts_of_buffers(void) {
@@ -33,8 +33,8 @@ static void test_views_are_parts_of_buffers(void) {
   CHECK(element(view, 0) == 32 && element(odd, 0) == 2);
   for (int i = 0; i < 3; ++i) OK(call_scale(mod, out, view, 2, 32, 16, 100));
   CHECK(element(out, 1) == 66 && fake->parts == 1 && fake->dynamic_shared == 100);
-  REFUSES(call_scale(mod, out, odd, 2, 4, 4, 0), "starts 8 bytes into its memory; on this device it must be a multiple of 128");
-  REFUSES(TVMArrayCopyFromTo(view, out, NULL), "the source has 128 bytes, the target 256");
+  REFUSES(call_scale(mod, out, odd, 2, 4, 4, 0), "starts 8 bytes into its buffer; this device requires a multiple of 128");
+  REFUSES(TVMArrayCopyFromTo(view, out, NULL), "the source has 128 bytes, but the destination has 256");
   OK(TVMArrayFree(view));
   OK(TVMArrayFree(odd));
   OK(TVMArrayFree(a));
@@ -48,19 +48,19 @@ static void test_refusals(void) {
   TVMArrayHandle a = device_array(gpu, 8, 1), far = device_array(cpu, 8, 1);
   OK(load_scale("opencl", SOURCE, "text", &mod));
   REFUSES(call_scale(mod, a, a, 1, 8, 128, 0), "128 x 1 x 1 = 128 threads");
-  REFUSES(call_scale(mod, a, far, 1, 8, 8, 0), "the array is on opencl(1), the kernel runs on opencl(0)");
+  REFUSES(call_scale(mod, a, far, 1, 8, 8, 0), "the array is on opencl(1), but the kernel runs on opencl(0)");
   OK(TVMModFree(mod));
   OK(load_scale("opencl", SOURCE, "bad!", &mod));
   REFUSES(call_scale(mod, a, a, 1, 8, 8, 0), "what is 'bad'?");
   OK(TVMModFree(mod));
   CHECK(fake->modules == 0);
   OK(load_scale("opencl", "", "", &mod));
-  REFUSES(call_scale(mod, a, a, 1, 8, 8, 0), "the module has no OpenCL source");
+  REFUSES(call_scale(mod, a, a, 1, 8, 8, 0), "the module does not contain OpenCL source");
   OK(TVMModFree(mod));
   int64_t much = 600 << 10;
   TVMArrayHandle b;
   DLDataType byte = {kDLUInt, 8, 1};
-  REFUSES(TVMArrayAlloc(&much, 1, byte, gpu, &b), "cannot allocate 614400 bytes; the device has 1048576 in all and gives at most 524288");
+  REFUSES(TVMArrayAlloc(&much, 1, byte, gpu, &b), "cannot allocate 614400 bytes; the device has 1048576 bytes and allows at most 524288");
   fake->fail_next_sync = -5;
   REFUSES(TVMSynchronize(kDLOpenCL, 0, NULL), "clFinish failed: CL_OUT_OF_RESOURCES (-5)");
   OK(TVMArrayFree(a));
@@ -84,7 +84,7 @@ static void test_writing_waits_neither_for_the_device_nor_for_the_host(void) {
     float values[8] = {(float)turn, 1, 2, 3, 4, 5, 6, 7};
     OK(TVMArrayCopyFromBytes(a, values, sizeof values));
     memset(values, 0xFF, sizeof values);
-    CHECK(fake->events == 1); /* not written yet */
+    CHECK(fake->events == 1); /* the write has not been executed yet */
     CHECK(element(a, 0) == (float)turn && element(a, 7) == 7 && fake->events == 0);
   }
   size_t size = (size_t)300 << 10;
@@ -93,7 +93,7 @@ static void test_writing_waits_neither_for_the_device_nor_for_the_host(void) {
   TVMArrayHandle many;
   DLDataType byte = {kDLUInt, 8, 1};
   OK(TVMArrayAlloc(&count, 1, byte, gpu, &many));
-  for (int turn = 0; turn < 80; ++turn) { /* more than may wait */
+  for (int turn = 0; turn < 80; ++turn) { /* more than the limit of staged writes */
     memset(bytes, turn, size);
     OK(TVMArrayCopyFromBytes(many, bytes, size));
   }
@@ -110,10 +110,10 @@ static void test_time_comes_from_the_device(void) {
   OK(load_scale("opencl", SOURCE, "text", &mod));
   TVMArrayHandle a = device_array(gpu, 4, 1);
   double seconds[2];
-  OK(time_scale(mod, a, gpu, 0, seconds)); /* a launch takes one of the stand-in's milliseconds */
+  OK(time_scale(mod, a, gpu, 0, seconds)); /* each launch takes one millisecond of the fake clock */
   CHECK(seconds[1] > 0.99e-3 && seconds[1] < 1.01e-3 && fake->events == 0);
   CHECK(time_scale(mod, a, gpu, 1, seconds) != 0 && fake->events == 0);
-  fake->no_stamps = 1; /* then the host's clock serves */
+  fake->no_stamps = 1; /* then the host's clock is used */
   OK(time_scale(mod, a, gpu, 0, seconds));
   CHECK(seconds[1] > 0 && fake->events == 0);
   fake->no_stamps = 0;
@@ -131,7 +131,7 @@ static void test_workspaces_are_used_again_and_given_up_for_arrays(void) {
   TVMArrayHandle a, b;
   DLDataType byte = {kDLUInt, 8, 1};
   OK(TVMArrayAlloc(&half, 1, byte, gpu, &a));
-  OK(TVMArrayAlloc(&half, 1, byte, gpu, &b)); /* fits only without the idle workspace */
+  OK(TVMArrayAlloc(&half, 1, byte, gpu, &b)); /* fits only after the idle workspace has been freed */
   CHECK(fake->blocks == 2);
   OK(TVMArrayFree(a));
   OK(TVMArrayFree(b));
@@ -144,7 +144,7 @@ static void test_child_of_fork_is_refused(void) {
     int64_t one = 1;
     TVMArrayHandle a;
     int status = TVMArrayAlloc(&one, 1, check_float32, gpu, &a);
-    _exit(status && strstr(TVMGetLastError(), "does not survive") ? 0 : 1);
+    _exit(status && strstr(TVMGetLastError(), "a forked process cannot use it") ? 0 : 1);
   }
   int status;
   CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);

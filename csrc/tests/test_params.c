@@ -53,10 +53,10 @@ static void test_blob_is_read(void) {
   OK(TVMParamsFree(params));
 }
 
-/* The second word of an array's head counts bytes before the data. */
+/* The second word of an array header is the number of padding bytes before the data. */
 static void test_padding_is_skipped(void) {
   Blob blob = make_blob(), padded = {.size = 0};
-  size_t head = 8 * 3 + 8 + 1 + 8 + 4 + 8 + 8; /* up to the padding of the first array */
+  size_t head = 8 * 3 + 8 + 1 + 8 + 4 + 8 + 8; /* offset of the padding of the first array */
   size_t data = head + 8 + 8 + 4 + 4 + 8 + 8;
   TVMParamsHandle params;
   put(&padded, blob.bytes, head);
@@ -68,7 +68,7 @@ static void test_padding_is_skipped(void) {
   CHECK(((float *)TVMParamsArray(params, 0)->data)[0] == 1 && ((float *)TVMParamsArray(params, 0)->data)[2] == 3);
   OK(TVMParamsFree(params));
   padded.bytes[head] = 64;
-  REFUSES(TVMParamsLoad(padded.bytes, padded.size, &params), "impossible padding");
+  REFUSES(TVMParamsLoad(padded.bytes, padded.size, &params), "invalid padding");
 }
 
 static void test_a_file_is_read(void) {
@@ -100,7 +100,7 @@ static void test_every_truncation_is_refused(void) {
   }
 }
 
-/* Any byte changed to any of a few values: refused or read, never a crash (the sanitizers watch). */
+/* With any byte changed, a file is rejected or read without a crash (checked by the sanitizers). */
 static void test_every_changed_byte_is_survived(void) {
   static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
   for (size_t at = 0; at < make_blob().size; ++at)

@@ -30,7 +30,7 @@ static void test_register_get_call_and_override(void) {
   OK(TVMFuncCreateFromCFunc(add_one, NULL, count_finalized, &one));
   OK(TVMFuncCreateFromCFunc(add_one, &ten, NULL, &ten_func));
   OK(TVMFuncRegisterGlobal("test.add", one, 0));
-  REFUSES(TVMFuncRegisterGlobal("test.add", ten_func, 0), "'test.add' is registered already");
+  REFUSES(TVMFuncRegisterGlobal("test.add", ten_func, 0), "'test.add' is already registered");
   OK(TVMFuncGetGlobal("test.add", &got));
   CHECK(call_with(got, 5) == 6);
   OK(TVMFuncFree(got));
@@ -123,7 +123,7 @@ static void test_registry_from_several_threads(void) {
 }
 
 static int foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *token) {
-  if (n == 0) return 0; /* as a callee that was torn away */
+  if (n == 0) return 0; /* returns without a result, as a callback that was aborted does */
   if (n == 1) TVMSetForeignError("raised", 5);
   *ret_code = n == 1 ? -2 : kTVMArgInt;
   ret->v_int64 = (int64_t)(intptr_t)token;

@@ -1,5 +1,5 @@
-/* Sessions against hostile peers: damaged messages into a server, a client and a handshake, in this process, so that the
- * sanitizers see everything. TVM_FUZZ_CASES says how many of each (2000), TVM_TEST_SEED which. */
+/* RPC sessions with hostile peers: damaged messages to a server, a client and a handshake, all in this process so that
+ * the sanitizers can check them. TVM_FUZZ_CASES is the number of cases of each (2000), TVM_TEST_SEED the random seed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "../src/rpc/rpc.h"
 #include "check.h"
 
-/* ---- random numbers, and bytes of a message ---- */
+/* ---- random numbers, and message contents ---- */
 
 static uint64_t state;
 
@@ -31,7 +31,7 @@ static int64_t number(void) {
   return draw(3) ? some[draw(8)] : some[draw(sizeof some / sizeof *some)];
 }
 
-/* Handles that exist are small numbers of a first use. */
+/* Returns a handle; existing handles have small indices and use count 1. */
 static uint64_t handle(void) {
   uint64_t mine = draw(2) ? RPC_YOURS : 0;
   return mine | (uint64_t)(1 + draw(8) / 7) << 32 | (1 + draw(12));
@@ -76,7 +76,7 @@ static void put_function(Bytes *out) {
   put_text(out, names[draw(sizeof names / sizeof *names)]);
 }
 
-/* A call of alloc that succeeds, so that there are arrays to be wrong about. */
+/* Writes a call of alloc that succeeds, so that later messages can refer to arrays. */
 static void put_alloc(Bytes *out) {
   DLDevice cpu = {kDLCPU, 0};
   bytes_u64(out, (uint64_t)1 << 32 | 1);
@@ -125,11 +125,11 @@ static void put_message(Bytes *out, uint32_t kind) {
   free(body.data);
 }
 
-/* ---- peers ---- */
+/* ---- hostile peers ---- */
 
 typedef struct { int fd; Bytes bytes; } Peer;
 
-/* Sends all it has, and reads what comes until the other side is done. */
+/* Sends all its data, and reads incoming data until the other side has finished. */
 static void *be_the_peer(void *given) {
   Peer *peer = given;
   char waste[4096];
@@ -175,7 +175,7 @@ static void serve_hostile(void) {
   free(peer.bytes.data);
 }
 
-/* A client that asks the usual of a server that answers whatever it likes. */
+/* Runs a client that sends the usual requests to a server with arbitrary replies. */
 static void ask_hostile(void) {
   Peer peer = {.bytes = {NULL, 0, 0, false}};
   pthread_t thread;
@@ -230,7 +230,7 @@ static void greet_hostile(void) {
   free(peer.bytes.data);
 }
 
-/* A server that calls a proxy which answers whatever it likes. */
+/* Runs a server that connects to a proxy with arbitrary replies. */
 static void call_hostile(void) {
   Peer peer = {.bytes = {NULL, 0, 0, false}};
   pthread_t thread;
@@ -251,7 +251,7 @@ static void call_hostile(void) {
   free(peer.bytes.data);
 }
 
-/* A server whose tracker answers whatever it likes. */
+/* Runs a server whose tracker sends arbitrary replies. */
 static void offer_hostile(void) {
   static const char *const replies[] = {"0", "-1", "[]", "[\"k:1\", \"k\"]", "{}", "[[[[", "\"", "[null, 1e999]", "", "[\"\\u00", "0 0"};
   Peer peer = {.bytes = {NULL, 0, 0, false}};
@@ -263,7 +263,7 @@ static void offer_hostile(void) {
     put(&peer.bytes, text, strlen(text));
   }
   if (!draw(3)) peer.bytes.data[draw((uint32_t)peer.bytes.size)] = (unsigned char)draw(256);
-  Tracker tracker = {.fd = meet(&peer, &thread), .next_try = tvm_now() + 1e6}; /* it is not called again */
+  Tracker tracker = {.fd = meet(&peer, &thread), .next_try = tvm_now() + 1e6}; /* no second attempt to connect */
   for (int i = 0; i < 2 && tracker.fd >= 0; ++i) {
     tracker_offer(&tracker, &options, 1, "k:1");
     tracker_waits(&tracker, &options, "k:1");

@@ -1,4 +1,4 @@
-/* Public vectors: FIPS 180-4's examples and RFC 4231. */
+/* Public test vectors: the examples of FIPS 180-4 and RFC 4231. */
 #include "../src/base/base.h"
 
 #include "check.h"

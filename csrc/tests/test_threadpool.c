@@ -61,7 +61,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A report, not a check: other work on the machine would make it fail. */
+/* Prints the cost without checking it: other load on the machine would make a check fail. */
 static void test_cost_of_an_empty_region(void) {
   enum { ROUNDS = 2000 };
   double best = 1;
@@ -90,7 +90,7 @@ static void test_parallel_for_covers_the_range(void) {
     OK(TVMBackendParallelFor(sum_task, &sum, extents[i]));
     CHECK(atomic_load(&sum) == extents[i] * (extents[i] - 1) / 2);
   }
-  REFUSES(TVMBackendParallelFor(sum_task, NULL, INT64_C(1) << 40), "too many");
+  REFUSES(TVMBackendParallelFor(sum_task, NULL, INT64_C(1) << 40), "exceed the maximum");
 }
 
 static int nested_task(int task, TVMParallelGroupEnv *env, void *opaque) {
@@ -125,8 +125,8 @@ static void test_errors_come_back_from_any_thread(void) {
   REFUSES(TVMBackendParallelLaunch(note_task, NULL, -1), "negative");
 }
 
-/* As generated code shares a loop: the closure on the caller's stack counts the pieces that are taken, results are
- * plain memory. */
+/* Shares a loop like generated code: the closure on the caller's stack counts the chunks that have been taken, and
+ * outputs are plain memory. */
 typedef struct { int taken; int *out; } Pieces;
 
 static int take_pieces(int task, TVMParallelGroupEnv *env, void *opaque) {

@@ -1,8 +1,8 @@
-/* The virtual machine: a program with every instruction runs, and no damage to it does harm. */
+/* The virtual machine: runs a program with every instruction, and checks that damaged programs cannot do harm. */
 #include "vm_text.h"
 
-/* main(x, n) calls itself with n - 1 until n is 0, adds x to itself in storage, goes through data, a closure and shapes, and
- * may write into data; `closed` is the function of the closure. */
+/* main(x, n) calls itself with n - 1 until n is 0, adds x to itself in storage, uses ADT values, a closure and shapes,
+ * and optionally writes into ADT values; `closed` is the function of the closure. */
 static void write_program(Text *text, bool writes_fields) {
   PUT(text, 1, kDLCPU, 2);
   put_name(text, "add");
@@ -11,7 +11,7 @@ static void write_program(Text *text, bool writes_fields) {
   put_name(text, "shape");
   PUT(text, 0, 2);
   int start = begin_function(text, "main", 2, 0, 14);
-  PUT(text, VM_LOAD_CONSTI, 2, 0, VM_IF, 1, 2, 5, 7, VM_GOTO, 48);  /* n == 0: to the end */
+  PUT(text, VM_LOAD_CONSTI, 2, 0, VM_IF, 1, 2, 5, 7, VM_GOTO, 48);  /* if n == 0, jump to the end */
   /* n != 0 */
   PUT(text, VM_LOAD_CONSTI, 2, 8, VM_ALLOC_STORAGE, 3, 2, 64, INT64, 0, VM_ALLOC_TENSOR, 4, 3, 0, INT64, 0);
   PUT(text, VM_INVOKE_PACKED, 1, 1, 2, 1, 4, VM_KILL_REGISTER, 2, 2, 3, VM_INVOKE, 5, 0, 2, 0, 4, VM_MOVE, 6, 5);
@@ -30,7 +30,7 @@ static void write_program(Text *text, bool writes_fields) {
   end_function(text, start);
 }
 
-/* ---- kernels, which look at their arguments as generated ones do ---- */
+/* ---- kernels, which check their arguments like generated kernels ---- */
 
 static bool is_tensor(int code, const DLTensor *t, int kind, int bits) {
   return code == kTVMNDArrayHandle && t->dtype.code == kind && t->dtype.bits == bits && t->dtype.lanes == 1 && !t->strides;
@@ -39,10 +39,10 @@ static bool is_tensor(int code, const DLTensor *t, int kind, int bits) {
 static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   size_t bytes[3] = {0};
   (void)ret, (void)ret_code, (void)self;
-  if (n != 3) return TVMAPISetLastError("add: three arguments"), -1;
+  if (n != 3) return TVMAPISetLastError("add: expected three arguments"), -1;
   for (int i = 0; i < 3; ++i)
     if (!is_tensor(codes[i], args[i].v_handle, kDLFloat, 32) || TVMTensorByteSize(args[i].v_handle, &bytes[i]) || bytes[i] != bytes[0])
-      return TVMAPISetLastError("add: its arguments"), -1;
+      return TVMAPISetLastError("add: invalid arguments"), -1;
   const DLTensor *a = args[0].v_handle, *b = args[1].v_handle, *out = args[2].v_handle;
   for (size_t i = 0; i < bytes[0] / 4; ++i)
     ((float *)((char *)out->data + out->byte_offset))[i] =
@@ -56,7 +56,7 @@ static int less(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code,
     const DLTensor *t = args[i].v_handle;
     if (!is_tensor(codes[i], t, kDLInt, 64) || t->ndim || (uintptr_t)((char *)t->data + t->byte_offset) % 8) n = 0;
   }
-  if (n != 2) return TVMAPISetLastError("less: its arguments"), -1;
+  if (n != 2) return TVMAPISetLastError("less: invalid arguments"), -1;
   const DLTensor *a = args[0].v_handle, *out = args[1].v_handle;
   *(int64_t *)((char *)out->data + out->byte_offset) = *(int64_t *)((char *)a->data + a->byte_offset) - 1;
   return 0;
@@ -80,7 +80,7 @@ static TVMArrayHandle numbers(int64_t count, const int64_t *values) {
   return array;
 }
 
-/* A machine of an executable, whose first constant is a shape. */
+/* Creates a virtual machine of an executable whose first constant is a shape. */
 static int prepare(TVMModuleHandle exe, TVMModuleHandle *machine) {
   TVMValue args[3] = {{.v_int64 = 0}}, ret;
   int codes[3] = {kTVMArgInt, kTVMNDArrayHandle, kTVMArgInt}, code;
@@ -117,7 +117,7 @@ static void test_every_instruction_runs(void) {
   OK(prepare(exe, &machine));
   OK(run(machine, x, n, &ret, &code));
   CHECK(code == kTVMObjectHandle && TVMObjectKind(ret.v_handle) == kTVMObjectADT && TVMADTTag(ret.v_handle) == 3);
-  OK(TVMADTField(ret.v_handle, 0, &field, &field_code)); /* of n = 1 */
+  OK(TVMADTField(ret.v_handle, 0, &field, &field_code)); /* the value for n = 1 */
   CHECK(TVMADTTag(field.v_handle) == 3 && TVMADTSize(field.v_handle) == 2);
   OK(TVMObjectFree(field.v_handle));
   OK(TVMObjectFree(ret.v_handle));
@@ -128,7 +128,7 @@ static void test_every_instruction_runs(void) {
   OK(TVMArrayFree(n));
 }
 
-/* ---- damage ---- */
+/* ---- damaged executables ---- */
 
 static uint64_t state;
 static uint64_t next_random(void) {
@@ -137,7 +137,8 @@ static uint64_t next_random(void) {
   return state ^= state << 17;
 }
 
-/* Sizes that exist would be allocated: a word becomes small, far too large, or another word of the program. */
+/* Changes a word to a small value, a far too large value, or another word of the program; plausible sizes are
+ * allocated. */
 static int64_t damaged_word(const Text *text, int64_t word) {
   switch (next_random() % 6) {
     case 0: return (int64_t)(next_random() % 8) - 2;
@@ -160,7 +161,7 @@ static void damage(Text *text) {
   }
 }
 
-/* Data that is written into itself is never freed, which the leak checker may not count; it has these where it is there. */
+/* An ADT value that contains itself is never freed. The leak checker, if present, is told to ignore such values. */
 extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));
 
@@ -199,7 +200,7 @@ static void test_damaged_executables_do_no_harm(void) {
     if (unchecked) __lsan_enable();
     OK(TVMModFree(exe));
   }
-  printf("%ld damaged executables: %ld were refused, %ld of the others ran to their end\n", count, count - loaded, ran);
+  printf("%ld damaged executables: %ld were rejected, %ld of the others ran to completion\n", count, count - loaded, ran);
   CHECK(count < 1000 || (loaded > count / 50 && ran > 0 && loaded < count));
   OK(TVMModFree(lib));
   OK(TVMArrayFree(x));

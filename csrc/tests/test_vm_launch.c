@@ -1,5 +1,5 @@
-/* Launches of the virtual machine: kernels that come again are replayed, and whatever goes wrong, results are right. The
- * device is that of fake_device.c, which captures. */
+/* Launches of the virtual machine: repeated kernel sequences are replayed, and results are correct even after failures.
+ * The device is that of fake_device.c, which supports captures. */
 #include <dlfcn.h>
 #include <libgen.h>
 
@@ -9,21 +9,21 @@
 enum { KERNELS = 4 };
 static FakeDevice *fake;
 static const DLDevice abacus = {ABACUS, 0};
-/* The call from now that fails, 0 for none. */
+/* The kernel call that fails, counted from now; 0 for none. */
 static int fails_at;
-/* What the function calls through the table of generated code, NULL for nothing. */
+/* The function that the kernel calls through the runtime table; NULL for none. */
 static TVMFunctionHandle called;
 
 static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   (void)self;
   DLTensor *a = args[0].v_handle, *b = args[1].v_handle, *out = args[2].v_handle;
   CHECK(n == 3 && out->device.device_type == ABACUS && out->shape[1] == a->shape[1] && !out->byte_offset);
-  if (fails_at && !--fails_at) return TVMAPISetLastError("add: a bead is stuck"), -1;
+  if (fails_at && !--fails_at) return TVMAPISetLastError("add: simulated failure"), -1;
   if (called) OK(TVMGetRuntimeTable()->func_call(called, args, codes, n, ret, ret_code));
   return fake->give((FakeWork){out->data, a->data, b->data, 1, (size_t)(out->shape[0] * out->shape[1])});
 }
 
-/* main(x) doubles x as often as there are kernels, each time in new storage. */
+/* main(x) doubles x once per kernel, each time into new storage. */
 static void write_doubling(Text *text) {
   PUT(text, 2, kDLCPU, ABACUS, 1);
   put_name(text, "add");
@@ -75,7 +75,7 @@ static int run(TVMModuleHandle machine, TVMArrayHandle x, float *values) {
   return 0;
 }
 
-/* One run of right results, in which the device replayed `replays` graphs. */
+/* Performs one run, checks its results, and checks that the device replayed `replays` graphs. */
 static void run_right(TVMModuleHandle machine, TVMArrayHandle x, int replays) {
   float before[6], after[6];
   int so_far = fake->replays;
@@ -94,13 +94,13 @@ static int64_t graph_capture(TVMModuleHandle machine, int wanted) {
 static void test_kernels_that_come_again_are_replayed(void) {
   TVMModuleHandle machine = open_machine();
   TVMArrayHandle x = six(1), y = six(50);
-  /* From the second run on, memory is taken in the order of addresses. */
+  /* From the second run on, memory is allocated in address order. */
   run_right(machine, x, 0);
   run_right(machine, x, 0);
   CHECK(fake->captures == 0 && fake->done == 2 * KERNELS);
   run_right(machine, x, 1);
   CHECK(fake->captures == 1 && graph_capture(machine, -1) == 1);
-  /* Other values in the same memory are the same launch; other memory is another. */
+  /* Different values in the same memory are the same launch; different memory is another launch. */
   OK(TVMArrayCopyFromBytes(x, (float[6]){9, 8, 7, 6, 5, 4}, 24));
   run_right(machine, x, 1);
   run_right(machine, y, 0);
@@ -127,12 +127,12 @@ static void test_what_fails_is_said_and_forgotten(void) {
   for (int i = 1; i <= KERNELS; ++i) {
     TVMModuleHandle machine = open_machine();
     fails_at = i;
-    REFUSES(run(machine, x, values), "a bead is stuck");
+    REFUSES(run(machine, x, values), "simulated failure");
     for (int times = 0; times < 4; ++times) run_right(machine, x, -1);
     CHECK(fake->replays > 0);
     OK(TVMModFree(machine));
   }
-  /* A capture that fails costs the capture: the kernels run, and no error is left behind. */
+  /* A failing capture does not affect the run: the kernels are executed, and no error remains set. */
   TVMModuleHandle machine = open_machine();
   run_right(machine, x, 0);
   run_right(machine, x, 0);
@@ -164,7 +164,7 @@ static void test_functions_that_do_more_than_kernels_are_not_captured(void) {
   CHECK(fake->blocks == 0);
 }
 
-/* More memories than launches are remembered, in any order, with failures and switches between. */
+/* Uses more arrays than launches are remembered, in any order, with failures and mode changes in between. */
 static void test_any_order_of_runs_gives_right_results(void) {
   enum { ARRAYS = 40 };
   TVMModuleHandle machine = open_machine();
@@ -176,7 +176,7 @@ static void test_any_order_of_runs_gives_right_results(void) {
   for (int i = 0; i < ARRAYS; ++i) x[i] = six((float)i);
   for (long i = 0; i < count; ++i) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    /* Few at first, so that some come again before they are forgotten. */
+    /* Use only a few arrays at first, so that some are used again before their launches are evicted. */
     TVMArrayHandle one = x[state % (state >> 40 & 1 ? ARRAYS : 4)];
     switch (state >> 20 & 63) {
       case 0: graph_capture(machine, state >> 30 & 1); break;

@@ -23,7 +23,7 @@ static void test_large_blocks_lie_in_huge_pages(void) {
   CHECK(large && (uintptr_t)large % HUGE_PAGE == HEADER);
   memset(large, 1, HUGE_PAGE / 2);
   OK(TVMBackendFreeWorkspace(kDLCPU, 0, large));
-  /* All of the page is the block's. */
+  /* The block uses the whole huge page. */
   CHECK(TVMBackendAllocWorkspace(kDLCPU, 0, HUGE_PAGE - HEADER, kDLFloat, 32) == large);
   memset(large, 2, HUGE_PAGE - HEADER);
   OK(TVMBackendFreeWorkspace(kDLCPU, 0, large));
@@ -34,12 +34,12 @@ static void test_large_blocks_lie_in_huge_pages(void) {
 
 static void test_bad_requests_are_refused(void) {
   CHECK(TVMBackendAllocWorkspace(kDLCPU, 0, UINT64_MAX, kDLFloat, 32) == NULL);
-  CHECK(strstr(TVMGetLastError(), "more than memory can hold"));
-  /* There is no driver for this kind of device on any machine. */
+  CHECK(strstr(TVMGetLastError(), "exceeds the address space"));
+  /* No machine has a driver for this device type. */
   CHECK(TVMBackendAllocWorkspace(kDLVPI, 0, 16, kDLFloat, 32) == NULL);
   CHECK(strstr(TVMGetLastError(), "vpi(0)"));
   static _Alignas(64) char foreign[256];
-  REFUSES(TVMBackendFreeWorkspace(kDLCPU, 0, foreign + 64), "was not handed out");
+  REFUSES(TVMBackendFreeWorkspace(kDLCPU, 0, foreign + 64), "is not a workspace block");
 }
 
 static void *use_blocks(void *opaque) {
@@ -67,7 +67,7 @@ static void test_threads_have_their_own_blocks(void) {
   for (int i = 0; i < 3; ++i) {
     void *left;
     pthread_join(threads[i], &left);
-    /* Freed after its thread has ended. */
+    /* Free the block after its thread has ended. */
     OK(TVMBackendFreeWorkspace(kDLCPU, 0, left));
   }
 }

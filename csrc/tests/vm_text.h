@@ -1,4 +1,4 @@
-/* Executables of the virtual machine, written word by word, and loaded. */
+/* Writes executables of the virtual machine word by word, and loads them. */
 #ifndef TVM_TESTS_VM_TEXT_H_
 #define TVM_TESTS_VM_TEXT_H_
 
@@ -30,7 +30,7 @@ static inline void put_name(Text *text, const char *name) {
 
 enum { FLOAT32 = kDLFloat | 32 << 8 | 1 << 16, INT64 = kDLInt | 64 << 8 | 1 << 16 };
 
-/* The instructions of a function lie between `begin_function` and `end_function`, which fills in their number. */
+/* The instructions of a function are between `begin_function` and `end_function`, which stores their count. */
 static inline int begin_function(Text *text, const char *name, int params, int device, int registers) {
   put_name(text, name);
   put(text, params);
@@ -45,7 +45,7 @@ static inline int begin_function(Text *text, const char *name, int params, int d
 
 static inline void end_function(Text *text, int start) { text->word[start - 1] = text->count - start; }
 
-/* The saved form of words, with its checksum; gives its size. */
+/* Writes the serialized form of the words with its checksum; returns its size. */
 static inline size_t seal(const Text *text, char *out) {
   uint64_t version = VM_VERSION, count = (uint64_t)text->count;
   memcpy(out, VM_MAGIC, 8);

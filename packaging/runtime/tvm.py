@@ -1,7 +1,7 @@
-"""The package ``tvm`` of tvm-classic-runtime, which lies in the folder ``tvm_classic_runtime`` beside this file.
+"""The package ``tvm`` of tvm-classic-runtime, whose files are in the folder ``tvm_classic_runtime`` next to this file.
 
-Where tvm-classic is installed too, its folder ``tvm`` comes before this file in every import. So the two distributions
-share no file, and either can be removed without the other noticing.
+If tvm-classic is also installed, its folder ``tvm`` takes precedence over this file. The two distributions share no
+file, so either can be uninstalled without affecting the other.
 """
 
 import importlib.util
@@ -13,6 +13,6 @@ _spec = importlib.util.spec_from_file_location(
     "tvm", os.path.join(_folder, "__init__.py"), submodule_search_locations=[_folder]
 )
 _package = importlib.util.module_from_spec(_spec)
-# The import that runs this file hands out what stands here when it has run.
+# The import that runs this file returns the module that is in sys.modules afterwards.
 sys.modules["tvm"] = _package
 _spec.loader.exec_module(_package)

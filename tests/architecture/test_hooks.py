@@ -68,11 +68,11 @@ def hook():
 
 def test_a_hook_calls_what_was_given_last_and_says_what_it_lacks(hook):
     assert not hook
-    with pytest.raises(RuntimeError, match="nothing is given for hook tests.HOOK: twice a number"):
+    with pytest.raises(RuntimeError, match="no function is registered for hook tests.HOOK: twice a number"):
         hook(1)
     hook.give(lambda x: 2 * x)
     assert hook and hook(3) == 6
     before = hook.give(lambda x: before(x) + 1)
     assert hook(3) == 7 and hook.givers == [__name__, __name__]
-    with pytest.raises(ValueError, match="hook 'tests.HOOK' is there already"):
+    with pytest.raises(ValueError, match="hook 'tests.HOOK' already exists"):
         Hook("tests.HOOK", "another")

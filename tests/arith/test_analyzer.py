@@ -75,7 +75,7 @@ def test_rebinding_replaces_what_was_known():
     an.bind(x, Range(0, 8))
     assert not an.can_prove(x < 4)
     assert an.can_prove(x < 8)
-    with pytest.raises(ValueError, match="something is known of 'x' already"):
+    with pytest.raises(ValueError, match="'x' already has a binding or bounds"):
         an.bind(x, Range(0, 16), allow_override=False)
     an.bind(Var("y"), Range(0, 16), allow_override=False)
 

@@ -455,7 +455,7 @@ def test_inverse_of_a_bijective_map(indices, extents):
 
 
 def test_inverse_refuses_a_wrong_number_of_outputs():
-    with pytest.raises(ValueError, match="1 maps for 2 outputs"):
+    with pytest.raises(ValueError, match="got 1 maps and 2 outputs; pass one map for each output"):
         inverse_affine_iter_map(detect_iter_map([x], domain({x: 4})).indices, [x, y])
 
 

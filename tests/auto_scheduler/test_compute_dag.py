@@ -31,7 +31,7 @@ def test_it_is_made_of_tensors_a_key_or_a_schedule():
     assert len({str(dag) for dag in made}) == 1
     assert [[t.name for t in dag.tensors] for dag in made] == [["A", "B", "C"]] * 3
     for wrong in (3.0, [tensors[0], 3], []):
-        with pytest.raises(ValueError, match="ComputeDAG: tensors, a workload key or a te schedule are wanted"):
+        with pytest.raises(ValueError, match="ComputeDAG: expected tensors, a workload key or a te schedule"):
             ComputeDAG(wrong)
 
 
@@ -76,14 +76,14 @@ def test_the_hash_is_that_of_the_computation():
 
 
 def test_what_a_search_cannot_handle_is_refused():
-    with pytest.raises(tvm.TVMError, match="two axes of B have the name r1"):
+    with pytest.raises(tvm.TVMError, match="two axes of B are named r1"):
         ComputeDAG(workloads.invalid_compute_definition())
     A = te.placeholder((8,), name="A")
     outside = te.extern((8,), [A], lambda i, o: tvm.tir.call_packed("f", i[0], o[0]), name="outside", dtype="float32")
-    with pytest.raises(tvm.TVMError, match="outside is a ExternOp; the auto-scheduler takes computes only"):
+    with pytest.raises(tvm.TVMError, match="outside is a ExternOp; the auto-scheduler only supports compute"):
         ComputeDAG([A, outside])
     symbolic = te.placeholder((te.var("n"),), name="A")
-    with pytest.raises(tvm.TVMError, match="loops of constant lengths, got one of length n"):
+    with pytest.raises(tvm.TVMError, match="loops with constant extents, got n"):
         ComputeDAG([symbolic, te.compute(symbolic.shape, lambda i: symbolic[i], name="B")]).get_init_state()
 
 

@@ -124,7 +124,7 @@ def test_the_model_learns_from_record_files_and_leaves_out_what_is_not_registere
     model = auto_scheduler.XGBModel(num_warmup_sample=10)
     model.update_from_file(log)
     assert len(model._rows) == 20 and model.bst is not None
-    with pytest.raises(tvm.TVMError, match="there is nothing to save before the model has learned"):
+    with pytest.raises(tvm.TVMError, match="the model is not trained; call update before save"):
         auto_scheduler.XGBModel().save(log)
 
 

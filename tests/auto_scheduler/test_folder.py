@@ -133,12 +133,12 @@ def test_the_times_of_several_kernels_are_added(tmp_path, monkeypatch):
 def test_what_a_folder_cannot_hold_is_refused(tmp_path):
     place = tvm.nd.array(np.zeros(1, "int32"))
     task = SearchTask(func=picked_for_folder_test, args=(12,), target="llvm", task_inputs={"place": place})
-    with pytest.raises(tvm.TVMError, match="do not travel in a folder of candidates"):
+    with pytest.raises(tvm.TVMError, match="cannot be stored in a folder of candidates"):
         write_candidates([MeasureInput(task, task.compute_dag.init_state)], tmp_path)
-    with pytest.raises(tvm.TVMError, match="build_func is the default one"):
+    with pytest.raises(tvm.TVMError, match="must use the default build_func"):
         FolderWriter(tmp_path, builder=auto_scheduler.LocalBuilder(build_func=lambda output, files: None))
     write_candidates(inputs_of(matmul_task(), 1), tmp_path, MEASURE, verify=False)
-    with pytest.raises(tvm.TVMError, match="candidates found by search; candidates of templates take a folder"):
+    with pytest.raises(tvm.TVMError, match="contains candidates found by search; use a separate folder"):
         TemplateWriter(tmp_path)
     line = (tmp_path / files.LIST).read_text()
     with pytest.raises(ValueError, match="sizes of its shapes"):

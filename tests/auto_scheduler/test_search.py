@@ -115,7 +115,7 @@ def test_measurements_are_read_back_as_they_were_written():
 
 def test_a_search_in_which_everything_fails_is_given_up(tmp_path):
     search = a_search(Runner(error_no=4))
-    with pytest.raises(TuningError, match="candidates of product .* failed one after the other, .*it failed"):
+    with pytest.raises(TuningError, match="consecutive candidates of product .* failed; .*it failed"):
         for _ in range(20):
             keys = search.propose(16)
             search.learn(search.run(keys, search.build(keys)))

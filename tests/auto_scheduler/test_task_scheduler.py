@@ -130,11 +130,11 @@ def test_the_table_and_the_file_of_latencies_show_all_tasks(tmp_path, capsys):
 
 def test_what_is_not_known_is_refused():
     given = tasks()
-    with pytest.raises(ValueError, match="strategy 'fast' is not known"):
+    with pytest.raises(ValueError, match="unknown strategy 'fast'"):
         TaskScheduler(given, strategy="fast", callbacks=[])
-    with pytest.raises(ValueError, match="3 tasks have 1 weights"):
+    with pytest.raises(ValueError, match="number of weights, 1, differs from the number of tasks, 3"):
         TaskScheduler(given, [1.0], callbacks=[])
-    with pytest.raises(ValueError, match="search_policy 'grid' is not known"):
+    with pytest.raises(ValueError, match="unknown search_policy 'grid'"):
         TaskScheduler(given, callbacks=[]).tune(options(given, (1, 1, 1), 9), "grid")
-    with pytest.raises(ValueError, match="3 tasks take 3 trials at least"):
+    with pytest.raises(ValueError, match="at least the number of tasks, 3"):
         TaskScheduler(given, callbacks=[]).tune(options(given, (1, 1, 1), 2))

@@ -69,7 +69,7 @@ def test_classic_records_apply_where_the_knobs_are_those_of_the_template(tmp_pat
     tiles, lines = applied(tmp_path / "log", [row(FITTING)], caplog)
     assert tiles == ([-1, 8], 4)
     assert lines == [
-        "tuning records: 1 operator is compiled with theirs, 1 from another version (0.11.dev0)"
+        "tuning records: 1 operator uses a record, 1 from another version (0.11.dev0)"
     ]
 
 
@@ -81,8 +81,8 @@ def test_other_knobs_are_left_out(tmp_path, caplog, entity):
     fallback = used_by_default()
     tiles, lines = applied(tmp_path / "log", [row(entity)], caplog)
     assert tiles == fallback
-    assert lines == ["tuning records: those of 1 are for another template or "
-                     "other knobs and are left out"]
+    assert lines == ["tuning records: the records of 1 operator do not match the template "
+                     "and are ignored"]
     tiles, _ = applied(tmp_path / "log", [row(entity, cost=1e-6), row(FITTING)], caplog)
     assert tiles == ([-1, 8], 4), "a slower record that fits is used"
 
@@ -96,7 +96,7 @@ def used_by_default():
 
 def test_knobs_that_do_not_fit_are_named():
     inp, _ = autotvm.record.decode(row(FITTING[:-1]))
-    with inp.target, pytest.raises(KnobError, match=r"^the configuration has no knob 'unroll'; it has: tile_y, tile_x"):
+    with inp.target, pytest.raises(KnobError, match=r"^the configuration has no knob 'unroll'; its knobs are: tile_y"):
         inp.task.instantiate(inp.config)
 
 
@@ -104,7 +104,7 @@ def test_records_of_another_processor_apply_and_one_line_says_so(tmp_path, caplo
     other = "haswell" if HERE != "haswell" else "broadwell"
     tiles, lines = applied(tmp_path / "log", [row(FITTING, target=f"llvm -mcpu={other}")], caplog)
     assert tiles == ([-1, 8], 4)
-    assert lines == [f"tuning records: 1 operator is compiled with theirs, 1 from another CPU ({other}; the code is "
+    assert lines == [f"tuning records: 1 operator uses a record, 1 from another CPU ({other}; the code is "
                      f"for {HERE}) and 1 from another version (0.11.dev0)"]
 
 
@@ -121,8 +121,8 @@ def test_everything_else_in_the_file_is_counted_in_the_same_line(tmp_path, caplo
     lines = ["nonsense", row(FITTING), '{"v": 0.1}', '{"v": 0.1}', row(FITTING)[:70]]
     tiles, said = applied(tmp_path / "log", lines, caplog)
     assert tiles == ([-1, 8], 4)
-    assert said == ["tuning records: 1 operator is compiled with theirs, 1 from another version (0.11.dev0); 2 lines "
-                    "are no record; 2 lines are of log version 0.1, which is no longer read"]
+    assert said == ["tuning records: 1 operator uses a record, 1 from another version (0.11.dev0); 2 lines "
+                    "are not in the record format; 2 lines are of log version 0.1, which is no longer supported"]
 
 
 def dense_model():
@@ -159,11 +159,11 @@ def model_file(tmp_path_factory) -> str:
 
 @pytest.mark.parametrize("kind, said", [
     ("own", []),
-    ("elsewhere", [f"1 operator is compiled with theirs, 1 from another CPU (znver9; the code is for {HERE})"]),
-    ("old", ["1 operator is compiled with theirs, 1 from another version (0.9.0)"]),
-    ("classic knobs", ["those of 1 are for another template or other knobs and "
-                       "are left out"]),
-    ("another model", ["there are none for 1 operator"]),
+    ("elsewhere", [f"1 operator uses a record, 1 from another CPU (znver9; the code is for {HERE})"]),
+    ("old", ["1 operator uses a record, 1 from another version (0.9.0)"]),
+    ("classic knobs", ["the records of 1 operator do not match the template and are "
+                       "ignored"]),
+    ("another model", ["1 operator has no record"]),
 ])
 def test_compiling_a_model_says_what_became_of_its_records(kind, said, dense_task, model_file, tmp_path, caplog):
     records = tmp_path / "records.json"

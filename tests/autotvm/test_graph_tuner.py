@@ -81,12 +81,12 @@ def test_the_classic_sequence(tuner, tuned, tmp_path):
 
 def test_what_is_missing_is_said(tuned):
     mod, _, records, _ = tuned
-    with pytest.raises(TVMError, match="no input 'image'; it has data"):
+    with pytest.raises(TVMError, match="no input 'image'; its inputs are data"):
         DPTuner(mod, {"image": SHAPE}, records, ["nn.conv2d"], "llvm")
     executor = DPTuner(mod, {"data": SHAPE}, records, ["nn.dense"], "llvm")
     with pytest.raises(TVMError, match=r"call run\(\) first"):
         executor.get_optimal_records()
-    with pytest.raises(TVMError, match="hold none for the operators of this graph"):
+    with pytest.raises(TVMError, match="there are no records for the operators of this graph"):
         executor.run()
 
 
@@ -112,7 +112,7 @@ def test_a_graph_is_a_list_of_nodes_with_their_ancestors():
     assert utils.get_direct_ancestor(nodes, {}, [dense], 5, ["data"]) == [2, 0]
     assert utils.get_in_nodes(nodes, [dense], ["data"]) == {2: [0], 5: [2, 0], 9: [5]}
     assert utils.get_out_nodes({2: [0], 5: [2, 0], 9: [5]}) == {0: [2, 5], 2: [5], 5: [9], 9: []}
-    with pytest.raises(TypeError, match="target_ops are operators"):
+    with pytest.raises(TypeError, match="target_ops must be operators"):
         utils.expr2graph(net, ["nn.dense"], {}, [], "llvm")
 
 

@@ -158,7 +158,7 @@ def test_options_act_on_the_worker():
 def test_loaders_of_other_devices_are_refused():
     with pytest.raises(tvm.TVMError, match="module_loader"):
         autotvm.LocalRunner(module_loader=lambda *_: None)
-    with pytest.raises(tvm.TVMError, match="RPCRunner: ref_input is for LocalRunner"):
+    with pytest.raises(tvm.TVMError, match="RPCRunner: ref_input is only supported by LocalRunner"):
         autotvm.RPCRunner("board", "127.0.0.1", 1).ref_input = [np.ones(3)]
 
 
@@ -190,8 +190,8 @@ def test_candidates_are_measured_with_the_arrays_that_are_given():
     np.testing.assert_array_equal(outputs[:64], given[0])
     np.testing.assert_array_equal(outputs[128:], np.full(64, 2 * given[0][0]))
     for wrong, words in (
-        (given[:2], "2 arrays are given, and the template has 3 arguments"),
-        ([given[0].astype("float64"), *given[1:]], r"array 0 is float64 of shape \(64,\), and the template's"),
+        (given[:2], "got 2 arrays, but the template has 3 arguments"),
+        ([given[0].astype("float64"), *given[1:]], r"array 0 is float64 of shape \(64,\), but the template's"),
     ):
         runner.ref_input = wrong
         with pytest.raises(tvm.TVMError, match=words):

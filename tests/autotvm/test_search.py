@@ -181,7 +181,7 @@ def test_candidates_are_what_a_tuner_would_measure_first(tuner):
 def test_a_tuner_that_is_not_known_is_named():
     task, _ = get_sample_task(16)
     for name in ("xgboost", "xgb_rank_best", "annealing"):
-        with pytest.raises(ValueError, match=f"'{name}' is not known"):
+        with pytest.raises(ValueError, match=f"unknown tuner '{name}'"):
             make_tuner(name, task)
 
 

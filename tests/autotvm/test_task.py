@@ -74,7 +74,7 @@ def test_arguments_survive_a_record():
     assert text == (tensor, 3, 0.5, "same", None, (1, (2, tensor)))
     back = autotvm.task.deserialize_args(text)
     assert tuple(int(d) for d in back[0].shape) == (2, 3) and back[0].dtype == "int8" and back[1:4] == [3, 0.5, "same"]
-    with pytest.raises(RuntimeError, match="not supported"):
+    with pytest.raises(RuntimeError, match="must be a tensor, number, string"):
         autotvm.task.serialize_args([object()])
 
 
@@ -121,7 +121,7 @@ def test_records_of_another_cpu_are_used_and_one_line_says_so(caplog):
     with target:
         assert first == best_of(task.instantiate(records[0][0].config))
     assert [line for line in caplog.messages if "another CPU" in line] == [
-        "tuning records: 1 operator is compiled with theirs, 1 from another CPU (broadwell; the code is for "
+        "tuning records: 1 operator uses a record, 1 from another CPU (broadwell; the code is for "
         f"{OLDER})"]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tvm import autotvm
 from tvm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, TuningError
-from tvm.autotvm.tuner.droplet_tuner import chance_of
+from tvm.autotvm.tuner.droplet_tuner import p_value
 from tvm.testing.autotvm import DummyRunner, get_sample_records, get_sample_task
 
 
@@ -73,7 +73,7 @@ def test_a_droplet_goes_downhill_and_measures_nothing_twice():
     assert tuner.best_choice[0] == tuner.best_config.index
     tuner.reset()
     assert tuner.has_next() and tuner.best_flops == 0 and tuner.step == 1
-    with pytest.raises(ValueError, match=r"start_position \[8, 0\] is no point of a space of \[8, 8\]"):
+    with pytest.raises(ValueError, match=r"\[8, 0\] is not a point of the space with the dimensions \[8, 8\]"):
         DropletTuner(task, start_position=[8, 0])
 
 
@@ -89,8 +89,8 @@ def test_a_droplet_keeps_to_the_points_that_a_filter_leaves():
 
 def test_a_droplet_moves_only_where_times_differ_by_more_than_chance():
     steady, noisy, faster = [1.0, 1.01, 0.99], [0.5, 1.6, 0.85], [0.5, 0.51, 0.49]
-    assert chance_of(noisy, steady) > 0.3 > 0.05 > chance_of(faster, steady)
-    assert chance_of([1.0], [1.1]) == 0 and chance_of([1.1], [1.0]) == 1 == chance_of([math.inf], [math.inf])
+    assert p_value(noisy, steady) > 0.3 > 0.05 > p_value(faster, steady)
+    assert p_value([1.0], [1.1]) == 0 and p_value([1.1], [1.0]) == 1 == p_value([math.inf], [math.inf])
 
 
 def test_ranges_of_indexes():

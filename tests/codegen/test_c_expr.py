@@ -383,12 +383,12 @@ def test_fixed_point_product():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: call("dp4a", const(1, "int32"), const(1, "int32"), const(1, "int32")), "no intrinsic tir.dp4a"),
+        (lambda: call("dp4a", const(1, "int32"), const(1, "int32"), const(1, "int32")), "the intrinsic tir.dp4a"),
         (lambda: Var("unknown", "int32") + 1, "variable unknown is used but never defined"),
-        (lambda: call("exp", const(1, "int32")), "exp is a function of floats, got int32"),
+        (lambda: call("exp", const(1, "int32")), "exp: the operands must be floats, got int32"),
         (lambda: Shuffle([const(1, "int32")], [const(4, "int32")]), "literals below 1"),
         (lambda: call("call_llvm_pure_intrin", prim.StringImm("llvm.floor"), dtype="int32"), "build for target llvm"),
-        (lambda: call("call_extern", IntImm("int32", 3), dtype="int32"), "the function's name"),
+        (lambda: call("call_extern", IntImm("int32", 3), dtype="int32"), "the name of the function"),
         (lambda: prim.Add(const(True, "bool"), const(True, "bool")), "arithmetic on bool"),
     ],
 )
@@ -404,9 +404,9 @@ def test_statement_left_over_from_lowering_is_refused():
     out = buffer("out", "int32", 4)
     two = tvm.tir.buffer.decl_buffer((2, 2), "int32", "two", data=out.data)
     zero = const(0, "int32")
-    with pytest.raises(TVMError, match="two still has 2 dimensions; run StorageFlatten"):
+    with pytest.raises(TVMError, match="two has 2 dimensions; run StorageFlatten"):
         body_of(prim_func([out], BufferStore(two, zero, [zero, zero])))
     with pytest.raises(TVMError, match="loop i is still vectorized"):
         body_of(prim_func([out], For(Var("i", "int32"), 0, 4, ForKind.VECTORIZED, Evaluate(zero))))
-    with pytest.raises(TVMError, match="holds int32; a value of type float32"):
+    with pytest.raises(TVMError, match="cannot store a value of type float32"):
         body_of(prim_func([out], BufferStore(out, const(1.0, "float32"), [zero])))

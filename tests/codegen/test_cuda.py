@@ -393,9 +393,9 @@ def test_users_may_change_and_compile_the_text_themselves():
 def test_an_error_of_the_compiler_shows_the_line():
     with pytest.raises(TVMError, match=r"does not compile for sm_80\nline 2: int y = undefined_thing;(.|\n)*undefined"):
         nvrtc.compile_all('extern "C" __global__ void k() {\nint y = undefined_thing;\n}\n', "sm_80")
-    with pytest.raises(TVMError, match="written like sm_80, got 'turing'"):
+    with pytest.raises(TVMError, match="has the form sm_80, got 'turing'"):
         nvrtc.usable("turing")
-    with pytest.raises(ValueError, match="makes ptx, cubin, fatbin, not 'exe'"):
+    with pytest.raises(ValueError, match="unknown format 'exe'; use one of ptx, cubin, fatbin"):
         nvrtc.compile_cuda("", "sm_80", "exe")
 
 
@@ -449,15 +449,15 @@ def test_limits_of_the_architecture():
 
         return programs.written_by_hand({"x": ((32,), "float32")}, body)
 
-    with pytest.raises(TVMError, match=r"f_kernel takes 80000 bytes of shared memory, but the target allows 49152"):
+    with pytest.raises(TVMError, match=r"f_kernel needs 80000 bytes of shared memory, but the target allows 49152"):
         cuda.emit(shared("shared", 20000), Target("cuda -arch=sm_90"))
-    with pytest.raises(TVMError, match=r"f_kernel takes 80000 bytes of shared memory, but the target allows 65536"):
+    with pytest.raises(TVMError, match=r"f_kernel needs 80000 bytes of shared memory, but the target allows 65536"):
         cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_75"))
     assert cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_90"))
-    with pytest.raises(TVMError, match=r"f_kernel takes 2048 threads in a block, but the target allows 1024"):
+    with pytest.raises(TVMError, match=r"f_kernel needs 2048 threads in a block, but the target allows 1024"):
         text_of(programs.kernels_of(*programs.elementwise(lambda x: x, size=4096, threads=2048), programs.CUDA))
 
 
 def test_types_without_values_are_named():
-    with pytest.raises(TVMError, match="the cuda back end has no values of type float8_e4m3fn"):
+    with pytest.raises(TVMError, match="the cuda back end does not support values of type float8_e4m3fn"):
         cuda.Cuda.scalar_type("float8_e4m3fn")

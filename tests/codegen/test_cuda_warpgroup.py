@@ -84,11 +84,11 @@ def test_products_of_one_warpgroup(case, rng):
 
 
 @pytest.mark.parametrize("case, error", [
-    (Case(rows=32), "m a multiple of 64"), (Case(columns=20), "n one of 8, 16, ... 256"),
+    (Case(rows=32), "m to be a multiple of 64"), (Case(columns=20), "n one of 8, 16, ... 256"),
     (Case(columns=264), "got 64 x 264 x 64"), (Case(terms=24), "k a multiple of 16"),
-    (Case(stride=72), "128 bytes apart, got 144"), (Case(along=(False, False), stride=64), "multiples of 1024 bytes"),
-    (Case(dtype="float32", along=(True, False), terms=32, stride=32), "transposes 16-bit operands only"),
-    (Case(dtype="int8"), "multiplies float16, bfloat16, float32, got int8"),
+    (Case(stride=72), "must be 128 bytes, got 144"), (Case(along=(False, False), stride=64), "aligned to 1024 bytes"),
+    (Case(dtype="float32", along=(True, False), terms=32, stride=32), "can only transpose 16-bit operands"),
+    (Case(dtype="int8"), "supports the types float16, bfloat16, float32, got int8"),
 ])  # fmt: skip
 def test_what_the_unit_cannot_do_is_refused(case, error):
     with pytest.raises(TVMError, match=error):
@@ -97,5 +97,5 @@ def test_what_the_unit_cannot_do_is_refused(case, error):
 
 def test_it_is_an_instruction_of_one_architecture():
     for arch in ("sm_80", "sm_90", "sm_100a"):
-        with pytest.raises(TVMError, match="sm_90a alone"):
+        with pytest.raises(TVMError, match="only available on sm_90a"):
             tvm.build(Case().function(), target=tvm.target.Target(f"cuda -arch={arch}", host="llvm"))

@@ -175,7 +175,7 @@ def test_allocations_are_separate(rng):
 
 def test_huge_stack_buffer_is_refused():
     a = buffer("scratch", "float32", 1 << 22)
-    with pytest.raises(TVMError, match="buffer scratch takes 16777216 bytes of stack"):
+    with pytest.raises(TVMError, match="buffer scratch needs 16777216 bytes of stack"):
         emit(prim_func([], Allocate(a.data, "float32", [1 << 22], True, BufferStore(a, const(0.0, "float32"), [ZERO]))))
 
 

@@ -69,7 +69,7 @@ def test_a_matmul_of_tiles_equals_numpy(kind):
 
 def test_more_fragments_than_registers_are_refused():
     s, arguments = matmul(96, 64, 64, block=(3, 2))
-    with pytest.raises(TVMError, match=r"11 tile registers are needed .* there are 8"):
+    with pytest.raises(TVMError, match=r"11 tile registers are needed .* there are only 8"):
         tvm.build(s, arguments, AMX)
 
 

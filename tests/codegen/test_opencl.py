@@ -95,9 +95,9 @@ def test_the_bytes_of_a_module_hold_its_text_and_kernels():
         "dependent": False,
     }  # fmt: skip
     assert images[0].data.decode() == text
-    with pytest.raises(TVMError, match="cut off"):
+    with pytest.raises(TVMError, match="truncated"):
         device_module.unpack(data[:-1])
-    with pytest.raises(TVMError, match="begins with TVMDEV01"):
+    with pytest.raises(TVMError, match="instead of TVMDEV01"):
         device_module.unpack(b"something else")
 
 
@@ -110,7 +110,7 @@ def test_build_gives_host_code_that_imports_the_kernels():
 
 
 def test_a_name_the_language_uses_is_refused():
-    with pytest.raises(TVMError, match="cannot be the name of a kernel in opencl"):
+    with pytest.raises(TVMError, match="is not a valid kernel name in opencl"):
         opencl.emit_kernels([("kernel", programs.kernels_of(*programs.row_sums(), "opencl")["f_kernel"]
                               .with_attr("global_symbol", "kernel"))], opencl.OpenCL,
                              opencl.gpu_like.limits_of(Target("opencl")))  # fmt: skip
@@ -118,10 +118,10 @@ def test_a_name_the_language_uses_is_refused():
 
 def test_a_kernel_over_the_limits_of_the_target_is_refused_with_the_numbers():
     program = programs.elementwise(lambda x: x + 1.0, size=1024, threads=512)
-    with pytest.raises(TVMError, match=r"takes 512 threads in a block, but the target allows 256 \(max_threads"):
+    with pytest.raises(TVMError, match=r"needs 512 threads in a block, but the target allows 256 \(max_threads"):
         text_of(*program)
     assert text_of(*program, "opencl -max_threads_per_block=512")
-    with pytest.raises(TVMError, match=r"takes 2048 bytes of shared memory, but the target allows 1024 \(max_shared"):
+    with pytest.raises(TVMError, match=r"needs 2048 bytes of shared memory, but the target allows 1024 \(max_shared"):
         text_of(*programs.matmul(), "opencl -max_shared_memory_per_block=1024")
 
 

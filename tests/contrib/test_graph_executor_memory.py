@@ -199,7 +199,7 @@ def test_an_output_that_is_a_part_of_another_does_not_take_its_memory(lib, rng):
 def test_numbers_of_inputs_are_not_cut_short(lib, number):
     module = lib["default"](tvm.cpu())
     for name in ("get_input", "get_input_name", "describe_input", "get_output"):
-        with pytest.raises(TVMError, match="there is no"):
+        with pytest.raises(TVMError, match="there is no|out of range"):
             module[name](number)
 
 
@@ -218,7 +218,7 @@ def test_a_lent_array_must_cover_every_value_of_its_storage(lib):
     small["attrs"]["shape"][1][0] = [0, 16]
     small["attrs"]["storage_id"][1] = [ids[0] if i == len(ids) - 1 else s for i, s in enumerate(ids)]
     executor = graph_executor.create(json.dumps(small), lib.get_lib(), tvm.cpu())
-    with pytest.raises(TVMError, match="'x' cannot be used in place: the graph keeps other values in its memory"):
+    with pytest.raises(TVMError, match="'x' cannot be used in place: the graph also stores other values in its memory"):
         executor.set_input_zero_copy("x", tvm.nd.array(np.zeros((0, 16), "float32")))
     with pytest.raises(TVMError, match="cannot be used in place"):
         executor.module["share_arrays"]("x", tvm.nd.array(np.zeros((0, 16), "float32")))
@@ -228,5 +228,5 @@ def test_offsets_beyond_31_bits_are_taken_as_they_are(lib):
     graph = json.loads(lib.get_graph_json())
     with pytest.raises(TVMError, match="allocate|memory|does not fit"):
         graph_executor.create(hostile(graph, 0, storage_offset=2**62), lib.get_lib(), tvm.cpu())
-    with pytest.raises(TVMError, match="a number in 'storage_offset' is wrong"):
+    with pytest.raises(TVMError, match="'storage_offset' contains an invalid number"):
         graph_executor.create(hostile(graph, 0, storage_offset=-1), lib.get_lib(), tvm.cpu())

@@ -19,7 +19,7 @@ def test_a_worker_answers_refuses_to_wait_and_starts_again():
     with pytest.raises(TimeoutError, match="longer than 0.2 s"):
         worker.send(identity_after, [2, 60], timeout=0.2)
         worker.recv()
-    with pytest.raises(ChildProcessError, match="the process ended before the call did"):
+    with pytest.raises(ChildProcessError, match="the process ended before the call finished"):
         worker.send(terminate_self)
         worker.recv()
     worker.send(identity_after, [3, 0])
@@ -81,9 +81,9 @@ def test_closures_without_cloudpickle_are_refused_before_a_process_starts(monkey
 
 
 def test_what_is_not_offered_is_refused():
-    with pytest.raises(NotImplementedError, match="output of a process"):
+    with pytest.raises(NotImplementedError, match="cannot be redirected"):
         PopenWorker(stdout=1)
     with pytest.raises(ValueError, match="at least 1"):
         PopenWorker(maximum_uses=0)
-    with pytest.raises(RuntimeError, match="nothing was sent"):
+    with pytest.raises(RuntimeError, match="without a preceding send"):
         PopenWorker().recv()

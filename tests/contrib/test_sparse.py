@@ -23,5 +23,5 @@ def test_given_parts_stay_on_their_device_and_another_one_is_refused():
     for device in (None, tvm.cpu()):
         again = sparse.array(parts, device, DENSE.shape)
         assert again.data is whole.data and (again.numpy() == DENSE).all()
-    with pytest.raises(tvm.TVMError, match=r"the parts are not on cuda\(0\), which was asked for: one of them is on"):
+    with pytest.raises(tvm.TVMError, match=r"not all parts are on cuda\(0\), which was asked for: one is on"):
         sparse.array(parts, tvm.cuda(), DENSE.shape)

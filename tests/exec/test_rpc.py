@@ -103,7 +103,7 @@ def test_tvmc_runs_a_package_on_a_server_without_a_tracker(package, capsys):
     assert not _main(["run", "--rpc-tracker", f"127.0.0.1:{server.port}", path])
     server.terminate()
     assert _main(["run", "--rpc-tracker", f"127.0.0.1:{server.port}", path]) == 4
-    assert "cannot be reached" in capsys.readouterr().err
+    assert "cannot connect to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("sketches", [False, True])
@@ -123,7 +123,7 @@ def test_tvmc_tunes_on_a_device_of_the_tracker(pool, sketches, tmp_path):
 @pytest.mark.parametrize("words", [["server", "--host", "0.0.0.0"], ["tracker", "--host", "0.0.0.0"]])
 def test_tvmc_server_and_tracker_need_a_secret_outside_loopback(words, capsys):
     assert _main(words) == 4
-    assert "outside loopback needs a secret" in capsys.readouterr().err
+    assert "outside loopback requires a secret" in capsys.readouterr().err
 
 
 def test_tvmc_server_and_tracker_work_together():

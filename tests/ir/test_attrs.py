@@ -51,9 +51,9 @@ def test_nodes_are_made_by_type_key():
 @pytest.mark.parametrize(
     ("key", "fields", "message"),
     [
-        ("IntIm", {}, "no node type 'IntIm'; did you mean 'IntImm'"),
+        ("IntIm", {}, "unknown node type 'IntIm'; did you mean 'IntImm'"),
         ("IntImm", {"dtype": "int32", "val": 3}, "IntImm has no field 'val'; did you mean 'value'"),
-        ("tir.Add", {"a": 1}, r"tir.Add cannot be made of \['a'\]"),
+        ("tir.Add", {"a": 1}, r"cannot create tir.Add from the fields \['a'\]"),
     ],
 )
 def test_making_nodes_refuses_unknown_keys_and_fields(key, fields, message):

@@ -124,11 +124,11 @@ def test_override_instruments_leaves_the_old_and_enters_the_new():
 
 
 def test_what_is_no_instrument_is_refused():
-    with pytest.raises(TypeError, match="is no pass instrument"):
+    with pytest.raises(TypeError, match="is not a pass instrument"):
         PassContext(instruments=[object()])
-    with pytest.raises(TypeError, match="instruments takes a list"):
+    with pytest.raises(TypeError, match="instruments must be a list"):
         PassContext(instruments=PassTimingInstrument())
-    with pytest.raises(TypeError, match="is no pass instrument"):
+    with pytest.raises(TypeError, match="is not a pass instrument"):
         PassContext(instruments=[PassTimingInstrument])
     with pytest.raises(TypeError, match="decorates a class"):
         pass_instrument(lambda: None)

@@ -57,7 +57,7 @@ def test_copies_are_the_node_itself():
 
 def test_type_keys_are_unique():
     assert NODE_TYPES["tir.Add"] is Add
-    with pytest.raises(ValueError, match="'tir.Add' is registered already"):
+    with pytest.raises(ValueError, match="'tir.Add' is already registered"):
 
         class Again(Node, key="tir.Add"):
             pass

@@ -245,7 +245,7 @@ def test_default_types_of_literals():
         assert const(value).dtype == str(value.dtype)
         assert convert(value).dtype == str(value.dtype)
     assert const(1, "int8x4").lanes == 4
-    with pytest.raises(TypeError, match="cannot make a literal"):
+    with pytest.raises(TypeError, match="cannot create a literal"):
         const(object())
     with pytest.raises(TypeError, match="in an expression"):
         convert(object())
@@ -288,9 +288,9 @@ def test_casts_between_scalars_and_vectors():
     assert isinstance(f.astype("int32"), Cast)
     wide = f.astype("float32x4")
     assert isinstance(wide, Broadcast) and wide.lanes == 4
-    with pytest.raises(TypeError, match="4 lanes against 8"):
+    with pytest.raises(TypeError, match="4 lanes instead of 8"):
         Var("v", "float32x4").astype("float32x8")
-    with pytest.raises(TVMError, match="pointer or string cannot become int32"):
+    with pytest.raises(TVMError, match="cannot convert a pointer or string to int32"):
         StringImm("s").astype("int")
 
 
@@ -315,7 +315,7 @@ def test_bit_operators():
 def test_bit_operators_refuse_floats_and_bad_shifts():
     x, t = Var("x", "int32"), const(1.5, "float32")
     for build in (lambda: t << 1, lambda: t >> 1, lambda: t | 1, lambda: t ^ 1, lambda: t & 1, lambda: ~t):
-        with pytest.raises(TVMError, match="only integers have bits"):
+        with pytest.raises(TVMError, match="expected an integer"):
             build()
     for amount in (-1, 32):
         with pytest.raises(ValueError, match=r"shift amount must be in 0\.\.31"):
@@ -341,7 +341,7 @@ def test_select_matches_its_sides_and_folds_on_a_literal():
 
 
 def test_node_constructors_refuse_mixed_types():
-    with pytest.raises(TypeError, match="operands must have one type, got int32 and float32"):
+    with pytest.raises(TypeError, match="operands must have the same type, got int32 and float32"):
         Add(Var("x", "int32"), Var("f", "float32"))
     assert LT(Var("x", "int32"), 3).dtype == "bool"
 

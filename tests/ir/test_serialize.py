@@ -139,11 +139,11 @@ def test_a_codec_lets_fields_hold_other_objects():
         def __init__(self, x):
             self.x = x
 
-    with pytest.raises(TypeError, match=r"DictAttrs\.entries holds a Point, which has no form as JSON"):
+    with pytest.raises(TypeError, match=r"DictAttrs\.entries contains a Point, which cannot be serialized as JSON"):
         save_json(DictAttrs(p=Point(3)))
     register_json_codec(Point, "test.Point", lambda p: {"x": p.x}, lambda v: Point(v["x"]))
     assert load_json(save_json(DictAttrs(p=Point(3))))["p"].x == 3
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         register_json_codec(Point, "test.Point", lambda p: p, lambda v: v)
 
 
@@ -173,25 +173,25 @@ def broken(number, *, key=None, **fields):
         ("[1]", "expected a document of format"),
         ('{"root": 1}', "expected a document of format"),
         (document(format="other"), "found 'other'"),
-        (document(nodes={}), "no list 'nodes'"),
-        (document(arrays=None), "no list 'arrays'"),
+        (document(nodes={}), "the list 'nodes' is missing"),
+        (document(arrays=None), "the list 'arrays' is missing"),
         (document(root={"node": 99}), "refers to node 99"),
         (document(root={"node": -1}), "refers to node -1"),
         (document(root={"node": True}), "refers to node True"),
         (document(root={"what": 1}), "unknown value"),
-        (document(root={"a": 1, "b": 2}), "has one key"),
+        (document(root={"a": 1, "b": 2}), "must have one key"),
         (document(nodes=[["tir.Var"]]), r"expected \[type key, fields\]"),
-        (document(arrays=[{"dtype": "float32", "shape": [3], "data": "AAAA"}]), "array 0 is not what"),
-        (document(arrays=[7]), "array 0 is not what"),
+        (document(arrays=[{"dtype": "float32", "shape": [3], "data": "AAAA"}]), "array 0 does not match"),
+        (document(arrays=[7]), "array 0 does not match"),
         (broken(0, key="PrimTyp"), "unknown type 'PrimTyp'; did you mean 'PrimType'"),
         (broken(3, c=1), "tir.Add has no field 'c'; its fields are: a, b"),
-        (broken(3, b=None), "tir.Add lacks its field 'b'"),
-        (broken(3, b=4), "field 'b' of tir.Add cannot be a int"),
-        (broken(3, b={"node": 3}), "refers to node 3; only 3 come before it"),
-        (broken(2, value="x"), "field 'value' of IntImm cannot be a str"),
-        (broken(2, value=1 << 40), "IntImm refuses its fields: literal value"),
-        (broken(2, dtype="int64"), "tir.Add refuses its fields: Add: operands must have one type"),
-        (broken(2, dtype="nothing"), "IntImm refuses its fields: unknown data type"),
+        (broken(3, b=None), "tir.Add: the field 'b' is missing"),
+        (broken(3, b=4), "field 'b' of tir.Add must not have the type int"),
+        (broken(3, b={"node": 3}), "refers to node 3, but only 3 precede it"),
+        (broken(2, value="x"), "field 'value' of IntImm must not have the type str"),
+        (broken(2, value=1 << 40), "cannot create IntImm from its fields: literal value"),
+        (broken(2, dtype="int64"), "cannot create tir.Add from its fields: Add: operands must have the same type"),
+        (broken(2, dtype="nothing"), "cannot create IntImm from its fields: unknown data type"),
     ],
 )
 def test_corrupt_text_is_refused(text, message):

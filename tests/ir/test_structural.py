@@ -292,7 +292,7 @@ def test_object_path_prefixes_and_text():
     assert path.get_prefix(2) == ObjectPath.root().attr("body")
     assert ObjectPath.root().attr("body").is_prefix_of(path)
     assert not ObjectPath.root().attr("other").is_prefix_of(path)
-    with pytest.raises(IndexError, match="prefixes of length 1 to 4; length 5"):
+    with pytest.raises(IndexError, match="prefixes of length 1 to 4, got 5"):
         path.get_prefix(5)
     assert path.parent == ObjectPath.root().attr("body").array_index(2)
 

@@ -124,15 +124,15 @@ def test_decorators_refuse_misuse():
         prim_func_pass(name="x")
     with pytest.raises(TypeError, match="must define transform_module"):
         module_pass(opt_level=0)(type("Empty", (), {}))
-    with pytest.raises(TypeError, match="decorates a function or a class"):
+    with pytest.raises(TypeError, match="must decorate a function or a class"):
         module_pass(opt_level=0)(3)
 
 
 def test_pass_refuses_a_bare_function_and_a_bad_result():
     bad = ModulePass(lambda mod, ctx: None, PassInfo(0, "bad"))
-    with pytest.raises(TypeError, match="pass bad must return an IRModule, it returned NoneType"):
+    with pytest.raises(TypeError, match="pass bad must return an IRModule, but it returned NoneType"):
         bad(one_function())
-    with pytest.raises(TypeError, match="works on an IRModule, got PrimFunc; wrap a function"):
+    with pytest.raises(TypeError, match="expects an IRModule, got PrimFunc; convert a function"):
         bad(one_function()["main"])
 
     @prim_func_pass(opt_level=0, name="wrong")
@@ -162,7 +162,7 @@ def test_sequential_runs_required_passes_first():
     try:
         seq = Sequential([marker("a", required=["NeededFirst"])])
         assert ran(seq(one_function())) == ["NeededFirst", "a"]
-        with pytest.raises(ValueError, match="no single pass is named 'NeededFrist'"):
+        with pytest.raises(ValueError, match="cannot find the pass 'NeededFrist'"):
             Sequential([marker("a", required=["NeededFrist"])])(one_function())
     finally:
         PASSES.remove("testing.NeededFirst")
@@ -171,7 +171,7 @@ def test_sequential_runs_required_passes_first():
 def test_sequential_refuses_what_is_no_pass():
     with pytest.raises(TypeError, match="it must be called to make the pass"):
         Sequential([marker])
-    with pytest.raises(TypeError, match="takes a list of passes"):
+    with pytest.raises(TypeError, match="expects a list of passes"):
         Sequential(marker("a"))
 
 
@@ -217,23 +217,23 @@ def test_options_are_checked_and_converted():
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(AttributeError, match="is no known option; did you mean 'tir.disable_vectorize'"):
+    with pytest.raises(AttributeError, match="; did you mean 'tir.disable_vectorize'"):
         PassContext(config={"tir.disable_vectorise": True})
-    with pytest.raises(TypeError, match="option 'tir.noalias' takes a value of type bool, got 'yes'"):
+    with pytest.raises(TypeError, match="option 'tir.noalias' must have the type bool, got 'yes'"):
         PassContext(config={"tir.noalias": "yes"})
     with pytest.raises(AttributeError, match="option 'tir.UnrollLoop' has no field 'auto_step'"):
         PassContext(config={"tir.UnrollLoop": {"auto_step": 1}})
-    with pytest.raises(TypeError, match="field 'auto_max_step' takes a value of type int"):
+    with pytest.raises(TypeError, match="field 'auto_max_step' must have the type int"):
         PassContext(config={"tir.UnrollLoop": {"auto_max_step": "16"}})
-    with pytest.raises(TypeError, match="takes a dictionary"):
+    with pytest.raises(TypeError, match="must be a dictionary"):
         PassContext(config={"tir.UnrollLoop": 16})
     with pytest.raises(ValueError, match="the phase of a pass is 0, 1, 2 or 3, got 4"):
         PassContext(config={"tir.add_lower_pass": [(4, marker("a"))]})
-    with pytest.raises(TypeError, match="disabled_pass takes a list of names"):
+    with pytest.raises(TypeError, match="disabled_pass must be a list of pass names"):
         PassContext(disabled_pass="Simplify")
-    with pytest.raises(TypeError, match="config takes a dictionary"):
+    with pytest.raises(TypeError, match="config must be a dictionary"):
         PassContext(config=[("tir.noalias", True)])
-    with pytest.raises(AttributeError, match="no known option"):
+    with pytest.raises(AttributeError, match="unknown option"):
         PassContext().get_config("tir.nothing")
 
 
@@ -247,7 +247,7 @@ def test_list_configs_tells_type_default_and_meaning():
 
 def test_declaring_an_option_twice_differently_is_refused():
     transform.register_pass_config("tir.noalias", bool, True, "same")
-    with pytest.raises(ValueError, match="declared already"):
+    with pytest.raises(ValueError, match="already declared"):
         transform.register_pass_config("tir.noalias", bool, False, "other")
 
 

@@ -92,7 +92,7 @@ def test_constructors_are_called_from_python(kind):
 @pytest.mark.parametrize("body, what", [
     ("@sum(Cons(1f, Nil))", "argument 0 of @?sum|expected"),
     ("match (1f) { Some(%x) => %x, }", "cannot match a value of type float32"),
-    ("match (Some(1)) { Some(%x, %y) => %x, }", "Some has 1 fields, the pattern has 2"),
+    ("match (Some(1)) { Some(%x, %y) => %x, }", "Some has 1 fields, but the pattern has 2"),
     ("match (Some(1)) { Some(%x) => %x, None => 1f, }", "different types: int32 and float32"),
 ])
 def test_wrong_types_are_refused_in_words(body, what):

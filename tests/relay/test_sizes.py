@@ -67,11 +67,11 @@ def test_the_steps_of_a_slice_may_go_backwards():
 def test_a_result_of_a_negative_size_is_refused():
     small = relay.var("x", shape=(1, 1, 4, 4))
     made = relay.nn.correlation(small, small, 1, 4, 1, 1, 0, True, "NCHW")
-    with pytest.raises(tvm.error.DiagnosticError, match="a dimension is -4; sizes cannot be negative"):
+    with pytest.raises(tvm.error.DiagnosticError, match="dimension -4 is negative"):
         relay.transform.InferTypeLocal(made)
     data, kernel = relay.var("d", shape=(1, 1, 2, 2, 4)), relay.var("k", shape=(1, 1, 5, 5, 4, 4))
     blocks = relay.nn.contrib_conv2d_nchwc(data, kernel)
-    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the shape \(1, 1, -2, -2, 4\)"):
+    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the invalid shape \(1, 1, -2, -2, 4\)"):
         relay.transform.InferTypeLocal(blocks)
 
 
@@ -100,7 +100,7 @@ def test_sizes_are_checked_of_calls_that_no_builder_made():
 )
 def test_topi_refuses_them_too(build):
     data, weight = te.placeholder((1, 4, 8, 8)), te.placeholder((4, 4, 2, 2))
-    with pytest.raises(tvm.TVMError, match="must (be|have)"):
+    with pytest.raises(tvm.TVMError, match="must (not )?(be|have)"):
         build(data, weight)
 
 
@@ -113,5 +113,5 @@ def test_dilation2d_takes_strides_of_all_four_dimensions(rng):
             for i in range(2) for j in range(3)]  # fmt: skip
     np.testing.assert_allclose(got[:, :, :3], np.max(taps, 0), rtol=1e-6)
     bad = relay.image.dilation2d(d, k, strides=[1, 2, 2, 1])
-    with pytest.raises(tvm.error.DiagnosticError, match="four that are 1 for images and channels"):
+    with pytest.raises(tvm.error.DiagnosticError, match="four with 1 for images and channels"):
         relay.transform.InferTypeLocal(bad)

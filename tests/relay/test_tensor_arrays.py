@@ -193,7 +193,7 @@ def test_names_and_shapes():
         made = prelude.get_global_var_static("tensor_array", "float32", shape)(one)
         found = get_tensor_array_shape(made, "float32", prelude)
         assert [str(n) for n in found] == [str(n) for n in shape]
-    with pytest.raises(TypeError, match="an array of tensors of float32 is required"):
+    with pytest.raises(TypeError, match="expected an array of float32 tensors"):
         get_tensor_array_shape(one, "float32", prelude)
 
 

@@ -131,7 +131,7 @@ def test_several_functions_call_each_other():
     ("def @main(%x: Tensor[(3), float32]) {\n  nn.relu(%y)\n}", ":2:11:", "%y is not defined"),
     ("def @main(%x: Tensr[(3), float32]) { %x }", ":1:15:", "Tensor"),
     ("def @main(%x: float32) { add(%x, meta[relay.Constant][2]) }", ":1:34:", "metadata"),
-    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "')' is expected"),
+    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "expected ')'"),
     ("def @main(%x: float32) { @g(%x) }", "", "@g is used but not defined"),
 ])
 def test_errors_name_the_place_and_the_mistake(text, where, what):
@@ -165,14 +165,14 @@ def test_integers_have_the_type_that_holds_them(text, dtype):
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "300i8", "256u8", "2147483648i32"])
 def test_integers_beyond_their_type_are_refused(text):
-    with pytest.raises(tvm.error.DiagnosticError, match="is not within"):
+    with pytest.raises(tvm.error.DiagnosticError, match="is out of range for"):
         relay.parse_expr(text)
 
 
 def test_comments_may_hold_comments():
     assert isinstance(relay.parse_expr("/* a /* b */ c */ ()"), relay.Tuple)
     assert isinstance(relay.parse_expr("() // a /* that is no beginning"), relay.Tuple)
-    with pytest.raises(DiagnosticError, match="1:4: this comment has no end"):
+    with pytest.raises(DiagnosticError, match="1:4: this comment is not closed"):
         relay.parse_expr("() /* a /* b */")
 
 
@@ -223,7 +223,7 @@ def test_a_literal_says_its_type_and_must_be_within_it():
     assert relay.parse_expr("3.4028235e+38f").data.numpy() == np.finfo("float32").max
     assert np.isinf(relay.parse_expr("inff").data.numpy())
     for text in ("3.40283e+38f32", "65520f16", "2147483648i"):
-        with pytest.raises(DiagnosticError, match="is not within"):
+        with pytest.raises(DiagnosticError, match="is out of range for"):
             relay.parse_expr(text)
 
 
@@ -251,9 +251,9 @@ def test_operators_and_lone_variables_read_back():
     [("fn (%x: Tensor[(3), float33]) { %x }", r"1:21: unknown data type 'float33'; float has 16, 32 or 64 bits"),
      ("fn (%x: Tensor[(3), int65]) { %x }", "unknown data type 'int65'; int has 1 to 64 bits"),
      ("fn (%x: Tensor[(3), bogus]) { %x }", "unknown data type 'bogus'"),
-     ("fn (%x: float1000) { %x }", "'float1000' is no type"),
-     ("1" * 5000, "1:1: a number of 5000 characters; 2000 are the most"),
-     ("%x." + "1" * 5000, "a number of 500")],
+     ("fn (%x: float1000) { %x }", "'float1000' is not a type"),
+     ("1" * 5000, "1:1: a number has 5000 characters; the maximum is 2000"),
+     ("%x." + "1" * 5000, "a number has 500")],
 )  # fmt: skip
 def test_types_and_numbers_that_do_not_exist_are_refused_at_their_place(text, words):
     with pytest.raises(DiagnosticError, match=words):

@@ -76,14 +76,14 @@ def test_a_message_that_breaks_the_rules_ends_the_session(c_server, message):
     ("message", "said"),
     [
         (frame(CALL, struct.pack("<QI", 1 << 32 | 1, 0)), b"no function with the handle"),
-        (frame(CALL, bytes(7)), b"too short"),
+        (frame(CALL, bytes(7)), b"shorter than"),
         (frame(FUNCTION, struct.pack("<Q", 7) + text("f")), b"no module with the handle"),
-        (frame(FUNCTION, struct.pack("<QQ", 0, 1 << 63) + b"f\0"), b"too short"),
-        (frame(FUNCTION, struct.pack("<QQ", 0, 1) + b"ff"), b"does not end"),
-        (frame(FUNCTION, struct.pack("<Q", 0) + text("f") + b"more"), b"longer than what it says"),
+        (frame(FUNCTION, struct.pack("<QQ", 0, 1 << 63) + b"f\0"), b"shorter than"),
+        (frame(FUNCTION, struct.pack("<QQ", 0, 1) + b"ff"), b"without a terminating null"),
+        (frame(FUNCTION, struct.pack("<Q", 0) + text("f") + b"more"), b"longer than its content"),
         (frame(COPY_TO, struct.pack("<QQ", 5, 0) + b"abc"), b"no array with the handle"),
         (frame(COPY_FROM, struct.pack("<QQQ", 5, 0, 1)), b"no array with the handle"),
-        (frame(COPY_FROM, struct.pack("<QQ", 5, 0)), b"too short"),
+        (frame(COPY_FROM, struct.pack("<QQ", 5, 0)), b"shorter than"),
     ],
 )
 def test_a_message_about_nothing_is_an_error_and_the_session_goes_on(c_server, message, said):
@@ -138,14 +138,14 @@ def test_arrays_that_do_not_lie_in_their_memory_are_refused(c_server):
         sock.sendall(frame(COPY_FROM, struct.pack("<QQQ", array, 0, 4)))
         assert answer(sock)[0] == ERROR
         sock.sendall(frame(CALL, struct.pack("<QI", alloc, 1025)))
-        assert b"1024 are the most" in answer(sock)[1]
+        assert b"the maximum is 1024" in answer(sock)[1]
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "..", "", "a/..", "x" * 5000])
 def test_paths_outside_the_folder_are_refused(remote, name):
     for use in (lambda: remote.upload(b"x", name or None), lambda: remote.download(name), lambda: remote.remove(name),
                 lambda: remote.load_module(name)):
-        words = "outside the folder of the session|need the name of a file|there is no file"
+        words = "outside the folder of the session|requires a file name|does not exist"
         with pytest.raises((ValueError, RPCError), match=words):
             use()
 
@@ -179,11 +179,11 @@ def test_what_lies_on_this_machine_is_not_passed_to_the_other(remote, library):
     here = tvm.nd.array(np.zeros(3, "float32"))
     with pytest.raises(ValueError, match=r"tvm\.nd\.array\(x, remote\.cpu\(\)\)"):
         module(here, here)
-    with pytest.raises(TypeError, match="no meaning on another machine"):
+    with pytest.raises(TypeError, match="cannot pass a value of type code"):
         remote.get_function("tvm.rpc.server.sync")([1, 2])
-    with pytest.raises(tvm.TVMError, match="a function of a session takes devices of the session"):
+    with pytest.raises(tvm.TVMError, match="a remote function requires remote devices"):
         remote.get_function("tvm.rpc.server.sync")(tvm.cpu())
-    with pytest.raises(tvm.TVMError, match="a module of this machine"):
+    with pytest.raises(tvm.TVMError, match="a local module"):
         remote.get_function("tvm.rpc.server.sync")(tvm.runtime.load_module(library))
 
 
@@ -198,7 +198,7 @@ def test_a_closed_session_refuses_to_be_used(server):
 
 
 def test_sessions_that_must_not_fork_from_a_used_process_are_refused_a_callback_there():
-    with pytest.raises(tvm.TVMError, match="server_init_callback runs in, so it cannot be given with no_fork=True"):
+    with pytest.raises(tvm.TVMError, match="runs server_init_callback, so it cannot be combined with no_fork=True"):
         rpc.Server(port=0, silent=True, no_fork=True, server_init_callback=register)
 
 
@@ -207,7 +207,7 @@ def test_a_crash_costs_its_session_only(sessions_folder):
     remote = rpc.connect(server.host, server.port)
     array = tvm.nd.array(np.zeros(3), remote.cpu())
     remote.upload(b"x", "file")
-    with pytest.raises(RPCError, match="the process of the session died: Segmentation fault"):
+    with pytest.raises(RPCError, match="the session process was killed: Segmentation fault"):
         remote.get_function("test.rpc.die")()
     with pytest.raises(RPCError, match="the session has ended"):
         array.numpy()
@@ -225,12 +225,12 @@ def test_a_crash_costs_its_session_only(sessions_folder):
 def test_the_time_of_a_session_is_limited_by_either_side(c_server):
     server = c_server("--max-seconds", "1")
     remote = rpc.connect(server.host, server.port)
-    with pytest.raises(RPCSessionTimeoutError, match=r"1 s, is up"):
+    with pytest.raises(RPCSessionTimeoutError, match=r"limit of 1 s"):
         while True:
             remote.listdir()
     server = c_server()
     remote = rpc.connect(server.host, server.port, session_timeout=1.0)
-    with pytest.raises(RPCSessionTimeoutError, match="the time of the session, 1 s, is up"):
+    with pytest.raises(RPCSessionTimeoutError, match="limit of 1 s"):
         while True:
             remote.listdir()
             time.sleep(0.01)
@@ -255,7 +255,7 @@ def test_files_and_memory_of_a_session_are_limited(c_server):
             remote.upload(bytes(900), "a")
             remote.remove("a")
         remote.upload(bytes(900), "a")
-        with pytest.raises(RPCError, match="at most 1000 bytes in all"):
+        with pytest.raises(RPCError, match="at most 1000 bytes in total"):
             remote.upload(bytes(101), "b")
         with pytest.raises(RPCError, match="cannot allocate"):
             tvm.nd.empty((1 << 30,), "uint8", remote.cpu())
@@ -265,7 +265,7 @@ def test_files_and_memory_of_a_session_are_limited(c_server):
 def test_messages_that_are_too_long_are_refused_here(c_server):
     server = c_server("--max-message", "100000")
     with rpc.connect(server.host, server.port) as remote:
-        with pytest.raises(RPCError, match="longer than the session allows"):
+        with pytest.raises(RPCError, match="exceeds the session's limit"):
             remote.get_function("tvm.rpc.server.upload")("a", bytes(100001))
         data = np.arange(200000, dtype="uint8")
         np.testing.assert_array_equal(tvm.nd.array(data, remote.cpu()).numpy(), data)
@@ -279,7 +279,7 @@ def test_a_server_that_only_measures_gives_only_what_measuring_needs(c_server, l
         x = tvm.nd.array(np.zeros(3, "float32"), remote.cpu())
         assert module.time_evaluator("add_one", remote.cpu(), number=2)(x, x).mean > 0
         for name in ("tvm.rpc.server.download", "tvm.graph_executor.create", "runtime.SystemLib"):
-            with pytest.raises(RPCError, match=f"only measures; it does not give the function '{name}'"):
+            with pytest.raises(RPCError, match=f"allows measuring only; the function '{name}'"):
                 remote.get_function(name)
 
 

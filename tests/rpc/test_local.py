@@ -33,5 +33,5 @@ def test_files_stay_in_the_folder_of_the_session(tmp_path):
     assert remote.listdir() == ""
     with pytest.raises(ValueError, match="outside the folder"):
         remote.upload(b"abc", "../notes.txt")
-    with pytest.raises(ValueError, match="need the name"):
+    with pytest.raises(ValueError, match="requires a file name"):
         remote.upload(b"abc")

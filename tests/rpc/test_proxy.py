@@ -65,7 +65,7 @@ def test_the_python_server_waits_at_a_proxy_and_callbacks_come_back_through_it(p
         assert remote.get_function("test.rpc.add")(2, 5) == 7
     server.terminate()
     assert server.proc.returncode == 0
-    with pytest.raises(ValueError, match="a server behind a proxy has no address for clients"):
+    with pytest.raises(ValueError, match="custom_addr cannot be used with a proxy"):
         rpc.Server(proxy.host, proxy.port, is_proxy=True, key="desk", custom_addr="127.0.0.1")
 
 
@@ -118,14 +118,14 @@ def test_a_client_that_goes_frees_the_server(proxy, called):
 def test_the_limit_of_a_session_goes_through(proxy, called):
     called("board", "--max-seconds", "0.3")
     remote = rpc.connect(proxy.host, proxy.port, "board")
-    with pytest.raises(RPCSessionTimeoutError, match=r"0\.3 s, is up"):
+    with pytest.raises(RPCSessionTimeoutError, match=r"limit of 0\.3 s"):
         while True:
             remote.listdir()
 
 
 def test_a_client_is_told_when_no_server_comes():
     proxy = Proxy(port=0, silent=True, timeout_client=0.1)
-    with pytest.raises(RPCError, match=r"no server 'board' came in 0\.1 s"):
+    with pytest.raises(RPCError, match=r"no server 'board' connected within 0\.1 s"):
         rpc.connect(proxy.host, proxy.port, "board")
     proxy.terminate()
 
@@ -140,7 +140,7 @@ def test_a_proxy_offers_its_servers_to_a_tracker():
             assert remote.listdir() == "" and free(client, "board") == 0
     until(lambda: free(client, "board") == 1, "the server is offered again")
     assert f"127.0.0.1:{proxy.port}" in client.text_summary() and "server:board" in client.text_summary()
-    with pytest.raises(RPCError, match="not one that a server is offered under"):
+    with pytest.raises(RPCError, match="no server is registered under this key"):
         rpc.connect(proxy.host, proxy.port, "board")
     server.terminate()
     until(lambda: free(client, "board") == 0, "the offer is gone with the server")
@@ -152,9 +152,9 @@ def test_a_proxy_offers_its_servers_to_a_tracker():
 
 
 def test_a_proxy_outside_loopback_needs_a_secret_and_asks_for_it(monkeypatch):
-    with pytest.raises(TVMError, match="outside loopback needs a secret"):
+    with pytest.raises(TVMError, match="outside loopback requires a secret"):
         Proxy("0.0.0.0", port=0)
-    with pytest.raises(TVMError, match="outside loopback needs a secret"):
+    with pytest.raises(TVMError, match="outside loopback requires a secret"):
         rpc.Server("192.0.2.1", 9090, is_proxy=True, key="board")
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
     proxy = Proxy("0.0.0.0", port=0, silent=True)
@@ -162,7 +162,7 @@ def test_a_proxy_outside_loopback_needs_a_secret_and_asks_for_it(monkeypatch):
     with rpc.connect("127.0.0.1", proxy.port, "board") as remote:
         assert remote.listdir() == ""
     monkeypatch.delenv("TVM_RPC_SECRET")
-    with pytest.raises(RPCError, match="asks for a secret"):
+    with pytest.raises(RPCError, match="requires a secret"):
         rpc.connect("127.0.0.1", proxy.port, "board")
     monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
     for _ in range(8):
@@ -177,7 +177,7 @@ def test_a_proxy_outside_loopback_needs_a_secret_and_asks_for_it(monkeypatch):
 
 def test_a_server_without_the_secret_is_not_taken(proxy, called, monkeypatch):
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
-    with pytest.raises(RPCError, match="does not ask for the secret"):
+    with pytest.raises(RPCError, match="does not use a secret"):
         rpc.connect(proxy.host, proxy.port, "board")
 
 
@@ -198,7 +198,7 @@ def raw(proxy, sent: bytes) -> bytes:
     [
         (b"GET / HTTP/1.1\r\nHost: board\r\n\r\n" + bytes(40), 0),
         (base.HELLO + bytes(64) + struct.pack("<I", 1025), 44),
-        (base.HELLO + bytes(64) + struct.pack("<I", 12) + b"nobody:board", 129),
+        (base.HELLO + bytes(64) + struct.pack("<I", 12) + b"nobody:board", 140),
         (base.HELLO + bytes(64) + struct.pack("<I", 7) + b"client:" + b"too soon", 44),
         (b"TVMRPC9\n" + bytes(32), 44),
     ],

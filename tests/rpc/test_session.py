@@ -144,7 +144,7 @@ def test_calls_nested_too_deep_are_refused(python_remote):
     def again(x):
         return twice(again, x)
 
-    with pytest.raises(RPCError, match="nested 32 deep"):
+    with pytest.raises(RPCError, match="maximum depth of 32"):
         again(1)
 
 
@@ -156,7 +156,7 @@ def test_archives_are_linked_by_a_python_server_and_refused_by_one_in_c(server, 
     tvm.build(tvm.te.create_schedule(b.op), [a, b], "llvm", name="double").export_library(path)
     remote.upload(path)
     if server.kind == "c":
-        with pytest.raises(RPCError, match=r"no linker; send a shared library \(\.so\)"):
+        with pytest.raises(RPCError, match=r"no linker; upload a shared library \(\.so\)"):
             remote.load_module("lib.tar")
         return
     module = remote.load_module("lib.tar")
@@ -196,7 +196,7 @@ def test_a_forked_child_is_refused(remote):
             os._exit(0)
     os.waitpid(pid, 0)
     os.close(write)
-    assert b"forked" in os.read(read, 1000)
+    assert b"after the fork" in os.read(read, 1000)
     os.close(read)
     np.testing.assert_array_equal(array.numpy(), np.arange(3.0))
 
@@ -212,5 +212,5 @@ def test_local_and_popen_sessions_have_the_face_of_a_session(library):
         module["add_one"](x, x)
         np.testing.assert_array_equal(x.numpy(), np.arange(1, 5, dtype="float32"))
         session.close()
-    with pytest.raises(RPCError, match="cannot be started"):
+    with pytest.raises(RPCError, match="cannot start"):
         rpc.PopenSession("/nowhere/server")

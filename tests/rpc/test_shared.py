@@ -91,7 +91,7 @@ def test_what_is_not_the_clients_memory_is_not_taken(c_server, tmp_path):
         array = struct.unpack_from("<Q", answer(sock)[1], 8)[0]
         sock.sendall(frame(CALL, struct.pack("<QI", copy, 2) + array_value(array, (64,)) + struct.pack("<Iq", 0, 0)))
         kind, body = answer(sock)
-        assert kind == ERROR and b"do not lie in the memory" in body
+        assert kind == ERROR and b"exceed the size of the shared memory" in body
         found = call_share(sock, share, os.getpid(), other.fileno(), bytes(range(32)))
         assert found == struct.pack("<IIq", 1, 0, can_be_opened(other.fileno()))
     assert file.read_bytes() == bytes(range(256)) * (PIECE // 256)

@@ -66,7 +66,7 @@ except tvm.TVMError as error: print(error)
 def test_missing_driver_is_one_clear_error():
     code = "import tvm\ntry: tvm.cuda(0).sync()\nexcept tvm.TVMError as error: print(error, tvm.cuda(0).exist)"
     out = run(code, TVM_CUDA_LIBRARY="/nowhere/libcuda.so")
-    assert out == "cuda(0): the library '/nowhere/libcuda.so' (TVM_CUDA_LIBRARY) cannot be opened False\n"
+    assert out == "cuda(0): cannot open the library '/nowhere/libcuda.so' (TVM_CUDA_LIBRARY) False\n"
 
 
 def test_declarations_agree_with_the_toolkit(compiler, tmp_path):

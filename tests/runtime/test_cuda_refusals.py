@@ -67,13 +67,13 @@ refused(lambda: graph_executor.GraphModule(lib["default"](tvm.cuda(0))))
 @pytest.mark.slow("starts a process with an emulated driver")
 def test_a_device_that_is_not_there_is_named():
     out = run("refused(lambda: tvm.nd.empty((1,), 'float32', tvm.cuda(5)))\nprint(tvm.cuda(5).exist)")
-    assert out == "cuda(5): there is no such device; this machine has 2, from cuda(0) on\nFalse\n"
+    assert out == "cuda(5): the device does not exist; this machine has 2 CUDA devices, numbered from 0\nFalse\n"
 
 
 @pytest.mark.slow("starts a process without a driver")
 def test_no_device_at_all():
     out = run("refused(lambda: tvm.cuda(0).sync())", TVM_EMULATED_DEVICES="0")
-    assert "cuda(0): the driver finds no GPU" in out
+    assert "cuda(0): the driver found no GPU" in out
 
 
 PACKAGE = """
@@ -97,7 +97,8 @@ refused(lambda: load_device_module(device_bytes(IMAGES, kernels, "cuda"))["k"](a
 def test_a_package_for_another_architecture_says_what_it_holds(images, arch, held):
     out = run(PACKAGE.replace("IMAGES", repr(images)), TVM_EMULATED_ARCH=arch)
     short = f"sm_{arch}"
-    assert out == (f"the package holds {held}; cuda(0) is 'Emulated GPU', {short}, which runs none of it: compile with "
+    assert out == (f"the package contains {held}; cuda(0) is 'Emulated GPU', {short}, which cannot run it: compile "
+                   "with "
                    f"target 'cuda -arch={short}'\n")  # fmt: skip
 
 
@@ -122,7 +123,7 @@ refused(lambda: call(1025))
 @pytest.mark.slow("starts a process with an emulated driver")
 def test_a_block_whose_size_shows_only_at_its_launch():
     out = run(KERNEL)
-    assert "kernel wide_kernel cannot be launched" in out and "1025 x 1 x 1 = 1025 threads" in out
+    assert "cannot launch kernel wide_kernel" in out and "1025 x 1 x 1 = 1025 threads" in out
     assert "allows 1024 threads for this kernel" in out
 
 

@@ -30,7 +30,7 @@ assert device.warp_size is None and not tvm.device("abacus", 2).exist
 try:
     tvm.runtime.load_device_library(path)
 except tvm.TVMError as error:
-    assert "type 12 has a driver already" in str(error)
+    assert "type 12 already has a driver" in str(error)
 else:
     raise AssertionError("registered twice")
 a = tvm.nd.array(np.arange(6, dtype="float32"), device)
@@ -57,7 +57,8 @@ def test_what_brings_no_devices_is_refused(tmp_path):
     program = """
 import sys, tvm
 there = tvm.runtime.find_library()
-for path, words in ((sys.argv[1], "cannot be opened"), (there, "it has no function TVMDeviceLibraryInit")):
+for path, words in ((sys.argv[1], "cannot open the device library"),
+                    (there, "it does not export TVMDeviceLibraryInit")):
     try:
         tvm.runtime.load_device_library(path)
     except tvm.TVMError as error:

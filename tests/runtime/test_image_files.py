@@ -103,11 +103,11 @@ def test_pixels_that_wait_are_those_of_the_same_file_only():
 
 
 def test_what_is_no_file_and_no_pixel_format_is_refused_when_compiling():
-    with pytest.raises(ValueError, match="RGB, BGR or Grayscale, not 'CMYK'"):
+    with pytest.raises(ValueError, match="RGB, BGR or Grayscale, got 'CMYK'"):
         relay.image.decode(relay.var("file", shape=(9,), dtype="uint8"), "CMYK")
-    with pytest.raises(tvm.TVMError, match="a file is a row of uint8, not float32 of 1 dimensions"):
+    with pytest.raises(tvm.TVMError, match="an encoded file must be a vector of uint8, got float32 with 1 dimensions"):
         relay.transform.InferType()(tvm.IRModule.from_expr(relay.image.decode(relay.var("file", shape=(9,)))))
-    with pytest.raises(tvm.error.ExprValueError, match="not 'XYZ'"):
+    with pytest.raises(tvm.error.ExprValueError, match="got 'XYZ'"):
         tvm.topi.image.decoded_shape(tvm.te.placeholder((9,), "uint8"), "XYZ")
 
 

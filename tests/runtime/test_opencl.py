@@ -72,17 +72,17 @@ def test_refusals_say_what_and_how_much(scale):
         run(out, a, 1.0, 6.5, 1, 32)
     with pytest.raises(TVMError, match="argument 1: expected an array on opencl, got one on cpu"):
         run(out, tvm.nd.array(np.zeros(64, "float32")), 1.0, 64, 2, 32)
-    with pytest.raises(TVMError, match="starts 4 bytes into its memory"):
+    with pytest.raises(TVMError, match="starts 4 bytes into its buffer"):
         run(out, a._create_view((8,), byte_offset=4), 1.0, 8, 1, 8)
     limit = device.max_threads_per_block
     # A kernel may have a lower limit than the device.
-    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows \d+ threads .* \({limit} in all\)"):
+    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows \d+ threads .* \({limit} at most\)"):
         run(out, a, 1.0, 64, 1, limit * 2)
-    with pytest.raises(TVMError, match=r"cannot allocate \d+ bytes; the device has \d+ in all"):
+    with pytest.raises(TVMError, match=r"cannot allocate \d+ bytes; the device has \d+ bytes"):
         tvm.nd.empty((1 << 42,), "float32", device)
-    with pytest.raises(TVMError, match=r"opencl\(63\): there is no such device; OpenCL has \d+ here"):
+    with pytest.raises(TVMError, match=r"opencl\(63\): the device does not exist; OpenCL has \d+ devices here"):
         tvm.cl(63).sync()
-    with pytest.raises(TVMError, match="has no streams"):
+    with pytest.raises(TVMError, match="does not support streams"):
         device.create_raw_stream()
     assert not tvm.cl(63).exist
 
@@ -90,10 +90,10 @@ def test_refusals_say_what_and_how_much(scale):
 def test_source_errors_come_with_the_log():
     broken = load_device_module(opencl_bytes(SCALE.replace("a[i]", "missing[i]")))
     a = tvm.nd.empty((4,), "float32", tvm.cl(0))
-    with pytest.raises(TVMError, match="(?s)do not compile.*missing"):
+    with pytest.raises(TVMError, match="(?s)compiling the kernels failed.*missing"):
         broken["scale"](a, a, 1.0, 4, 1, 4)
     renamed = load_device_module(opencl_bytes(SCALE.replace("scale", "other")))
-    with pytest.raises(TVMError, match="no kernel 'scale'"):
+    with pytest.raises(TVMError, match="not contain the kernel 'scale'"):
         renamed["scale"](a, a, 1.0, 4, 1, 4)
 
 
@@ -209,7 +209,7 @@ def test_bytes_survive_and_bad_ones_are_refused(scale):
     with pytest.raises(TVMError, match="no driver for kernels of kind 'abacus'"):
         load_device_module(data.replace(b'"opencl", "images"', b'"abacus", "images"'))
     kernels = {"f": {"args": ["float128"], "launch": []}}
-    with pytest.raises(TVMError, match="'float128' is no type"):
+    with pytest.raises(TVMError, match="'float128' is not a supported type"):
         load_device_module(opencl_bytes("", kernels))
 
 
@@ -239,4 +239,4 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
-    assert "does not survive" in run_elsewhere(code)
+    assert "a forked process cannot use it" in run_elsewhere(code)

@@ -36,6 +36,6 @@ def library_without_platforms(folder: Path) -> str:
 def test_missing_driver_is_one_clear_error(tmp_path):
     code = "try: tvm.nd.empty((1,), device=tvm.cl(0))\nexcept tvm.TVMError as e: print(e, tvm.cl(0).exist)"
     nowhere = printed(code, TVM_OPENCL_LIBRARY="/nowhere/libOpenCL.so")
-    assert "opencl(0): the library '/nowhere/libOpenCL.so'" in nowhere and "False" in nowhere
+    assert "opencl(0): cannot open the library '/nowhere/libOpenCL.so'" in nowhere and "False" in nowhere
     library = library_without_platforms(tmp_path)
     assert "opencl(0): no OpenCL platform found: install a driver" in printed(code, TVM_OPENCL_LIBRARY=library)

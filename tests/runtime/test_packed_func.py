@@ -133,7 +133,7 @@ def test_many_arguments(fresh, callback):
 def test_arguments_that_do_not_fit_are_refused(fresh):
     with pytest.raises(OverflowError, match="does not fit in a 64-bit integer"):
         fresh["call_back"](2**63)
-    with pytest.raises(ValueError, match="zero character"):
+    with pytest.raises(ValueError, match="null character"):
         fresh["call_back"]("a\0b")
 
 
@@ -185,9 +185,9 @@ def test_lent_array_ends_with_the_callback(fresh, callback):
 
     callback(keep)
     assert fresh["lend_tensor"]() == 10.0
-    with pytest.raises(TVMError, match="lent to a callback and is gone"):
+    with pytest.raises(TVMError, match="valid only during a callback"):
         kept[0].numpy()
-    with pytest.raises(TVMError, match="lent to a callback and is gone"):
+    with pytest.raises(TVMError, match="valid only during a callback"):
         fresh["add"](kept[0], kept[0], kept[0])
 
 
@@ -227,7 +227,7 @@ def test_register_get_and_override():
 
     assert runtime.get_global_func("test.registered")(1) == 2
     assert runtime.get_global_func("test.registered").is_global
-    with pytest.raises(TVMError, match="'test.registered' is registered already"):
+    with pytest.raises(TVMError, match="'test.registered' is already registered"):
         runtime.register_func("test.registered", first)
     runtime.register_func("test.registered", lambda x: x + 10, override=True)
     assert runtime.get_global_func("test.registered")(1) == 11

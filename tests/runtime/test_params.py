@@ -45,7 +45,7 @@ def test_layout_is_the_classic_one():
 def test_truncated_files_are_refused(tmp_path):
     blob = bytes(runtime.save_param_dict({"w": np.arange(3.0)}))
     for size in range(len(blob)):
-        with pytest.raises(TVMError, match="params: .*corrupt, truncated or no parameter file"):
+        with pytest.raises(TVMError, match="params: .*corrupt, truncated or not a parameter file"):
             runtime.load_param_dict(blob[:size])
     path = tmp_path / "cut.params"
     path.write_bytes(blob[:20])
@@ -57,10 +57,10 @@ def test_impossible_sizes_allocate_nothing():
     blob = bytearray(runtime.save_param_dict({"w": np.arange(3.0)}))
     huge = 1 << 45
     struct.pack_into("<qq", blob, len(blob) - 24 - 16, huge, huge * 8)
-    with pytest.raises(TVMError, match="data does not fit"):
+    with pytest.raises(TVMError, match="truncated array data"):
         runtime.load_param_dict(blob)
     struct.pack_into("<Q", blob, 16, 1 << 60)
-    with pytest.raises(TVMError, match="more names than bytes"):
+    with pytest.raises(TVMError, match="the number of names exceeds the file size"):
         runtime.load_param_dict(blob)
 
 

@@ -191,19 +191,19 @@ def test_options_override_width_and_cores():
 @pytest.mark.parametrize(
     "text, message",
     [
-        (X86 + "haswel", r"LLVM knows no CPU 'haswel' for x86_64-unknown-linux-gnu \(did you mean 'haswell'"),
+        (X86 + "haswel", r"unknown LLVM CPU 'haswel' for x86_64-unknown-linux-gnu \(did you mean 'haswell'"),
         (X86 + "cortex-a72", "it is a CPU of aarch64: give an -mtriple"),
         (X86 + "pentium4", "LLVM cannot compile for .*-mcpu=pentium4.*64-bit"),
         ("llvm -mtriple=nowhere-linux", "LLVM has no back end for -mtriple=nowhere-linux"),
-        (X86 + "haswell -mattr='+a b'", "which is no LLVM feature"),
+        (X86 + "haswell -mattr='+a b'", "is not an LLVM feature"),
         (X86 + "haswell -vector-width=100", "-vector-width must be a power of two"),
-        (X86 + "haswell -num-cores=-1", "-num-cores must be at least 1, not -1"),
-        ("cuda", "is not a CPU; ask its host"),
-        (X86 + "haswell -mabi=lp64d", "-mabi is an option of RISC-V; the machine is x86_64"),
-        ("llvm -mtriple=riscv64-none-elf -mabi=lp64d", "riscv64-unknown-none-elf has -mabi=lp64, not lp64d"),
-        ("llvm -mtriple=riscv64-linux-gnu -mabi=ilp32", "has -mabi=lp64 or lp64f or lp64d, not ilp32"),
+        (X86 + "haswell -num-cores=-1", "-num-cores must be at least 1, got -1"),
+        ("cuda", "is not a CPU; use its host"),
+        (X86 + "haswell -mabi=lp64d", "-mabi is only supported for RISC-V, but the triple is x86_64"),
+        ("llvm -mtriple=riscv64-none-elf -mabi=lp64d", "riscv64-unknown-none-elf supports -mabi=lp64, got lp64d"),
+        ("llvm -mtriple=riscv64-linux-gnu -mabi=ilp32", "supports -mabi=lp64 or lp64f or lp64d, got ilp32"),
         ("llvm -mtriple=aarch64-linux-gnu -mfloat-abi=hard", "-mfloat-abi is an option of Arm machines of 32 bits"),
-        ("llvm -mtriple=armv7l-linux-gnueabi -mfloat-abi=firm", "-mfloat-abi is hard, soft or softfp, not firm"),
+        ("llvm -mtriple=armv7l-linux-gnueabi -mfloat-abi=firm", "-mfloat-abi must be hard, soft or softfp, got firm"),
     ],
 )
 def test_impossible_processors_are_refused(text, message):
@@ -245,7 +245,7 @@ def test_features_of_other_targets():
     assert Target("opencl").features.warp_size == 1
     assert Target("test").features.is_test and not Target("cuda").features.is_test
     assert not Target("test").features.is_missing
-    with pytest.raises(AttributeError, match="target features have no 'warp'"):
+    with pytest.raises(AttributeError, match="unknown target feature 'warp'"):
         _ = gpu.warp
     cpu = Target(X86 + "haswell").features
     assert (cpu.lanes(32), cpu.lanes(8), cpu.lanes(512)) == (8, 32, 1)
@@ -264,7 +264,7 @@ def test_x86_questions_by_name_and_by_current_target():
 def test_feature_queries():
     assert codegen.target_has_features(["avx2", "bmi2"], X86 + "haswell")
     assert not codegen.target_has_features("gfni", X86 + "haswell")
-    with pytest.raises(TargetError, match="LLVM knows no CPU feature 'nonsense'"):
+    with pytest.raises(TargetError, match="unknown LLVM CPU feature 'nonsense'"):
         codegen.target_has_features("nonsense", X86 + "haswell")
     features = codegen.llvm_get_cpu_features(X86 + "haswell")
     assert {"avx2", "fma", "sse2"} <= set(features)
@@ -288,7 +288,7 @@ def test_intrinsics_have_numbers_and_names():
         assert codegen.llvm_get_intrinsic_name(number) == name
     assert codegen.llvm_lookup_intrinsic_id("llvm.no.such.thing") == 0
     assert codegen.llvm_lookup_intrinsic_id("sqrt") == 0
-    with pytest.raises(Exception, match="no LLVM intrinsic has the number 3"):
+    with pytest.raises(Exception, match="unknown LLVM intrinsic number 3"):
         codegen.llvm_get_intrinsic_name(3)
 
 

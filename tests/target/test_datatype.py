@@ -56,9 +56,9 @@ def test_names_and_codes():
     assert tvm.DataType("custom_myfloat32") == OWN and tvm.DataType(OWN + "x4").lanes == 4
     assert tvm.DataType(OWN).type_code == 150 and tvm.DataType(OWN).bits == 32
     datatype.register("myfloat", 150)
-    for name, code, words in (("myfloat", 151, "is registered already, with code 150"),
-                              ("other", 150, "that of 'myfloat'"),
-                              ("other", 5, "from 129 to 255, got 5"), ("a-b", 200, "is an identifier")):
+    for name, code, words in (("myfloat", 151, "is already registered with code 150"),
+                              ("other", 150, "already used by 'myfloat'"),
+                              ("other", 5, "between 129 and 255, got 5"), ("a-b", 200, "must be an identifier")):
         with pytest.raises(TVMError, match=words):
             datatype.register(name, code)
     with pytest.raises(TVMError, match="no custom data type is called 'myfloats'.*did you mean 'myfloat'"):
@@ -82,7 +82,7 @@ def test_missing_functions_are_named_one_by_one():
         ("Cast from float32 to custom.myfloat.32: no lowering function is registered for target llvm",
          {(32, 32): "FloatToCustom32"}, "Cast", "llvm", "float", "myfloat"),
         ("Add of custom.myfloat.32: no lowering function", {16: "Custom16Add"}, "Add", "llvm", "myfloat"),
-        ("no function for 32 bits is given to lower", {32: "Custom32Add"}, "Add", "llvm", "myfloat"),
+        ("no function for 32 bits is given, which lowering", {32: "Custom32Add"}, "Add", "llvm", "myfloat"),
         ("Cast from custom.myfloat.32 to float32", {(32, 32): "Custom32ToFloat"}, "Cast", "llvm", "myfloat", "float"),
     ):
         with pytest.raises(TVMError, match=words):
@@ -111,7 +111,7 @@ def test_a_network_of_a_custom_type(functions):
     func = ChangeDatatype(FLOAT, OWN).visit(mod["main"])
     got = relay.create_executor("graph").evaluate(func)(*[converted(x, OWN) for x in inputs])
     assert got.dtype == OWN
-    with pytest.raises(TVMError, match="NumPy has no type 'custom.myfloat.32'"):
+    with pytest.raises(TVMError, match="NumPy does not define the type 'custom.myfloat.32'"):
         got.numpy()
     np.testing.assert_allclose(converted(got, FLOAT).numpy(), want, rtol=1e-5)
 
@@ -143,9 +143,9 @@ def test_kernels_of_tensor_expressions(functions):
 
 def test_a_smallest_value_that_is_not_registered():
     datatype.register("tiny", 180)
-    with pytest.raises(TVMError, match=r"smallest value of 'custom\[tiny\]8' is not known"):
+    with pytest.raises(TVMError, match=r"smallest value of 'custom\[tiny\]8' is unknown"):
         te.min_value("custom[tiny]8")
-    with pytest.raises(TVMError, match=r"no function for the smallest value of custom\[tiny\]8"):
+    with pytest.raises(TVMError, match=r"no C function is given for the smallest value of custom\[tiny\]8"):
         datatype.create_min_lower_func({16: "f"}, "tiny")(8)
 
 

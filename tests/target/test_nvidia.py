@@ -16,7 +16,7 @@ def test_an_architecture_is_read_from_its_name(name, number):
 
 @pytest.mark.parametrize("name", ["", "turing", "sm_", "gfx900", "sm_80x"])
 def test_a_name_that_is_none_is_refused(name):
-    with pytest.raises(TargetError, match=f"written like sm_80, got '{name}'"):
+    with pytest.raises(TargetError, match=f"has the form sm_80, got '{name}'"):
         nvidia.architecture(name)
 
 

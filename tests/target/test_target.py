@@ -142,7 +142,7 @@ def test_tags_fill_in_the_machine_and_its_host():
 def test_tag_registration_refuses_duplicates_and_bad_configs():
     config = {"kind": "llvm", "mcpu": "haswell", "num-cores": 3}
     assert tvm.target.register_tag("test/registered-tag", config, override=True) == Target("test/registered-tag")
-    with pytest.raises(ValueError, match="target tag 'test/registered-tag' is registered already"):
+    with pytest.raises(ValueError, match="target tag 'test/registered-tag' is already registered"):
         tvm.target.register_tag("test/registered-tag", config)
     with pytest.raises(TargetError, match="no option 'nope'"):
         tvm.target.register_tag("test/bad-tag", {"kind": "llvm", "nope": 1})
@@ -175,15 +175,15 @@ REFUSALS = [
     ("llvm -mcp=x", r"target kind 'llvm' has no option 'mcp' \(did you mean 'mcpu'\?\); its options are .*num-cores"),
     ("llvm -mcpu=a -mcpu=b", "option 'mcpu' is given more than once"),
     ("llvm -num-cores=many", "option 'num-cores' of target kind 'llvm' wants an integer, not 'many'"),
-    ("vulkan -supports_int8=maybe", "wants true or false"),
+    ("vulkan -supports_int8=maybe", "must be true or false"),
     ("llvm mcpu=skylake", "'mcpu=skylake' is not an option"),
     ("cuda -arch", "option 'arch' of target kind 'cuda' needs a value"),
     ("vulkan -device_name='open", "opening quote ' that is never closed"),
     ('{"kind": "llvm"', "starts like JSON but is not"),
     ({"mcpu": "x"}, "needs a 'kind'"),
-    ({}, "needs a 'kind', but has nothing"),
-    ({"kind": "llvm", "libs": {"a": "b"}}, "option 'libs' of target kind 'llvm' wants a list of strings"),
-    ({"kind": "llvm", "mcpu": ["a"]}, "option 'mcpu' of target kind 'llvm' wants a string"),
+    ({}, "needs a 'kind', but contains nothing"),
+    ({"kind": "llvm", "libs": {"a": "b"}}, "option 'libs' of target kind 'llvm' must be a list of strings"),
+    ({"kind": "llvm", "mcpu": ["a"]}, "option 'mcpu' of target kind 'llvm' must be a string"),
     ({"kind": "llvm", "num-cores": 2.5}, "wants an integer, not 2.5"),
     ({"kind": "llvm", "features": {}}, "derived from its options"),
     (12, "has to be a string or dictionary"),
@@ -205,7 +205,7 @@ def test_target_errors_are_value_errors_and_tvm_errors():
 
 def test_a_target_cannot_be_changed():
     target = Target("llvm")
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError, match="is immutable"):
         target.kind = None
     with pytest.raises(TypeError, match="does not support item assignment"):
         target.attrs["mcpu"] = "x"
@@ -230,7 +230,7 @@ def test_numbers_of_a_gpu():
     assert Target("vulkan -max_block_size_x=128").max_block_size_x == 128
     assert Target("opencl").max_function_args == 128
     assert Target("hexagon -vtcm-capacity=4096").vtcm_capacity == 4096
-    with pytest.raises(TargetError, match="does not say its max_num_threads"):
+    with pytest.raises(TargetError, match="does not specify max_num_threads"):
         _ = Target("llvm").max_num_threads
 
 
@@ -244,7 +244,7 @@ def test_integer_dot_product_follows_the_architecture():
 
 def test_context_is_a_stack_of_the_thread():
     assert Target.current() is None
-    with pytest.raises(TargetError, match="no target is in scope"):
+    with pytest.raises(TargetError, match="there is no current target"):
         Target.current(allow_none=False)
     with Target("cuda") as outer:
         with Target("llvm"):
@@ -337,16 +337,16 @@ def test_constructors_by_name():
     assert tvm.target.riscv_cpu("sifive-u74").attrs["mabi"] == "lp64d"
     assert tvm.target.hexagon("v69", hvx=128).mattr == ["+hvxv69", "+hvx-length128b", "+hvx-qfloat"]
     assert tvm.target.create("llvm") == Target("llvm")
-    with pytest.raises(TargetError, match=r"micro knows no model 'stm32f746x' \(did you mean 'stm32f746xx'"):
+    with pytest.raises(TargetError, match=r"micro: unknown model 'stm32f746x' \(did you mean 'stm32f746xx'"):
         tvm.target.micro("stm32f746x")
     own_board = tvm.target.arm_cpu("own", "-mtriple=aarch64-linux-gnu -mcpu=cortex-a55")
     assert (own_board.model, own_board.mcpu) == ("own", "cortex-a55")
     assert tvm.target.arm_cpu().model == "unknown"
-    with pytest.raises(TargetError, match=r"arm_cpu knows no board 'rasp4c' \(did you mean 'rasp4b'"):
+    with pytest.raises(TargetError, match=r"arm_cpu: unknown board 'rasp4c' \(did you mean 'rasp4b'"):
         tvm.target.arm_cpu("rasp4c")
-    with pytest.raises(TargetError, match="riscv_cpu knows no board 'sifive'"):
+    with pytest.raises(TargetError, match="riscv_cpu: unknown board 'sifive'"):
         tvm.target.riscv_cpu("sifive")
-    with pytest.raises(TargetError, match="hvx is 0, 64 or 128 bytes, not 32"):
+    with pytest.raises(TargetError, match="hvx must be 0, 64 or 128 bytes, got 32"):
         tvm.target.hexagon(hvx=32)
 
 
@@ -368,11 +368,11 @@ def test_from_device_reads_the_device():
     assert target.max_shared_memory_per_block == 49152
     absent = FakeDevice()
     absent.exist = False
-    with pytest.raises(TargetError, match="there is no device"):
+    with pytest.raises(TargetError, match="does not exist on this machine"):
         Target.from_device(absent)
     host = Target.from_device("llvm")
     assert host.mcpu and host.attrs["mtriple"] and host.attrs["num-cores"] >= 1
-    with pytest.raises(TargetError, match="names no device"):
+    with pytest.raises(TargetError, match="is not a device"):
         Target.from_device("gpu9")
 
 

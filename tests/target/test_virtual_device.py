@@ -31,7 +31,7 @@ def test_equality_is_by_content():
 
 
 def test_device_and_target_must_agree():
-    with pytest.raises(TargetError, match="runs on devices of type 1, but the device is of type 2"):
+    with pytest.raises(TargetError, match="runs on devices of type 1, but the device has type 2"):
         VirtualDevice(GPU, "llvm")
 
 

@@ -72,7 +72,7 @@ def test_cache_write_refuses_loops_that_are_annotated():
     outer, inner = s[c].split(c.op.axis[1], factor=8)
     s[c].vectorize(inner)
     steps = len(s.steps)
-    with pytest.raises(ScheduleError, match="loop j.inner is annotated.*make the cache first"):
+    with pytest.raises(ScheduleError, match="loop j.inner is annotated.*call cache_write first"):
         s.cache_write(c, "local")
     assert len(s.steps) == steps and inner in s[c].leaf_iter_vars
 
@@ -222,7 +222,7 @@ def test_data_fused_with_reduction_keeps_the_order_of_its_loops():
     b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
     s = te.create_schedule(b.op)
     outer, inner = s[b].split(s[b].fuse(b.op.axis[0], k), factor=4)
-    with pytest.raises(ScheduleError, match="i.k.fused is fused from data and reduction; its loops keep their order"):
+    with pytest.raises(ScheduleError, match="fused from data and reduction axes; its loops must keep their order"):
         s[b].reorder(inner, outer)
     assert list(s[b].leaf_iter_vars) == [outer, inner]
 
@@ -237,7 +237,7 @@ def test_data_fused_with_reduction_is_not_passed_by_a_loop_that_reorder_does_not
     order = list(s[b].leaf_iter_vars)
     assert order == [first, second, inner, r]
     # The place of r, where ``second`` would go, lies behind ``inner``.
-    with pytest.raises(ScheduleError, match="its loops keep their order"):
+    with pytest.raises(ScheduleError, match="its loops must keep their order"):
         s[b].reorder(first, r, second)
     assert list(s[b].leaf_iter_vars) == order
     s[b].reorder(first, r, second, inner)
@@ -297,7 +297,7 @@ def test_create_prim_func_refuses_a_scan_by_its_kind():
     state = te.placeholder((4, 5), "int32", name="state")
     start = te.compute((1, 5), lambda _, i: i)
     step = te.compute((4, 5), lambda t, i: state[t - 1, i] + 1)
-    with pytest.raises(TypeError, match="scan is a ScanOp; placeholders, computes and externs are supported"):
+    with pytest.raises(TypeError, match="scan is a ScanOp; only placeholder, compute and extern are supported"):
         te.create_prim_func([te.scan(start, step, state, name="scan")])
 
 
@@ -351,11 +351,11 @@ def test_sums_that_padding_would_change_are_not_padded():
         return str(error.value)
 
     # The operands have two rows more than the sum takes.
-    assert refused(lambda i, j, k: a[i, k] * b[k, j]) == "pad of C: an operand goes on where k ends"
-    assert "before its beginning" in refused(lambda i, j, k: a[5 - i, k] * b[k, j], shape=(6, 8), terms=12)
+    assert refused(lambda i, j, k: a[i, k] * b[k, j]) == "pad of C: an operand extends past the end of k"
+    assert "before its first element" in refused(lambda i, j, k: a[5 - i, k] * b[k, j], shape=(6, 8), terms=12)
     for term, reducer in ((lambda i, j, k: a[i, k] + b[k, j], te.sum), (lambda i, j, k: a[i, k] * b[k, j], te.max),
                           (lambda i, j, k: a[i, k] * a[j, k], te.sum)):  # fmt: skip
-        assert refused(term, reducer) == "pad of C: it is no sum of products of two tensors"
+        assert refused(term, reducer) == "pad of C: it is not a sum of products of two tensors"
 
 
 @pytest.mark.parametrize("change", [
@@ -366,6 +366,6 @@ def test_loops_that_are_changed_are_not_padded(change):
     a, b, c = matmul()
     s = te.create_schedule(c.op)
     change(s, c)
-    with pytest.raises(ScheduleError, match="pad of C: its loops are changed, or other stages are computed in them"):
+    with pytest.raises(ScheduleError, match="pad of C: its loops have been changed, or other stages are"):
         s.pad(c, [16, 16, 16])
     check_matmul(s, a, b, c)

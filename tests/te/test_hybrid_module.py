@@ -70,7 +70,7 @@ def test_a_script_calls_another_and_writes_its_input():
 
 
 def test_the_result_of_another_script_needs_a_name():
-    with pytest.raises(DiagnosticError, match="must be given a name"):
+    with pytest.raises(DiagnosticError, match="assign the output of another hybrid script to a name"):
         nameless(te.placeholder((4,)), te.placeholder((5,)))
 
 
@@ -124,5 +124,5 @@ def test_a_schedule_written_out_as_a_script_computes_the_same(how, tmp_path):
 def test_an_empty_module_says_so():
     with pytest.raises(TVMError, match="empty: load a script first"):
         te.hybrid.HybridModule()(1)
-    with pytest.raises(TVMError, match="holds one function, the text has 2"):
+    with pytest.raises(TVMError, match="a hybrid module must contain exactly one function; the text has 2"):
         te.hybrid.HybridModule("def f(): pass\ndef g(): pass\n")

@@ -130,7 +130,7 @@ def a_shared_strip(shared_inside_moving_loop: bool):
 
 
 def test_a_loop_that_starts_elsewhere_in_every_thread_holds_nothing_shared():
-    with pytest.raises(ScheduleError, match="computed inside loop i.c of b.local, which starts elsewhere in every"):
+    with pytest.raises(ScheduleError, match="computed inside loop i.c of b.local, whose start differs between"):
         infer_bound(a_shared_strip(True))
 
 

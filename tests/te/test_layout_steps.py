@@ -154,7 +154,7 @@ def test_an_extern_that_takes_a_pointer_has_no_layout():
     b = te.extern((5, 4), [a], call, name="B", dtype="int32")
     s = te.create_schedule(b.op)
     s[a].transform_layout(lambda i, j: [j, i])
-    with pytest.raises(TVMError, match="transform_layout of A: A, which stands for it in an extern"):
+    with pytest.raises(TVMError, match="transform_layout of A: an extern or intrinsic uses the pointer"):
         tvm.lower(s, [a, b])
 
 
@@ -195,7 +195,7 @@ def test_strides_are_aligned_along_axes_of_the_layout():
 @pytest.mark.parametrize("mapping, error, words", [
     (lambda i: [i // 4, i % 4], ScheduleError, r"not bijective on \(14\): the extent 14 is padded to a multiple of 4"),
     (lambda i: [i // 2], ScheduleError, "not bijective"),
-    (lambda i: [i, te.AXIS_SEPARATOR], ScheduleError, r"axis separators stand between axes, but are at \[1\] of 1"),
+    (lambda i: [i, te.AXIS_SEPARATOR], ScheduleError, r"axis separators must be between axes; they are at \[1\] of 1"),
     (lambda i, j: [i, j], ExprValueError, "takes 2 indices, not 1"),
 ])
 def test_layouts_that_are_refused(mapping, error, words):
@@ -213,10 +213,10 @@ def test_layouts_that_come_too_late_are_refused():
     with pytest.raises(ScheduleError, match="stage M is computed inside its loop i0"):
         s[b].transform_layout(lambda i, j: [j, i])
     s[m].unroll(m.op.axis[1])
-    with pytest.raises(ScheduleError, match="loop i1 is annotated already"):
+    with pytest.raises(ScheduleError, match="loop i1 is already annotated"):
         s[m].transform_layout(lambda i, j: [j, i])
     s[b].split(b.op.axis[1], factor=2)
-    with pytest.raises(ScheduleError, match=r"its loops i0, i1 were changed already \(i0, i1.outer, i1.inner\)"):
+    with pytest.raises(ScheduleError, match=r"its loops i0, i1 have already been changed \(i0, i1.outer, i1.inner\)"):
         s[b].transform_layout(lambda i, j: [j, i])
     _, _, b, s = program((4, 4))
     s[b].transform_layout(lambda i, j: [j, i])
@@ -316,13 +316,13 @@ def test_what_does_not_roll_is_refused():
         with pytest.raises(ScheduleError, match="rolling_buffer on stage"):
             stage.rolling_buffer()
     s[m].rolling_buffer()
-    with pytest.raises(ScheduleError, match="double_buffer on stage M: it is a rolling buffer"):
+    with pytest.raises(ScheduleError, match="double_buffer on stage M: it has a rolling buffer"):
         s[m].double_buffer()
-    with pytest.raises(TVMError, match="rolling_buffer of M: no loop around it"):
+    with pytest.raises(TVMError, match="rolling_buffer of M: no serial loop around it"):
         tvm.lower(s, [a, b])
     s[m].compute_at(s[b], b.op.axis[0])
     s[b].parallel(b.op.axis[0])
-    with pytest.raises(TVMError, match="runs one iteration after the other moves one of its dimensions"):
+    with pytest.raises(TVMError, match="no serial loop around it moves one of its dimensions"):
         tvm.lower(s, [a, b])
 
 

@@ -177,12 +177,12 @@ def test_a_factored_reduction_has_as_many_terms_as_its_element():
     out = te.compute((4,), total, name="out")
     s = te.create_schedule(out.op)
     outer, inner = s[out].split(s[out].op.reduce_axis[0], factor=4)
-    with pytest.raises(tvm.TVMError, match="the length of k.outer differs between elements, so it is no dimension"):
+    with pytest.raises(tvm.TVMError, match="the extent of k.outer depends on the element, so it cannot"):
         s.rfactor(out, outer)
     s.rfactor(out, inner)
     other = te.create_schedule(out.op)
     other[out].split(out.op.axis[0], factor=2)
-    with pytest.raises(tvm.TVMError, match="the length of k differs between elements; make the cache before"):
+    with pytest.raises(tvm.TVMError, match="the extent of k depends on the element; call cache_write before"):
         other.cache_write(out, "local")
     function = tvm.build(s, [starts, values, out], "llvm")
     places, numbers = np.array([0, 0, 7, 8, 40], "int32"), np.arange(40, dtype="float32")

@@ -127,7 +127,7 @@ def test_only_splits_of_the_result_by_a_factor_overlap():
     of_sum, inner = s[c].split(k, factor=3)
     of_both, _ = s[c].split(s[c].fuse(inner_of_result, of_sum), factor=2)
     for axis in (outer, of_both, inner):
-        with pytest.raises(ScheduleError, match="does not divide a dimension of the result by a factor"):
+        with pytest.raises(ScheduleError, match="is not the outer loop of a split of an output dimension by a factor"):
             s[c].overlap(axis)
 
 

@@ -110,19 +110,19 @@ def test_tile_orders_outer_loops_before_inner_ones():
 
 
 @pytest.mark.parametrize("words, act", [
-    ("split on stage C: give factor or nparts", lambda s, c: s[c].split(c.op.axis[0])),
+    ("split on stage C: pass factor or nparts", lambda s, c: s[c].split(c.op.axis[0])),
     ("not both", lambda s, c: s[c].split(c.op.axis[0], factor=2, nparts=2)),
     ("factor of axis i must be at least 1, got 0", lambda s, c: s[c].split(c.op.axis[0], factor=0)),
-    ("is an integer or an expression", lambda s, c: s[c].split(c.op.axis[0], factor="4")),
-    ("an axis of the stage is wanted, got int", lambda s, c: s[c].split(0, factor=2)),
+    ("must be an integer or an expression", lambda s, c: s[c].split(c.op.axis[0], factor="4")),
+    ("expected an axis of the stage, got int", lambda s, c: s[c].split(0, factor=2)),
     ("must be neighbours in this order", lambda s, c: s[c].fuse(c.op.axis[1], c.op.axis[0])),
-    ("an axis is given twice", lambda s, c: s[c].reorder(c.op.axis[0], c.op.axis[0])),
+    ("the same axis is given twice", lambda s, c: s[c].reorder(c.op.axis[0], c.op.axis[0])),
     ("the two axes must differ", lambda s, c: s[c].tile(c.op.axis[0], c.op.axis[0], 2, 2)),
-    ("a thread axis is wanted", lambda s, c: s[c].bind(c.op.axis[0], c.op.axis[1])),
-    ("a tensor intrinsic is wanted", lambda s, c: s[c].tensorize(c.op.axis[0], 3)),
+    ("expected a thread axis", lambda s, c: s[c].bind(c.op.axis[0], c.op.axis[1])),
+    ("expected a tensor intrinsic", lambda s, c: s[c].tensorize(c.op.axis[0], 3)),
     ("it is an output: its memory belongs to the caller", lambda s, c: s[c].double_buffer()),
     ("it is an output of the program", lambda s, c: s[c].compute_inline()),
-    ("only a scan can have threads", lambda s, c: s[c].env_threads(te.thread_axis("threadIdx.x"))),
+    ("only a scan can have environment threads", lambda s, c: s[c].env_threads(te.thread_axis("threadIdx.x"))),
 ])
 def test_primitives_refuse_and_leave_the_schedule_as_it_was(words, act):
     a, b, c = program()
@@ -137,7 +137,7 @@ def test_the_scope_of_an_output_is_refused_where_it_is_an_argument():
     stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
     realized = [n for n in post_order(stmt) if isinstance(n, tvm.tir.ProducerRealize)]
     assert {n.producer.name: n.storage_scope for n in realized}["C"] == "shared"
-    with pytest.raises(ScheduleError, match="stage C: it is an argument .* its memory is the caller's, .* not shared"):
+    with pytest.raises(ScheduleError, match="stage C: it is an argument .* belongs to the caller .* not shared"):
         tvm.lower(s, [a, c])
 
 
@@ -185,14 +185,14 @@ def test_a_thread_carries_one_loop_of_a_stage():
     i, j = c.op.axis
     x = te.thread_axis("threadIdx.x")
     s[c].bind(i, x)
-    refuses(s, "threadIdx.x carries axis i already", lambda: s[c].bind(j, x))
-    refuses(s, "axis i is bound to threadIdx.x already", lambda: s[c].split(i, factor=2))
+    refuses(s, "axis i is already bound to threadIdx.x", lambda: s[c].bind(j, x))
+    refuses(s, "axis i is already bound to threadIdx.x", lambda: s[c].split(i, factor=2))
 
 
 def test_compute_at_refuses_what_cannot_be_inside():
     a, b, c = program()
     s = te.create_schedule(c.op)
-    refuses(s, "write s\\[C\\] rather than C", lambda: s[b].compute_at(c, c.op.axis[0]))
+    refuses(s, "pass s\\[C\\] instead of C", lambda: s[b].compute_at(c, c.op.axis[0]))
     refuses(s, "i is not a loop of stage C", lambda: s[b].compute_at(s[c], b.op.axis[0]))
     refuses(s, "it is an output of the program; outputs are computed at the root",
             lambda: s[c].compute_at(s[b], b.op.axis[0]))
@@ -221,7 +221,7 @@ def test_vectorizing_a_symbolic_extent_is_an_error():
     b = te.compute((n,), lambda i: a[i] + 1, name="B")
     s = te.create_schedule(b.op)
     s[b].vectorize(b.op.axis[0])
-    with pytest.raises(ScheduleError, match="axis i has n iterations; a vector needs a constant number of lanes"):
+    with pytest.raises(ScheduleError, match="axis i has n iterations; a vectorized loop needs a constant extent"):
         tvm.lower(s, [a, b])
 
 
@@ -266,7 +266,7 @@ def test_groups_move_together_and_refuse_loop_primitives():
     assert s[b].computed_inside() == s[c].computed_inside() == [s[d]]
     x = np.random.default_rng(0).random((16, 12), dtype="float32")
     check(s, [a, d], (x + 1) * 2 - 1, x)
-    with pytest.raises(ScheduleError, match="stage C is in a group already, of which others would be left out"):
+    with pytest.raises(ScheduleError, match="stage C already belongs to a group that the new group would contain only"):
         s.create_group(outputs=[c], inputs=[b])
 
 

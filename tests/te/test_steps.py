@@ -148,18 +148,18 @@ def test_steps_written_by_hand_make_the_loops_of_the_methods():
 
 
 @pytest.mark.parametrize("step, words", [
-    (SplitStep(3, AxisRef(3, 7), 2), "split on stage D: it has no axis number 7; the loops are i, j, k"),
-    (SplitStep(3, AxisRef(2, 0), 2), "split on stage D: it has no axis number 0"),
-    (SplitStep(9, AxisRef(9, 0), 2), "no stage number 9"),
+    (SplitStep(3, AxisRef(3, 7), 2), "split on stage D: it has no axis 7; the loops are i, j, k"),
+    (SplitStep(3, AxisRef(2, 0), 2), "split on stage D: it has no axis 0"),
+    (SplitStep(9, AxisRef(9, 0), 2), "no stage with number 9"),
     (SplitStep(3, AxisRef(3, 0), 0), "factor of axis i must be at least 1, got 0"),
-    (SplitStep(3, AxisRef(3, 0), float("inf")), "factor of axis i is an integer or an expression, got inf"),
+    (SplitStep(3, AxisRef(3, 0), float("inf")), "factor of axis i must be an integer or an expression, got inf"),
     (SplitStep(0, AxisRef(0, 0), 2), "split on stage A: it is a placeholder"),
     (FuseStep(3, (AxisRef(3, 0), AxisRef(3, 2))), "must be neighbours"),
-    (ComputeAtStep(2, StageRef(3), AxisRef(3, 5)), "compute_at on stage D: it has no axis number 5"),
+    (ComputeAtStep(2, StageRef(3), AxisRef(3, 5)), "compute_at on stage D: it has no axis 5"),
     (ComputeAtStep(2, StageRef(0), AxisRef(0, 0)), "compute_at on stage A: it is a placeholder"),
-    (CacheReadStep(TensorRef(1, 2), "local", (TensorRef(3, 0),)), "stage B has no output number 2"),
+    (CacheReadStep(TensorRef(1, 2), "local", (TensorRef(3, 0),)), "stage B has no output 2"),
     (CacheReadStep(TensorRef(1, 0), "local", (TensorRef(3, 0),)), "cache_read of B: D does not read it"),
-    (CacheWriteStep((), "local"), "no tensor is given"),
+    (CacheWriteStep((), "local"), "the list of tensors is empty"),
     (RfactorStep(TensorRef(3, 0), AxisRef(3, 0)), "axis i is not a reduction axis"),
     (RfactorStep(TensorRef(3, 0), AxisRef(3, 2), 4), "factor_axis 4 is not within its 3 dimensions"),
 ])
@@ -178,7 +178,7 @@ def test_tile_refused_at_its_last_part_leaves_the_loops_as_they_were():
     i, j = d.op.axis
     s[d].bind(j, te.thread_axis("threadIdx.x"))
     before = state(s)
-    with pytest.raises(ScheduleError, match="axis j is bound to threadIdx.x already"):
+    with pytest.raises(ScheduleError, match="axis j is already bound to threadIdx.x"):
         s[d].tile(i, j, 2, 2)
     assert state(s) == before
 
@@ -189,7 +189,7 @@ def test_a_refused_bind_or_prefetch_leaves_no_attributes():
     s[d].unroll(d.op.axis[0])
     other = te.placeholder((4,), name="E")
     before = state(s)
-    with pytest.raises(ScheduleError, match="axis i is unrolled already"):
+    with pytest.raises(ScheduleError, match="axis i is already unrolled"):
         s[d].bind(d.op.axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(ValueError, match="E is not in this schedule"):
         s[d].prefetch(other, d.op.axis[1], 1)

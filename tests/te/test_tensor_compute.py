@@ -115,7 +115,7 @@ def test_scalar_parameters_are_given_in_the_call():
 def test_bad_calls_are_refused():
     a, b = te.placeholder((6, 8), name="A"), te.placeholder((6, 8), name="B")
     add = vector_add(8)
-    with pytest.raises(ScheduleError, match="vector_add: it takes 2 tensors and 0 scalars, got 1 and 1"):
+    with pytest.raises(ScheduleError, match="vector_add: expected 2 tensors and 0 scalars, got 1 and 1"):
         te.compute((6, 8), lambda i: add(a[i, 0:8], i))
     k = te.reduce_axis((0, 6), name="k")
     with pytest.raises(ScheduleError, match="vector_add: reducing over k needs an update"):

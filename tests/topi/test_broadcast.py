@@ -112,9 +112,9 @@ def test_broadcast_to(rng):
 
 
 def test_shapes_that_do_not_broadcast_are_refused():
-    with pytest.raises(ValueError, match="add: the shapes do not broadcast: a dimension of 3 beside one of 4"):
+    with pytest.raises(ValueError, match="add: the shapes do not broadcast: dimensions 3 and 4 differ"):
         topi.add(te.placeholder((3,)), te.placeholder((4,)))
-    with pytest.raises(TypeError, match="only integers have bits"):
+    with pytest.raises(TypeError, match="expected an integer"):
         topi.bitwise_and(te.placeholder((3,)), te.placeholder((3,)))
 
 

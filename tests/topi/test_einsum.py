@@ -25,8 +25,8 @@ def test_einsum(rng, subscripts, shapes):
 
 
 @pytest.mark.parametrize("subscripts, words", [
-    ("ij,jk->ik", "2 terms for 1"), ("ijk->i", "does not name the 2 dimensions"), ("i1->i", "other than letters"),
-    ("ij->ik", "one no tensor has"), ("ij->ii", "names a label twice"),
+    ("ij,jk->ik", "2 terms for 1"), ("ijk->i", "does not label the 2 dimensions"), ("i1->i", "only letters"),
+    ("ij->ik", "one that no tensor has"), ("ij->ii", "repeats a label"),
 ])  # fmt: skip
 def test_refusals(subscripts, words):
     with pytest.raises(ValueError, match=words):

@@ -114,7 +114,7 @@ def test_other_layouts_axes_and_types(rng):
 
 def test_resize_refusals():
     t = te.placeholder((1, 2, 3, 4))
-    with pytest.raises(ValueError, match="the method is one of"):
+    with pytest.raises(ValueError, match="the method must be one of"):
         topi.image.resize2d(t, None, (3, 3), method="bilinear")
     with pytest.raises(ValueError, match="coordinate transformation mode"):
         topi.image.resize2d(t, None, (3, 3), coordinate_transformation_mode="half")

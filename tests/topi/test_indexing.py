@@ -89,14 +89,14 @@ def test_take(rng):
         "batch": (lambda a, i: topi.take(a, i, 1, batch_dims=1), lambda a, i: np.stack([a[n][i[n]] for n in range(3)])),
     })  # fmt: skip
     t, i = te.placeholder((3, 5)), te.placeholder((2,), "int32")
-    refuses("mode is one of", topi.take, t, i, 0, 0, "raise")
+    refuses("mode must be one of", topi.take, t, i, 0, 0, "raise")
     refuses("out of range", topi.take, t, i, 2)
     refuses("must be integers", topi.take, t, te.placeholder((2,)), 0)
     none = te.placeholder((0, 3))
-    refuses("nothing can be taken", topi.take, none, i, 0)
-    refuses("nothing can be taken", topi.gather, none, 0, te.placeholder((1, 3), "int32"))
-    refuses("nothing can be taken", topi.gather_nd, none, te.placeholder((1, 1), "int32"))
-    refuses("nothing can be taken", topi.adv_index, none, [i])
+    refuses("cannot take elements", topi.take, none, i, 0)
+    refuses("cannot take elements", topi.gather, none, 0, te.placeholder((1, 3), "int32"))
+    refuses("cannot take elements", topi.gather_nd, none, te.placeholder((1, 1), "int32"))
+    refuses("cannot take elements", topi.adv_index, none, [i])
     assert topi.gather(none, 0, te.placeholder((0, 3), "int32")).shape[0] == 0
 
 
@@ -107,7 +107,7 @@ def test_gather(rng):
         "rows": (lambda a, i, j: topi.gather(a, 0, i), lambda a, i, j: np.take_along_axis(a, i, 0)),
         "columns": (lambda a, i, j: topi.gather(a, -1, j), lambda a, i, j: np.take_along_axis(a, j, 1)),
     })  # fmt: skip
-    refuses("dimensions, the indices", topi.gather, te.placeholder((3, 5)), 0, te.placeholder((3,), "int32"))
+    refuses("dimensions, but indices have", topi.gather, te.placeholder((3, 5)), 0, te.placeholder((3,), "int32"))
 
 
 def test_gather_nd(rng):
@@ -125,14 +125,14 @@ def test_gather_nd(rng):
     got = evaluate([data, fractions], topi.gather_nd)
     np.testing.assert_array_equal(got, data[tuple(fractions.astype("int64"))])
     np.testing.assert_array_equal(got, topi.testing.gather_nd_python(data, fractions))
-    refuses("but the data has 1", topi.gather_nd, te.placeholder((3,)), te.placeholder((2, 5), "int32"))
+    refuses("exceed the 1 dimensions", topi.gather_nd, te.placeholder((3,)), te.placeholder((2, 5), "int32"))
 
 
 def test_adv_index(rng):
     data = rng.normal(size=(3, 4, 5)).astype("float32")
     i, j = rng.integers(0, 3, (2, 1)).astype("int32"), rng.integers(-4, 4, (3,)).astype("int64")
     check([data, i, j], {"two": (lambda a, x, y: topi.adv_index(a, [x, y]), lambda a, x, y: a[x, y])})
-    refuses("index tensors for a tensor", topi.adv_index, te.placeholder((3,)), [te.placeholder((2,), "int32")] * 2)
+    refuses("index tensors cannot index", topi.adv_index, te.placeholder((3,)), [te.placeholder((2,), "int32")] * 2)
 
 
 def test_one_hot_and_unravel_index():
@@ -162,7 +162,7 @@ def test_sequence_mask(rng):
             np.moveaxis(wanted, axis, 0)[length:, batch] = -5
         got = evaluate([data, np.array(lengths, "int32")], lambda t, n: topi.sequence_mask(t, n, -5.0, axis))
         np.testing.assert_array_equal(got, wanted)
-    refuses("axis is 0 or 1", topi.sequence_mask, te.placeholder((4, 3)), te.placeholder((3,), "int32"), 0, 2)
+    refuses("axis must be 0 or 1", topi.sequence_mask, te.placeholder((4, 3)), te.placeholder((3,), "int32"), 0, 2)
 
 
 def test_trilu(rng):
@@ -174,7 +174,7 @@ def test_trilu(rng):
     check([data], cases)
     got = evaluate([data, np.array(1, "int64")], lambda t, k: topi.trilu(t, k, True))
     np.testing.assert_array_equal(got, np.triu(data, 1))
-    refuses("takes matrices", topi.trilu, te.placeholder((3,)), 0, True)
+    refuses("at least two dimensions", topi.trilu, te.placeholder((3,)), 0, True)
 
 
 def set_diagonals(data, diagonal, k, align):
@@ -209,9 +209,9 @@ def test_matrix_set_diag(rng, k, align):
 
 def test_matrix_set_diag_refusals():
     t = te.placeholder((3, 5))
-    refuses("elements, 4 are given", topi.matrix_set_diag, t, te.placeholder((4,)))
-    refuses("align is one of", topi.matrix_set_diag, t, te.placeholder((3,)), 0, "MIDDLE")
-    refuses("are none", topi.matrix_set_diag, t, te.placeholder((3,)), (1, 0))
+    refuses("3 elements, but 4 are given", topi.matrix_set_diag, t, te.placeholder((4,)))
+    refuses("align must be one of", topi.matrix_set_diag, t, te.placeholder((3,)), 0, "MIDDLE")
+    refuses("is empty", topi.matrix_set_diag, t, te.placeholder((3,)), (1, 0))
 
 
 # --- scatters ---
@@ -267,11 +267,11 @@ def test_places_outside_are_left_out():
 
 def test_scatter_refusals():
     d, i, u = te.placeholder((3, 4)), te.placeholder((2, 4), "int32"), te.placeholder((2, 4))
-    refuses("is one of", topi.scatter_elements, d, i, u, 0, "sum")
+    refuses("must be one of", topi.scatter_elements, d, i, u, 0, "sum")
     refuses("the updates are int32", topi.scatter_elements, d, i, te.placeholder((2, 4), "int32"))
     refuses("dimensions", topi.scatter_elements, d, te.placeholder((2,), "int32"), u)
     refuses("the updates have shape", topi.scatter_nd, d, te.placeholder((1, 2), "int32"), te.placeholder((2, 3)))
-    refuses("3 indices for a tensor of 2", topi.scatter_nd, d, te.placeholder((3, 2), "int32"), te.placeholder((2,)))
+    refuses("3 index components exceed", topi.scatter_nd, d, te.placeholder((3, 2), "int32"), te.placeholder((2,)))
 
 
 def test_sparse_to_dense():
@@ -285,7 +285,7 @@ def test_sparse_to_dense():
     one([1, 2], (4,), 9, [-1, 9, 9, -1])
     one([[0, 1], [1, 0]], (2, 2), [3, 4], [[-1, 3], [4, -1]])
     refuses(
-        "1 indices for a result of 2", topi.sparse_to_dense, te.placeholder((2,), "int32"), (2, 2), te.placeholder((2,))
+        "indices for an output of 2", topi.sparse_to_dense, te.placeholder((2,), "int32"), (2, 2), te.placeholder((2,))
     )
 
 

@@ -90,7 +90,7 @@ def test_a_type_in_place_of_a_depthwise_kernel_layout_is_that_of_the_result(rng,
     same([data, weight], lambda d, w: compute(d, w, 1, "SAME", 1, "int32"), wanted.astype("int32"))
     with pytest.raises(ValueError, match="unknown data type 'hwio'"):
         compute(te.placeholder((1, 6, 6, 3)), te.placeholder((3, 3, 3, 2)), 1, 0, 1, "hwio")
-    with pytest.raises(tvm.TVMError, match="the kernel layout is HWOI or HWIO, got 'OIHW'"):
+    with pytest.raises(tvm.TVMError, match="the kernel layout must be HWOI or HWIO, got 'OIHW'"):
         compute(te.placeholder((1, 6, 6, 3)), te.placeholder((3, 3, 3, 2)), 1, 0, 1, "OIHW")
 
 
@@ -367,9 +367,9 @@ def test_weights_that_a_search_stored_in_another_order_are_refused(name, shapes)
     given = [*tensors, 1, 0, 1] if name.startswith("conv") else tensors
     shape = "meta_schedule_origin_shape" if name == "conv3d_ndhwc" else "meta_schedule_original_shape"
     assert operator(*given, auto_scheduler_rewritten_layout="", **{shape: None}).shape
-    with pytest.raises(ValueError, match=f"{name}: a rewritten layout of the weights is not taken, got 'NK16n'"):
+    with pytest.raises(ValueError, match=f"{name}: a rewritten layout of the weights is not supported, got 'NK16n'"):
         operator(*given, auto_scheduler_rewritten_layout="NK16n")
-    with pytest.raises(ValueError, match=f"{name}: an original shape of the weights is not taken"):
+    with pytest.raises(ValueError, match=f"{name}: an original shape of the weights is not supported"):
         operator(*given, **{shape: (4, 8)})
 
 

@@ -51,7 +51,7 @@ def test_group_and_instance_norm(rng, dtype, rtol):
     np.testing.assert_allclose(got, topi.testing.group_norm_python(*arrays, 3, 1, (2, 3)), rtol=rtol, atol=rtol)
     (got,) = run(topi.nn.instance_norm(*tensors, 1, (2, 3)), tensors, arrays)
     np.testing.assert_allclose(got, topi.testing.instance_norm_python(*arrays, (2, 3)), rtol=rtol, atol=rtol)
-    with pytest.raises(tvm.TVMError, match="6 channels cannot be put into 4 groups"):
+    with pytest.raises(tvm.TVMError, match="6 channels are not divisible into 4 groups"):
         topi.nn.group_norm(*tensors, 4, 1, (2, 3))
 
 

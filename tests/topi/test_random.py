@@ -72,7 +72,7 @@ def test_uniform_and_normal():
     assert abs(z.mean() - 2) < 0.02 and abs(z.std() - 0.5) < 0.02 and np.isfinite(z).all()
     tail = np.mean(np.abs(z - 2) > 1.0)
     assert 0.035 < tail < 0.056  # two standard deviations: 4.55 %
-    with pytest.raises(TypeError, match="random numbers are"):
+    with pytest.raises(TypeError, match="the dtype of random numbers must be"):
         topi.random.uniform(te.placeholder((10,), "uint64"), 0, 1, (3,), "int32")
     with pytest.raises(TypeError, match="10 words of uint64"):
         topi.random.uniform(te.placeholder((9,), "uint64"), 0, 1, (3,), "float32")

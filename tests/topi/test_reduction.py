@@ -64,7 +64,7 @@ def test_sums_and_products_of_truths_are_truths(rng):
 
 
 def test_means_of_truths_are_refused():
-    with pytest.raises(TypeError, match="mean: the quotient of bool values is not defined; cast to float32"):
+    with pytest.raises(TypeError, match="mean: not defined for bool; cast to float32"):
         topi.mean(te.placeholder((3,), "bool", name="x"))
 
 
@@ -123,13 +123,13 @@ def test_bad_axes_are_refused():
         topi.sum(data, 2)
     with pytest.raises(ValueError, match="axis -3 is out of range"):
         topi.argmax(data, -3)
-    with pytest.raises(ValueError, match="named twice"):
+    with pytest.raises(ValueError, match="an axis is repeated"):
         topi.max(data, (0, -2))
 
 
 @pytest.mark.parametrize("place_of", [topi.argmax, topi.argmin])
 def test_places_in_an_axis_of_length_0_are_refused(place_of):
-    with pytest.raises(ValueError, match=f"{place_of.__name__}: nothing can be taken from a dimension of 0"):
+    with pytest.raises(ValueError, match=f"{place_of.__name__}: cannot take elements from a dimension of size 0"):
         place_of(te.placeholder((3, 0)), 1)
     assert evaluate([np.zeros((3, 0), "float32")], lambda t: place_of(t, 0)).shape == (0,)
 

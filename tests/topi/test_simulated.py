@@ -38,10 +38,10 @@ def test_numbers_are_what_integers_of_a_type_would_be(rng, dtype, channels, axis
 
 def test_parameters_that_are_no_vectors_are_refused():
     data, code, number = te.placeholder((2, 3)), te.placeholder((), "int32"), te.placeholder(())
-    with pytest.raises(tvm.TVMError, match="the scale and the zero point are vectors"):
+    with pytest.raises(tvm.TVMError, match="the scale and the zero point must be vectors"):
         nn.simulated_quantize(data, code, number, number)
     vector = te.placeholder((1,))
-    with pytest.raises(tvm.TVMError, match="the type is a number, got 1 dimensions"):
+    with pytest.raises(tvm.TVMError, match="the dtype code must be a scalar, got 1 dimensions"):
         nn.simulated_dequantize(data, vector, vector, vector)
-    with pytest.raises(tvm.TVMError, match="axis 2 is none of 2"):
+    with pytest.raises(tvm.TVMError, match="axis 2 is out of range for 2 dimensions"):
         nn.simulated_quantize(data, code, vector, vector, axis=2)

@@ -37,9 +37,9 @@ def test_a_product_with_a_sparse_matrix_equals_the_dense_one(rng, block, is_left
 def test_what_is_no_sparse_matrix_is_refused():
     x, values = te.placeholder((5, 12)), te.placeholder((7, 2))
     vector = te.placeholder((7,), "int32")
-    with pytest.raises(tvm.TVMError, match=r"values of 1 dimension \(CSR\) or 3 \(BSR\).*got \[7, 2\], \[7\], \[7\]"):
+    with pytest.raises(tvm.TVMError, match=r"values with 1 dimension \(CSR\) or 3 \(BSR\).*got \[7, 2\], \[7\], \[7\]"):
         topi.nn.sparse_dense(x, values, vector, vector)
-    with pytest.raises(tvm.TVMError, match="the dense operand is a matrix, got 1 dimensions"):
+    with pytest.raises(tvm.TVMError, match="the dense operand must be a matrix, got 1 dimensions"):
         topi.nn.sparse_dense(te.placeholder((5,)), te.placeholder((7,)), vector, vector)
 
 
@@ -52,5 +52,5 @@ def test_a_random_matrix_of_blocks_has_the_share_of_blocks_asked_for():
     assert made.indices.dtype == made.indptr.dtype == "int32" and len(made.indices) == 25
     assert np.count_nonzero(made.todense()) == 25 * 8
     assert random_bsr_matrix(8, 8, 2, 2, density=1.0, dtype="float64").nnz == 64
-    with pytest.raises(ValueError, match="blocks of 3 x 2 do not fill a matrix of 32 x 24"):
+    with pytest.raises(ValueError, match="a matrix of 32 x 24 is not divisible into blocks of 3 x 2"):
         random_bsr_matrix(32, 24, 3, 2, 0.5, "float32")

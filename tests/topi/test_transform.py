@@ -34,9 +34,9 @@ def test_dimensions_added_removed_moved(rng):
     )
     t = te.placeholder((3, 5))
     refuses("out of range", topi.expand_dims, t, 4)
-    refuses("dimension 0 is 3, not 1", topi.squeeze, t, 0)
+    refuses("dimension 0 has size 3", topi.squeeze, t, 0)
     refuses("1 axes for a tensor of 2", topi.transpose, t, (1,))
-    refuses("named twice", topi.transpose, t, (1, 1))
+    refuses("an axis is repeated", topi.transpose, t, (1, 1))
 
 
 def test_expand_like(rng):
@@ -44,7 +44,7 @@ def test_expand_like(rng):
     check([small, like], {
         "expand": (lambda a, b: topi.expand_like(a, b, (0, 2)), lambda a, b: np.broadcast_to(a[:, None], b.shape)),
     })  # fmt: skip
-    refuses("do not make", topi.expand_like, te.placeholder((3,)), te.placeholder((2, 3, 5)), (0,))
+    refuses("do not match", topi.expand_like, te.placeholder((3,)), te.placeholder((2, 3, 5)), (0,))
 
 
 @pytest.mark.parametrize("old, new", [
@@ -62,8 +62,8 @@ def test_reshape(rng, old, new):
 def test_reshape_refusals():
     t = te.placeholder((3, 4))
     refuses("has 12 elements", topi.reshape, t, (5, 2))
-    refuses("only one dimension", topi.reshape, t, (-1, -1))
-    refuses("can be anything", topi.reshape, te.placeholder((0, 3)), (-1, 0))
+    refuses("only one -1", topi.reshape, t, (-1, -1))
+    refuses("cannot be inferred", topi.reshape, te.placeholder((0, 3)), (-1, 0))
 
 
 def test_concatenate_and_stack(rng):
@@ -79,7 +79,7 @@ def test_concatenate_and_stack(rng):
     check([np.float32(1), np.float32(2)], {"scalars": (lambda *t: topi.stack(t, 0), lambda *x: np.stack(x))})
     t, u = te.placeholder((2, 3)), te.placeholder((2, 4))
     refuses("the shapes differ besides axis 0", topi.concatenate, (t, u), 0)
-    refuses("the types differ", topi.concatenate, (t, te.placeholder((2, 3), "int32")), 0)
+    refuses("the dtypes differ", topi.concatenate, (t, te.placeholder((2, 3), "int32")), 0)
     refuses("out of range", topi.concatenate, (t, t), 2)
     refuses("the shapes differ", topi.stack, (t, u), 0)
 
@@ -91,8 +91,8 @@ def test_split(rng):
         for value, wanted in zip(got, np.split(data, argument, axis), strict=True):
             np.testing.assert_array_equal(value, wanted)
     t = te.placeholder((6, 5))
-    refuses("is not 4 equal parts", topi.split, t, 4, 0)
-    refuses("do not rise", topi.split, t, [4, 2], 0)
+    refuses("is not divisible into 4 equal parts", topi.split, t, 4, 0)
+    refuses("are not increasing", topi.split, t, [4, 2], 0)
 
 
 def test_repeat_and_tile(rng):
@@ -194,7 +194,7 @@ def test_products(rng):
     c, d = rng.normal(size=(2, 3, 5)).astype("float32"), rng.normal(size=(5, 3, 4)).astype("float32")
     pairs = ((1, 2), (1, 0))
     check([c, d], {"pairs": (lambda x, y: topi.tensordot(x, y, pairs), lambda x, y: np.tensordot(x, y, pairs))}, 1e-4)
-    refuses("cannot be summed", topi.matmul, te.placeholder((3, 5)), te.placeholder((4, 3)))
+    refuses("must be equal", topi.matmul, te.placeholder((3, 5)), te.placeholder((4, 3)))
 
 
 def test_sizes_known_only_when_running(rng):

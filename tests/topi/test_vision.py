@@ -194,7 +194,7 @@ def test_reorg(rng):
     data = rng.normal(size=(2, 8, 4, 6)).astype("float32")
     got = evaluate([data], lambda t: topi.vision.reorg(t, 2))
     np.testing.assert_array_equal(got, roi_python.reorg_python(data, 2))
-    with pytest.raises(ValueError, match="do not divide"):
+    with pytest.raises(ValueError, match="are not divisible"):
         topi.vision.reorg(te.placeholder((1, 3, 4, 4)), 2)
 
 

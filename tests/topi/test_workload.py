@@ -46,7 +46,7 @@ def test_layouts_name_the_same_workload():
     ]
     assert depthwise[0] == depthwise[1] == depthwise[2] and depthwise[0].out_filter == 16
     assert isinstance(depthwise[0], Workload)
-    with pytest.raises(tvm.TVMError, match="layout 'CHWN' is not known; there are NCHW"):
+    with pytest.raises(tvm.TVMError, match="unsupported layout 'CHWN' for a workload; expected NCHW"):
         _get_workload(place(2, 8, 5, 6), place(12, 4, 3, 3), *rest, "CHWN")
 
 
@@ -72,5 +72,5 @@ def test_blocks_of_dot_products_have_the_size_of_the_instruction():
         assert config["tile_ic"].size == [8, 4] and config["tile_oc"].size == [3, 16]
         assert math.prod(config["tile_ow"].size) == 20
     assert config["tile_oh"].val == 1
-    with pytest.raises(tvm.TVMError, match="48 channels out are no multiple of 32"):
+    with pytest.raises(tvm.TVMError, match="48 channels out are not a multiple of 32"):
         fallback_schedule_cpu_common_int8(config, workload, 32, 4)

@@ -241,7 +241,7 @@ def test_records_are_written_inside_the_guard(world, tmp_path):
 def test_a_file_with_other_lines_is_left_alone(world, tmp_path):
     path = tmp_path / "records.json"
     path.write_text("somebody's notes\n")
-    with pytest.raises(TVMError, match="lines that are no tuning records"):
+    with pytest.raises(TVMError, match="lines that are not tuning records"):
         tune(world, tmp_path, [FakeSearch(world, 64)])
     assert path.read_text() == "somebody's notes\n"
 
@@ -257,7 +257,7 @@ def test_a_record_that_a_crash_cut_short_is_taken_away(world, tmp_path):
 def test_tasks_of_one_run_write_one_kind_of_record(world, tmp_path):
     other = FakeSearch(world, 128)
     other.format = FakeRecords()
-    with pytest.raises(TVMError, match="these write 2 kinds"):
+    with pytest.raises(TVMError, match="these tasks use 2 formats"):
         tune(world, tmp_path, [FakeSearch(world, 64), other])
 
 
@@ -267,7 +267,7 @@ def test_without_tasks_there_is_nothing_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"trials": None}, "a run without end"), ({"trials": 0}, "trials"), ({"seconds": -1.0}, "seconds"),
+    ({"trials": None}, "the run has no limit"), ({"trials": 0}, "trials"), ({"seconds": -1.0}, "seconds"),
     ({"early_stopping": 0}, "early_stopping"),
 ])
 def test_a_budget_of_nothing_is_refused(options, words):

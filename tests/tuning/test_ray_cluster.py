@@ -12,7 +12,7 @@ from tvm.error import TVMError
 from tvm.target import Target
 from tvm.tuning import ray_cluster
 from tvm.tuning.candidate import ask
-from tvm.tuning.ray_cluster import CodeFor, MeasuringNodes, RayPool, connect, serve_here
+from tvm.tuning.ray_cluster import CodeRequirements, MeasuringNodes, RayPool, connect, serve_here
 from tvm.tuning.workers import Failure, Job
 
 
@@ -136,7 +136,7 @@ def test_without_the_package_how_to_install_it_is_said(monkeypatch):
 
 def test_code_for_another_machine_is_refused_on_the_node():
     foreign = "riscv64-linux-gnu"
-    kind, why = serve_here({}, b"", 1.0, CodeFor(foreign, ()))
+    kind, why = serve_here({}, b"", 1.0, CodeRequirements(foreign, ()))
     assert kind == "error" and f"the code is for {foreign}" in why
-    assert CodeFor.of(Target("llvm")).refusal() == ""
-    assert CodeFor.of(Target("cuda -arch=sm_80")) is None
+    assert CodeRequirements.of(Target("llvm")).refusal() == ""
+    assert CodeRequirements.of(Target("cuda -arch=sm_80")) is None

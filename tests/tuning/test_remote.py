@@ -88,7 +88,7 @@ def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
         "wrong": "WRONG_ANSWER", "fine again": "NO_ERROR", "fine at last": "NO_ERROR",
     }
     assert all(cost > 0 for cost in results["fine"].costs) and len(results["fine"].costs) == 2
-    assert "died" in str(results["crash"].costs[0])
+    assert "was killed" in str(results["crash"].costs[0])
 
 
 def test_states_of_the_auto_scheduler_are_measured(tracker):
@@ -103,9 +103,9 @@ def test_states_of_the_auto_scheduler_are_measured(tracker):
 def test_a_device_that_is_not_there_is_refused_in_words(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner("phone", "127.0.0.1", tracker.port)
-    with pytest.raises(tvm.TVMError, match="has no device 'phone'; it has board"):
+    with pytest.raises(tvm.TVMError, match="has no device 'phone'; its devices are board"):
         runner.set_task(task)
-    with pytest.raises(tvm.TVMError, match="cannot be reached"):
+    with pytest.raises(tvm.TVMError, match="cannot connect to"):
         auto_scheduler.RPCRunner("phone", "127.0.0.1", 1)
 
 

@@ -1,4 +1,4 @@
-"""``tvm._ffi.base``: the error class and small helpers."""
+"""``tvm._ffi.base``: the error class and helper functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tvm._ffi.libinfo``: the version, and where the library and its header are."""
+"""``tvm._ffi.libinfo``: the version, and the paths of the library and its header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer reasoning over scalar expressions: bounds, divisibility, simplification, sets."""
+"""Integer analysis of scalar expressions: bounds, divisibility, simplification and integer sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "union_lower_bound",
 ]
 
-# Names of the sibling modules, loaded when first asked for.
+# Names defined in submodules that are imported on first use.
 _LAZY = {
     "bound_deducer": ("deduce_bound",),
     "domain": ("domain_touched",),
@@ -60,7 +60,7 @@ _LAZY = {
     ),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-# Modules that are public paths themselves.
+# Submodules that are public modules of Apache TVM.
 _MODULES = frozenset({"_ffi_api", "analyzer", "bound", "int_solver", "iter_affine_map", "pattern"})
 
 

@@ -1,4 +1,4 @@
-"""The names under which TVM's own tests reach parts of the integer reasoning."""
+"""The names under which Apache TVM's tests access parts of the integer analysis."""
 
 from .domain import domain_touched as DomainTouched
 from .narrow import narrow_predicate_expression as NarrowPredicateExpression

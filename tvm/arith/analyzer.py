@@ -1,4 +1,4 @@
-"""The analyzer: one context (bounds, values, known conditions) and the questions that users ask in it."""
+"""The analyzer: a context (bounds, values, known conditions) and the queries of its users."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..ir.primop import literal
 from . import rewrite
 from .const_bound import NEG_INF, POS_INF, add_bounds, dtype_bound, intersect, is_index, linear_bound
 from .modular import modular_of
-from .questions import Questions
+from .queries import Queries
 from .results import ConstIntBound, Extension, ModularSet, ProofStrength
 from .sums import Sum, combine
 
 
-class Analyzer(Questions):
-    """Integer reasoning in a context.
+class Analyzer(Queries):
+    """Integer analysis in a context.
 
-    Bindings last until overridden; constraints last for a ``constraint_scope``. Results are remembered per context:
-    a change of context starts fresh tables, and leaving a scope brings the earlier ones back.
+    Bindings last until overridden; constraints last for a ``constraint_scope``. Results are cached per context: a
+    change of the context starts empty caches, and leaving a scope restores the earlier ones.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Analyzer(Questions):
     def const_int_bound(self, expr: PrimExpr) -> ConstIntBound:
         """Constant bounds of an integer expression.
 
-        A cast to an unsigned type is taken to keep its value here; the simplifier assumes no such thing.
+        A cast to an unsigned type is assumed to keep its value here; the simplifier does not assume this.
 
         Parameters
         ----------
@@ -80,12 +80,12 @@ class Analyzer(Questions):
         Returns
         -------
         bool
-            Whether they are.
+            True if they are.
         """
         return var in self.var_bounds
 
     def modular_set(self, expr: PrimExpr) -> ModularSet:
-        """What an integer expression is modulo a number: ``coeff * k + base``.
+        """The modular set of an integer expression: its values have the form ``coeff * k + base``.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Analyzer(Questions):
         return ModularSet(*modular_of(self, self._expr(expr)))
 
     def rewrite_simplify(self, expr: PrimExpr) -> PrimExpr:
-        """Simplify by rewriting alone.
+        """The expression, simplified by rewrite rules only.
 
         Parameters
         ----------
@@ -110,12 +110,12 @@ class Analyzer(Questions):
         Returns
         -------
         PrimExpr
-            The simpler one.
+            The simplified expression.
         """
         return rewrite.rewrite_expr(self, self._expr(expr))
 
     def canonical_simplify(self, expr: PrimExpr) -> PrimExpr:
-        """Simplify by canonical form alone.
+        """The expression, simplified by its canonical form only.
 
         Parameters
         ----------
@@ -125,26 +125,26 @@ class Analyzer(Questions):
         Returns
         -------
         PrimExpr
-            The simpler one.
+            The simplified expression.
         """
         from .canonical import canonical_expr
 
         return canonical_expr(self, self._expr(expr))
 
     def simplify(self, expr: PrimExpr, steps: int = 2) -> PrimExpr:
-        """Simplify by canonical form and by rewriting, in turn.
+        """The expression, simplified alternately by canonical form and by rewrite rules.
 
         Parameters
         ----------
         expr : PrimExpr
             The expression.
         steps : int
-            How many turns there are.
+            The number of passes.
 
         Returns
         -------
         PrimExpr
-            The simpler one.
+            The simplified expression.
         """
         e: Any = self._expr(expr)
         if e.__class__ is IntImm:
@@ -168,7 +168,7 @@ class Analyzer(Questions):
         return e
 
     def int_set(self, expr: Any, dom_map: Any = None):
-        """The set an expression ranges over when the variables of ``dom_map`` range over theirs.
+        """The set of values of an expression when the variables of ``dom_map`` take the values of their sets.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Analyzer(Questions):
         return got
 
     def bind(self, var: Var, expr: Any, allow_override: bool = True) -> None:
-        """Give a variable a value or a range; an earlier binding is replaced.
+        """Bind a variable to a value or a range, and replace an earlier binding.
 
         Parameters
         ----------
@@ -200,16 +200,18 @@ class Analyzer(Questions):
         expr : PrimExpr or Range
             The value, or the range.
         allow_override : bool
-            Whether an earlier binding may be replaced.
+            Whether to replace an earlier binding.
 
         Raises
         ------
         ValueError
-            The variable is bound already, and may not be bound again.
+            The variable is already bound and ``allow_override`` is False.
         """
         var = getattr(var, "var", var)
         if not allow_override and (var in self.values or var in self.var_bounds):
-            raise ValueError(f"bind: something is known of '{var.name}' already; pass allow_override=True")
+            raise ValueError(
+                f"bind: '{var.name}' already has a binding or bounds; pass allow_override=True to replace them"
+            )
         if isinstance(expr, Range):
             self._bind_range(var, expr)
         else:
@@ -241,7 +243,7 @@ class Analyzer(Questions):
         last = combine(combine(self.linear(low), self.linear(extent), 1), Sum({}, 1), -1)
         bottom, top = self.bound(low)[0], linear_bound(self, *last)[1]
         self.var_bounds[var] = (bottom, top) if bottom <= top else (bottom, POS_INF)
-        # Symbolic ends are kept as inequalities: var - low >= 0 and var - low - extent <= -1.
+        # Symbolic bounds are stored as inequalities: var - low >= 0 and var - low - extent <= -1.
         for ends, bound in ((self.linear(low), (0, POS_INF)), (last, (NEG_INF, 0))):
             if ends[0]:
                 terms, base = combine(self.linear(var), ends, -1)
@@ -252,12 +254,12 @@ class Analyzer(Questions):
             self._changed()
 
     def _is_new(self, var: Var) -> bool:
-        """Whether no expression seen before mentions a variable: what was found of them stays as it is, whatever the
-        variable is bound to."""
+        """Return whether no earlier expression contains the variable. Cached results then stay valid for any
+        binding."""
         return var not in self.known and var not in self.var_bounds and var not in self.values
 
     def bind_axis(self, axis: Any) -> None:
-        """Bounds of a reduction axis met inside an expression; what is known already is kept.
+        """Bind the bounds of a reduction axis found inside an expression, unless the variable is already bound.
 
         Parameters
         ----------
@@ -273,7 +275,7 @@ class Analyzer(Questions):
         self.bounds.pop(var, None)
 
     def _forget(self, var: Var) -> None:
-        """Drop what is known of a variable."""
+        """Delete all information about a variable."""
         if var in self.var_bounds or var in self.values:
             self.facts = {k: b for k, b in self.facts.items() if not any(t is var for t, _ in k)}
             self.atom_facts.pop(var, None)
@@ -288,14 +290,14 @@ class Analyzer(Questions):
         var : Var
             The variable.
         info_ : ConstIntBound or ModularSet
-            What is known.
+            The bound or modular set.
         override : bool
-            Whether it replaces what was known before.
+            Whether it replaces an earlier one.
 
         Raises
         ------
         TypeError
-            It is neither.
+            ``info_`` is neither a ConstIntBound nor a ModularSet.
         """
         if isinstance(info_, ConstIntBound):
             self.const_int_bound_update(var, info_, override)
@@ -314,12 +316,12 @@ class Analyzer(Questions):
         info_ : ConstIntBound
             The bounds.
         override : bool
-            Whether they replace others.
+            Whether they replace earlier bounds.
 
         Raises
         ------
         ValueError
-            Others are known, and may not be replaced.
+            The variable already has bounds and ``override`` is False.
         """
         got = (info_.min_value, info_.max_value)
         old = self.var_bounds.get(var)
@@ -340,12 +342,12 @@ class Analyzer(Questions):
         info_ : ModularSet
             The set.
         override : bool
-            Whether it replaces another.
+            Whether it replaces an earlier set.
 
         Raises
         ------
         ValueError
-            Another is known, and may not be replaced.
+            The variable already has a modular set and ``override`` is False.
         """
         got = (info_.coeff, info_.base)
         old = self.var_moduli.get(var)
@@ -355,19 +357,19 @@ class Analyzer(Questions):
         self._changed()
 
     def can_prove(self, expr: PrimExpr, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
-        """Whether the condition simplifies to true.
+        """Whether the condition can be proven.
 
         Parameters
         ----------
         expr : PrimExpr
             The condition.
         strength : ProofStrength
-            How hard to try.
+            The effort of the proof.
 
         Returns
         -------
         bool
-            Whether it does.
+            True if it simplifies to true.
         """
         e = self._expr(expr)
         if e.__class__ is IntImm:
@@ -380,19 +382,19 @@ class Analyzer(Questions):
         return got.__class__ is IntImm and got.value != 0
 
     def can_prove_equal(self, lhs: PrimExpr, rhs: Any) -> bool:
-        """Whether two expressions are equal for all values of their variables.
+        """Whether two expressions are provably equal for all values of their variables.
 
         Parameters
         ----------
         lhs : PrimExpr
-            The one.
+            An expression.
         rhs : PrimExpr
-            The other.
+            Another expression.
 
         Returns
         -------
         bool
-            Whether that is known.
+            True if this can be proven.
         """
         a, b = self._expr(lhs), self._expr(rhs)
         if a is b:
@@ -410,19 +412,19 @@ class Analyzer(Questions):
         return self.can_prove(EQ(a, b)) or literal(self.simplify(Sub(a, b))) == 0
 
     def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
-        """Whether an expression is never below a number.
+        """Whether an expression is provably at least ``lower_bound``.
 
         Parameters
         ----------
         expr : PrimExpr
             The expression.
         lower_bound : int
-            The number.
+            The constant.
 
         Returns
         -------
         bool
-            Whether that is known.
+            True if this can be proven.
         """
         e = self._expr(expr)
         if e.__class__ is IntImm:
@@ -433,19 +435,19 @@ class Analyzer(Questions):
         )
 
     def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
-        """Whether an expression is always below a number.
+        """Whether an expression is provably less than ``upper_bound``.
 
         Parameters
         ----------
         expr : PrimExpr
             The expression.
         upper_bound : int
-            The number.
+            The constant.
 
         Returns
         -------
         bool
-            Whether that is known.
+            True if this can be proven.
         """
         e = self._expr(expr)
         if e.__class__ is IntImm:
@@ -456,7 +458,7 @@ class Analyzer(Questions):
 
     @contextmanager
     def constraint_scope(self, constraint: Any):
-        """Inside the ``with`` block the condition is known to hold.
+        """A scope in which a condition is assumed to hold, for use in a ``with`` statement.
 
         Parameters
         ----------
@@ -471,7 +473,7 @@ class Analyzer(Questions):
             self._leave(saved)
 
     def enter_constraint(self, constraint: Any):
-        """The scope without ``with``: returns the function that leaves it.
+        """Enter a constraint scope without ``with``; the returned function leaves it.
 
         Parameters
         ----------
@@ -481,7 +483,7 @@ class Analyzer(Questions):
         Returns
         -------
         Callable
-            The function.
+            The function that leaves the scope.
         """
         saved = self._enter(rewrite.rewrite_expr(self, self._expr(constraint)))
         return lambda: self._leave(saved)

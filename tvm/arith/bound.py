@@ -1,4 +1,4 @@
-"""The public path of bound deduction."""
+"""The public module of bound deduction."""
 
 from .bound_deducer import deduce_bound
 

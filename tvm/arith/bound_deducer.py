@@ -1,4 +1,4 @@
-"""Bounds of a variable that make a condition certain."""
+"""Deduction of bounds of a variable that imply a condition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _MIRRORED = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}
 def deduce_bound(
     var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntSet], relax_map: Mapping[Var, IntSet]
 ) -> IntervalSet:
-    """Values of ``var`` for which ``cond`` certainly holds, whatever the variables of ``relax_map`` are in their sets.
+    """Return values of ``var`` for which ``cond`` holds for all values of the variables of ``relax_map`` in their sets.
 
-    ``hint_map`` says where the remaining variables lie: it decides the signs of factors. The set is one interval, free
-    of the relaxed variables; it is the empty set when nothing could be deduced. ``var`` must occur exactly once.
+    ``hint_map`` gives the sets of the remaining variables, which determine the signs of factors. The result is one
+    interval without the relaxed variables, or the empty set if no bound can be deduced. ``var`` must occur exactly
+    once.
     """
     var = getattr(var, "var", var)
     cond = convert(cond)
@@ -54,7 +55,7 @@ def _sets(domains: Mapping[Var, IntSet], excluded: Var) -> dict[Var, IntSet]:
 
 
 def _occurrences(expr: PrimExpr, var: Var) -> dict[int, int]:
-    """How often ``var`` occurs under each node of ``expr`` read as a tree; two stands for more."""
+    """Count the occurrences of ``var`` below each node of ``expr`` as a tree; 2 means two or more."""
     counts: dict[int, int] = {}
     for node in post_order(expr):
         counts[id(node)] = 1 if node is var else min(2, sum(counts[id(c)] for c in node.children()))
@@ -62,7 +63,8 @@ def _occurrences(expr: PrimExpr, var: Var) -> dict[int, int]:
 
 
 def _relation(var: Var, cond: PrimExpr) -> tuple[PrimExpr, PrimExpr | None, PrimExpr | None] | None:
-    """``(expr, low, high)``: ``var`` is in ``expr``, and ``cond`` says ``low <= expr <= high`` (None: no bound)."""
+    """Return ``(expr, low, high)``, where ``expr`` contains ``var`` and ``cond`` means ``low <= expr <= high``. A bound
+    of None is missing."""
     kind = type(cond)
     if kind not in (LT, LE, GT, GE, EQ):
         return None
@@ -87,7 +89,7 @@ def _finite(value: PrimExpr) -> bool:
 
 
 def _relaxed(relation: Any, relax: Mapping[Var, IntSet], analyzer: Analyzer) -> Any:
-    """The relation made true for every value of the relaxed variables, and free of them."""
+    """Strengthen the relation so that it holds for every value of the relaxed variables and does not contain them."""
     expr, low, high = relation
     used = {n for part in (expr, low, high) if part is not None for n in post_order(part) if isinstance(n, Var)}
     if used.isdisjoint(relax):
@@ -105,7 +107,7 @@ def _relaxed(relation: Any, relax: Mapping[Var, IntSet], analyzer: Analyzer) -> 
 
 
 def _sign(value: PrimExpr, hints: Mapping[Var, IntSet], analyzer: Analyzer) -> int:
-    """1 or -1 where ``value`` is known to be positive or negative, else 0."""
+    """Return 1 or -1 if ``value`` is known to be positive or negative, else 0."""
     if isinstance(value, IntImm):
         return (value.value > 0) - (value.value < 0)
     values = analyzer.int_set(value, hints)
@@ -117,7 +119,7 @@ def _sign(value: PrimExpr, hints: Mapping[Var, IntSet], analyzer: Analyzer) -> i
 
 
 def _unwind(var: Var, expr: PrimExpr, low: Any, high: Any, hints: Mapping[Var, IntSet], analyzer: Analyzer):
-    """Turn ``low <= expr <= high`` into bounds of ``var`` by undoing the operations around it."""
+    """Convert ``low <= expr <= high`` to bounds of ``var`` by inverting the operations around it."""
     counts = _occurrences(expr, var)
     if counts[id(expr)] != 1:
         return None

@@ -1,9 +1,9 @@
-"""Canonical simplification: integer expressions as sums of split indices.
+"""Canonical simplification: represents integer expressions as sums of split indices.
 
-A split is ``(index % upper) // lower`` for a constant lower and upper, written as the key (index, lower, upper, mode);
-mode says whether the division floors (0) or truncates (1). A sum maps splits to their factors and has a constant.
-Divisions and remainders by constants are done on sums: what divides is taken out, what is too small to matter is
-dropped, and neighbouring splits of one index are joined again: x // 4 * 4 + x % 4 is x.
+A split is ``(index % upper) // lower`` with constant lower and upper, stored as the key (index, lower, upper, mode).
+Mode 0 is floor division, mode 1 truncating division. A sum maps splits to their factors and has a constant. Divisions
+and remainders by constants operate on sums: they factor out divisible terms, drop terms that are too small to change
+the result, and join adjacent splits of one index, as in x // 4 * 4 + x % 4 = x.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def canonical_expr(an: Context, root: PrimExpr) -> PrimExpr:
-    """The canonical form of an interned expression in the analyzer's present context."""
+    """Return the canonical form of an interned expression in the analyzer's current context."""
     done, sums = an.canonical, an.sums
     got = done.get(root)
     if got is not None:
@@ -93,7 +93,7 @@ def canonical_expr(an: Context, root: PrimExpr) -> PrimExpr:
 
 
 def is_plain(an: Context, n: PrimExpr) -> bool:
-    """Whether a canonical form is a sum over variables: rewriting has nothing to add to it."""
+    """Return whether a canonical form is a sum over variables, which rewrite rules cannot simplify further."""
     kind = rewrite_make.KINDS[n.dtype]
     if not (kind.is_index and kind.is_scalar):
         return False
@@ -105,7 +105,7 @@ def is_plain(an: Context, n: PrimExpr) -> bool:
 
 
 class _Exprs:
-    """What is known of each node, as an expression: sums are written out when first asked for."""
+    """A table of the canonical form of each node as an expression. Sums are converted to expressions on first use."""
 
     __slots__ = ("an", "done", "sums")
 
@@ -132,7 +132,7 @@ class _Exprs:
 
 
 def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
-    """Canonical form of a two-operand node whose operands are done."""
+    """Compute the canonical form of a two-operand node whose operands already have theirs."""
     rewrite_make.stats.visits += 1
     dtype = n.a.dtype
     kind = rewrite_make.KINDS[dtype]
@@ -175,7 +175,7 @@ def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
     elif cls is EQ or cls is NE:
         view.done[n] = _equal(an, cls, n, view)
         return
-    # Sums that are too large stay as they are written.
+    # Sums that are too large are not changed.
     plain = cls in (Add, Sub, Mul)
     view.done[n] = an.binary(cls, view[n.a], view[n.b]) if plain else rewrite_make.make(an, cls, view[n.a], view[n.b])
 
@@ -190,7 +190,7 @@ def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
 
 
 def _compare(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
-    """Orderings: terms too small to matter beside a common factor of the others are dropped."""
+    """Simplify an ordering: drop terms that are smaller than a common factor of the other terms."""
     a, b = n.a, n.b
     if cls is GT or cls is GE:
         a, b, cls = b, a, LT if cls is GT else LE
@@ -230,7 +230,7 @@ def _compare(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
 
 
 def _equal(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
-    """Equality, with added terms on the left, subtracted ones on the right."""
+    """Return an equality with positive terms on the left and negative ones on the right."""
     dtype = n.a.dtype
     terms, base = refine(an, add(an, view.sum(n.a), view.sum(n.b), -1), dtype)
     left = {k: f for k, f in terms.items() if f > 0}
@@ -245,14 +245,14 @@ def _equal(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
 
 
 def _cast(an: Context, n: Any, view: _Exprs) -> bool:
-    """Move a cast between index types into a sum; False where that could change the value."""
+    """Move a cast between index types into a sum. Return False if that could change the value."""
     source = n.value.dtype
     if not (is_index(n.dtype) and is_index(source)) or info(n.dtype).lanes != 1:
         return False
     s = view.sum(n.value)
     low, high = dtype_bound(n.dtype)
     if info(n.dtype).bits < info(source).bits:
-        # Every partial sum has to fit, in whatever order the terms are added.
+        # Every partial sum must fit, in any order of the additions.
         up = Sum({k: f for k, f in s[0].items() if f > 0}, max(s[1], 0))
         down = Sum({k: f for k, f in s[0].items() if f < 0}, min(s[1], 0))
         parts = [s, up, down, *[Sum({k: f}, 0) for k, f in s[0].items()], *[Sum({k: 1}, 0) for k in s[0]]]

@@ -1,4 +1,5 @@
-"""Divisions and remainders of sums of split indices by constants, and the expressions of sums (see canonical.py)."""
+"""Division and remainder of sums of split indices by constants, and conversion of sums to expressions (see
+canonical.py)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def to_expr(an: Context, s: Sum, dtype: str) -> PrimExpr:
-    """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
+    """Convert a sum to an expression: terms with larger factors first, then the constant, then negative terms."""
     fine = refine(an, s, dtype)
     terms, base = s = fine if fits(fine, dtype) else s
     high = dtype_bound(dtype)[1]
@@ -78,9 +79,10 @@ _COMPOUND = frozenset({Add, Sub, Mul})
 
 
 def refine(an: Context, s: Sum, dtype: str) -> Sum:
-    """Splits of sums resolved as far as the bounds of their terms allow.
+    """Simplify the splits of sums as far as the bounds of their terms allow.
 
-    This is put off until a sum is written out: splits of one index must meet before they are taken apart.
+    This happens only when a sum is converted to an expression, because splits of one index must be joined before they
+    are simplified.
     """
     for _ in range(3):
         work = [k for k in s[0] if k[0].__class__ in _COMPOUND and (k[1] != 1 or k[2] != POS_INF)]
@@ -101,7 +103,7 @@ def refine(an: Context, s: Sum, dtype: str) -> Sum:
 
 
 def _resolve(an: Context, key: Split, dtype: str) -> Sum | None:
-    """The split as a sum of simpler ones, or None."""
+    """Return the split as a sum of simpler splits, or None."""
     got = an.sums.get(key)
     if got is None:
         index, lower, upper, mode = key
@@ -128,7 +130,7 @@ def sum_bound(an: Context, s: Sum):
 
 
 def _parts(s: Sum, c: int) -> tuple[Sum, Sum]:
-    """The part whose every factor is a multiple of ``c``, and the rest."""
+    """Return the terms of the sum whose factors are multiples of ``c``, and the remaining terms."""
     whole, rest = {}, {}
     for key, factor in s[0].items():
         (rest if factor % c else whole)[key] = factor
@@ -138,7 +140,7 @@ def _parts(s: Sum, c: int) -> tuple[Sum, Sum]:
 
 
 def quotient_of_bounds(an: Context, s: Sum, c: int) -> int | None:
-    """The quotient by ``c`` > 0 when all values of the sum have the same."""
+    """Return the quotient by ``c`` > 0 if it is the same for all values of the sum, else None."""
     lo, hi = sum_bound(an, s)
     if lo <= -POS_INF or hi >= POS_INF or lo // c != hi // c:
         return None
@@ -150,7 +152,8 @@ def is_single(s: Sum) -> bool:
 
 
 def _coarse(an: Context, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
-    """``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g): gives (g, A, B), the most terms in A."""
+    """Write ``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g). Return the (g, A, B) with the most terms in
+    A, or None."""
     items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
     steps: list[int] = []
     g = c
@@ -193,7 +196,7 @@ def _floordiv_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
 
 
 def _split_quotient(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
-    """The quotient as one split."""
+    """Return the quotient as one split."""
     if c == 1:
         return s
     if is_single(s):
@@ -216,7 +219,7 @@ def floormod(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum
             continue
         index, lower, upper, mode = key
         if upper != POS_INF and mode == FLOOR and upper % lower == 0 and upper // lower * factor % c == 0:
-            # The inner remainder only takes away multiples of c.
+            # The inner remainder subtracts only multiples of c.
             if lower == 1:
                 extra.append(scale(to_sum(an, index), factor % c))
                 continue
@@ -242,7 +245,7 @@ def _floormod_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
 
 
 def _split_remainder(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
-    """The remainder as one split."""
+    """Return the remainder as one split."""
     if is_single(s):
         ((key, factor),) = s[0].items()
         index, lower, upper, old = key
@@ -259,7 +262,7 @@ def _split_remainder(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
 
 
 def _same_sign(an: Context, *sums: Sum) -> bool:
-    """Whether all sums are known to be at least zero."""
+    """Return whether all sums are known to be nonnegative."""
     return all(sum_bound(an, s)[0] >= 0 for s in sums)
 
 
@@ -339,8 +342,8 @@ def _truncmod_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
 
 
 def _drop_inner_truncmod(an: Context, s: Sum, c: int) -> Sum:
-    """Replace a truncating remainder inside by what it divides, where that changes multiples of ``c`` only and keeps
-    every sum at zero or above."""
+    """Replace an inner truncating remainder by its dividend, if this changes the sum only by multiples of ``c`` and
+    keeps every sum nonnegative."""
     for key, factor in s[0].items():
         index, lower, upper, mode = key
         if upper == POS_INF or mode != TRUNC or lower != 1 or upper * factor % c:
@@ -357,7 +360,7 @@ DIVIDE = {FloorDiv: floordiv, FloorMod: floormod, Div: truncdiv, Mod: truncmod}
 
 
 def symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """Cancel common factors of a product divided by a product; None when there are none."""
+    """Cancel common factors of two products that are divided. Return None if there are none."""
     if b.__class__ is IntImm:
         return None
     p, left = factors_of(a)

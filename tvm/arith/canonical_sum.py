@@ -1,4 +1,4 @@
-"""Sums of split indices: how they are built from expressions, added, scaled and joined (see canonical.py)."""
+"""Sums of split indices: construction from expressions, addition, scaling and joining of splits (see canonical.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOOR, TRUNC = 0, 1
 Split = tuple[PrimExpr, int, int, int]
 
 
-# Sums of more terms than this are taken as they are: their pieces are simplified, they are not.
+# Sums with more terms are not simplified as a whole; only their operands are.
 MAX_TERMS = 40
 
 
@@ -41,7 +41,7 @@ def atom(e: PrimExpr) -> Split:
 
 
 def split_of(e: PrimExpr) -> Split:
-    """The split an expression is."""
+    """Return an expression as a split."""
     cls = e.__class__
     if cls not in MODE_OF_DIVISION or e.b.__class__ is not IntImm or e.b.value <= 0:
         return atom(e)
@@ -80,7 +80,7 @@ def add(an: Context, a: Sum, b: Sum, sign: int) -> Sum:
 
 
 def _join_symbolic(an: Context, s: Sum, remainders: list[Split]) -> Sum:
-    """Join remainders of divisions by what is no literal with their quotients: x // n * n + x % n is x."""
+    """Join remainders and quotients by the same symbolic divisor: x // n * n + x % n is x."""
     for key in remainders:
         index, divisor = key[0].a, key[0].b
         constant, own = factors_of(divisor)
@@ -105,7 +105,7 @@ def scale(s: Sum, c: int) -> Sum:
 
 
 def join(an: Context, s: Sum) -> Sum:
-    """Join splits of one index that continue each other: (x % u) // m * (m / l) + (x % m) // l is (x % u) // l."""
+    """Join adjacent splits of one index: (x % u) // m * (m / l) + (x % m) // l is (x % u) // l."""
     groups: dict[PrimExpr, list[Split]] = {}
     for key in s[0]:
         groups.setdefault(key[0], []).append(key)
@@ -143,7 +143,7 @@ def join(an: Context, s: Sum) -> Sum:
 
 
 def _joinable(keys: list[Split], terms: dict[Split, int]) -> tuple[Split, Split] | None:
-    """The first two splits of one index of which one continues the other."""
+    """Return the first two adjacent splits of one index."""
     for lower in keys:
         for upper in keys:
             if upper is not lower and _continues(upper, lower, terms[upper], terms[lower]):

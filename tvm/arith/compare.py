@@ -1,6 +1,6 @@
-"""Structural equality of expressions, and interning: within one analyzer, equal expressions are one object.
+"""Structural equality and interning of expressions: within one analyzer, equal expressions are the same object.
 
-Interning makes every later question of equality a test of identity, which is what keeps the rewrite rules cheap.
+Interning reduces every later equality test to an identity test, which keeps the rewrite rules fast.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, N
 DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
 COMPARISON = frozenset({EQ, NE, LT, LE, GT, GE})
 
-# Fields that distinguish two nodes beyond their children.
+# Fields, besides the children, that distinguish two nodes.
 _DATA: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     Not: lambda n: (),
     Select: lambda n: (),
@@ -66,14 +66,15 @@ _DATA: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
 
 
 def is_pure(call: Call) -> bool:
-    """Whether two equal calls give the same value inside one expression."""
+    """Return whether two equal calls have the same value inside one expression."""
     attrs = getattr(call.op, "attrs", None)
     effect = attrs.get("TCallEffectKind") if attrs else None
     return effect is not None and int(effect) <= 2
 
 
 def _shape(node: Any) -> Any:
-    """What must agree for two nodes with equal children to be equal; None when only identity will do."""
+    """Return the data that must be equal for two nodes with equal children to be equal, or None if only identity
+    counts."""
     cls = node.__class__
     if cls in BINARY:
         return (cls,)
@@ -127,16 +128,17 @@ def expr_deep_equal(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def _check_divisor(n: PrimExpr) -> None:
-    """Refuse a division written with a literal zero. One that only turns out to be zero is code that cannot run."""
+    """Reject a division by a literal zero. A divisor that only simplifies to zero is in unreachable code and is
+    accepted."""
     if literal(n.b) == 0 and not info(n.dtype).is_float:
         raise TVMError(f"{n.__class__.__name__}: division by zero; the divisor is the literal 0")
 
 
 class Interner:
-    """Tables that make structurally equal expressions identical.
+    """Tables that map structurally equal expressions to one object.
 
-    ``known`` maps any expression seen to its representative (keeping both alive, so identities stay valid);
-    ``nodes`` maps a node's shape and children to the representative.
+    ``known`` maps every interned expression to its representative and keeps both alive, so that their ids stay unique.
+    ``nodes`` maps the type, data and children of a node to its representative.
     """
 
     __slots__ = ("known", "nodes")
@@ -154,7 +156,7 @@ class Interner:
         return got
 
     def binary(self, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        """The node ``cls(a, b)`` of two representatives."""
+        """Return the interned node ``cls(a, b)`` of two interned operands."""
         key = (cls, a, b)
         got = self.nodes.get(key)
         if got is None:
@@ -163,7 +165,7 @@ class Interner:
         return got
 
     def add(self, node: PrimExpr) -> PrimExpr:
-        """The representative of a node whose children are representatives already."""
+        """Return the representative of a node whose children are interned."""
         shape = _shape(node)
         if shape is None:
             self.known[node] = node
@@ -204,7 +206,7 @@ class Interner:
                     nodes[key] = got
                     known[got] = got
             elif cls is IterVar:
-                # An axis is an identity to the layers above: it is kept as it is, domain and all.
+                # Other parts of the compiler identify an axis by its object, so keep the object with its domain.
                 got = node
             else:
                 missing = [c for c in node.children() if c not in known]

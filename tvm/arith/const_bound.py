@@ -1,10 +1,11 @@
-"""Constant bounds: the smallest and largest value an integer expression can take.
+"""Constant bounds: the smallest and largest value of an integer expression.
 
-A bound is a pair of Python integers; ``NEG_INF`` and ``POS_INF`` stand for unbounded. int32 and int64 index arithmetic
-is taken not to overflow; narrower types wrap, so a bound that leaves the type's range becomes that range.
+A bound is a pair of Python integers; ``NEG_INF`` and ``POS_INF`` mean unbounded. int32 and int64 index arithmetic is
+assumed not to overflow. Narrower types wrap around: a bound outside the range of such a type becomes the range of the
+type.
 
-The rules are asked in a context: an analyzer, or the light one of code generators (`ranges.py`), which says itself what
-may overflow.
+The rules run in a context: an analyzer, or the light context of code generators (`ranges.py`), which decides which
+arithmetic may overflow.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ NEG_INF = -POS_INF
 EVERYTHING = (NEG_INF, POS_INF)
 Bound = tuple[int, int]
 
-# Below this nesting an operand's bound is taken to be its type's range: the answer stays true, the stack stays short.
+# Beyond this nesting depth an operand's bound is the range of its type. The bound stays correct, and the recursion
+# stays shallow.
 MAX_DEPTH = 60
-# Largest integer each float type holds exactly, with everything below it.
+# The largest n for each float type such that all integers up to n are exact.
 _EXACT_FLOAT = {"float64": 1 << 53, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
 
 _DTYPE_BOUNDS: dict[str, Bound] = {}
@@ -78,7 +80,7 @@ _INDEX: dict[str, bool] = {}
 
 
 def is_index(dtype: str) -> bool:
-    """int32 or int64, scalar or vector: arithmetic that is taken not to overflow."""
+    """Return whether a dtype is int32 or int64 (scalar or vector), whose arithmetic is assumed not to overflow."""
     got = _INDEX.get(dtype)
     if got is None:
         kind = info(dtype)
@@ -97,7 +99,8 @@ def add_bounds(a: Bound, b: Bound) -> Bound:
 
 
 def scale_bound(a: Bound, c: int) -> Bound:
-    """Bound of ``a * c``; the infinities are so large that any nonzero product of one clamps back to it."""
+    """Return the bound of ``a * c``. The infinities are so large that any nonzero multiple of one is clamped to it
+    again."""
     if c == 0:
         return 0, 0
     lo, hi = clamp(a[0] * c), clamp(a[1] * c)
@@ -111,7 +114,8 @@ def multiply_bounds(a: Bound, b: Bound) -> Bound:
 
 def intersect(a: Bound, b: Bound) -> Bound:
     lo, hi = max(a[0], b[0]), min(a[1], b[1])
-    # Contradicting facts come from code that cannot run: either answer is true, the narrower operand is kept.
+    # Contradicting facts occur only in unreachable code, where either bound is valid. Keep the bound of the narrower
+    # operand.
     return (lo, hi) if lo <= hi else b
 
 
@@ -125,7 +129,7 @@ def _divide(a: int, b: int, floor: bool) -> int:
 
 def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:
     lo, hi = b
-    # A zero divisor has no value, so it does not count.
+    # A division by zero has no value, so exclude the divisor 0.
     if lo == 0:
         lo = 1
     if hi == 0:
@@ -142,9 +146,9 @@ def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:
 def floormod_bound(a: Bound, b: Bound) -> Bound:
     lo, hi = b
     if lo == 0 < hi:
-        # A zero divisor has no value, so it does not count.
+        # A division by zero has no value, so exclude the divisor 0.
         lo = 1
-    # An open end may lie beyond what a bound can say, and so may the number beside it.
+    # An infinite bound may exceed the representable bounds, and so may the neighbouring value.
     most = hi if hi == POS_INF else hi - 1
     if lo > 0:
         if a[0] >= 0:
@@ -166,7 +170,7 @@ def truncmod_bound(a: Bound, b: Bound) -> Bound:
 
 
 def linear_bound(an: Any, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> Bound:
-    """Bound of ``sum(atom * coefficient) + base``, from the atoms' bounds and the known inequalities."""
+    """Return the bound of ``sum(atom * coefficient) + base`` from the atoms' bounds and the known inequalities."""
     got = _sum_bound(an, terms, depth)
     if len(terms) > 1:
         if an.facts:
@@ -205,7 +209,7 @@ def _sum_bound(an: Any, terms: dict[PrimExpr, int], depth: int) -> Bound:
 
 
 def _add_terms(terms: dict[PrimExpr, int], more: dict[PrimExpr, int], factor: int) -> None:
-    """Add ``factor * more`` to a linear expression in place; terms whose coefficient becomes 0 are removed."""
+    """Add ``factor * more`` to a linear expression in place. Terms whose coefficient becomes 0 are removed."""
     for term, c in more.items():
         c = terms.get(term, 0) + c * factor
         if c:
@@ -215,7 +219,7 @@ def _add_terms(terms: dict[PrimExpr, int], more: dict[PrimExpr, int], factor: in
 
 
 def _without_division(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
-    """Bound with one ``x // c * c`` read as ``x - x % c``, which may cancel other terms."""
+    """Return the bound after replacing one ``x // c * c`` by ``x - x % c``, which may cancel other terms."""
     divisor = atom.b.value
     times = terms[atom] // divisor
     inner, base = an.linear(atom.a)
@@ -232,8 +236,8 @@ def _without_division(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth
 
 
 def _of_quotient(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
-    """Bound from what is known of the dividend of one ``x // c`` beside a size that is not known: c times all terms has
-    ``x - x % c`` in its place."""
+    """Return the bound from what is known of the dividend of one ``x // c`` with symbolic ``c``. Multiplying all terms
+    by c gives ``x - x % c`` in its place."""
     divisor = atom.b.value
     inner, base = an.linear(atom.a)
     if not any(t in inner for known, _ in an.facts.values() for t, _ in known):
@@ -249,7 +253,8 @@ def _of_quotient(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int
 
 
 def _with_facts(an: Any, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
-    """Tighten by each known ``lo <= sum <= hi``: bound the rest of the terms and add the fact's bound."""
+    """Tighten the bound with each known inequality ``lo <= sum <= hi``: add the bound of the remaining terms to that of
+    the inequality."""
     for known, fact in an.facts.values():
         first, factor = known[0]
         share = terms.get(first)
@@ -270,7 +275,7 @@ def _with_facts(an: Any, terms: dict[PrimExpr, int], got: Bound, depth: int) -> 
 
 
 def bound_of(an: Any, e: PrimExpr, depth: int = 0) -> Bound:
-    """Bound of an interned expression in the analyzer's context."""
+    """Return the bound of an interned expression in the analyzer's context."""
     memo = an.bounds
     got = memo.get(e)
     if got is not None:
@@ -296,7 +301,7 @@ def bound_of(an: Any, e: PrimExpr, depth: int = 0) -> Bound:
 
 
 def raw_bound(an: Any, e: PrimExpr, depth: int) -> Bound:
-    """Bound of what an operation gives before its type cuts it off."""
+    """Return the bound of the mathematical result of an operation, before it wraps around in its type."""
     handler = _BOUNDS.get(e.__class__)
     return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
 
@@ -315,7 +320,7 @@ def _exact_float(dtype: str) -> int | None:
 
 
 def in_type(dtype: str, bound: Bound) -> bool:
-    """Whether all of a bound is in a type; a bound that is open or saturated is not known to be."""
+    """Return whether a whole bound fits into a type; False for infinite and clamped bounds."""
     low, high = dtype_bound(dtype)
     return low <= bound[0] and bound[1] <= high and bound[0] != NEG_INF and bound[1] != POS_INF
 
@@ -345,7 +350,7 @@ def _mul(an: Any, e: PrimExpr, depth: int):
 def _div(an: Any, e: PrimExpr, depth: int):
     floor = e.__class__ is FloorDiv
     if not floor and not info(e.dtype).is_integer:
-        # The quotient of floats is no integer.
+        # The quotient of floats is not an integer.
         return EVERYTHING
     return divide_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1), floor)
 
@@ -403,7 +408,7 @@ def _cast(an: Any, e: PrimExpr, depth: int):
         return got if info(source).is_integer and -exact <= got[0] and got[1] <= exact else EVERYTHING
     if an.light:
         return limit if an.overflows(e, got) else got
-    # The largest values of uint64 lie beyond what a bound can say.
+    # The largest values of uint64 exceed the representable bounds.
     open_end = got[1] == POS_INF and info(source).is_uint
     return got if limit[0] <= got[0] and got[1] <= limit[1] and not open_end else limit
 

@@ -1,4 +1,5 @@
-"""What integer reasoning knows: bounds, values and conditions, and what follows from them for one expression."""
+"""The context of the integer analysis: bounds, values and conditions, and the facts that follow from them for an
+expression."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ from .modular import modular_of
 from .rule_compiler import LiteralOverflow
 from .sums import Sum, combine, fits, scaled
 
-# A sum of more terms than this is treated as one unknown: linear forms stay small.
+# A sum of more terms is treated as one atom, so that linear forms stay small.
 MAX_TERMS = 24
 MAX_LINEAR_DEPTH = 40
 
 
 class Context(Interner):
-    """Bindings and known conditions, with what was worked out under them.
+    """Bindings and known conditions, with cached results.
 
-    Results are remembered per context: a change of it starts fresh tables, and leaving a scope brings the earlier ones
-    back.
+    Results are cached per context: a change of the context starts empty caches, and leaving a scope restores the
+    earlier ones.
     """
 
     __slots__ = (
@@ -62,11 +63,11 @@ class Context(Interner):
         "var_moduli",
     )
 
-    # All rules of bounds hold here (`ranges.py` has the light mode).
+    # True only in the light context of `ranges.py`, which skips some rules of bounds.
     light = False
 
     if TYPE_CHECKING:
-        # What rules ask beside this: they are applied by analyzers, which are contexts and more.
+        # Methods that rules use and that the analyzer, a subclass, defines.
         def bind_axis(self, axis: Any) -> None: ...
 
         def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool: ...
@@ -76,22 +77,22 @@ class Context(Interner):
         self.var_bounds: dict[Var, Bound] = {}
         self.var_moduli: dict[PrimExpr, tuple[int, int]] = {}
         self.values: dict[PrimExpr, PrimExpr] = {}
-        # Known inequalities: sums of several terms, and single expressions.
+        # Known inequalities: of sums of several terms, and of single expressions.
         self.facts: dict[frozenset[Any], tuple[tuple[Any, ...], Bound]] = {}
         self.atom_facts: dict[PrimExpr, Bound] = {}
         self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
         self.truths: dict[PrimExpr, bool] = {}
         self.forms: dict[PrimExpr, Sum] = {}
-        # The order in which two factors were first multiplied: both orders become that one.
+        # The order in which two factors were first multiplied; later products of the two use the same order.
         self.products: dict[frozenset[Any], tuple[PrimExpr, PrimExpr]] = {}
         # Symbolic ranges of bound variables, for int_set.
         self.ranges: dict[Var, Range] = {}
-        # Branches of choices that are simplified in the context around them.
+        # Branches of selects that are simplified in the surrounding context.
         self.stays: dict[PrimExpr, bool] = {}
         self.depth = 0
         self.scopes = 0
         self.epoch = 0
-        # The simplifier at work: nested contexts go on with the same one.
+        # The current simplifier; nested contexts continue with the same one.
         self.walk = rewrite.rewrite_expr
         self._fresh()
 
@@ -110,12 +111,12 @@ class Context(Interner):
     # --- building blocks used by the rules ---------------------------------------------------------------------
 
     def make(self, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        """The simplified form of ``cls(a, b)``, remembered for the context.
+        """The simplified form of ``cls(a, b)``, cached for the context.
 
         Parameters
         ----------
         cls : type
-            The class of the node, one with two operands such as ``Add`` or ``LT``.
+            The class of a node with two operands, such as ``Add`` or ``LT``.
         a : PrimExpr
             The left operand, simplified and interned.
         b : PrimExpr
@@ -124,7 +125,7 @@ class Context(Interner):
         Returns
         -------
         PrimExpr
-            An interned expression of the same value.
+            An interned expression with the same value.
         """
         got = self.done.get((cls, a, b))
         return got if got is not None else rewrite_make.make(self, cls, a, b)
@@ -145,16 +146,16 @@ class Context(Interner):
         return rewrite_make.make_not(self, a)
 
     def make_select(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
-        """The simplified choice between two values: one of them where the condition is a literal or both are the same.
+        """A simplified select: one of its values if the condition is a literal or the values are equal.
 
         Parameters
         ----------
         condition : PrimExpr
             The condition, simplified and interned.
         yes : PrimExpr
-            The value where it holds.
+            The value if the condition holds.
         no : PrimExpr
-            The value where it does not.
+            The value if the condition does not hold.
 
         Returns
         -------
@@ -164,8 +165,7 @@ class Context(Interner):
         return rewrite_make.make_select(self, condition, yes, no)
 
     def make_ramp(self, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
-        """The vector ``base, base + stride, ...``: its base where it has one lane, a broadcast where the stride is
-        zero.
+        """The vector ``base, base + stride, ...``: its base if it has one lane, a broadcast if the stride is zero.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Context(Interner):
         return rewrite_make.make_ramp(self, base, stride, lanes)
 
     def make_broadcast(self, value: Any, lanes: int) -> PrimExpr:
-        """A scalar in every lane of a vector; the scalar itself where the vector has one lane.
+        """A scalar in every lane of a vector, or the scalar itself if the vector has one lane.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Context(Interner):
         value : int
             The integer.
         dtype : str
-            An integer type; one of several lanes gives a broadcast.
+            An integer type; a vector type gives a broadcast.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Context(Interner):
         Raises
         ------
         LiteralOverflow
-            A scalar type does not hold the value, so the rule that wanted it must not fire.
+            The value does not fit into a scalar type, so the rule must not be applied.
         """
         got = self.nodes.get((IntImm, value, dtype))
         if got is not None:
@@ -253,48 +253,48 @@ class Context(Interner):
         e : PrimExpr
             An interned expression.
         depth : int, optional
-            How many nodes above it are being bounded; a deep expression has the bound of its type.
+            The depth of the recursion; the bound of a deep expression is the range of its type.
 
         Returns
         -------
         tuple of int
-            Both ends; ``NEG_INF`` and ``POS_INF`` where it is unbounded.
+            The lower and the upper bound; ``NEG_INF`` and ``POS_INF`` if unbounded.
         """
         got = self.bounds.get(e)
         return got if got is not None else bound_of(self, e, depth)
 
     def modular(self, e: PrimExpr, depth: int = 0) -> tuple[int, int]:
-        """What is known of the remainders of an expression: it is ``coeff * k + base`` for some integer k.
+        """The modular set of an expression: it equals ``coeff * k + base`` for some integer k.
 
         Parameters
         ----------
         e : PrimExpr
             An interned expression.
         depth : int, optional
-            How many nodes above it are being looked at; nothing is known of a deep expression.
+            The depth of the recursion; a deep expression has the set of all integers.
 
         Returns
         -------
         tuple of int
-            ``coeff`` and ``base``; ``coeff`` is 0 for a constant and 1 where nothing is known.
+            ``coeff`` and ``base``; ``coeff`` is 0 for a constant and 1 if nothing is known.
         """
         return modular_of(self, e, depth)
 
     def linear(self, e: PrimExpr, depth: int = 0) -> Sum:
-        """``e`` as a sum of few terms, each node's kept; the dictionary must not be changed.
+        """``e`` as a sum of few terms. The result is cached for each node and must not be modified.
 
         Parameters
         ----------
         e : PrimExpr
             An interned expression.
         depth : int, optional
-            How many nodes above it are part of the sum already.
+            The depth of ``e`` in the sum that is being built.
 
         Returns
         -------
         Sum
-            Its terms with their coefficients, and a constant; ``e`` is the only term where it is no sum of scalar
-            indices, has too many terms, or may leave its type.
+            The terms with their coefficients, and a constant. ``e`` is the only term if it is not a sum of scalar
+            indices, has too many terms, or may overflow.
         """
         got = self.forms.get(e)
         if got is not None:
@@ -323,12 +323,12 @@ class Context(Interner):
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
 
         Returns
         -------
         tuple of int
-            The smallest and the largest difference; terms that both have in common cancel.
+            The smallest and the largest difference. Common terms cancel.
         """
         if a is b:
             return 0, 0
@@ -342,7 +342,7 @@ class Context(Interner):
 
     @contextmanager
     def known_value(self, var: Var, bound: Bound, modulus: tuple[int, int]):
-        """Inside the block the variable of a let has the bounds of its value.
+        """A scope in which the variable of a let has the bounds of its value.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class Context(Interner):
         bound : tuple of int
             The smallest and the largest value.
         modulus : tuple of int
-            Coefficient and base of the modular set, as ``modular`` gives them.
+            Coefficient and base of the modular set, as returned by ``modular``.
         """
         saved = self.bounds, self.moduli, self.var_bounds.get(var), self.var_moduli.get(var)
         self.bounds, self.moduli = {}, {}
@@ -369,7 +369,7 @@ class Context(Interner):
     # --- conditions that hold ----------------------------------------------------------------------------------
 
     def under(self, condition: PrimExpr, e: PrimExpr) -> PrimExpr:
-        """``e`` simplified where an interned condition is known to hold.
+        """``e`` simplified under the assumption that an interned condition holds.
 
         Parameters
         ----------
@@ -381,7 +381,7 @@ class Context(Interner):
         Returns
         -------
         PrimExpr
-            An expression that equals ``e`` wherever the condition holds.
+            An expression that equals ``e`` if the condition holds.
         """
         saved = self._enter(condition)
         got = self.walk(self, e)
@@ -408,7 +408,7 @@ class Context(Interner):
         self._fresh()
         for part in self._conjuncts(condition):
             self._assume(part)
-        # What was worked out while the facts were added did not know all of them.
+        # Results cached while the facts were added did not use all of them, so discard the caches.
         self._fresh()
         return saved
 
@@ -435,7 +435,8 @@ class Context(Interner):
         return parts
 
     def _as_fact(self, e: PrimExpr) -> list[Any] | None:
-        """A comparison as [(terms, bound)]: the terms' sum lies in the bound. None when it is no such thing."""
+        """Return a comparison as [(terms, bound)], where the bound contains the sum of the terms, or None for other
+        conditions."""
         cls = e.__class__
         if cls not in (LT, LE, EQ) or not is_index(e.a.dtype) or info(e.a.dtype).lanes != 1:
             return None
@@ -453,7 +454,7 @@ class Context(Interner):
         return [(terms, (low if low == NEG_INF else low // step, top // step))]
 
     def _assume(self, e: PrimExpr) -> None:
-        """Record a condition that holds."""
+        """Record a condition that is assumed to hold."""
         self.truths[e] = True
         self.truths[rewrite_make.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (
             LT,
@@ -484,7 +485,7 @@ class Context(Interner):
         self.facts[key] = items, intersect(known, bound)
 
     def _learn_modulus(self, e: PrimExpr, coeff: int, base: int) -> None:
-        """``e`` is ``base`` modulo ``coeff``; a constant offset is moved to the other side."""
+        """Record that ``e`` is ``base`` modulo ``coeff``. A constant offset of ``e`` is moved into ``base``."""
         terms, offset = self.linear(e)
         if len(terms) == 1:
             ((atom, c),) = terms.items()

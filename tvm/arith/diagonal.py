@@ -1,4 +1,4 @@
-"""Diagonal form of an integer matrix by unimodular row and column steps."""
+"""Diagonal form of an integer matrix by unimodular row and column operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ Matrix = list[list[int]]
 
 
 class Diagonal(NamedTuple):
-    """``left * matrix * right`` has ``diagonal`` (non-zero, as many as the rank) and zeros elsewhere."""
+    """The result of ``diagonalize``: ``left * matrix * right`` has the entries ``diagonal`` (nonzero, as many as the
+    rank) on its diagonal and zeros elsewhere."""
 
     left: Matrix
     diagonal: list[int]
@@ -21,10 +22,10 @@ def _identity(size: int) -> Matrix:
 
 
 def diagonalize(matrix: Matrix, columns: int) -> Diagonal:
-    """Bring ``matrix`` (given by rows) to diagonal form, pivoting on the smallest entry of the remaining part.
+    """Convert ``matrix`` (a list of rows) to diagonal form. The pivot is the smallest entry of the remaining submatrix.
 
-    The columns of ``right`` beyond the rank span the solutions of the homogeneous system; the first non-zero entry
-    of each is positive.
+    The columns of ``right`` beyond the rank span the solutions of the homogeneous system. The first nonzero entry of
+    each column is positive.
     """
     work = [list(row) for row in matrix]
     left, right, inverse = _identity(len(work)), _identity(columns), _identity(columns)
@@ -47,7 +48,8 @@ def diagonalize(matrix: Matrix, columns: int) -> Diagonal:
 
 
 def _smallest(work: Matrix, start: int, columns: int) -> tuple[int, int] | None:
-    """Where the entry of least size is, row by row, in the part that is not diagonal yet."""
+    """Return the position of the entry with the smallest absolute value, in row order, in the submatrix that is not
+    diagonal yet."""
     best = None
     for i in range(start, len(work)):
         for j in range(start, columns):
@@ -70,7 +72,8 @@ def _swap_columns(work: Matrix, right: Matrix, inverse: Matrix, a: int, b: int) 
 
 
 def _clear(work: Matrix, left: Matrix, right: Matrix, inverse: Matrix, k: int, columns: int) -> bool:
-    """Subtract multiples of the pivot's row and column; whether nothing is left beside the pivot."""
+    """Subtract multiples of the pivot's row and column. Return whether all other entries of its row and column are
+    zero."""
     clean = True
     for i in range(k + 1, len(work)):
         factor = work[i][k] // work[k][k]

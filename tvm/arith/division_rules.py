@@ -154,7 +154,7 @@ FLOORMOD = [
     row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and not 0 <= c1 < c2"),
     row("(x % c1 + y) % c2", "(x + y) % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x % c1 * c3 + y) % c2", "(x * c3 + y) % c2", "c2 > 0 and c1 * c3 % c2 == 0"),
-    # What is left of x beside its remainder is a multiple of the divisor.
+    # x minus its remainder is a multiple of the divisor.
     row("(x - x % y) % y", "0"),
     row("(x - x % c1) % c2", "0", "c1 % c2 == 0"),
     row("(x - x % (y * c1)) % y", "0", "c1 != 0"),

@@ -1,6 +1,6 @@
 """The regions of a buffer that a statement reads and writes.
 
-Statements belong to a higher layer, so their classes are told apart by type key.
+Statement classes belong to a higher layer, so they are distinguished by type key.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _THREADS = ("thread_extent", "virtual_thread")
 
 
 def domain_touched(stmt: Node, buffer: Any, consider_loads: bool = True, consider_stores: bool = True) -> list[Range]:
-    """One range per dimension that covers every access of ``buffer`` in ``stmt``; an empty list without accesses.
+    """Return one range per dimension that covers every access of ``buffer`` in ``stmt``, or an empty list without
+    accesses.
 
-    Loop variables are eliminated. Conditions are not looked at, so the ranges may be larger than what is touched; a
-    dimension that cannot be bounded is given its whole extent.
+    Loop variables are eliminated. Conditions are ignored, so the ranges may be larger than the accessed region. A
+    dimension that cannot be bounded gets its whole extent.
     """
     analyzer = Analyzer()
     touched: list[list[IntSet]] = []
@@ -48,7 +49,7 @@ def _loads(expr: PrimExpr, buffer: Any, domains: dict[Any, Any], analyzer: Analy
     bound = [n for n in nodes if isinstance(n, Let)]
     if bound:
         domains = dict(domains)
-        # Operands come first, so a value is evaluated after the lets inside it.
+        # Post-order visits the lets inside a value before the value.
         for let in bound:
             domains[let.var] = eval_set(let.value, domains, analyzer)
     for node in nodes:
@@ -57,7 +58,7 @@ def _loads(expr: PrimExpr, buffer: Any, domains: dict[Any, Any], analyzer: Analy
 
 
 def _inner_domains(node: Any, domains: dict[Var, IntSet], analyzer: Analyzer) -> dict[Var, IntSet]:
-    """The domains inside a statement that defines variables."""
+    """Return the domains inside a statement that defines variables."""
     key = node._type_key
     if key == "tir.For":
         return {**domains, node.loop_var: from_min_extent(node.min, node.extent)}

@@ -1,4 +1,4 @@
-"""The public path of integer sets."""
+"""The public module of integer sets."""
 
 from .interval_set import (
     IntervalSet,
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Region estimates need iterator maps, which need integer sets.
+    # Region estimates import iterator maps, which import integer sets; the lazy import avoids a cycle.
     if name.startswith("estimate_region_"):
         from . import region
 

@@ -1,4 +1,4 @@
-"""The public path of the solvers of integer systems."""
+"""The public module of the solvers of integer systems."""
 
 from .solve import (
     IntConstraints,

@@ -1,4 +1,4 @@
-"""Integer sets with symbolic ends, and the set an expression ranges over when some of its variables do."""
+"""Integer sets with symbolic bounds, and the set of values of an expression for given sets of its variables."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _NEG_INF = Var("neg_inf", "handle")
 
 
 def pos_inf() -> Var:
-    """The symbol for plus infinity as an end of an interval."""
+    """Return the symbol for plus infinity as a bound of an interval."""
     return _POS_INF
 
 
 def neg_inf() -> Var:
-    """The symbol for minus infinity as an end of an interval."""
+    """Return the symbol for minus infinity as a bound of an interval."""
     return _NEG_INF
 
 
@@ -67,23 +67,23 @@ class IntSet(Node):
         Returns
         -------
         bool
-            Whether it is.
+            True if it is.
         """
         return False
 
     def is_everything(self) -> bool:
-        """Whether nothing is known of the set.
+        """Whether the set is unbounded on both sides.
 
         Returns
         -------
         bool
-            Whether it is so.
+            True if it is.
         """
         return False
 
     @staticmethod
     def vector(vec: Any) -> IntSet:
-        """The values of the lanes of a vector.
+        """The set of the values of all lanes of a vector.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class IntSet(Node):
 
     @staticmethod
     def single_point(point: Any) -> IntervalSet:
-        """The set of one value.
+        """The set that contains one value.
 
         Parameters
         ----------
@@ -137,14 +137,14 @@ class IntSet(Node):
 
     @staticmethod
     def interval(low: PrimExpr, high: PrimExpr) -> IntervalSet:
-        """The integers between two, which are in it.
+        """The integers from ``low`` to ``high``, both included.
 
         Parameters
         ----------
         low : PrimExpr
-            The first.
+            The smallest integer.
         high : PrimExpr
-            The last.
+            The largest integer.
 
         Returns
         -------
@@ -171,14 +171,14 @@ class IntSet(Node):
 
     @staticmethod
     def from_min_extent(low: Any, extent: PrimExpr) -> IntervalSet:
-        """So many integers from one on.
+        """A number of consecutive integers.
 
         Parameters
         ----------
         low : PrimExpr
-            The first.
+            The smallest integer.
         extent : PrimExpr
-            How many.
+            The number of integers.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.min_value is _NEG_INF and self.max_value is _POS_INF
 
     def is_single_point(self) -> bool:
-        """Whether the set is known to have one element.
+        """Whether the set is known to have exactly one element.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return low is high or (isinstance(low, IntImm) and isinstance(high, IntImm) and low.value == high.value)
 
     def has_lower_bound(self) -> bool:
-        """Whether the set has a smallest element.
+        """Whether the set has a lower bound.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.min_value is not _NEG_INF and self.min_value is not _POS_INF
 
     def has_upper_bound(self) -> bool:
-        """Whether the set has a largest element.
+        """Whether the set has an upper bound.
 
         Returns
         -------
@@ -245,14 +245,14 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.max_value is not _POS_INF and self.max_value is not _NEG_INF
 
     def range(self, default: Range | None = None, analyzer: Analyzer | None = None) -> Range:
-        """The set as a Range; ``default`` where an end is missing.
+        """The set as a Range, or ``default`` if the set is unbounded.
 
         Parameters
         ----------
         default : Range, optional
-            What is given where an end is missing.
+            The result for a set without a lower or an upper bound.
         analyzer : Analyzer, optional
-            Simplifies the extent in its context; without it, in an empty one.
+            The analyzer that simplifies the extent. Default: one with an empty context.
 
         Returns
         -------
@@ -261,7 +261,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         Raises
         ------
         ValueError
-            An end is missing and there is no ``default``.
+            A bound is missing and there is no ``default``.
         """
         if not (self.has_lower_bound() and self.has_upper_bound()):
             if default is None:
@@ -286,23 +286,23 @@ def from_range(dom: Range) -> IntervalSet:
 
 
 def as_set(value: Any) -> IntervalSet:
-    """A Range, an IterVar, a set or an expression as a set."""
+    """Convert a Range, an IterVar, a set or an expression to a set."""
     if isinstance(value, IntervalSet):
         return value
     if isinstance(value, Range):
         return from_range(value)
     if isinstance(value, IterVar):
         if value.dom is None:
-            raise ValueError(f"axis {value.var.name} has no range, so its values are no set")
+            raise ValueError(f"axis {value.var.name} has no range, so it cannot be converted to a set")
         return from_range(value.dom)
     return IntSet.single_point(value)
 
 
-# --- ends: an end is an expression or None for unbounded -----------------------------------------------------------
+# --- bounds: a bound is an expression, or None for unbounded --------------------------------------------------------
 
 
 class _Evaluator:
-    """Interval arithmetic with symbolic ends; an interval is a pair of ends, None standing for unbounded."""
+    """Interval arithmetic with symbolic bounds. An interval is a pair of bounds; None means unbounded."""
 
     def __init__(self, dom_map: dict[Any, Any], analyzer: Analyzer | None):
         self.domains = {getattr(v, "var", v): as_set(s) for v, s in dom_map.items()}
@@ -321,7 +321,7 @@ class _Evaluator:
             if isinstance(e, Var):
                 sets[e] = self.variable(e)
             elif all(sets.get(c) is None or sets[c][0] is c is sets[c][1] for c in e.children()):
-                # No operand is relaxed: the expression is one point, save that a vector is the set of its lanes.
+                # The expression has no relaxed variable, so it is a single point. A vector is the set of its lanes.
                 sets[e] = self.lanes(e) if e.__class__ in (Ramp, Broadcast) else (e, e)
             else:
                 handler = _HANDLERS.get(e.__class__)
@@ -341,7 +341,7 @@ class _Evaluator:
         high = found.max_value if found.has_upper_bound() else None
         if found.is_nothing():
             return found.min_value, found.max_value
-        # The ends may themselves mention variables that range over sets.
+        # The bounds may contain variables that have sets themselves.
         self.active.add(var)
         low = low if low is None else self.end(low, 0)
         high = high if high is None else self.end(high, 1)
@@ -355,7 +355,7 @@ class _Evaluator:
         inner.domains, inner.active = self.domains, self.active
         return self.simplify(inner.evaluate(self.an.simplify(e))[side])
 
-    # Signs are asked of simplified ends.
+    # Simplify a bound before testing its sign.
     def is_nonnegative(self, e: Any) -> bool:
         return e is not None and self.an.can_prove_greater_equal(e, 0)
 
@@ -387,7 +387,7 @@ def _is_point(pair: Any) -> bool:
 
 
 def _scale(ev: Any, pair: Any, factor: Any, function: Any):
-    """``function(end, factor)`` for both ends, exchanged where the factor is negative."""
+    """Apply ``function(bound, factor)`` to both bounds, and swap them if the factor is negative."""
     low, high = pair
     if ev.is_nonnegative(factor):
         return _both(function, low, factor), _both(function, high, factor)
@@ -446,7 +446,7 @@ def _remainder(ev: Any, e: PrimExpr, sets: Any):
     if trunc and not ev.is_nonnegative(a[0]):
         return subtract(const(0, e.dtype), top), top
     if _is_point(b) and a[0] is not None and a[1] is not None:
-        # Where both ends have the same quotient, the remainder moves with the dividend.
+        # If both bounds have the same quotient, the remainder increases with the dividend.
         first, last = ev.simplify(floordiv(a[0], divisor)), ev.simplify(floordiv(a[1], divisor))
         if first is last or ev.an.can_prove_equal(first, last):
             whole = multiply(first, divisor)
@@ -540,16 +540,17 @@ _HANDLERS: dict[type[Any], Callable[..., Any]] = {
 
 
 def eval_set(expr: Any, dom_map: Any, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The interval of ``expr`` (an expression, a Range or a set) when variables range over the sets of ``dom_map``.
+    """The interval of ``expr`` (an expression, a Range or a set) when variables take the values of their sets in
+    ``dom_map``.
 
     Parameters
     ----------
     expr : PrimExpr, Range or IntSet
-        What is bounded.
+        The value to bound.
     dom_map : dict of Var to IntSet or Range
-        Where variables range.
+        The sets of the variables.
     analyzer : Analyzer, optional
-        What is known about variables.
+        An analyzer with the known facts about variables.
 
     Returns
     -------
@@ -586,14 +587,14 @@ def _ends(s: IntervalSet) -> tuple[Any, ...]:
 
 
 def union(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The smallest interval with all the sets.
+    """The smallest interval that contains all the sets.
 
     Parameters
     ----------
     sets : list of IntSet
         The sets.
     analyzer : Analyzer, optional
-        What is known about variables.
+        An analyzer with the known facts about variables.
 
     Returns
     -------
@@ -613,14 +614,14 @@ def union(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
 
 
 def intersect(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The integers in all the sets.
+    """The intersection of the sets.
 
     Parameters
     ----------
     sets : list of IntSet
         The sets.
     analyzer : Analyzer, optional
-        What is known about variables.
+        An analyzer with the known facts about variables.
 
     Returns
     -------
@@ -642,14 +643,14 @@ def intersect(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
 
 
 def union_lower_bound(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
-    """An interval whose every integer is in one of the sets: sets are merged where they provably meet.
+    """An interval that the union of the sets covers completely. Only sets that provably overlap or touch are merged.
 
     Parameters
     ----------
     sets : list of IntSet
         The sets.
     analyzer : Analyzer, optional
-        What is known about variables.
+        An analyzer with the known facts about variables.
 
     Returns
     -------
@@ -662,7 +663,8 @@ def union_lower_bound(sets: Any, analyzer: Analyzer | None = None) -> IntervalSe
         return IntSet.nothing()
 
     def reaches(high: Any, low: Any) -> bool:
-        """Whether no integer lies between an interval that ends at ``high`` and one that starts at ``low``."""
+        """Return whether there is provably no integer between an interval that ends at ``high`` and one that starts at
+        ``low``."""
         return high is None or low is None or an.can_prove(GE(add(high, const(1, high.dtype)), low))
 
     low, high = _ends(sets[0])

@@ -1,4 +1,4 @@
-"""The public path of iterator maps."""
+"""The public module of iterator maps."""
 
 from .iter_map import (
     IterMapExpr,

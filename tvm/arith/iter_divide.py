@@ -21,7 +21,7 @@ from .quantity import Quantities
 
 
 class Division(NamedTuple):
-    """``outer * inner_extent + inner``; a side that has no iterator is None."""
+    """The division ``outer * inner_extent + inner``; a side without iterators is None."""
 
     outer: IterSplitExpr | IterSumExpr | None
     outer_extent: PrimExpr
@@ -30,7 +30,7 @@ class Division(NamedTuple):
 
 
 class Divider:
-    """Divides the splits of one map; the predicates gather the conditions of either side."""
+    """A divider of the splits of one map, which also collects the predicates of the outer and the inner side."""
 
     def __init__(self, rewriter: Rewriter, forms: Sequence[IterSumExpr], sub_iters: Sequence[Var]):
         self.quantities: Quantities = rewriter.quantities
@@ -40,11 +40,11 @@ class Divider:
         self.inner_predicate: PrimExpr = const(True, "bool")
         self.users = _users(forms)
         if any(fused.mark not in self.users for fused in rewriter.constraints.values()):
-            raise NotAffine("the predicate bounds a sum of iterators that is no part of a binding")
+            raise NotAffine("the predicate bounds a sum of iterators that is not part of a binding")
         self._done: dict[IterSplitExpr, Division] = {}
 
     def add_single_bounds(self, iters: Mapping[Var, Range], narrowed: Mapping[Var, Range]) -> None:
-        """Bounds on single iterators belong to the side the iterator is on."""
+        """Add the bounds on single iterators to the predicate of the side that contains the iterator."""
         q = self.quantities
         for var, dom in iters.items():
             new = narrowed[var]
@@ -62,14 +62,14 @@ class Divider:
                 self.outer_predicate = logical_and(self.outer_predicate, condition)
 
     def divide_sum(self, form: IterSumExpr, extent: PrimExpr | None) -> Division:
-        """``extent`` is that of the mark the sum belongs to; None for an index, which has one split at most."""
+        """Divide a sum. ``extent`` is the extent of its mark, or None for an index, which has at most one split."""
         one = const(1, form.dtype)
         if not form.args:
             return Division(None, one, form, one)
         if extent is None:
             split = form.args[0]
             if len(form.args) != 1 or not self.quantities.is_one(split.scale):
-                raise NotAffine("an index with a stride does not divide")
+                raise NotAffine("an index with a stride cannot be divided")
             return self._shifted(self.divide_split(split), form.base)
         return self._divide_fused(form, extent)
 
@@ -80,12 +80,12 @@ class Divider:
         inner: list[IterSplitExpr] = []
         for split in reversed(form.args):
             if not q.equal(split.scale, reach):
-                raise NotAffine("a sum whose iterators overlap does not divide")
+                raise NotAffine("a sum of overlapping iterators cannot be divided")
             got = self.divide_split(split)
             if got.outer is not None and got.inner is not None:
-                raise NotAffine("an iterator has parts on both sides")
+                raise NotAffine("an iterator is split across both sides")
             if got.outer is None and outer:
-                raise NotAffine("an inner iterator is outside an outer one")
+                raise NotAffine("an inner iterator has a larger scale than an outer one")
             side, part = (inner, got.inner) if got.outer is None else (outer, got.outer)
             side_extent = got.inner_extent if got.outer is None else got.outer_extent
             side.append(_as_split(part, side_extent))
@@ -97,7 +97,8 @@ class Divider:
         return Division(outer_sum if outer else None, outer_extent, inner_sum if inner else None, inner_extent)
 
     def _bounded(self, form: IterSumExpr, extent: PrimExpr, outer: list[Any], inner: list[Any]) -> Division:
-        """A sum under a predicate of its own: it must lie on one side as a whole, and takes its predicate there."""
+        """Divide a sum with its own predicate. The sum must be entirely on one side, to which its predicate is
+        added."""
         q = self.quantities
         if outer and inner:
             raise NotAffine("a predicate bounds outer and inner iterators together")
@@ -116,7 +117,7 @@ class Divider:
         return Division(None, one, total, extent)
 
     def _fused(self, splits: list[IterSplitExpr], base: PrimExpr) -> tuple[IterSumExpr, PrimExpr]:
-        """The sum of splits given innermost first, packed without gaps, and its extent."""
+        """Return the compact sum of splits, given innermost first, and its extent."""
         q = self.quantities
         reach = const(1, base.dtype)
         args: list[IterSplitExpr] = []
@@ -166,11 +167,12 @@ class Divider:
         return self.quantities.equal(split.extent, split.source.extent)
 
     def _divide_padded(self, mark: IterMark, splits: Sequence[IterSplitExpr]) -> None:
-        """A padded mark lies on the side of its original; the splits are parts of it as they stand."""
+        """Divide a padded mark, which is on the same side as the original mark. Its splits are assigned to that side
+        unchanged."""
         got = self.divide_split(mark.source.args[0])
         one = const(1, mark.extent.dtype)
         if got.outer is not None and got.inner is not None:
-            raise NotAffine("a padded iterator has parts on both sides")
+            raise NotAffine("a padded iterator is split across both sides")
         side, extent = (got.inner, got.inner_extent) if got.outer is None else (got.outer, got.outer_extent)
         padded = IterMark(IterSumExpr((_as_split(side, extent),), mark.source.base), mark.extent)
         for split in splits:
@@ -179,7 +181,7 @@ class Divider:
             self._done[split] = inner if got.outer is None else Division(part, split.extent, None, one)
 
     def _divide_at_boundary(self, mark: IterMark, splits: Sequence[IterSplitExpr], got: Division) -> None:
-        """Splits below the inner extent are parts of the inner side, those above it parts of the outer side."""
+        """Assign splits below the inner extent to the inner side and splits above it to the outer side."""
         q = self.quantities
         one = const(1, mark.extent.dtype)
         outer = None if got.outer is None else IterMark(got.outer, got.outer_extent)
@@ -192,7 +194,7 @@ class Divider:
                 continue
             lower = q.quotient(split.lower_factor, got.inner_extent)
             if lower is None or outer is None:
-                raise NotAffine("a split reaches across the boundary between the inner and the outer part")
+                raise NotAffine("a split crosses the boundary between the inner and the outer part")
             part = IterSplitExpr(outer, lower, split.extent, one)
             self._done[split] = Division(part, split.extent, None, one)
 
@@ -230,7 +232,7 @@ def divide(
     level: IterMapLevel,
     simplify_trivial: bool,
 ) -> list[list[IterMark]]:
-    """See ``iter_map.subspace_divide``."""
+    """Implement ``iter_map.subspace_divide``."""
     try:
         rewriter, bounds, narrowed = prepare(iters, predicate, level, simplify_trivial)
         forms = rewrite_all(rewriter, bindings, bounds)

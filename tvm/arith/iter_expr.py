@@ -1,8 +1,8 @@
-"""Quasi-affine iterator forms: the records, and their conversion back to expressions.
+"""Quasi-affine iterator forms: the node classes, and their conversion back to expressions.
 
-An ``IterMark`` is something that takes every value in [0, extent): a loop variable, or a fused sum of splits. An
-``IterSplitExpr`` is ``(mark // lower_factor) % extent * scale``; an ``IterSumExpr`` adds splits and a base free of
-iterators. ``iter_rewrite`` finds these forms and checks that they are independent.
+An ``IterMark`` takes every value in [0, extent): it is a loop variable, or a fused sum of splits. An ``IterSplitExpr``
+is ``(mark // lower_factor) % extent * scale``. An ``IterSumExpr`` is a sum of splits and a base without iterators.
+``iter_rewrite`` detects these forms and checks that they are independent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .analyzer import Analyzer
 
 
 class IterMapLevel(IntEnum):
-    """How much is asked of a map: one-to-one and onto, onto, or nothing."""
+    """The requirement on a map: bijective, surjective, or none."""
 
     Bijective = 0
     Surjective = 1
@@ -27,16 +27,16 @@ class IterMapLevel(IntEnum):
 
     @staticmethod
     def from_str(name: str) -> IterMapLevel | None:
-        """The level called ``name``, in any case; None for an unknown name."""
+        """Return the level with this name in any case, or None for an unknown name."""
         return {level.name.lower(): level for level in IterMapLevel}.get(name.lower())
 
 
 class IterMapExpr(PrimExpr):
-    """Base of the iterator forms."""
+    """The base class of the iterator forms."""
 
 
 class IterMark(BaseExpr, key="arith.IterMark"):
-    """``source`` (an expression or an IterSumExpr) takes the values [0, extent)."""
+    """An iterator: ``source`` (an expression or an IterSumExpr) takes the values [0, extent)."""
 
     _followed = True
 
@@ -45,7 +45,7 @@ class IterMark(BaseExpr, key="arith.IterMark"):
 
 
 class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "source.source.dtype"}):
-    """``(source // lower_factor) % extent * scale``."""
+    """The split ``(source // lower_factor) % extent * scale`` of an iterator."""
 
     _followed = True
 
@@ -56,7 +56,7 @@ class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "s
 
 
 class IterSumExpr(IterMapExpr, key="arith.IterSumExpr", derived={"dtype": "base.dtype"}):
-    """The sum of ``args`` and ``base``."""
+    """The sum of the splits ``args`` and ``base``."""
 
     _followed = True
 
@@ -65,8 +65,8 @@ class IterSumExpr(IterMapExpr, key="arith.IterSumExpr", derived={"dtype": "base.
 
 
 class IterMapResult(Node, key="arith.IterMapResult"):
-    """What detection found: one IterSumExpr per index (none when it failed), the reasons of failure, and where the
-    padded iterators leave their original range (in terms of the padded expressions)."""
+    """The result of detection: one IterSumExpr per index (none on failure), the reasons of a failure, and the condition
+    under which padded iterators are outside their original range, in terms of the padded expressions."""
 
     indices: tuple[IterSumExpr, ...]
     errors: tuple[Any, ...]
@@ -74,11 +74,11 @@ class IterMapResult(Node, key="arith.IterMapResult"):
 
 
 class NotAffine(Exception):
-    """An expression, predicate or map has no iterator form; the text says why."""
+    """An expression, predicate or map has no iterator form; the message gives the reason."""
 
 
 def short(e: PrimExpr) -> str:
-    """The text of an expression for a message; of a large one only what it is."""
+    """Return the text of an expression for a message. A large expression is described by its type only."""
     sizes: dict[int, int] = {}
     for node in islice(post_order(e), 41):
         sizes[id(node)] = 1 + sum(sizes[id(child)] for child in node.children())
@@ -86,18 +86,18 @@ def short(e: PrimExpr) -> str:
 
 
 def whole(mark: IterMark, scale: PrimExpr | int = 1) -> IterSplitExpr:
-    """The split that is all of ``mark``."""
+    """Return the split that covers all of ``mark``."""
     dtype = mark.source.dtype
     return IterSplitExpr(mark, const(1, dtype), mark.extent, const(scale, dtype) if isinstance(scale, int) else scale)
 
 
 def same_value(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two extents are the same object or equal literals."""
+    """Return whether two extents are the same object or equal literals."""
     return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
 
 
 def _covers(split: IterSplitExpr, factor: PrimExpr) -> bool:
-    """Whether ``factor`` is the extent of the split's mark, decided cheaply first."""
+    """Return whether ``factor`` is the extent of the split's mark, with cheap tests first."""
     extent = split.source.extent
     if same_value(factor, extent):
         return True
@@ -107,7 +107,7 @@ def _covers(split: IterSplitExpr, factor: PrimExpr) -> bool:
 
 
 def _split_value(split: IterSplitExpr, value: PrimExpr) -> PrimExpr:
-    """The split's value without scale, given its mark's value."""
+    """Return the split's value without its scale, for a given value of its mark."""
     lower, extent = split.lower_factor, split.extent
     one = isinstance(lower, IntImm) and lower.value == 1
     period = extent if one else multiply(lower, extent)
@@ -118,7 +118,7 @@ def _split_value(split: IterSplitExpr, value: PrimExpr) -> PrimExpr:
 
 
 def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
-    """An iterator form as a plain expression; a plain expression is returned as it is."""
+    """Convert an iterator form to a plain expression. A plain expression is returned unchanged."""
     expr = convert(expr)
     values: dict[int, PrimExpr] = {}
     for node in post_order(expr):

@@ -61,10 +61,10 @@ def detect_iter_map(
     check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
-    """Each index as an iterator form with at most one split, or no indices and the reasons.
+    """Return each index as an iterator form with at most one split, or no indices and the reasons of the failure.
 
-    The forms equal the indices wherever ``predicate`` holds. At level Surjective they take every combination of
-    values in their extents; at level Bijective each combination once.
+    The forms equal the indices wherever ``predicate`` holds. At level Surjective they take every combination of values
+    in their extents; at level Bijective they take each combination exactly once.
     """
     return detect(
         [convert(i) for i in indices],
@@ -76,7 +76,8 @@ def detect_iter_map(
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
-    """``index`` as splits of the input iterators, largest scale first, plus a base holding all that is not affine."""
+    """Write ``index`` as splits of the input iterators, largest scale first, plus a base that contains all terms that
+    are not affine."""
     return normalize(convert(index), _iterators(input_iters))
 
 
@@ -87,7 +88,7 @@ def iter_map_simplify(
     check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[PrimExpr]:
-    """The indices as their iterator map writes them; unchanged where there is no such map."""
+    """Return the indices simplified by their iterator map, or unchanged if there is no such map."""
     indices = [convert(i) for i in indices]
     iters, predicate, level = _iterators(input_iters), _predicate(predicate), _level(check_level)
     found = detect_iter_map(indices, iters, predicate, level, simplify_trivial_iterators).indices
@@ -104,10 +105,10 @@ def subspace_divide(
     check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:
-    """Split the bindings into an outer part free of ``sub_iters`` and an inner part over them only.
+    """Split the bindings into an outer part without ``sub_iters`` and an inner part over them only.
 
-    Gives one pair of marks ``[outer, inner]`` per binding with ``binding = outer * inner.extent + inner``, then a pair
-    whose extents are the outer and the inner predicate; an empty list when they do not come apart.
+    Return one pair of marks ``[outer, inner]`` per binding with ``binding = outer * inner.extent + inner``, then a pair
+    whose extents are the outer and the inner predicate. Return an empty list if the bindings cannot be divided.
     """
     return divide(
         [convert(b) for b in bindings],
@@ -120,12 +121,15 @@ def subspace_divide(
 
 
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> dict[Var, PrimExpr]:
-    """The input iterators as expressions of ``outputs``, where ``iter_map[i]`` has the value ``outputs[i]``.
+    """Return the input iterators as expressions of ``outputs``, where ``iter_map[i]`` has the value ``outputs[i]``.
 
-    ``iter_map`` is what ``detect_iter_map`` found for a bijective map.
+    ``iter_map`` is the result of ``detect_iter_map`` for a bijective map.
     """
     if len(iter_map) != len(outputs):
-        raise ValueError(f"inverse_affine_iter_map: {len(iter_map)} maps for {len(outputs)} outputs; give one each")
+        raise ValueError(
+            f"inverse_affine_iter_map: got {len(iter_map)} maps and {len(outputs)} outputs; pass one map for each "
+            "output"
+        )
     values: dict[IterMark, PrimExpr] = {}
     splits: list[tuple[IterSplitExpr, PrimExpr]] = []
 
@@ -136,7 +140,10 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
 
     for sum_expr, output in zip(iter_map, outputs):
         if len(sum_expr.args) > 1:
-            raise ValueError("inverse_affine_iter_map: an index has more than one split; detect_iter_map gives one")
+            raise ValueError(
+                "inverse_affine_iter_map: an index has more than one split; use the indices that detect_iter_map "
+                "returns"
+            )
         for split in sum_expr.args:
             splits.append((split, floordiv(subtract(convert(output), sum_expr.base), split.scale)))
     for split, value in splits:
@@ -154,14 +161,15 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
 
 
 def _marks_outside_in(splits: list[IterSplitExpr]) -> list[IterMark]:
-    """All marks under the splits, each before the marks inside it."""
+    """Return all marks of the splits, outer marks before the marks inside them."""
     root = IterSumExpr(tuple(splits), const(0, splits[0].dtype)) if splits else None
     order = [n for n in post_order(root) if isinstance(n, IterMark)] if splits else []
     return order[::-1]
 
 
 def _parts(source: IterSumExpr, value: PrimExpr) -> list[tuple[IterSplitExpr, PrimExpr]]:
-    """The value of each split of a fused sum, from the value of the sum; splits go from outermost to innermost."""
+    """Return the value of each split of a fused sum, given the value of the sum. Splits are ordered from outermost to
+    innermost."""
     value = subtract(value, source.base)
     out: list[tuple[IterSplitExpr, PrimExpr]] = []
     for position, split in enumerate(source.args):

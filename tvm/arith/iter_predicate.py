@@ -1,4 +1,5 @@
-"""Predicates over iterators as bounds: on single iterators, which narrow their ranges, and on sums of them."""
+"""Conversion of predicates over iterators to bounds: bounds on single iterators narrow their ranges, the others apply
+to sums."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _COMPARISONS = (LT, LE, GT, GE, EQ)
 
 
 class Bound(NamedTuple):
-    """``low <= expr < high``; None means no bound on that side."""
+    """The bound ``low <= expr < high``; None means that the side is unbounded."""
 
     expr: PrimExpr
     low: PrimExpr | None
@@ -27,9 +28,9 @@ class Bound(NamedTuple):
 
 
 def iterator_bounds(predicate: PrimExpr, iters: Mapping[Var, Range]) -> tuple[dict[Var, Range], list[Bound]] | str:
-    """The ranges narrowed by bounds on single iterators, and the other bounds, smaller expressions first.
+    """Return the ranges narrowed by bounds on single iterators, and the other bounds, smaller expressions first.
 
-    A text instead where the predicate is something else than a conjunction of bounds.
+    If the predicate is not a conjunction of bounds, return the reason as a string.
     """
     analyzer = Analyzer()
     ranges = dict(iters)
@@ -48,7 +49,7 @@ def iterator_bounds(predicate: PrimExpr, iters: Mapping[Var, Range]) -> tuple[di
             ranges[bound.expr] = _narrowed(ranges[bound.expr], bound, analyzer)
         else:
             bounds.append(bound)
-    # A sum is bounded before the sums that contain it, so that they see its narrowed range.
+    # Apply the bound of a sum before the bounds of sums that contain it, so that they use its narrowed range.
     return ranges, sorted(bounds, key=lambda b: _size(b.expr, ranges))
 
 
@@ -92,7 +93,7 @@ def _bound(condition: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer)
 
 
 def _apart(a: PrimExpr, b: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr]:
-    """``(x, y)`` with ``x - y = a - b``, the iterators in ``x`` only."""
+    """Return ``(x, y)`` with ``x - y = a - b`` and all iterators in ``x``."""
     total = decompose(subtract(a, b), analyzer)
     inside = {atom: c for atom, c in total.terms.items() if uses_var(atom, ranges)}
     outside = {atom: -c for atom, c in total.terms.items() if atom not in inside}

@@ -1,7 +1,8 @@
-"""Detection of iterator maps: rewriting of indices into splits and sums, fusing, padding, and the final checks.
+"""Detection of iterator maps: rewrites indices to splits and sums, fuses and pads them, and runs the final checks.
 
-Marks are compared by identity; tables keep equal sums on one mark. A division that does not come out even pads its
-mark: the divisors of a mark are gathered until their common multiple is stable, and only then are the forms kept.
+Marks are compared by identity; tables map equal sums to one mark. A division that is not exact pads its mark. The
+divisors of each mark are collected in rounds until their common multiple is stable; only the forms of the last round
+are kept.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from .iter_expr import (
 from .iter_predicate import Bound, iterator_bounds
 from .quantity import Quantities
 
-# Divisors of a mark settle in two or three rounds; a map that needs more is given up.
+# The divisors of a mark are stable after two or three rounds; detection fails for a map that needs more.
 _ROUNDS = 8
 
 
 class Fused(NamedTuple):
-    """A sum seen as one iterator: ``mark = sum - offset``. ``flat`` lists its splits, innermost first and smallest
-    scale one, and ``parts`` the same splits with constrained groups as one (their value is ``sum - base``)."""
+    """A sum as one iterator: ``mark = sum - offset``. ``flat`` contains its splits, innermost first, with smallest
+    scale one. ``parts`` contains the same splits with each constrained group as one split; their value is ``sum -
+    base``."""
 
     mark: IterMark
     offset: PrimExpr
@@ -44,14 +46,15 @@ class Fused(NamedTuple):
 
 
 class Rewriter:
-    """One detection: the input iterators, what is known of sums of them, and the marks that had to be padded."""
+    """The state of one detection: the input iterators, the bounds of sums of them, and the padded marks."""
 
     def __init__(
         self, iters: Mapping[Var, Range], level: IterMapLevel, simplify_trivial: bool, analyzer: Analyzer, padding: bool
     ):
         self.level = level
         self.simplify_trivial = simplify_trivial
-        # With padding, every node must have a form; without, what has none goes into the base of the sum.
+        # With padding, every node must have a form. Without padding, a node without a form becomes part of the base of
+        # the sum.
         self.padding = padding
         self.quantities = Quantities(analyzer)
         self.iterators: dict[Var, IterSumExpr] = {}
@@ -64,7 +67,7 @@ class Rewriter:
         self.start_round()
 
     def start_round(self) -> None:
-        """Forget everything but the iterators and the divisors gathered so far."""
+        """Reset everything except the iterators and the collected divisors."""
         self.unsettled = False
         self.fused: dict[tuple[Any, ...], Fused] = {}
         self.constraints: dict[tuple[Any, ...], Fused] = {}
@@ -85,13 +88,13 @@ class Rewriter:
         self.iterators[var] = IterSumExpr((whole(mark),), low)
 
     def _name(self, mark: IterMark, key: tuple[Any, ...]) -> None:
-        """Give a mark a number that equal marks of other rounds have too."""
+        """Assign a mark a number that equal marks in other rounds have too."""
         self._number[mark] = self._names.setdefault(key, len(self._names))
 
     # -- expressions ------------------------------------------------------------------------------------------------
 
     def rewrite(self, expr: PrimExpr) -> IterSumExpr:
-        """``expr`` as a sum of splits, not fused yet."""
+        """Return ``expr`` as a sum of splits that are not fused yet."""
         forms = self._forms
         for node in post_order(expr):
             if node not in forms:
@@ -99,13 +102,13 @@ class Rewriter:
         return forms[expr][0]
 
     def _form(self, node: PrimExpr) -> tuple[IterSumExpr, bool]:
-        """The form of a node whose children have one, and whether its base still holds iterators."""
+        """Return the form of a node whose children have one, and whether its base still contains iterators."""
         if isinstance(node, Var):
             form = self.iterators.get(node)
             return IterSumExpr((), node) if form is None else form, False
         parts = [self._forms[child] for child in node.children()]
         if not any(form.args or mixed for form, mixed in parts):
-            # Trivial iterators have a form without splits, and their value replaces them.
+            # An iterator with one value has a form without splits; replace it by its value.
             return IterSumExpr((), self._free(node, parts)), False
         rule = _FORM.get(type(node))
         got = rule(self, node, *parts) if rule is not None else None
@@ -145,7 +148,7 @@ class Rewriter:
         args.append(split)
 
     def same_split(self, a: IterSplitExpr, b: IterSplitExpr) -> bool:
-        """Whether two splits are the same part of the same mark; scales may differ."""
+        """Return whether two splits are the same part of the same mark; their scales may differ."""
         q = self.quantities
         return a.source is b.source and q.equal(a.lower_factor, b.lower_factor) and q.equal(a.extent, b.extent)
 
@@ -183,7 +186,7 @@ class Rewriter:
         return None if got is None else (got, False)
 
     def _divide(self, split: IterSplitExpr, base: PrimExpr, d: PrimExpr, modulo: bool) -> IterSumExpr | None:
-        """``(split + base) // d`` or ``% d``; None where the scale is in the way."""
+        """Return ``(split + base) // d`` or ``% d``, or None if the scale prevents it."""
         q = self.quantities
         zero = const(0, base.dtype)
         outer, base_outer = q.quotient(split.scale, d), q.quotient(base, d)
@@ -192,7 +195,7 @@ class Rewriter:
         scale = split.scale
         if not q.is_one(scale):
             inner, base_inner = q.quotient(d, scale), q.quotient(base, scale)
-            # Dividing by a negative scale would turn the rounding round.
+            # Dividing by a negative scale would reverse the rounding.
             if inner is None or base_inner is None or q.product(scale)[0] < 0:
                 return None
             d, base, split = inner, base_inner, split.replace(scale=const(1, base.dtype))
@@ -222,12 +225,12 @@ class Rewriter:
     # -- padding ----------------------------------------------------------------------------------------------------
 
     def is_outermost(self, split: IterSplitExpr) -> bool:
-        """Whether the split takes all of its mark above its lower factor, so that no remainder is involved."""
+        """Return whether the split covers all of its mark above its lower factor, so that it needs no remainder."""
         q = self.quantities
         return q.equal(q.times(split.lower_factor, split.extent), split.source.extent)
 
     def _aligned(self, split: IterSplitExpr, left: PrimExpr, d: PrimExpr, modulo: bool) -> IterSplitExpr | None:
-        """``split + left`` as a split whose mark is divisible by ``lower_factor * d``."""
+        """Return ``split + left`` as a split whose mark is divisible by ``lower_factor * d``."""
         q = self.quantities
         even = q.quotient(split.extent, d) is not None
         if even and q.is_zero(left) and not self.is_outermost(split):
@@ -240,7 +243,7 @@ class Rewriter:
                     return None
                 split = split.replace(extent=extent)
             elif self.padding:
-                # Padding a remainder is not tracked back to the mark it is taken from.
+                # Padding of a remainder cannot be traced back to its mark.
                 return None
             else:
                 split = self.fuse(IterSumExpr((split,), const(0, split.dtype)), wrap=True).args[0]
@@ -266,7 +269,7 @@ class Rewriter:
             mark = self._padded_mark(mark, offset, factor)
         extent = q.quotient(mark.extent, split.lower_factor)
         if extent is None:
-            raise NotAffine(f"the extent {short(mark.extent)} does not divide by {short(split.lower_factor)}")
+            raise NotAffine(f"the extent {short(mark.extent)} is not divisible by {short(split.lower_factor)}")
         return IterSplitExpr(mark, split.lower_factor, extent, split.scale)
 
     def _padded_mark(self, mark: IterMark, offset: PrimExpr, factor: PrimExpr) -> IterMark:
@@ -283,7 +286,8 @@ class Rewriter:
     # -- fusing -----------------------------------------------------------------------------------------------------
 
     def combine(self, form: IterSumExpr) -> IterSumExpr:
-        """Join neighbouring splits of one mark (``x // 4 * 4 + x % 4``), and undo padding that came to nothing."""
+        """Join adjacent splits of one mark (``x // 4 * 4 + x % 4``), and remove padding that turns out to be
+        unnecessary."""
         q = self.quantities
         args, base = list(form.args), form.base
         joined = True
@@ -319,7 +323,8 @@ class Rewriter:
         return q.equal(above, high.lower_factor) and q.equal(q.times(low.scale, low.extent), high.scale)
 
     def fuse(self, form: IterSumExpr, wrap: bool = False) -> IterSumExpr:
-        """The same value with one split at most; ``wrap`` gives even a single split a mark of its own."""
+        """Return a form with the same value and at most one split. With ``wrap``, even a single split gets a mark of
+        its own."""
         form = self.combine(form)
         if not form.args or (len(form.args) == 1 and not wrap and self._constraint_at(form.args[0]) is None):
             return form
@@ -329,7 +334,7 @@ class Rewriter:
         return IterSumExpr((whole(fused.mark, fused.scale),), base)
 
     def fused_sum(self, form: IterSumExpr) -> Fused:
-        """The iterator that the splits of ``form`` make together (with the scale they have in common)."""
+        """Return the iterator that the splits of ``form`` represent together, and their common scale."""
         q = self.quantities
         remaining = list(form.args)
         smallest = self._smallest(remaining)
@@ -341,7 +346,7 @@ class Rewriter:
             split = remaining[position]
             scale = q.quotient(split.scale, smallest)
             if scale is None:
-                raise NotAffine(f"the scales {short(split.scale)} and {short(smallest)} do not divide")
+                raise NotAffine(f"the scale {short(split.scale)} is not divisible by {short(smallest)}")
             group = self._constraint_at(split)
             if group is None:
                 del remaining[position]
@@ -370,15 +375,15 @@ class Rewriter:
     def _smallest(self, args: Sequence[IterSplitExpr]) -> PrimExpr:
         products = [(len(p[1]), p[0]) for p in map(self.quantities.product, (s.scale for s in args))]
         if any(constant <= 0 for _, constant in products):
-            raise NotAffine("iterators with a negative scale do not fuse")
+            raise NotAffine("iterators with a negative scale cannot be fused")
         return args[products.index(min(products))].scale
 
     def _next(self, remaining: Sequence[IterSplitExpr], reach: PrimExpr, smallest: PrimExpr) -> tuple[int, bool]:
-        """The split that continues the range covered so far, and whether it overlaps that range."""
+        """Return the index of the split that continues the range covered so far, and whether it overlaps that range."""
         q = self.quantities
         fitting = [i for i in reversed(range(len(remaining))) if q.equal(remaining[i].scale, reach)]
         if fitting:
-            # A split with one value does not move the range on, so it goes before a longer one of the same scale.
+            # A split with one value does not extend the range, so it precedes a longer split of the same scale.
             return next((i for i in fitting if q.is_one(remaining[i].extent)), fitting[0]), False
         if self.level != IterMapLevel.Bijective and q.is_one(smallest):
             literals = [(s.scale.value, i) for i, s in enumerate(remaining) if isinstance(s.scale, IntImm)]
@@ -391,7 +396,7 @@ class Rewriter:
     # -- constraints ------------------------------------------------------------------------------------------------
 
     def _constraint_at(self, split: IterSplitExpr) -> Fused | None:
-        """The longest constrained sum whose innermost split is ``split``."""
+        """Return the longest constrained sum whose innermost split is ``split``."""
         best = None
         for fused in self.constraints.values():
             if self.same_split(fused.flat[0], split) and (best is None or len(fused.flat) > len(best.flat)):
@@ -401,7 +406,7 @@ class Rewriter:
     def _take_group(
         self, remaining: list[Any], group: Fused, scale: PrimExpr, smallest: PrimExpr
     ) -> list[IterSplitExpr]:
-        """Remove the splits of a constrained sum, here multiplied by ``scale``; they must all be there."""
+        """Remove the splits of a constrained sum, scaled by ``scale``. All of them must be present."""
         q = self.quantities
         taken: list[IterSplitExpr] = []
         for want in group.flat:
@@ -412,11 +417,11 @@ class Rewriter:
                     taken.append(split.replace(scale=q.quotient(wanted_scale, smallest)))
                     break
             else:
-                raise NotAffine("an index uses a part of a sum of iterators that the predicate bounds as a whole")
+                raise NotAffine("an index uses only a part of a sum of iterators that the predicate bounds")
         return taken
 
     def constrain(self, bound: Bound) -> None:
-        """Apply ``low <= expr < high`` to the sum that ``expr`` is."""
+        """Apply ``low <= expr < high`` to the sum that ``expr`` represents."""
         q = self.quantities
         form = self.combine(self.rewrite(bound.expr))
         if not form.args:
@@ -430,7 +435,7 @@ class Rewriter:
             high = q.simplify(minimum(high, q.ceildiv(q.minus(bound.high, base), fused.scale)))
         extent = q.minus(high, low)
         if isinstance(extent, IntImm) and extent.value <= 0:
-            raise NotAffine(f"the predicate leaves no value of {short(bound.expr)}")
+            raise NotAffine(f"the predicate excludes all values of {short(bound.expr)}")
         key = self._key(fused.flat)
         offset = q.plus(fused.offset, low)
         mark = IterMark(IterSumExpr(tuple(fused.parts[::-1]), q.minus(fused.base, offset)), extent)
@@ -440,7 +445,7 @@ class Rewriter:
     # -- checks -----------------------------------------------------------------------------------------------------
 
     def check(self, indices: Sequence[IterSumExpr]) -> None:
-        """Raise NotAffine unless the indices are as independent as the level asks."""
+        """Raise NotAffine unless the indices are as independent as the level requires."""
         users = self.users(self._with_constraints(indices))
         for mark, splits in users.items():
             self.normal_splits(mark, splits)
@@ -450,9 +455,9 @@ class Rewriter:
                     raise NotAffine(f"{short(mark.source)} is not used, so the map is not bijective")
 
     def _with_constraints(self, indices: Sequence[IterSumExpr]) -> list[IterSumExpr]:
-        """The indices, and the bounded sums that share iterators with them without being part of them.
+        """Return the indices, and the bounded sums that share iterators with them without being part of them.
 
-        Such a sum must be independent of the indices, or its bound would keep them from some of their values.
+        Such a sum must be independent of the indices; otherwise its bound would exclude some of their values.
         """
         outputs = list(indices)
         waiting = list(self.constraints.values())
@@ -465,7 +470,7 @@ class Rewriter:
                 if fused.mark in users or users.keys().isdisjoint(self.users([form])):
                     continue
                 if self.level == IterMapLevel.Bijective and not self.quantities.is_one(fused.mark.extent):
-                    raise NotAffine("the predicate bounds a sum of iterators that is no index")
+                    raise NotAffine("the predicate bounds a sum of iterators that is not an index")
                 outputs.append(form)
                 waiting.remove(fused)
                 users = self.users(outputs)
@@ -473,7 +478,8 @@ class Rewriter:
         return outputs
 
     def users(self, indices: Sequence[IterSumExpr]) -> dict[IterMark, list[IterSplitExpr]]:
-        """The splits of every mark reached from the indices; splits of a padded mark count for the original."""
+        """Return the splits of every mark that the indices use. Splits of a padded mark count as splits of the original
+        mark."""
         out: dict[IterMark, list[IterSplitExpr]] = {}
         stack = [s for index in reversed(indices) for s in reversed(index.args)]
         while stack:
@@ -488,7 +494,7 @@ class Rewriter:
         return out
 
     def normal_splits(self, mark: IterMark, splits: Sequence[IterSplitExpr]) -> list[IterSplitExpr]:
-        """The splits of one mark from lowest to highest, after checking that they cover it without overlap."""
+        """Return the splits of one mark, lowest first, after checking that they cover it without overlap."""
         q = self.quantities
         remaining = list(splits)
         ordered: list[IterSplitExpr] = []
@@ -503,14 +509,16 @@ class Rewriter:
             if not q.equal(reach, mark.extent):
                 raise NotAffine(f"the splits of {short(mark.source)} cover {short(reach)} of {short(mark.extent)}")
         elif q.quotient(mark.extent, reach) is None:
-            raise NotAffine(f"the splits of {short(mark.source)} cover {short(reach)}, not a divisor")
+            raise NotAffine(
+                f"the splits of {short(mark.source)} cover {short(reach)}, which does not divide its extent"
+            )
         return ordered
 
     def _next_split(self, mark: IterMark, remaining: Sequence[IterSplitExpr], reach: PrimExpr) -> int:
         q = self.quantities
         exact = [i for i, s in enumerate(remaining) if q.equal(s.lower_factor, reach)]
         if exact:
-            # A split with one value leaves the next one at the same lower factor.
+            # A split with one value does not change the lower factor of the next split.
             return next((i for i in exact if q.is_one(remaining[i].extent)), exact[0])
         if self.level != IterMapLevel.Bijective:
             above = [(q.quotient(s.lower_factor, reach), i) for i, s in enumerate(remaining)]
@@ -520,10 +528,10 @@ class Rewriter:
         raise NotAffine(f"the splits of {short(mark.source)} overlap or leave a gap at {short(reach)}")
 
     def _check_padded(self, mark: IterMark, ordered: Sequence[IterSplitExpr], reach: PrimExpr) -> None:
-        """Whether all values are reached although the mark takes only some of the padded range.
+        """Check that all values are reached although the mark takes only some of the padded range.
 
-        Splits with a remainder are onto when the mark runs through a whole period, wherever it starts. One split
-        without remainder is onto when the padding at either end is less than its lower factor.
+        Splits with a remainder are surjective if the mark covers a whole period, wherever it starts. A split without
+        remainder is surjective if the padding at either end is smaller than its lower factor.
         """
         q = self.quantities
         if q.at_most(reach, mark.extent):
@@ -537,10 +545,13 @@ class Rewriter:
             last = q.minus(split.lower_factor, const(1, split.dtype))
             if q.at_most(offset, last) and q.at_most(right, last):
                 return
-        raise NotAffine(f"{short(mark.source)} is padded from {short(mark.extent)} values; its splits miss some")
+        raise NotAffine(
+            f"{short(mark.source)} is padded from {short(mark.extent)} values; its splits do not take all of their "
+            "values"
+        )
 
     def padding_predicate(self) -> PrimExpr:
-        """True where a padded mark is outside the values its original takes."""
+        """Return the condition that a padded mark is outside the values of its original mark."""
         out = const(False, "bool")
         for padded, (mark, offset, _) in self.origin.items():
             value = normalize_iter_map_to_expr(padded.source)
@@ -562,7 +573,7 @@ _FORM: dict[type[Any], Callable[..., Any]] = {
 
 
 def rewrite_all(rewriter: Rewriter, indices: Sequence[PrimExpr], bounds: Sequence[Bound]) -> list[IterSumExpr]:
-    """The fused forms of the indices, once the padding of all marks has settled."""
+    """Return the fused forms of the indices once the padding of all marks is stable."""
     for _ in range(_ROUNDS):
         rewriter.start_round()
         for bound in bounds:
@@ -570,7 +581,7 @@ def rewrite_all(rewriter: Rewriter, indices: Sequence[PrimExpr], bounds: Sequenc
         forms = [rewriter.fuse(rewriter.rewrite(index)) for index in indices]
         if not rewriter.unsettled:
             return [IterSumExpr(f.args, rewriter.quantities.simplify(f.base)) for f in forms]
-    raise NotAffine("the divisors of the iterators do not settle on a common multiple")
+    raise NotAffine("the divisors of the iterators have no stable common multiple")
 
 
 def detect(
@@ -580,7 +591,7 @@ def detect(
     level: IterMapLevel,
     simplify_trivial: bool,
 ) -> IterMapResult:
-    """See ``iter_map.detect_iter_map``."""
+    """Implement ``iter_map.detect_iter_map``."""
     never = const(False, "bool")
     try:
         rewriter, bounds, _ = prepare(iters, predicate, level, simplify_trivial)
@@ -595,7 +606,8 @@ def detect(
 def prepare(
     iters: Mapping[Var, Range], predicate: PrimExpr, level: IterMapLevel, simplify_trivial: bool
 ) -> tuple[Rewriter, list[Bound], dict[Var, Range]]:
-    """A rewriter for the iterators within the predicate, the bounds on sums of them, and their narrowed ranges."""
+    """Return a rewriter for the iterators under the predicate, the bounds on sums of iterators, and the narrowed
+    ranges."""
     got = iterator_bounds(predicate, iters)
     if isinstance(got, str):
         raise NotAffine(got)
@@ -604,7 +616,7 @@ def prepare(
 
 
 def normalize(index: PrimExpr, iters: Mapping[Var, Range]) -> IterSumExpr:
-    """See ``iter_map.normalize_to_iter_sum``."""
+    """Implement ``iter_map.normalize_to_iter_sum``."""
     rewriter = Rewriter(iters, IterMapLevel.NoCheck, True, Analyzer(), padding=False)
     form = rewriter.combine(rewriter.rewrite(index))
     q = rewriter.quantities

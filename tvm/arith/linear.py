@@ -1,8 +1,8 @@
-"""Linear forms of expressions, and the bounds they put on variables.
+"""Linear forms of expressions, and the bounds that conditions imply for variables.
 
-``linear_form`` is the shared machinery: ``expr = sum(coefficient[v] * v) + base`` with coefficients and base free of
-the variables. Integers are taken as unbounded, the convention for index arithmetic; so differences of unsigned numbers
-are of type int64.
+``linear_form`` is the shared core: ``expr = sum(coefficient[v] * v) + base``, where coefficients and base do not
+contain the variables. Integers are assumed not to overflow, as for index arithmetic, so the difference of unsigned
+integers has type int64.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..ir.primop import add, cast, floordiv, logical_not, maximum, minimum, mult
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 
-# coefficients by variable (absent means zero), and what is left
+# Coefficients by variable (missing means zero), and the base.
 LinearForm = tuple[dict[Var, PrimExpr], PrimExpr]
 
 _OPPOSITE = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
@@ -47,8 +47,8 @@ def _signed(value: PrimExpr) -> PrimExpr:
 
 
 def _matched(function: Callable[[PrimExpr, PrimExpr], PrimExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """A sum, difference or product; one of unsigned and signed numbers is signed, and so is a difference, which may be
-    negative."""
+    """Apply a sum, difference or product. With unsigned and signed operands the result is signed, and so is every
+    difference, because it may be negative."""
     if a.dtype != b.dtype or function is subtract:
         a, b = _signed(a), _signed(b)
     return function(a, b)
@@ -71,13 +71,13 @@ def _scaled(form: LinearForm, factor: PrimExpr) -> LinearForm:
 
 
 def linear_form(expr: PrimExpr, variables: Iterable[Var]) -> LinearForm | None:
-    """``expr`` as a linear form in ``variables``; None where it is not linear in them."""
+    """Return ``expr`` as a linear form in ``variables``, or None if it is not linear in them."""
     wanted = set(variables)
     forms: dict[int, LinearForm] = {}
     for node in post_order(expr):
         form = _node_form(node, wanted, forms)
         if form is None:
-            # Every node visited is part of expr, so one that is not linear decides the answer.
+            # Every visited node is part of ``expr``, so one nonlinear node makes it nonlinear.
             return None
         forms[id(node)] = form
     return forms[id(expr)]
@@ -103,7 +103,8 @@ def _node_form(node: Any, wanted: set[Var], forms: dict[int, LinearForm]) -> Lin
 
 
 def detect_linear_equation(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr]:
-    """The coefficient of each variable followed by the base, or an empty list when ``expr`` is not linear in them."""
+    """Return the coefficient of each variable followed by the base, or an empty list if ``expr`` is not linear in the
+    variables."""
     expr = convert(expr)
     variables = [getattr(v, "var", v) for v in var_list]
     form = linear_form(expr, variables)
@@ -114,9 +115,9 @@ def detect_linear_equation(expr: PrimExpr, var_list: Sequence[Var]) -> list[Prim
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The conditions whose conjunction is ``condition``, left to right.
+    """Split ``condition`` into the terms of its conjunction, left to right.
 
-    ``not`` is pushed inwards, and ``min(a, b) > c`` or ``max(a, b) < c`` counts as two conditions.
+    ``not`` is moved inwards; ``min(a, b) > c`` and ``max(a, b) < c`` become two conditions each.
     """
     out: list[PrimExpr] = []
     stack = [condition]
@@ -145,7 +146,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def _negation(node: PrimExpr) -> PrimExpr | None:
-    """``not node`` with the ``not`` one level further in; None where there is nothing to open."""
+    """Return ``not node`` with the ``not`` moved one level inwards, or None if it cannot be moved."""
     kind = node.__class__
     if kind is Not:
         return node.a
@@ -157,7 +158,7 @@ def _negation(node: PrimExpr) -> PrimExpr | None:
 
 
 def _both_sides(node: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
-    """Two conditions that together say ``node``, where one operand is the min or max they both bound."""
+    """Split a comparison with a min or max operand into two conditions that are equivalent to ``node``, if possible."""
     kind, a, b = type(node), node.a, node.b
     if not info(a.dtype).is_integer:
         return None
@@ -169,9 +170,9 @@ def _both_sides(node: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
 
 
 def nonnegative_form(condition: PrimExpr) -> tuple[PrimExpr, bool] | None:
-    """``(e, False)`` where the condition says ``e >= 0``, ``(e, True)`` where it says ``e == 0``.
+    """Return ``(e, False)`` if the condition means ``e >= 0``, ``(e, True)`` if it means ``e == 0``.
 
-    None for anything but a comparison of signed integers: unsigned differences wrap.
+    Return None for anything except a comparison of signed integers, because unsigned differences wrap around.
     """
     kind = type(condition)
     if kind not in (LT, LE, GT, GE, EQ):
@@ -190,12 +191,12 @@ def nonnegative_form(condition: PrimExpr) -> tuple[PrimExpr, bool] | None:
 
 
 def ceildiv(a: PrimExpr, b: int) -> PrimExpr:
-    """``a / b`` rounded up, for positive ``b``."""
+    """Return ``a / b`` rounded up, for positive ``b``."""
     return floordiv(add(a, b - 1), b)
 
 
 def _clip(condition: PrimExpr, variables: Sequence[Var], analyzer: Analyzer):
-    """``(variable, min or None, max or None)`` equivalent to ``condition``, or None."""
+    """Return ``(variable, min or None, max or None)`` equivalent to ``condition``, or None."""
     used = {n for n in post_order(condition) if isinstance(n, Var)}.intersection(variables)
     if len(used) != 1:
         return None
@@ -220,9 +221,10 @@ def _clip(condition: PrimExpr, variables: Sequence[Var], analyzer: Analyzer):
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr | None]:
-    """``[min0, max0, min1, max1, ...]`` of the variables when ``expr`` says just these bounds, else an empty list.
+    """Return ``[min0, max0, min1, max1, ...]`` of the variables if ``expr`` is equivalent to these bounds, else an
+    empty list.
 
-    An entry is None where a variable has no such bound. Each condition may name one of the variables only.
+    An entry is None if a variable has no such bound. Each condition may contain only one of the variables.
     """
     variables = [getattr(v, "var", v) for v in var_list]
     analyzer = Analyzer()

@@ -1,4 +1,5 @@
-"""Modular sets: an integer expression as ``coefficient * k + base`` for unknown k; coefficient 0 means constant."""
+"""Modular sets: an integer expression as ``coefficient * k + base`` for some integer k. Coefficient 0 means
+constant."""
 
 from __future__ import annotations
 
@@ -41,26 +42,26 @@ def normal(coeff: int, base: int) -> Modular:
 
 
 def union(a: Modular, b: Modular) -> Modular:
-    """The smallest set of this form with both."""
+    """Return the smallest modular set that contains both sets."""
     step = gcd(gcd(a[0], b[0]), a[1] - b[1])
     return (step, a[1] % step) if step else a
 
 
 def intersect(a: Modular, b: Modular) -> Modular:
-    """A set of this form around the values in both; ``a`` when they contradict each other."""
+    """Return a modular set that contains the intersection, or ``a`` if the sets are disjoint."""
     (p, x), (q, y) = a, b
     if p == 0 or q == 0:
         return a if p == 0 else b
     step = gcd(p, q)
     if (x - y) % step:
         return a
-    # Chinese remainder: x + p*k = y (mod q).
+    # Chinese remainder theorem: x + p*k = y (mod q).
     k = ((y - x) // step * pow(p // step, -1, q // step)) % (q // step) if q != step else 0
     return normal(p // step * q, x + p * k)
 
 
 def modular_of(an: Context, e: PrimExpr, depth: int = 0) -> Modular:
-    """Modular set of an interned expression in the analyzer's context."""
+    """Return the modular set of an interned expression in the analyzer's context."""
     memo = an.moduli
     got = memo.get(e)
     if got is not None:
@@ -88,7 +89,7 @@ def _var(an: Context, e: PrimExpr, depth: int) -> tuple[int, int]:
 
 
 def _wraps(e: PrimExpr) -> bool:
-    # Arithmetic that may wrap keeps only what a power of two divides; it is not worth following.
+    # For arithmetic that may wrap around, only divisibility by powers of two would be known, so return no information.
     return not is_index(e.dtype)
 
 
@@ -115,7 +116,7 @@ def _divide(an: Context, e: PrimExpr, depth: int):
     c = b.value
     if coeff % c:
         return ANYTHING
-    # Truncation agrees with flooring only where nothing is left over or the dividend is known not to be negative.
+    # Truncating division equals floor division only if the remainder is zero or the dividend is nonnegative.
     if e.__class__ is FloorDiv or base == 0 or (c > 0 and an.bound(e.a, depth)[0] >= 0):
         return normal(coeff // c, base // c)
     return ANYTHING

@@ -1,4 +1,5 @@
-"""Predicates free of some parameters, true only where the original is true for every value of them."""
+"""Narrowing of predicates: predicates without given parameters that imply the original for all values of the
+parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from ..ir.primop import add, subtract
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 
-# The smallest and the largest value of an integer; a condition that implies a condition, and one that it implies.
+# Of an integer: the smallest and the largest value. Of a condition: a condition that implies it, and one that it
+# implies.
 Pair = tuple[PrimExpr, PrimExpr]
 
 _INCREASING = (Add, Min, Max)
@@ -42,7 +44,8 @@ _ABOVE = (GT, GE)
 
 
 def narrow_predicate_expression(predicate: PrimExpr, free_parameters: Mapping[Var, Range]) -> PrimExpr:
-    """A predicate without the parameters that implies ``predicate`` for all their values; false where none is found."""
+    """Return a predicate without the parameters that implies ``predicate`` for all their values; false if none is
+    found."""
     predicate = convert(predicate)
     analyzer = Analyzer()
     ends: dict[Var, Pair] = {}
@@ -69,7 +72,7 @@ def _pair(node: PrimExpr, pairs: dict[int, Pair | None], ends: Mapping[Var, Pair
 
 
 def _same(node: PrimExpr, *parts: Pair | None) -> bool:
-    """Whether no operand changed at either end."""
+    """Return whether neither bound of any operand changed."""
     return all(p is not None and p[0] is c is p[1] for p, c in zip(parts, node.children()))
 
 
@@ -89,7 +92,7 @@ def _difference(node: Any, a: Any, b: Any) -> Pair | None:
 
 
 def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
-    """Products and quotients by a literal; the order of the ends turns with its sign."""
+    """Return the bounds of a product or quotient by a literal. A negative literal swaps them."""
     if a is None or b is None:
         return None
     if _same(node, a, b) and not isinstance(node, FloorDiv):
@@ -102,7 +105,7 @@ def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
         low, high = kind(node.a, b[0]), kind(node.a, b[1])
         positive = node.a.value >= 0
     else:
-        # Another divisor may be zero, another factor of either sign.
+        # A symbolic divisor may be zero, and a symbolic factor may have either sign.
         return None
     if _same(node, a, b):
         return node, node

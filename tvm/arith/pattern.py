@@ -1,4 +1,4 @@
-"""The public path of linear pattern detection."""
+"""The public module of linear pattern detection."""
 
 from .linear import detect_clip_bound, detect_linear_equation
 

@@ -1,4 +1,4 @@
-"""Products of expressions that are not constant: their factors, and expressions made of factors."""
+"""Products of non-constant expressions: their factors, and expressions from factors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def product(an: Context, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """``a * b`` of two that are not literals; b * a where that has been seen first."""
+    """Return ``a * b`` of two non-literals, or ``b * a`` if that product was created first."""
     order = an.products.setdefault(frozenset((a, b)), (a, b))
     return rewrite_make.make(an, Mul, *order)
 
 
 def factors_of(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
-    """A product as a constant and its other factors."""
+    """Return a product as a constant and its other factors."""
     constant, stack = 1, [e]
     out: list[PrimExpr] = []
     while stack and len(out) < 16:
@@ -33,7 +33,7 @@ def factors_of(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
 
 
 def times(an: Context, constant: int, factors: list[PrimExpr], dtype: str) -> PrimExpr:
-    """The product of a constant and factors."""
+    """Return the product of a constant and factors."""
     got = None
     for f in factors:
         got = f if got is None else an.binary(Mul, got, f)

@@ -1,7 +1,7 @@
 """Exact comparison and division of products such as ``4 * n * m``: a constant times symbols.
 
-Scales and extents of iterators have this shape. Taking them apart answers most questions without a proof; the analyzer
-is asked about the rest. Divisors and extents are positive by the meaning of an iterator.
+Scales and extents of iterators have this form. Factorization decides most queries without a proof; the analyzer handles
+the rest. Divisors and extents are positive by the definition of an iterator.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ..ir.primop import add, floordiv, floormod, multiply, subtract
 from .analyzer import Analyzer
 from .compare import Interner
 
-# the constant, and the numbers of the symbols in ascending order
+# The constant, and the ids of the symbols in ascending order.
 Product = tuple[int, tuple[int, ...]]
 
 _MOST_FACTORS = 16
 
 
 class Quantities:
-    """Answers about products, with one analyzer behind them."""
+    """Queries about products, which fall back to one analyzer."""
 
     __slots__ = ("analyzer", "_interner", "_numbers", "_symbols", "_products", "_simplified")
 
@@ -50,7 +50,8 @@ class Quantities:
         symbols: list[int] = []
         while stack:
             node = stack.pop()
-            # A power of many factors is one symbol: shared squares would double at every level.
+            # Treat a power of many factors as one symbol; otherwise repeated squares would double the factors at every
+            # level.
             if isinstance(node, Mul) and len(symbols) + len(stack) < _MOST_FACTORS:
                 stack += (node.b, node.a)
             elif isinstance(node, IntImm):
@@ -103,7 +104,7 @@ class Quantities:
         return self.analyzer.can_prove_equal(a, b)
 
     def quotient(self, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-        """``a / b`` where that is exact, else None."""
+        """Return ``a / b`` if the division is exact, else None."""
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             return None if b.value == 0 or a.value % b.value else const(a.value // b.value, a.dtype)
         if self.is_zero(a) or self.is_one(b):
@@ -124,7 +125,7 @@ class Quantities:
         return None
 
     def remainder(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        """``a % b`` with a common constant factor taken out."""
+        """Return ``a % b`` with a common constant factor factored out."""
         x = self.product(a)
         common = math.gcd(x[0], b.value) if isinstance(b, IntImm) else 1
         if common <= 1:
@@ -133,7 +134,7 @@ class Quantities:
         return multiply(self.simplify(rest), common)
 
     def common_multiple(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        """A multiple of both; the least one as far as the products show."""
+        """Return a common multiple of both, the least one as far as the factors show."""
         if self.quotient(a, b) is not None:
             return a
         if self.quotient(b, a) is not None:
@@ -148,7 +149,7 @@ class Quantities:
         return self.build((math.lcm(x[0], y[0]), tuple(sorted(symbols))), a.dtype)
 
     def at_most(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether ``a <= b`` is certain."""
+        """Return whether ``a <= b`` is proven."""
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             return a.value <= b.value
         return self.analyzer.can_prove(a <= b)

@@ -1,7 +1,8 @@
-"""The light mode of the bound analysis, for code generators: what the form of an expression says; nothing is rewritten.
+"""The light bound analysis for code generators: bounds that follow from the form of an expression, without rewriting
+it.
 
-The rules are those of the analyzer (`const_bound.py`). There are no known conditions, no sums of terms and no moduli
-here, so a question costs one visit of each node, whose answer is kept until a variable is bound again.
+The rules are those of the analyzer (`const_bound.py`), without known conditions, sums of terms and modular sets. A
+query visits each node once; its result is cached until a variable is bound again.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _OPERANDS: dict[type[Any], tuple[str, ...]] = {
 
 
 class Ranges:
-    """The bounds of variables, and of expressions as they are asked for.
+    """The bounds of variables, and the cached bounds of expressions.
 
-    Arithmetic that leaves its type can have any value. With ``trust_indices``, sums and products of loop variables,
-    sizes and literals in int32 and int64 are excepted: they are places in memory, and do not overflow.
+    Arithmetic that overflows its type can have any value. With ``trust_indices``, int32 and int64 sums and products of
+    loop variables, dimensions and literals are assumed not to overflow, because they are memory indices.
     """
 
     light = True
@@ -57,7 +58,7 @@ class Ranges:
         self._indices: set[Var] = set()
 
     def bind(self, var: Var, bound: Bound | None, index: bool = False) -> None:
-        """Give a variable its bounds, or none; ``index`` says that it counts a loop or threads."""
+        """Set or remove the bounds of a variable. ``index`` marks it as a loop variable or thread index."""
         self.bounds.clear()
         self._indices.discard(var)
         if bound is None:
@@ -76,23 +77,23 @@ class Ranges:
         return bound_of(self, e)
 
     def of_loop(self, first: PrimExpr, extent: PrimExpr, dtype: str) -> Bound:
-        """Bounds of the variable of a loop, which stays in its type."""
+        """Return the bounds of the variable of a loop, limited to its type."""
         low, count = self.of(first), self.of(extent)
         return low[0], max(low[0], min(low[1] + count[1] - 1, dtype_bound(dtype)[1]))
 
     def fits(self, e: PrimExpr) -> bool:
-        """Whether the operation of ``e`` itself cannot overflow, whatever is trusted."""
+        """Return whether the operation of ``e`` itself cannot overflow, regardless of ``trust_indices``."""
         return e.__class__ is IntImm or in_type(e.dtype, raw_bound(self, e, 0))
 
     def is_nonnegative(self, e: PrimExpr) -> bool:
         return bound_of(self, e)[0] >= 0
 
     def overflows(self, e: PrimExpr, bound: Bound) -> bool:
-        """Whether an operation with this bound can leave its type."""
+        """Return whether an operation with this bound can overflow its type."""
         return not in_type(e.dtype, bound) and not (self.trust_indices and self._is_index(e, 0))
 
     def _is_index(self, e: PrimExpr, depth: int) -> bool:
-        """Whether ``e`` is made of loop variables, sizes and literals, with nothing large added to them."""
+        """Return whether ``e`` consists of loop variables, dimensions and literals, without large constants."""
         cls = e.__class__
         if cls is IntImm:
             return True
@@ -111,7 +112,7 @@ class Ranges:
 
     @contextmanager
     def known_value(self, var: Var, bound: Bound, modulus: tuple[int, int]):
-        """Inside the block the variable of a let has the bounds of its value."""
+        """Enter a scope in which the variable of a let has the bounds of its value."""
         before = self.var_bounds.get(var)
         self.bind(var, bound)
         try:
@@ -120,5 +121,5 @@ class Ranges:
             self.bind(var, before)
 
     def modular(self, e: PrimExpr, depth: int = 0) -> tuple[int, int]:
-        """Every integer: divisibility is not looked at."""
+        """Return the set of all integers, because this mode does not track divisibility."""
         return 1, 0

@@ -1,4 +1,4 @@
-"""Regions over iterator domains: what a box of indices certainly covers, and what it can touch at most."""
+"""Bounds of regions over iterator domains: boxes that a region covers, and boxes that contain it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .iter_map import IterMapLevel, IterSumExpr, detect_iter_map
 def estimate_region_strict_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntSet] | None:
-    """The box that the region fills exactly while the variables run through their domains under ``predicate``.
+    """Return the box that the region fills exactly while the variables run through their domains under ``predicate``.
 
-    None where it is no box: dimensions that depend on each other, strides wider than the region, or indices that
-    are not affine.
+    Return None if the region is not a box: dimensions depend on each other, strides are wider than the region, or
+    indices are not affine.
     """
     found = detect_iter_map([dom.min for dom in region], var_dom, predicate, IterMapLevel.Surjective).indices
     if not found:
@@ -33,7 +33,7 @@ def estimate_region_strict_bound(
 
 
 def _covered(form: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntSet | None:
-    """The values of ``[form, form + extent)`` together, when they leave no gap."""
+    """Return the union of all ``[form, form + extent)`` if it has no gaps, else None."""
     if not form.args:
         return from_min_extent(form.base, extent)
     (split,) = form.args
@@ -49,7 +49,8 @@ def _covered(form: IterSumExpr, extent: PrimExpr, analyzer: Analyzer) -> IntSet 
 
 
 def _end(low: PrimExpr, distance: PrimExpr, analyzer: Analyzer) -> PrimExpr:
-    """``low + distance``; the clipped end of a tile is the smaller of two ends, in each of which ``low`` may cancel."""
+    """Return ``low + distance``. The clipped end of a tile is the smaller of two ends, and ``low`` may cancel in
+    each."""
     while isinstance(distance, Sub) and isinstance(distance.b, IntImm):
         low, distance = subtract(low, distance.b), distance.a
     if isinstance(distance, Min):
@@ -62,14 +63,15 @@ def _end(low: PrimExpr, distance: PrimExpr, analyzer: Analyzer) -> PrimExpr:
 def estimate_region_lower_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntSet] | None:
-    """A box that the region certainly fills, or None where none was found."""
+    """Return a box that the region covers completely, or None if none is found."""
     return estimate_region_strict_bound(region, var_dom, predicate)
 
 
 def estimate_region_upper_bound(
     region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntSet]:
-    """A box that contains the region: exact where possible, else by dimension, else by interval arithmetic."""
+    """Return a box that contains the region: exact if possible, else one dimension at a time, else by interval
+    arithmetic."""
     found = estimate_region_strict_bound(region, var_dom, predicate)
     if found is not None:
         return found

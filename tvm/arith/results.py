@@ -1,4 +1,4 @@
-"""What the analyzer answers with, and how hard it tries."""
+"""Result types of the analyzer, and the effort of its proofs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ProofStrength(IntEnum):
-    """How hard ``can_prove`` tries."""
+    """The effort of ``can_prove``."""
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
 
 
 class Extension(IntFlag):
-    """Optional rewrites; accepted, and all that are sound are always on."""
+    """Optional rewrites of Apache TVM. They are accepted without effect: all sound rewrites are always enabled."""
 
     NoExtensions = 0
     TransitivelyProveInequalities = 1
@@ -30,7 +30,7 @@ class Extension(IntFlag):
 
 
 class ConstIntBound(Node, key="arith.ConstIntBound"):
-    """Smallest and largest value; NEG_INF and POS_INF for unbounded.
+    """The smallest and the largest value; NEG_INF and POS_INF mean unbounded.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The rewriting simplifier: bottom-up, without recursion over depth, memoised per context.
+"""The rewriting simplifier: bottom-up, without recursion, with results cached per context.
 
-``make(an, cls, a, b)`` is the simplifying constructor of a two-operand node whose operands are simplified already; the
-rules' replacements are built through it. ``rewrite_expr`` walks an expression and rebuilds it through ``make``.
+``make(an, cls, a, b)`` is the simplifying constructor of a node with two simplified operands; the replacements of rules
+are built with it. ``rewrite_expr`` visits an expression and rebuilds it with ``make``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from .context import Context
 
 
-# Contexts inside contexts (a select in a branch of a select), and the largest branch looked at in its own context.
+# The nesting limit of contexts (a select in a branch of a select), and the size limit of a branch that gets its own
+# context.
 MAX_SCOPES = 4
 MAX_BRANCH = 120
 
@@ -66,7 +67,7 @@ def _later(an: Context, e: PrimExpr, done: Any):
 
 
 def _branches(an: Context, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, done: Any):
-    """The two sides, each simplified where the condition is known; large ones as they are."""
+    """Simplify each branch under the condition that selects it. Large branches are not changed."""
     if an.scopes >= MAX_SCOPES or condition.dtype != "bool":
         return _later(an, yes, done), _later(an, no, done)
     yes = done[yes] if yes in done else an.under(condition, yes)
@@ -75,7 +76,7 @@ def _branches(an: Context, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, don
 
 
 def _stays(an: Context, e: PrimExpr) -> bool:
-    """Whether the branch of a choice is worth no context of its own: a leaf, or too large."""
+    """Return whether a branch of a select does not get its own context because it is a leaf or too large."""
     got = an.stays.get(e)
     if got is None:
         got = an.stays[e] = e.__class__ in LEAVES or isinstance(e, Var) or not _is_small(e)
@@ -83,7 +84,7 @@ def _stays(an: Context, e: PrimExpr) -> bool:
 
 
 def _is_small(e: PrimExpr) -> bool:
-    """Whether an expression has few nodes (counted with repetition, up to the limit)."""
+    """Return whether an expression has few nodes, counted with repetition up to the limit."""
     stack, count = [e], 0
     while stack:
         count += 1
@@ -93,8 +94,9 @@ def _is_small(e: PrimExpr) -> bool:
     return True
 
 
-def _is_harmless(e: PrimExpr) -> bool:
-    """Whether a condition may be evaluated where it was not: no loads, no calls, no division that could be by zero."""
+def _is_speculatable(e: PrimExpr) -> bool:
+    """Return whether a condition may be evaluated speculatively: it has no loads, no calls and no division whose
+    divisor may be zero."""
     if not _is_small(e):
         return False
     for n in post_order(e):
@@ -115,7 +117,7 @@ def _call(an: Context, n: Any, done: Any):
         yes, no = _branches(an, condition, n.args[1], n.args[2], done)
         if yes is no:
             return yes
-        if yes.__class__ is Call and yes.op is n.op and yes.args[2] is no and _is_harmless(yes.args[0]):
+        if yes.__class__ is Call and yes.op is n.op and yes.args[2] is no and _is_speculatable(yes.args[0]):
             condition, yes = make(an, And, condition, yes.args[0]), yes.args[1]
         return an.add(Call(n.dtype, n.op, (condition, yes, no)))
     args = tuple([done[a] for a in n.args])
@@ -143,7 +145,7 @@ _FOLDED: dict[str, Callable[[int, int], int]] = {
     "tir.bitwise_or": lambda a, b: a | b,
     "tir.bitwise_xor": lambda a, b: a ^ b,
 }
-# What is counted in the bits of an integer, as a number without sign, that has so many.
+# Bit-counting functions on the unsigned value of an integer with the given number of bits.
 _COUNTED: dict[str, Callable[[int, int], int]] = {
     "tir.clz": lambda value, bits: bits - value.bit_length(),
     "tir.popcount": lambda value, bits: value.bit_count(),
@@ -164,7 +166,7 @@ def _cast(an: Context, n: Any, done: Any):
 
 
 def uncast(an: Context, dtype: str, e: PrimExpr) -> PrimExpr | None:
-    """What an index of ``dtype`` was before a cast to a shorter type, where that cut nothing off."""
+    """Return the index of type ``dtype`` under a cast to a narrower type if the cast did not truncate it."""
     if e.__class__ is not Cast or e.value.dtype != dtype or not (info(dtype).is_int and info(e.dtype).is_int):
         return None
     low, high = dtype_bound(e.dtype)
@@ -188,7 +190,7 @@ _INLINED = (IntImm, FloatImm, Var)
 
 
 def _let_operands(an: Context, n: Any, done: Any) -> list[Any]:
-    """The value, then the body with a short value in place of the variable."""
+    """Return the value, then the body with a short value substituted for the variable."""
     value = done.get(n.value)
     if value is None:
         return [n.value]
@@ -196,7 +198,7 @@ def _let_operands(an: Context, n: Any, done: Any) -> list[Any]:
         if n.var not in an.values and n.var not in done:
             an.values[n.var] = value
         if an.values.get(n.var) is not value:
-            # The variable has another value elsewhere, or was met outside: `_let` substitutes.
+            # The variable has another value elsewhere, or occurs outside the let, so `_let` substitutes the value.
             return []
     return [n.body]
 
@@ -225,7 +227,8 @@ def _reduce(an: Context, n: Any, done: Any):
 
 
 def _combiner(an: Context, c: Any, source: tuple[Any, ...], wanted: int) -> tuple[Any, ...]:
-    """The combiner simplified, without the components that ``wanted`` does not need; and which were kept."""
+    """Return the simplified combiner without the components that output ``wanted`` does not use, and the indices of the
+    kept ones."""
     results = [an.walk(an, an.intern(r)) for r in c.result]
     identities = [an.walk(an, an.intern(e)) for e in c.identity_element]
     place = {v: k for k, (a, b) in enumerate(zip(c.lhs, c.rhs)) for v in (a, b)}
@@ -277,7 +280,7 @@ LEAVES = frozenset({IntImm, FloatImm, StringImm})
 
 
 def operands(an: Context, n: Any, done: Any) -> list[Any]:
-    """The children that must be simplified before ``n`` in the present context."""
+    """Return the children that must be simplified before ``n`` in the current context."""
     cls = n.__class__
     if cls is Select:
         branches = [n.true_value, n.false_value]
@@ -298,13 +301,13 @@ def operands(an: Context, n: Any, done: Any) -> list[Any]:
 
 
 def node(an: Context, n: PrimExpr, done: Any) -> PrimExpr:
-    """The simplified form of a node of any other kind; ``done`` maps its operands to theirs."""
+    """Return the simplified form of a node of any other class. ``done`` maps its operands to their simplified forms."""
     got = _HANDLERS.get(n.__class__, _generic)(an, n, done)
     return known(an, got) if an.truths and n.dtype == "bool" else got
 
 
 def rewrite_expr(an: Context, root: PrimExpr) -> PrimExpr:
-    """Simplify an interned expression in the analyzer's present context."""
+    """Simplify an interned expression in the analyzer's current context."""
     done = an.rewritten
     got = done.get(root)
     if got is not None:

@@ -1,4 +1,4 @@
-"""Makers of simplified expressions: each takes simplified operands and applies the rules at the root."""
+"""Simplifying constructors of expressions. Each takes simplified operands and applies the rewrite rules at the root."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from .rule_compiler import LiteralOverflow, RuleTable
 if TYPE_CHECKING:
     from .context import Context
 
-# How deep replacements may be simplified inside replacements before they are taken as they are.
+# The nesting limit for simplifying replacements inside replacements. Deeper replacements are not simplified.
 MAX_REWRITES = 10
 
 
 class Stats:
-    """Counters of the simplifier's work: cheap enough to be always on."""
+    """Counters of the simplifier's work. They are cheap and always enabled."""
 
     __slots__ = ("attempts", "fired", "visits")
 
@@ -64,19 +64,19 @@ class Stats:
 stats = Stats()
 
 
-# Classes that may be literals: a broadcast one is a literal when what it repeats is.
+# Classes of literals. A broadcast is a literal if its value is.
 LITERALS = frozenset({IntImm, FloatImm, Broadcast})
 
 
 class Kind:
-    """What the simplifier asks of a type, worked out once."""
+    """The properties of a dtype that the simplifier uses, computed once per dtype."""
 
     __slots__ = ("is_bool", "is_float", "is_index", "is_scalar", "table")
 
     def __init__(self, dtype: str):
         kind = info(dtype)
         self.is_bool, self.is_float, self.is_scalar = kind.is_bool, kind.is_float, kind.lanes == 1
-        # Arithmetic that is taken not to overflow.
+        # Arithmetic that is assumed not to overflow.
         self.is_index = kind.code == "int" and kind.bits in (32, 64)
         if kind.is_bool:
             self.table = rules.BOOL_TABLE
@@ -96,7 +96,7 @@ KINDS = _Kinds()
 
 
 def _apply(an: Context, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """The first rule's result, or None."""
+    """Return the replacement of the first matching rule, or None."""
     found = table.index.get((cls, a.__class__, b.__class__))
     if found is None:
         found = table.find(cls, a.__class__, b.__class__)
@@ -118,7 +118,7 @@ def _apply(an: Context, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -
 
 
 def make(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The simplified form of ``cls(a, b)``; the operands are simplified and interned."""
+    """Return the simplified form of ``cls(a, b)``. The operands are simplified and interned."""
     key = (cls, a, b)
     got = an.done.get(key)
     if got is not None:
@@ -134,7 +134,7 @@ def make(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def _fold(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """Literal operands folded; None when they are not literals or the result has no value."""
+    """Fold literal operands. Return None if they are not literals or the result is undefined."""
     if b.__class__ not in LITERALS or a.__class__ not in LITERALS:
         return None
     x, y = literal_value(a), literal_value(b)
@@ -150,7 +150,8 @@ def _fold(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
 
 
 def _neutral(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
-    """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
+    """Simplify operations with zero or one; return None for other operands. Float operations that a NaN or a signed
+    zero could change are kept."""
     y = literal_value(b) if b.__class__ in LITERALS else None
     if y is not None:
         if y == 0 and not kind.is_float:
@@ -191,7 +192,7 @@ def _arithmetic(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
 
 
 def _same_select(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """``select(p, x, y) + select(p, z, w)`` is one select."""
+    """Simplify ``select(p, x, y) + select(p, z, w)`` to one select."""
     if b.__class__ is Select and b.condition is a.condition:
         yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
         return an.make_select(a.condition, yes, no)
@@ -202,12 +203,12 @@ def _same_select(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
 
 
 def _decide(an: Context, a: PrimExpr, b: PrimExpr):
-    """Bound of ``a - b`` for operands of an index type, else None."""
+    """Return the bound of ``a - b`` for operands of an index type, else None."""
     kind = KINDS[a.dtype]
     if kind.is_index:
         return an.difference_bound(a, b)
     if kind.table is rules.WRAPPING_TABLE:
-        # Without subtraction: it could wrap.
+        # Compare the bounds without a subtraction, which could wrap around.
         (p, q), (r, s) = an.bound(a), an.bound(b)
         return p - s, q - r
     return None
@@ -241,7 +242,7 @@ def _less(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
 
 
 def _less_equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """``a <= b`` is ``not (b < a)``; for floats it is kept, as a NaN makes both false."""
+    """Write ``a <= b`` as ``not (b < a)``. Float comparisons are kept, because both are false for a NaN."""
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -317,7 +318,7 @@ _MAKERS: dict[type[Any], Callable[[Context, Any, Any, Any], Any]] = {
 }
 
 
-# not (a ? b); floats are left alone, as a NaN makes every ordering false.
+# Negated comparisons. Floats are excluded, because every ordering with a NaN is false.
 _NEGATED = {LT: (LE, True), LE: (LT, True), EQ: (NE, False), NE: (EQ, False), And: (Or, False), Or: (And, False)}
 
 
@@ -335,7 +336,7 @@ def make_not(an: Context, a: PrimExpr) -> PrimExpr:
     if cls is Broadcast:
         return make_broadcast(an, make_not(an, a.value), a.lanes)
     if cls in (And, Or):
-        # Breadth of a conjunction may be large; only the top few levels are turned over.
+        # A conjunction may have many terms, so negate only the top few levels.
         if an.depth >= MAX_REWRITES:
             return an.add(Not(a))
         an.depth += 1

@@ -1,12 +1,13 @@
-"""Turns the rows of ``rules.py`` into closures, found by the classes of a node and its operands.
+"""The compiler of the rules in ``rules.py``: converts them to closures, looked up by the classes of a node and its
+operands.
 
-A row is text: a pattern, its replacement and optionally a condition, in Python's own syntax. ``//`` and ``%`` are floor
+A rule is text: a pattern, its replacement and optionally a condition, in Python syntax. ``//`` and ``%`` are floor
 division and remainder; ``truncdiv``, ``truncmod``, ``min``, ``max``, ``select``, ``ramp`` and ``broadcast`` are written
-as calls. A name like ``c1`` matches an integer literal and stands for its value, ``lanes`` for a lane count;
-any other name matches any expression. A part of a replacement made of literals only is computed. In a condition
-``lo(x)``/``hi(x)`` are constant bounds, and the questions listed in ``_QUERIES`` may be called.
+as calls. A name like ``c1`` matches an integer literal and represents its value, ``lanes`` a number of lanes; any other
+name matches any expression. A part of a replacement that consists of literals is computed. In a condition ``lo(x)`` and
+``hi(x)`` are constant bounds, and the queries listed in ``_QUERIES`` may be called.
 
-Patterns with commutative operators stand for all their mirror images unless the row says ``swap=False``.
+Patterns with commutative operators match all orders of the operands unless the rule sets ``swap=False``.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
@@ -46,7 +47,7 @@ from ..ir.prim import (
 
 
 class LiteralOverflow(Exception):
-    """A literal computed by a replacement does not fit its type, so the rule must not fire."""
+    """A literal computed by a replacement does not fit its type, so the rule must not be applied."""
 
 
 _OPERATORS: dict[type[ast.AST], type[Any]] = {
@@ -83,7 +84,7 @@ _FIELDS = {
 _OPERANDS = ("a", "b")
 _LOGICAL = frozenset({And, Or})
 _COMMUTES = frozenset({Add, Mul, Min, Max, EQ, NE, And, Or})
-# Questions a row may ask: methods of the analyzer. The first group gives integers and may stand in a replacement.
+# Queries in rules: methods of the analyzer. Those in the first set return integers and may occur in a replacement.
 _NUMBERS = frozenset({"lo", "hi", "congruent"})
 _QUERIES = _NUMBERS | {
     "below",
@@ -107,7 +108,7 @@ _PYTHON = frozenset({"lanes", "min", "max", "abs", "gcd"})
 
 
 class Pattern(NamedTuple):
-    """A parsed expression: ``head`` is a node class, "any", "const", "lanes" or an int."""
+    """A parsed pattern: ``head`` is a node class, "any", "const", "lanes" or an int."""
 
     head: Any
     name: str
@@ -119,7 +120,7 @@ def _is_const_name(name: str) -> bool:
 
 
 def _called(call: ast.Call) -> str:
-    """The function that a call in a rule names."""
+    """Return the name of the function that a call in a rule uses."""
     if not isinstance(call.func, ast.Name):
         raise _unknown(call)
     return call.func.id
@@ -158,21 +159,21 @@ def _parse(node: ast.AST) -> Pattern:
 
 
 def _mirrors(p: Pattern) -> list[Pattern]:
-    """All patterns that equal this one up to the order of commutative operands."""
+    """Return all patterns that equal this one except for the order of commutative operands."""
     if not p.args:
         return [p]
     combos: list[tuple[Any, ...]] = [()]
     for arg in p.args:
         combos = [c + (m,) for c in combos for m in _mirrors(arg)]
     out = [Pattern(p.head, p.name, c) for c in combos]
-    # A literal is always the right operand of a normalised node, except of the order-keeping min and max.
+    # A literal is always the right operand of a normalized node, except in min and max nodes, which keep their order.
     if p.head in _COMMUTES and not any(a.head == "const" or isinstance(a.head, int) for a in p.args):
         out += [Pattern(p.head, p.name, (b, a)) for _, _, (a, b) in list(out)]
     return out
 
 
 class _Writer:
-    """Writes the Python source of one rule."""
+    """A generator of the Python source of one rule."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -184,7 +185,7 @@ class _Writer:
         return f"t{self.count}"
 
     def match(self, p: Pattern, where: str, sure: bool = False) -> None:
-        """Check that the expression ``where`` matches; ``sure`` when its class is known already."""
+        """Append a check that the expression ``where`` matches; ``sure`` means that its class is already known."""
         if p.head == "any":
             if p.name in self.names:
                 self.lines.append(f"if {where} is not {self.names[p.name]}: return None")
@@ -217,7 +218,7 @@ class _Writer:
                 self.match(arg, name)
 
     def number(self, node: Any) -> str | None:
-        """Python source of a part whose value is known when the rule fires, else None."""
+        """Return the Python source of a part whose value is known when the rule is applied, else None."""
         if isinstance(node, ast.Name):
             if node.id == "lanes":
                 return self.names["lanes"]
@@ -242,7 +243,7 @@ class _Writer:
         return None
 
     def query(self, call: ast.Call) -> str:
-        """Python source of a question to the analyzer."""
+        """Return the Python source of a query to the analyzer."""
         args: list[str] = []
         for a in call.args:
             number = self.number(a)
@@ -253,7 +254,7 @@ class _Writer:
         return f"an.{name}({', '.join(args)})"
 
     def build(self, node: ast.AST, dtype: str) -> str:
-        """Python source that makes the expression."""
+        """Return the Python source that builds the expression."""
         if isinstance(node, ast.Constant) and isinstance(node.value, bool):
             return f"literal({int(node.value)}, 'bool')"
         number = self.number(node)
@@ -288,7 +289,7 @@ class _Writer:
         return f"make({cls.__name__}, {', '.join(args)})"
 
     def condition(self, node: ast.AST) -> str:
-        """Python source of a condition: Python, with the questions put to the analyzer."""
+        """Return the Python source of a condition, with its queries as calls of the analyzer."""
         writer = self
 
         class Rewrite(ast.NodeTransformer):
@@ -323,7 +324,7 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
     result = w.build(tree, "d")
     body.append(f"return {result}")
     if any("literal(" in line and ", d)" in line for line in body):
-        # The operands of a logical node are conditions; literals are of the type of what is compared.
+        # The operands of a logical node are conditions; the type of its literals is that of the compared values.
         source = w.names["x"] if p.head in _LOGICAL else "a"
         body.insert(len(w.lines), f"d = element({source}.dtype)" if "lanes" in w.names else f"d = {source}.dtype")
     text = "\n    ".join(body)
@@ -331,7 +332,7 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
 
 
 def _renamed(p: Pattern, replacement: str, condition: str) -> tuple[Any, ...]:
-    """A key under which two rows that differ only in the names of their variables are the same."""
+    """Return a key that is equal for two rules that differ only in the names of their variables."""
     order: dict[str, str] = {}
 
     def shape(q: Pattern) -> Any:
@@ -348,12 +349,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _CLASSES: dict[str, Any] = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
 _SCOPE = _CLASSES | {"element": element, "gcd": gcd}
 
-# A row is compiled when it first matches, or when it has been looked at this often.
+# A rule is compiled when it first matches, or after this many attempts.
 _PATIENCE = 40
 
 
 def _fits(p: Pattern, e: Any) -> bool:
-    """Whether the classes and literals of a pattern are those of an expression; names are not compared."""
+    """Return whether the classes and literals of a pattern match an expression; names are not compared."""
     head = p.head
     if head == "any" or head == "lanes":
         return True
@@ -370,10 +371,11 @@ def _fits(p: Pattern, e: Any) -> bool:
 
 
 class Rule:
-    """One row, or one mirror image of a row. ``left`` and ``right`` are the classes its operands must have.
+    """One rule with one order of its commutative operands. ``left`` and ``right`` are the required classes of the
+    operands.
 
-    ``apply`` starts as a plain walk over the pattern; the closure is compiled when the pattern first fits, as most
-    rows never meet their pattern in one run.
+    ``apply`` initially interprets the pattern; the closure is compiled when the pattern first matches, because most
+    rules never match in one run.
     """
 
     __slots__ = ("apply", "condition", "left", "looked", "pattern", "ready", "replacement", "right", "text")
@@ -400,7 +402,7 @@ class Rule:
 
 
 def make_rules(rows: list[tuple[Any, ...]], ready: Callable[[Rule], None] = lambda rule: None) -> list[Rule]:
-    """The rules of rows that share their root class, in order, mirror images included."""
+    """Return the rules with the same root class, in order, including all orders of commutative operands."""
     out: list[Rule] = []
     seen: set[Any] = set()
     for text, replacement, condition, swap in rows:
@@ -414,7 +416,7 @@ def make_rules(rows: list[tuple[Any, ...]], ready: Callable[[Rule], None] = lamb
 
 
 class RuleTable:
-    """Rows for one kind of type by root class, found by the operands' classes."""
+    """The rules for one kind of dtype by root class, looked up by the classes of the operands."""
 
     def __init__(self, rows: dict[type, list[tuple[Any, ...]]]):
         self.rows = rows
@@ -422,7 +424,7 @@ class RuleTable:
         self.index: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def find(self, cls: type, left: type, right: type) -> tuple[Any, ...]:
-        """The closures worth trying on ``cls(left, right)``."""
+        """Return the closures that may match ``cls(left, right)``."""
         rules = self.made.get(cls)
         if rules is None:
             rules = self.made[cls] = make_rules(self.rows.get(cls, []), self._compiled)
@@ -431,6 +433,6 @@ class RuleTable:
         return got
 
     def _compiled(self, rule: Rule) -> None:
-        """A rule has its closure now: lists that hold the old one are made again when next needed."""
+        """Record that a rule was compiled. Lists with the interpreted version are rebuilt when they are next used."""
         root = rule.pattern.head
         self.index = {k: v for k, v in list(self.index.items()) if k[0] is not root}

@@ -1,4 +1,4 @@
-"""Rules of the rewriting simplifier as text."""
+"""Text of the rules of the rewriting simplifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def row(pattern: str, replacement: str, when: str | None = None, swap: bool = Tr
 
 
 def duals(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """The rows, and the same rows with min and max exchanged."""
+    """Return the rules, and the same rules with min and max exchanged."""
     table = {"min": "max", "max": "min"}
 
     def flip(text: str | None) -> str | None:

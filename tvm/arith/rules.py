@@ -1,7 +1,7 @@
-"""The identities the simplifier knows, as rows of text (see ``rule_compiler`` for the language).
+"""The rules of the rewriting simplifier as text (see ``rule_compiler`` for the syntax).
 
-Order matters inside one operator: the first row that matches and whose condition holds is taken. Rows for index types
-assume that int32/int64 arithmetic does not overflow; that division by zero does not happen; nothing else.
+The order matters for each operator: the first rule that matches and whose condition holds is applied. Rules for index
+types assume only that int32 and int64 arithmetic does not overflow and that no divisor is zero.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ SUB.extend(
             "truncdiv(truncmod(x, c3) + c1, c3)",
             "c1 >= 0 and c3 > 0 and lo(x) >= 0",
         ),
-        # A remainder of 2 is 0 or 1: it is the step between two halves.
+        # A remainder by 2 is 0 or 1 and selects between the two possible differences.
         row("(x + c1) // c3 - (x + c2) // c3", "x % c3 * (c1 % c3 - c2 % c3) + (c1 // c3 - c2 // c3)", "c3 == 2"),
         row("(x + c1) // c2 - x // c2", "x % c2 * (c1 % c2) + c1 // c2", "c2 == 2"),
         row("x // c2 - (x + c1) // c2", "x % c2 * (-(c1 % c2)) + (-(c1 // c2))", "c2 == 2"),
@@ -335,7 +335,7 @@ OR = [
 
 
 def _both_broadcast(function: str, infix: bool = True) -> tuple[Any, ...]:
-    """One operation on two broadcast values is the broadcast of the operation."""
+    """Return the rule that applies an operation to two broadcast values before the broadcast."""
     x, y, both = "broadcast(x, lanes)", "broadcast(y, lanes)", f"x {function} y" if infix else f"{function}(x, y)"
     pattern = f"{x} {function} {y}" if infix else f"{function}({x}, {y})"
     return row(pattern, f"broadcast({both}, lanes)", swap=False)
@@ -446,9 +446,9 @@ INDEX_TABLE = RuleTable(
 )
 BOOL_TABLE = RuleTable({And: [*AND, _both_broadcast("and")], Or: [*OR, _both_broadcast("or")]})
 VECTOR_TABLE = RuleTable({cls: rows + _RAMP.get(cls, []) for cls, rows in _BROADCAST.items()})
-# Floats: only what holds for every value, NaN included.
+# Floats: only rules that hold for every value, including NaN.
 PLAIN_TABLE = RuleTable(_BROADCAST)
-# Integers that wrap.
+# Integers that wrap around.
 WRAPPING_TABLE = RuleTable(
     {
         **_BROADCAST,

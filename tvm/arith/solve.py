@@ -1,7 +1,7 @@
-"""Systems of linear equations and inequalities over the integers.
+"""Solvers for systems of linear equations and inequalities over the integers.
 
-Equations are solved by bringing the coefficient matrix to diagonal form with row and column steps; inequalities by
-Fourier-Motzkin elimination, one variable after the other.
+Equations are solved by diagonalizing the coefficient matrix with row and column operations; inequalities by
+Fourier-Motzkin elimination, one variable at a time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .sums import Sum, compose, decompose, reduced, scaled, weighted
 if TYPE_CHECKING:
     from ..ir.span import Span
 
-# Derived inequalities only narrow the ranges, so elimination may stop deriving them when they become too many.
+# Derived inequalities only narrow the ranges, so elimination may stop deriving them when there are too many.
 _MOST_DERIVED = 300
 
 
 class IntGroupBounds(Node, key="arith.IntGroupBounds"):
-    """Bounds of ``coef * variable``: lower ones, values it equals, upper ones."""
+    """Bounds of ``coef * variable``: lower bounds, equal values, upper bounds."""
 
     coef: PrimExpr
     lower: tuple[PrimExpr, ...]
@@ -46,7 +46,8 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
         return IntGroupBounds(one, (rng.min,), (), (last,))
 
     def find_best_range(self, vranges_addl: Mapping[Var, Range] | None = None) -> Range | None:
-        """The pair of bounds that leaves the fewest values, whatever the other variables are; None without a pair."""
+        """Return the range from the pair of bounds that leaves the fewest values for any values of the other variables,
+        or None without such a pair."""
         analyzer = Analyzer()
         domains: dict[Any, Any] = {}
         for var, dom in (vranges_addl or {}).items():
@@ -64,7 +65,8 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
 def _spread(
     low: Any, high: Any, coef: Any, domains: Mapping[Var, IntSet], analyzer: Analyzer
 ) -> tuple[PrimExpr, PrimExpr] | None:
-    """The smallest value above ``low / coef``, and an upper bound of how far ``high / coef`` is above it."""
+    """Return the smallest integer that is at least ``low / coef``, and an upper bound of the distance to ``high /
+    coef``."""
     first = analyzer.simplify(floordiv(subtract(add(low, coef), 1), coef))
     found: PrimExpr | None = None
     for difference in (floordiv(subtract(high, low), coef), subtract(floordiv(high, coef), first)):
@@ -77,12 +79,12 @@ def _spread(
 
 
 def _is_index(expr: PrimExpr) -> bool:
-    """Whether ``expr`` is made of integer arithmetic only: calls and floats have values that nothing is known about."""
+    """Return whether ``expr`` contains only integer arithmetic, without calls and floats, whose values are unknown."""
     return not any(isinstance(n, Call) or info(n.dtype).is_float for n in post_order(expr))
 
 
 class IntConstraints(Node, key="arith.IntConstraints"):
-    """Variables, their ranges, and relations between them."""
+    """Variables, their ranges, and the relations between them."""
 
     variables: tuple[Any, ...]
     ranges: dict[Any, Any]
@@ -97,7 +99,7 @@ class IntConstraints(Node, key="arith.IntConstraints"):
 
 
 class IntConstraintsTransform(Node, key="arith.IntConstraintsTransform"):
-    """Two equivalent systems, and the variables of each in terms of the other's."""
+    """Two equivalent systems, and the variables of each expressed by those of the other."""
 
     src: Node
     dst: Node
@@ -132,9 +134,9 @@ def solve_linear_equations(
     variables: Sequence[Var] | None = None,
     ranges: Mapping[Var, Range] | None = None,
 ) -> IntConstraintsTransform:
-    """The system in as few variables as the equations leave free.
+    """Transform the system to as few variables as the equations leave free.
 
-    Relations that are not linear equations in ``variables`` are carried over. A system without solution becomes one
+    Relations that are not linear equations in ``variables`` are kept. A system without a solution becomes a system
     without variables and with the relation false.
     """
     src = _system(equations, variables, ranges)
@@ -161,7 +163,7 @@ def solve_linear_equations(
 
 
 def _largest(value: Sum, analyzer: Analyzer) -> float:
-    """The largest value of the sum that the constant bounds of its atoms allow."""
+    """Return an upper bound of the sum from the constant bounds of its atoms."""
     total: float = value.constant
     for atom, c in value.terms.items():
         bound = analyzer.const_int_bound(atom)
@@ -173,12 +175,12 @@ def _largest(value: Sum, analyzer: Analyzer) -> float:
 
 
 def _mentions(value: Sum, variables: set[Var]) -> bool:
-    """Whether an atom that is not itself one of the variables contains one."""
+    """Return whether an atom that is not itself one of the variables contains one."""
     return any(not isinstance(atom, Var) and uses_var(atom, variables) for atom in value.terms)
 
 
 def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]], list[Sum], list[PrimExpr]]:
-    """Rows of coefficients with their right-hand sides, and the relations that are no such equations."""
+    """Return the rows of coefficients with their right-hand sides, and the relations that are not linear equations."""
     wanted = set(src.variables)
     rows: list[list[int]] = []
     right: list[Sum] = []
@@ -198,7 +200,7 @@ def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]]
 def _solve_rows(
     src: IntConstraints, rows: list[list[int]], right: list[Sum], analyzer: Analyzer
 ) -> tuple[dict[Any, Any], dict[Any, Any], list[PrimExpr]] | None:
-    """``(src_to_dst, dst_to_src, conditions)``, or None where the equations have no integer solution."""
+    """Return ``(src_to_dst, dst_to_src, conditions)``, or None if the equations have no integer solution."""
     dtype = src.variables[0].dtype
     count = len(src.variables)
     form = diagonalize(rows, count)
@@ -240,7 +242,8 @@ def _solve_rows(
 
 
 def _range_conditions(src: IntConstraints, values: Mapping[Var, PrimExpr], analyzer: Analyzer) -> list[PrimExpr]:
-    """What the ranges of the old variables say about the new ones, beyond the new ranges."""
+    """Return the conditions on the new variables that follow from the ranges of the old ones but not from the new
+    ranges."""
     out: list[PrimExpr] = []
     for var in src.variables:
         dom = src.ranges.get(var)
@@ -259,7 +262,8 @@ def _range_conditions(src: IntConstraints, values: Mapping[Var, PrimExpr], analy
 
 
 class Bounds(NamedTuple):
-    """``factor * variable`` is at least each of ``lower``, equal to each of ``equal``, at most each of ``upper``."""
+    """Bounds of one variable: ``factor * variable`` is at least each of ``lower``, equal to each of ``equal``, at most
+    each of ``upper``."""
 
     factor: int
     lower: list[Sum]
@@ -272,7 +276,7 @@ class _Contradiction(Exception):
 
 
 class _Elimination:
-    """Fourier-Motzkin elimination of the variables of a system, in their order."""
+    """Fourier-Motzkin elimination of the variables of a system, in order."""
 
     def __init__(self, system: IntConstraints):
         self.system = system
@@ -280,7 +284,7 @@ class _Elimination:
         self.wanted = set(system.variables)
         self.order = list(reversed(system.variables))
         self.bounds: dict[Var, Bounds] = {}
-        # Sums that are at most zero, and relations of another kind.
+        # Sums that are at most zero, and relations that are not linear inequalities.
         self.left: list[Sum] = []
         self.others: list[PrimExpr] = []
         for relation in system.relations:
@@ -307,7 +311,7 @@ class _Elimination:
             self._add(self.left, total)
 
     def _add(self, sums: list[Sum], new: Sum) -> None:
-        """Add ``new <= 0`` unless it follows from the ranges or from another sum, and drop what follows from it."""
+        """Add ``new <= 0`` unless it follows from the ranges or from another sum. Remove sums that follow from it."""
         new = reduced(new)
         if not new.terms and new.constant > 0:
             raise _Contradiction
@@ -360,7 +364,7 @@ class _Elimination:
         return Bounds(factor, [s for s in lower if s not in same], same, [s for s in upper if s not in same])
 
     def _keep_best(self, bounds: list[Sum], new: Sum, sign: int) -> None:
-        """Keep the tighter of bounds that compare: the smaller ones for sign 1, the larger ones for sign -1."""
+        """Keep the tighter of two comparable bounds: the smaller one for sign 1, the larger one for sign -1."""
         kept: list[Sum] = []
         for old in bounds:
             if _largest(weighted(old, sign, new, -sign), self.analyzer) <= 0:
@@ -375,12 +379,12 @@ class _Elimination:
         return IntGroupBounds(const(got.factor, var.dtype), *parts)
 
     def remaining(self) -> list[PrimExpr]:
-        """Conditions that bound no variable."""
+        """Return the conditions that bound no variable."""
         dtype = self.dtype()
         return [LE(compose(s, dtype, self.order), const(0, dtype)) for s in self.left] + self.others
 
     def conditions(self) -> list[PrimExpr]:
-        """The whole system: for each variable its bounds, then what bounds none."""
+        """Return the whole system: for each variable its bounds, then the conditions that bound no variable."""
         out: list[PrimExpr] = []
         for var in self.system.variables:
             group = self.group(var)
@@ -394,7 +398,7 @@ class _Elimination:
 def solve_inequalities_as_conditions(
     variables: Sequence[Var], ranges: Mapping[Var, Range], inequalities: Sequence[PrimExpr]
 ) -> list[PrimExpr]:
-    """An equivalent list of conditions in which each variable is bounded by the variables after it."""
+    """Return an equivalent list of conditions in which each variable is bounded by the variables after it."""
     try:
         return _Elimination(IntConstraints(variables, ranges, inequalities)).conditions()
     except _Contradiction:
@@ -407,9 +411,11 @@ def solve_linear_inequalities(
     ranges: Mapping[Var, Range] | None = None,
     deskew_range: bool = False,
 ) -> IntConstraints | IntConstraintsTransform:
-    """A range for each variable (in terms of the variables after it) and the conditions the ranges do not say.
+    """Return a range for each variable (in terms of the variables after it) and the conditions that the ranges do not
+    imply.
 
-    With ``deskew_range`` the variables are replaced by new ones that start at zero, and both systems are returned.
+    With ``deskew_range`` the variables are replaced by new ones that start at zero; the result then contains both
+    systems.
     """
     system = _system(equations, variables, ranges)
     try:
@@ -479,7 +485,7 @@ def _deskewed(elimination: _Elimination) -> IntConstraintsTransform:
 def _carried(
     conditions: Sequence[PrimExpr], values: Mapping[Var, PrimExpr], order: Sequence[Var], analyzer: Analyzer
 ) -> list[PrimExpr]:
-    """The conditions in the new variables, constants on the right, without those the ranges imply."""
+    """Return the conditions in the new variables, constants on the right, without those that the ranges imply."""
     out: list[PrimExpr] = []
     for condition in conditions:
         condition = substitute(condition, values)

@@ -1,9 +1,9 @@
-"""Sums over atoms with integer coefficients: ``3 * x - 2 * f(y) + 7`` as a table of coefficients and a constant.
+"""Sums of atoms with integer coefficients: ``3 * x - 2 * f(y) + 7`` as a map of coefficients and a constant.
 
-This is the one linear form of the compiler: rules and solvers add and scale it, passes read strides from it, code
-generators write addresses by it. Arithmetic is on Python integers, which do not overflow, the convention for indices;
-``fits`` and ``integer_sum`` say where the result is a value of the type. Atoms are told apart by identity, so equal
-expressions are one atom only where an Interner made them one object.
+This linear form is shared by the whole compiler: rules and solvers add and scale it, passes read strides from it, and
+code generators compute addresses with it. Arithmetic uses Python integers, which do not overflow, as is assumed for
+indices; ``fits`` and ``integer_sum`` test whether the result is a value of the type. Atoms are compared by identity, so
+equal expressions are one atom only if an Interner made them the same object.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from ..ir.visit import post_order
 from .compare import Interner
 from .const_bound import dtype_bound
 
-# Nodes after which a sum is taken to share its parts, which would be met once for every path to them.
+# After this many nodes, assume that the expression shares subexpressions, which would otherwise be visited once per
+# path.
 _SHARED = 256
 
 
 class Sum(NamedTuple):
-    """``sum(coefficient * atom) + constant``; no coefficient is zero, atoms are in order of appearance."""
+    """``sum(coefficient * atom) + constant``. No coefficient is zero; atoms are in order of first occurrence."""
 
     terms: dict[Any, int]
     constant: int
@@ -37,8 +38,9 @@ class Sum(NamedTuple):
 
 
 def linear_sum(root: PrimExpr, widened: bool = False, cancelled: list[PrimExpr] | None = None) -> Sum:
-    """``root`` as a sum; what is no sum, difference or multiple is an atom. With ``widened`` an int32 widened to int64
-    is what it was. Atoms that cancel are added to ``cancelled``. The cost is linear in the nodes, shared or not."""
+    """Convert ``root`` to a sum. A node that is not a sum, difference or multiple becomes an atom. With ``widened``, an
+    int32 expression cast to int64 is treated as the int32 expression. Atoms that cancel are appended to ``cancelled``.
+    The cost is linear in the number of nodes, shared or not."""
     terms: dict[PrimExpr, int] = {}
     constant = 0
     stack = [(root, 1)]
@@ -77,7 +79,8 @@ def _without_zeros(terms: dict[PrimExpr, int], constant: int, cancelled: list[Pr
 
 
 def _addends(node: PrimExpr, widened: bool) -> list[tuple[PrimExpr, int]]:
-    """The operands of a sum, difference or multiple with their weights, left to right; none of an atom."""
+    """Return the operands of a sum, difference or multiple with their weights, left to right; an empty list for an
+    atom."""
     cls = type(node)
     if cls is Add or cls is Sub:
         return [(node.a, 1), (node.b, 1 if cls is Add else -1)]
@@ -91,11 +94,12 @@ def _addends(node: PrimExpr, widened: bool) -> list[tuple[PrimExpr, int]]:
 
 
 def _shared_sum(root: PrimExpr, widened: bool, cancelled: list[PrimExpr] | None = None) -> Sum:
-    """``linear_sum`` of an expression that shares its parts: each node has the weight of all its users together."""
+    """Compute ``linear_sum`` of an expression with shared subexpressions. The weight of a node is the sum of the
+    weights of all its users."""
     nodes = list(post_order(root, operands=lambda node: [n for n, _ in _addends(node, widened)]))
     weights = {id(root): 1}
     constant = 0
-    # Users come before operands in reverse, so a node's weight is complete when it is reached.
+    # In reverse post-order, users precede operands, so the weight of a node is complete when it is visited.
     for node in reversed(nodes):
         weight = weights[id(node)]
         if type(node) is IntImm:
@@ -107,7 +111,7 @@ def _shared_sum(root: PrimExpr, widened: bool, cancelled: list[PrimExpr] | None 
 
 
 def decompose(expr: PrimExpr, interner: Interner) -> Sum:
-    """``linear_sum`` with equal atoms as one."""
+    """Compute ``linear_sum`` with equal atoms merged."""
     got = linear_sum(expr)
     terms: dict[PrimExpr, int] = {}
     for atom, c in got.terms.items():
@@ -117,8 +121,8 @@ def decompose(expr: PrimExpr, interner: Interner) -> Sum:
 
 
 def integer_sum(e: PrimExpr, cancelled: list[PrimExpr] | None = None) -> Sum | None:
-    """``e`` as a sum, or None when it is no scalar integer or a number in the sum is no value of its type. Atoms that
-    cancel are added to ``cancelled``."""
+    """Convert ``e`` to a sum. Return None if ``e`` is not a scalar integer or a constant of the sum does not fit its
+    type. Atoms that cancel are appended to ``cancelled``."""
     kind = info(e.dtype)
     if kind.lanes != 1 or kind.code not in ("int", "uint"):
         return None
@@ -130,7 +134,7 @@ def integer_sum(e: PrimExpr, cancelled: list[PrimExpr] | None = None) -> Sum | N
 
 
 def fits(value: Sum, dtype: str) -> bool:
-    """Whether the numbers of the sum are values of the type: sums that overflow stay as they are written."""
+    """Return whether the constants of the sum fit the type. Sums that overflow are not rewritten."""
     low, high = dtype_bound(dtype)
     if not low <= value[1] <= high:
         return False
@@ -141,7 +145,7 @@ def fits(value: Sum, dtype: str) -> bool:
 
 
 def combine(a: Sum, b: Sum, sign: int) -> Sum:
-    """``a + sign * b``; neither changes."""
+    """Return ``a + sign * b`` without changing the operands."""
     if not b[0]:
         return Sum(a[0], a[1] + sign * b[1])
     terms = dict(a[0])
@@ -159,16 +163,16 @@ def scaled(a: Sum, factor: int) -> Sum:
 
 
 def weighted(a: Sum, factor: int, b: Sum, other: int) -> Sum:
-    """``a * factor + b * other``."""
+    """Return ``a * factor + b * other``."""
     return combine(scaled(a, factor), b, other) if other else scaled(a, factor)
 
 
 def written(value: Sum, dtype: str, order: Callable[[PrimExpr], Any] | None = None) -> PrimExpr:
-    """The expression of a sum: its terms sorted by ``order``, the constant last."""
+    """Convert a sum to an expression, with its terms sorted by ``order`` and the constant last."""
     items = list(value.terms.items())
     if order is not None:
         items.sort(key=lambda item: order(item[0]))
-    # A leading negative term would need a multiplication by -1: start from a positive one where there is one.
+    # A leading negative term would need a multiplication by -1, so start with a positive term if there is one.
     if items and items[0][1] < 0:
         first = next((i for i, item in enumerate(items) if item[1] > 0), None)
         if first is not None:
@@ -192,8 +196,8 @@ def written(value: Sum, dtype: str, order: Callable[[PrimExpr], Any] | None = No
 
 
 def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
-    """The expression of a sum: added terms first (those in ``order`` leading), then the constant and what is taken
-    away; a positive constant leads when nothing is added."""
+    """Convert a sum to an expression: positive terms first (those in ``order`` leading), then the constant and the
+    negative terms. A positive constant leads if there is no positive term."""
     rank: dict[Any, int] = {var: i for i, var in enumerate(order)}
     atoms = sorted(value.terms, key=lambda a: rank.get(a, len(rank)))
     total: PrimExpr | None = None
@@ -214,7 +218,7 @@ def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
 
 
 def reduced(value: Sum) -> Sum:
-    """A sum that is at most zero exactly where ``value`` is, with coefficients that have no common factor."""
+    """Return a sum that is at most zero exactly if ``value`` is, with coefficients without a common factor."""
     common = math.gcd(*value.terms.values()) if value.terms else 0
     if common <= 1:
         return value

@@ -1,4 +1,5 @@
-"""AutoScheduler: schedules found by search, from nothing but the computation (docs/auto_scheduler.md)."""
+"""The auto-scheduler: it searches for schedules from the computation alone, without templates
+(docs/auto_scheduler.md)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from .search_task import HardwareParams, SearchTask, TuningOptions, auto_schedule, create_task
     from .task_scheduler import PrintTableInfo, TaskScheduler, TaskSchedulerCallback
 
-# Modules for searching and measuring are loaded when one of their names is first used.
+# Modules for searching and measuring are imported at the first use of one of their names.
 _LAZY_MODULES = frozenset(
     {"_ffi_api", "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
      "search_policy", "search_task", "task_scheduler"})

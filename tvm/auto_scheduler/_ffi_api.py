@@ -1,4 +1,4 @@
-"""Functions by their classic names."""
+"""Functions under the names of Apache TVM."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _object(state: Any) -> Any:
 
 
 def SerializeSearchTask(task: SearchTask) -> str:
-    """What records say of a task, as text."""
+    """Return the fields of a task in records, as text."""
     return json.dumps(task.to_json())
 
 
 def DeserializeSearchTask(record: str) -> SearchTask:
-    """The task of such a text."""
+    """Return the task for the text of ``SerializeSearchTask``."""
     return SearchTask.from_json(json.loads(record))
 
 
 def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Map:
-    """The stages that read a stage, those computed where they are used left out."""
+    """Return the stages that read a stage; inlined stages are replaced by their consumers."""
     return Map(dict.fromkeys(queries.Queries(task.compute_dag, _object(state)).consumers(int(stage_id)), 1))
 
 

@@ -16,7 +16,7 @@ NO_SPLIT_AT_INNER = "auto_scheduler_no_split_at_inner"
 NO_SPLIT_AT_OUTER = "auto_scheduler_no_split_at_outer"
 SIMPLIFY_CONST_TENSOR_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
-# Calls as cheap as an addition, which may be recomputed wherever their value is used.
+# Calls as cheap as an addition, which may be recomputed at each use.
 _CHEAP_CALLS = frozenset({"tir.likely", "tir.reinterpret", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
                           "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.fabs", "tir.q_multiply_shift"})
 _BRANCH = "tir.if_then_else"
@@ -29,7 +29,8 @@ def _call_name(node: Call) -> str:
 
 
 def _shifted_axis(index: PrimExpr, places: dict[Var, int]) -> int | None:
-    """The number of the axis that an index is, with or without a constant offset; None for any other index."""
+    """Return the number of the axis that an index equals, with or without a constant offset; None for any other
+    index."""
     if isinstance(index, (Add, Sub)):
         if isinstance(index.b, IntImm):
             index = index.a
@@ -40,7 +41,7 @@ def _shifted_axis(index: PrimExpr, places: dict[Var, int]) -> int | None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The indices of one read in terms of the reader's axes."""
+    """The indices of a read, expressed with the axes of the reader."""
 
     is_simple: bool
     places: tuple[int, ...] = ()
@@ -50,13 +51,13 @@ class _Shape:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the axes are in order, each at most once."""
+        """Return whether the indices are axes in order, each at most once."""
         return all(a < b for a, b in zip(self.places, self.places[1:]))
 
 
 @dataclass
 class Access:
-    """One operation: its reads, and its consumers."""
+    """The reads of an operation, and its consumers."""
 
     op: Operation
     reads: dict[Operation, list[Indices]] = field(default_factory=dict)
@@ -68,13 +69,13 @@ class Access:
 
     @cached_property
     def reaches(self) -> dict[Operation, list[list[Reach]]]:
-        """The span of each index of each read."""
+        """Return the span of each index of each read."""
         return {producer: [[reach_of(index) for index in indices] for indices in reads]
                 for producer, reads in self.reads.items()}
 
     @cached_property
     def offsets(self) -> dict[Operation, list[list[int]]]:
-        """The constant offset of each index of each read."""
+        """Return the constant offset of each index of each read."""
         return {producer: [[offset_of(index) for index in indices] for indices in reads]
                 for producer, reads in self.reads.items()}
 
@@ -90,7 +91,7 @@ class Access:
         return _Shape(True, tuple(found))
 
     def leading_axes(self, producer: Operation) -> int:
-        """How many leading dimensions of a producer are read at the position that is written."""
+        """Return the number of leading dimensions of a producer that are read at the index that is written."""
         extents = [_extent(axis) for axis in self.op.axis]
         shape = [dim.value if isinstance(dim, IntImm) else None for dim in producer.output(0).shape]
         count = min(len(extents), len(shape))
@@ -107,8 +108,8 @@ def _extent(axis) -> int | None:
 
 
 class AccessAnalyzer:
-    """The access patterns of a program, whose operations are given producers first; ``outputs`` are results even
-    where they have consumers."""
+    """The access patterns of a program, whose operations are given in topological order. ``outputs`` are outputs of the
+    program even if they have consumers."""
 
     def __init__(self, ops: Sequence[Operation], outputs: Container[Operation] = ()):
         self.outputs = outputs
@@ -137,19 +138,20 @@ class AccessAnalyzer:
         return list(self.accesses[op].readers)
 
     def is_output(self, op: Operation) -> bool:
-        """Whether the operation is a result of the program: it was asked for, or it has no consumers."""
+        """Return whether the operation is an output of the program: it was given as one, or it has no consumers."""
         return op in self.outputs or not self.accesses[op].readers
 
     # -- kinds of operations ---------------------------------------------------------------------------------------
 
     def is_simple_access(self, op: Operation) -> bool:
-        """Whether all indices are axes of the operation, with or without constant offsets."""
+        """Return whether all indices are axes of the operation, with or without constant offsets."""
         access = self.accesses[op]
         return all(access.shape_of(indices).is_simple for reads in access.reads.values() for indices in reads)
 
     def is_strictly_inlineable(self, op: Operation) -> bool:
-        """Whether inlining is never slower: the operation reads at its own position without transposing and does
-        cheap arithmetic; or it moves whole rows; or it reads nothing, and is constant where its position is."""
+        """Return whether inlining never makes the program slower. This holds for cheap elementwise operations that do
+        not transpose, for copies of whole rows, and for operations without reads whose value is constant in its
+        context."""
         known = self._strictly_inlineable.get(op)
         if known is None:
             is_constant = isinstance(op, ComputeOp) and not self.accesses[op].reads and not op.reduce_axis
@@ -163,7 +165,7 @@ class AccessAnalyzer:
         return isinstance(op, ComputeOp) and all(shape.is_simple and shape.keeps_order for shape in shapes)
 
     def needs_multi_level_tiling(self, op: Operation) -> bool:
-        """Whether tiles reuse data: some read does not depend on all axes."""
+        """Return whether tiles reuse data: some read does not depend on all axes."""
         if not isinstance(op, ComputeOp) or SIMPLIFY_CONST_TENSOR_INDICES in op.attrs:
             return False
         axes = [axis.var for axis in op.axis if _extent(axis) != 1]
@@ -178,7 +180,8 @@ class AccessAnalyzer:
     # -- two operations --------------------------------------------------------------------------------------------
 
     def num_common_outer_iterators(self, op: Operation, target: Operation) -> int:
-        """How many outer loops ``op`` and ``target``, which reads it perhaps through others, have in common."""
+        """Return the number of outer loops that ``op`` has in common with ``target``, its direct or indirect
+        consumer."""
         best = {op: len(op.output(0).shape)}
         for reader, access in self.accesses.items():
             counts = [min(best[p], access.leading_axes(p)) for p in access.reads if p in best]
@@ -187,7 +190,7 @@ class AccessAnalyzer:
         return best.get(target, 0)
 
     def elementwise_match(self, op: Operation, target: Operation) -> bool:
-        """Whether ``target`` is the only reader of ``op``, perhaps through others, and reads it elementwise."""
+        """Return whether ``target`` is the only direct or indirect consumer of ``op`` and reads it elementwise."""
         todo, seen = [] if op is target else [op], {op, target}
         while todo:
             one = todo.pop()
@@ -207,8 +210,8 @@ class AccessAnalyzer:
 
 
 def _moves_rows(op: Operation) -> bool:
-    """Whether the operation copies elements of another tensor, contiguous ones along the last axis, without
-    selecting them by position."""
+    """Return whether the operation copies elements of another tensor that are contiguous along the last axis, without a
+    condition on the position."""
     load = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(load, ProducerLoad) or not op.axis or not load.indices:
         return False
@@ -218,7 +221,7 @@ def _moves_rows(op: Operation) -> bool:
 
 
 def _is_cheap(op: ComputeOp) -> bool:
-    """Whether the value has no branch on the position and no expensive call."""
+    """Return whether the value has no branch on the position and no expensive call."""
     seen: set[int] = set()
     for body in op.body:
         for node in post_order(body, seen=seen):
@@ -231,7 +234,7 @@ def _is_cheap(op: ComputeOp) -> bool:
 
 
 def _depends_on_position(condition: PrimExpr) -> bool:
-    """Whether a condition tests axes, as that of padding does, rather than data."""
+    """Return whether a condition tests axes, like that of padding, and not data."""
 
     def operands(node: PrimExpr) -> Sequence[PrimExpr]:
         return () if isinstance(node, ProducerLoad) else list(node.children())

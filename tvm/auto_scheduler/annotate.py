@@ -1,8 +1,8 @@
-"""Annotation, from sketches to complete states: tile sizes, compute locations, parallel loops, unrolling and
+"""Annotation: complete a sketch to a state by choosing tile sizes, compute locations, parallel loops, unrolling and
 vectorization.
 
-Every decision is taken by ``Choices``, which is given its name and its options, so that a state is identified by its
-sketch and its decisions: to mutate one decision and annotate again gives another valid state.
+``Choices`` makes every decision, given its name and its options. A state is therefore identified by its sketch and its
+decisions: changing one decision and annotating again gives another valid state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
 from .compute_dag import ComputeDAG
 from .dataflow_steps import RfactorStep
 from .gpu_annotate import bind_plain_stages, buffer_operands
-from .gpu_limits import GPULimits, are_likely, refuse_what_does_not_fit
+from .gpu_limits import GPULimits, are_likely, check_block_resources
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
@@ -30,35 +30,35 @@ from .steps import TransformStep
 from .tiling import divisors, factorizations, row_lengths
 
 UNROLL_STEPS = (0, 16, 64, 512)
-# No further loops are fused into the parallel loop once it has this many iterations per core.
+# Loops are fused into the parallel loop until it has this many iterations per core.
 ITERATIONS_PER_CORE = 16
-# The probability of the usual option, where there is one.
+# The probability of the preferred option of a decision, if there is one.
 USUAL = 0.75
-# The fewest partial sums of a reduction that fill a register.
+# The minimum number of partial sums of a reduction that fill a register.
 _FEWEST_LANES = 4
-# How often tile sizes are sampled until they are likely to fit a GPU.
+# The maximum number of attempts to sample tile sizes that fit a GPU.
 _MOST_DRAWS = 32
 INLINE, AT_ROOT = "inline", "root"
 
-# The kind of a decision and the number of the split or of the stage it is about; and all decisions of a state.
+# The kind of a decision and the number of its split or stage; and all decisions of a state.
 Key = tuple[str, int]
 Decisions = dict[Key, Any]
 
 
-# The value of each kind of decision that leaves no step in the history of a state.
+# For each kind of decision, the value that adds no step to the state.
 _NOTHING = {"location": AT_ROOT, "unroll": 0, "vector": 0, "lanes": 1, "buffers": 1}
 
 
 class Choices:
-    """Decisions: the given ones where they are among the options, random ones otherwise. With ``complete``, a
-    decision that is not given is the one that leaves no step."""
+    """The decisions of a state: given decisions are used if they are valid options; the others are random. With
+    ``complete``, a missing decision gets the value that adds no step."""
 
     def __init__(self, generator: random.Random, given: Mapping[Key, Any] | None = None, complete: bool = False):
         self.generator, self.given, self.complete = generator, given or {}, complete
         self.made: Decisions = {}
 
     def pick(self, kind: str, number: int, options: Sequence[Any], usual: Any = None) -> Any:
-        """One of the options: the given one, or a random one, of which ``usual`` is the most likely."""
+        """Return one of the options: the given one, or a random one; ``usual`` is the most probable."""
         key = (kind, number)
         wanted = self.given.get(key, _NOTHING.get(kind) if self.complete else None)
         if wanted not in options or wanted is None:
@@ -70,7 +70,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds that annotation keeps within."""
+    """The resource limits that annotation respects."""
 
     num_cores: int
     max_innermost_split_factor: int = 64
@@ -80,18 +80,19 @@ class Limits:
 
 
 def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Limits) -> StateObject:
-    """A complete state of a sketch, with every tile size known. Raises TVMError where the target has no room for it."""
+    """Return a complete state of a sketch, with all tile sizes known. Raise TVMError if a block exceeds the resources
+    of the target."""
     state = State(dag.state_of(fill_tiles(sketch.transform_steps, choices, limits)), dag)
     if limits.gpu is not None:
         bind_plain_stages(state, choices, limits.gpu)
         _unroll(state, choices, gpu_annotate.UNROLL_STEPS)
         nests = LoopNests(dag, state.state_object)
         buffer_operands(state, choices, nests)
-        refuse_what_does_not_fit(dag, state.state_object, limits.gpu, nests)
+        check_block_resources(dag, state.state_object, limits.gpu, nests)
         return state.state_object
     if limits.changes_location:
         place_stages(state, choices)
-    # Parallelization fuses loops, so which stages are tiled is asked before.
+    # Parallelization fuses loops, so the tiled stages are determined before.
     tiled = [is_tiled(stage) for stage in state.stages]
     for place, stage in enumerate(state.stages):
         if not stage.is_placeholder and stage.compute_at == ROOT:
@@ -105,8 +106,8 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
 
 
 def open_splits(steps: Sequence[TransformStep]) -> dict[int, SplitStep]:
-    """The splits of a sketch whose lengths are chosen by annotation: those that the sketch leaves open, and those
-    that an rfactor follows."""
+    """Return the splits of a sketch whose lengths annotation chooses: those without lengths, and those before an
+    rfactor."""
     found = {}
     for number, step in enumerate(steps):
         if isinstance(step, SplitStep) and (None in step.lengths or _is_before_rfactor(steps, number)):
@@ -120,11 +121,11 @@ def _is_before_rfactor(steps: Sequence[TransformStep], number: int) -> bool:
 
 
 def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ...]:
-    """The lengths that a split of a sketch may have."""
+    """Return the possible lengths of a split of a sketch."""
     if limits.gpu is not None:
         return gpu_limits.length_options(step, limits.max_innermost_split_factor, limits.gpu)
     if None not in step.lengths:
-        # A factor of an rfactor is a proper divisor of the extent of the reduction, and fills registers if one can.
+        # A factor of an rfactor is a proper divisor of the reduction extent; if possible, it fills registers.
         extent = step.extent or 1
         proper = [d for d in divisors(extent) if 1 < d < extent]
         return tuple((d,) for d in proper if d % _FEWEST_LANES == 0) or tuple((d,) for d in proper) or ((1,),)
@@ -132,7 +133,7 @@ def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ..
         return (tuple(length or 1 for length in step.lengths),)
     inner = step.lengths[-1]
     if inner is not None and step.extent % inner == 0:
-        # The loop of an intrinsic has its length, however long that is.
+        # The loop of an intrinsic has a fixed length.
         rest = step.extent // inner
         return tuple((*o, inner) for o in factorizations(rest, len(step.lengths) - 1, rest))
     return factorizations(step.extent, len(step.lengths), limits.max_innermost_split_factor)
@@ -153,7 +154,7 @@ def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits)
 
 
 def _groups(splits: Mapping[int, SplitStep]) -> list[list[tuple[int, SplitStep]]]:
-    """The splits that tile one stage, which follow each other, as groups."""
+    """Return the splits that tile one stage, which are consecutive, as groups."""
     groups: list[list[tuple[int, SplitStep]]] = []
     for number, step in splits.items():
         last = groups[-1][-1] if groups else (-2, step)
@@ -179,13 +180,14 @@ def place_stages(state: State, choices: Choices) -> None:
             continue
         locations = _locations(state.state_object, queries, place)
         options: list[Any] = [AT_ROOT, *locations]
-        # A constant transform reads each element for many sums, so its operand is not inlined and computed anew for
-        # each. Nor is that of an intrinsic, which reads arrays.
+        # A constant transform reads each element for many sums, so its operand is not inlined; otherwise it would be
+        # recomputed for each sum. The operand of an intrinsic is not inlined either, because the intrinsic reads
+        # arrays.
         readers = [state.stages[reader] for reader in queries.consumers(place)]
         is_kept = any(is_constant_transform(reader) or is_tensorized(reader) for reader in readers)
         if not has_reduce_iter(stage) and not is_kept:
             options.append(INLINE)
-        # Stages without tiles work row by row together, so that rows stay in the L1 cache.
+        # Stages without tiles are fused row by row, so that rows stay in the L1 cache.
         is_row = bool(locations) and not is_tiled(state.stages[locations[-1][0]])
         chosen = choices.pick("location", place, options, usual=locations[-1] if is_row else None)
         if chosen == INLINE:
@@ -196,12 +198,13 @@ def place_stages(state: State, choices: Choices) -> None:
 
 
 def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[int, int]]:
-    """The loops inside which a stage may be computed: the outer loops of its only consumer and of the stage in which
-    that is computed, down to those of the inner tiles; of several consumers, those that are around all of them."""
+    """Return the loops inside which a stage may be computed: the outer loops of its only consumer, and of the stage
+    in which the consumer is computed, up to the inner tiles. With several consumers, return the loops around all of
+    them."""
     readers, found = queries.consumers(place), []
     if len(readers) == 1:
         attach = state.stages[readers[0]].attach
-        # What a plain stage inside another one covers is little more than an iteration of the loop around it.
+        # A plain stage inside another stage covers only little more than one iteration of the enclosing loop.
         if attach is None or is_tiled(state.stages[readers[0]]):
             found = _loops_that_read(queries, place, readers[0], _outer_loops(state, readers[0]))
     else:
@@ -215,8 +218,8 @@ def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[i
 def _loops_that_read(
     queries: Queries, place: int, reader: int, loops: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The loops of a reader; of one without tiles up to the first that its reads of a stage do not depend on, inside
-    which the same elements would be computed again and again."""
+    """Return the loops of a reader. For a reader without tiles, they end at the first loop that does not change the
+    elements it reads; inside that loop the same elements would be computed repeatedly."""
     stages = queries.state.stages
     if is_tiled(stages[reader]):
         return loops
@@ -225,7 +228,7 @@ def _loops_that_read(
 
 
 def _around_all(state: StateObject, readers: Sequence[int]) -> tuple[int, int] | None:
-    """The innermost loop of the last reader of a stage inside which all its other readers are computed."""
+    """Return the innermost loop of the last reader of a stage that contains all its other readers."""
     if not readers:
         return None
     target = readers[-1]
@@ -257,8 +260,8 @@ def _outer_loops(state: StateObject, target: int) -> list[tuple[int, int]]:
 
 
 def _parallelize(state: State, place: int, first: int, choices: Choices, limits: Limits) -> None:
-    """Fuse the outer loops of a stage and run them in parallel. Where those have a single iteration, the loops
-    inside them are parallelized, and those of the stages computed there."""
+    """Fuse the outer loops of a stage and run them in parallel. If these have a single iteration, parallelize the loops
+    inside them and those of the stages computed there."""
     iters = state.stages[place].iters
     count, degree, loop = 0, 1, first
     for loop in range(first, len(iters)):
@@ -287,11 +290,11 @@ def _fused(state: State, place: int, first: int, count: int) -> Iterator:
 
 
 def _unroll(state: State, choices: Choices, options: Sequence[int]) -> None:
-    """Allow the loops of reductions to be unrolled up to a number of statements."""
+    """Allow unrolling of reduction loops up to a number of statements."""
     for place, stage in enumerate(state.stages):
         if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage) or has_fragments(stage):
             continue
-        # A loop that is bound to threads has no statement to which a pragma could be attached.
+        # A loop bound to threads has no statement to which a pragma could be attached.
         loop = next((it for it in stage.iters if it.annotation < Annotation.VTHREAD), None)
         most = choices.pick("unroll", place, options) if loop is not None else 0
         if loop is not None and most:
@@ -322,7 +325,7 @@ def _vectorize(state: State, choices: Choices, limits: Limits, tiled: Sequence[b
 
 
 def _extents(state: State) -> list[list[int | None]]:
-    """The extents of the loops of all stages, those computed inside others included."""
+    """Return the extents of the loops of all stages, including stages that are computed inside others."""
     if all(stage.attach is None for stage in state.stages):
         return [[it.extent for it in stage.iters] for stage in state.stages]
     nests = LoopNests(state.compute_dag, state.state_object).nests
@@ -333,7 +336,7 @@ def _extents(state: State) -> list[list[int | None]]:
 def _loops_for_lanes(
     state: State, place: int, extents: Sequence[int | None], limits: Limits, tiled: bool
 ) -> int:
-    """How many of the innermost loops of a stage may be fused and vectorized."""
+    """Return how many of the innermost loops of a stage may be fused and vectorized."""
     stage, count, total = state.stages[place], 0, 1
     lengths = row_lengths(stage) if tiled else []
     while count < len(stage.iters):
@@ -343,7 +346,7 @@ def _loops_for_lanes(
             break
         if state.state_object.attached_to(place, loop):
             break
-        # In a tile, a loop runs over contiguous memory where those inside it have the whole length of their axes.
+        # In a tile, a loop accesses contiguous memory only if the loops inside it cover their axes completely.
         if tiled and count and (count >= len(lengths) or extents[loop + 1] != lengths[count - 1] or extent == 1):
             break
         most = limits.max_innermost_split_factor if tiled and not count else limits.max_vectorize_size
@@ -358,8 +361,8 @@ def _loops_for_lanes(
 
 
 def decisions_of(sketch: StateObject, steps: Sequence[TransformStep]) -> Decisions | None:
-    """The decisions that lead from a sketch to these steps; None where the steps do not begin with those of the
-    sketch, or go on with others of its operations."""
+    """Return the decisions that lead from a sketch to these steps. Return None if the steps do not begin with those of
+    the sketch, or if later steps change its operations."""
     made = sketch.transform_steps
     if len(steps) < len(made) or any(step.changes_ops for step in steps[len(made) :]):
         return None

@@ -1,4 +1,4 @@
-"""Steps that say how a loop runs, or how the memory of a stage is kept."""
+"""Steps that annotate loops, or change how the memory of a stage is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AUTO_UNROLL = "auto_unroll_max_step"
 
 @step("AN")
 class AnnotationStep(TransformStep):
-    """A loop runs unrolled, as lanes of vectors, on threads, ..."""
+    """A step that annotates a loop: unrolled, vectorized, bound to threads, ..."""
 
     stage_id: int
     iter_id: int
@@ -29,9 +29,9 @@ class AnnotationStep(TransformStep):
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         it = state.iterator(self.stage_id, self.iter_id, self)
         if not 0 <= self.annotation < len(Annotation):
-            self.refuse(f"there is no annotation number {self.annotation}")
+            self.refuse(f"unknown annotation number {self.annotation}")
         if it.annotation is not Annotation.NONE:
-            self.refuse(f"loop {it.name} is annotated {ANNOTATION_NAMES[it.annotation]} already")
+            self.refuse(f"loop {it.name} already has the annotation {ANNOTATION_NAMES[it.annotation]}")
         iters = list(state.stages[self.stage_id].iters)
         iters[self.iter_id] = replace(it, annotation=Annotation(self.annotation))
         return state.with_iters(self.stage_id, tuple(iters))
@@ -42,14 +42,14 @@ class AnnotationStep(TransformStep):
         if kind in (Annotation.UNROLL, Annotation.VECTORIZE, Annotation.PARALLEL):
             getattr(stage, ANNOTATION_NAMES[kind])(axis)
         elif kind is Annotation.TENSORIZE:
-            self.refuse("the annotation tensorize names no intrinsic; the step TZ does")
+            self.refuse("the annotation tensorize does not name an intrinsic; use the step TZ")
         elif kind is not Annotation.NONE:
             stage.bind(axis, thread_axis(ANNOTATION_NAMES[kind]))
 
 
 @step("TZ")
 class TensorizeStep(TransformStep):
-    """A tensor intrinsic computes a loop and all loops inside of it."""
+    """A step that replaces a loop and all loops inside it by a tensor intrinsic."""
 
     stage_id: int
     iter_id: int
@@ -60,7 +60,7 @@ class TensorizeStep(TransformStep):
         iters = state.stages[self.stage_id].iters
         for it in iters[self.iter_id :]:
             if it.annotation is not Annotation.NONE:
-                self.refuse(f"loop {it.name} is annotated {ANNOTATION_NAMES[it.annotation]} already")
+                self.refuse(f"loop {it.name} already has the annotation {ANNOTATION_NAMES[it.annotation]}")
         inner = (replace(it, annotation=Annotation.TENSORIZE) for it in iters[self.iter_id :])
         return state.with_iters(self.stage_id, (*iters[: self.iter_id], *inner))
 
@@ -71,7 +71,7 @@ class TensorizeStep(TransformStep):
 
 @step("PR")
 class PragmaStep(TransformStep):
-    """``auto_unroll_max_step$64``: loops inside of this one are unrolled while at most 64 statements are made."""
+    """A step that adds a pragma: ``auto_unroll_max_step$64`` unrolls the loops inside a loop up to 64 statements."""
 
     stage_id: int
     iter_id: int
@@ -80,7 +80,7 @@ class PragmaStep(TransformStep):
     def value(self) -> int:
         name, _, value = self.pragma_type.partition("$")
         if name != AUTO_UNROLL or not value.isdecimal():
-            self.refuse(f"the pragma {AUTO_UNROLL}$number is known, got '{self.pragma_type}'")
+            self.refuse(f"the only supported pragma is {AUTO_UNROLL}$number, got '{self.pragma_type}'")
         return int(value)
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
@@ -95,7 +95,7 @@ class PragmaStep(TransformStep):
 
 @step("SA")
 class StorageAlignStep(TransformStep):
-    """The stride of a dimension is factor * k + offset."""
+    """A step that aligns the stride of a dimension to factor * k + offset."""
 
     stage_id: int
     iter_id: int
@@ -108,23 +108,24 @@ class StorageAlignStep(TransformStep):
 
     def schedule(self, replay: Replay) -> None:
         stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
-        # A loop that is no dimension of the tensor has no stride: Ansor's logs may name one, which changes nothing.
+        # A loop that is not an axis of the tensor has no stride. Ansor's logs may name such a loop; the step then has
+        # no effect.
         if axis in stage.op.axis:
             stage.storage_align(axis, self.factor, self.offset)
 
 
 @step("DB")
 class DoubleBufferStep(TransformStep):
-    """Several pieces of memory take turns, so that some are filled while another one is read."""
+    """A step that double-buffers a stage: some parts of its memory are filled while another one is read."""
 
     stage_id: int
     buffers: int
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         if not 0 <= self.stage_id < len(state.stages):
-            self.refuse(f"there is no stage number {self.stage_id}; there are {len(state.stages)}")
+            self.refuse(f"stage number {self.stage_id} is out of range; there are {len(state.stages)} stages")
         if self.buffers < 2:
-            self.refuse(f"at least two pieces of memory take turns, got {self.buffers}")
+            self.refuse(f"double buffering needs at least two buffers, got {self.buffers}")
         return state.with_stage(self.stage_id, buffers=self.buffers)
 
     def schedule(self, replay: Replay) -> None:

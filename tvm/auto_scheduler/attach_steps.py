@@ -1,4 +1,4 @@
-"""Steps that say where a stage is computed."""
+"""Steps that set the compute location of a stage."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROOT, INLINED, ITER = 0, 1, 2
 
 
 def _without_extents(state: StateObject, stage_id: int) -> StateObject:
-    """How much of a stage is computed inside of another one's loops takes bound inference to know."""
+    """Return the stage without the extents of its loops: inside another stage, they depend on bound inference."""
     iters = tuple(replace(it, min=0, extent=None) for it in state.stages[stage_id].iters)
     return state.with_iters(stage_id, iters)
 
 
 @step("CA")
 class ComputeAtStep(TransformStep):
-    """What another stage needs is computed inside one of its loops."""
+    """A step that computes a stage inside a loop of another stage."""
 
     stage_id: int
     target_stage_id: int
@@ -33,7 +33,7 @@ class ComputeAtStep(TransformStep):
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         state.iterator(self.target_stage_id, self.target_iter_id, self)
         if self.stage_id == self.target_stage_id:
-            self.refuse("a stage cannot be computed inside itself")
+            self.refuse("cannot compute a stage inside itself")
         state = _without_extents(state, self.stage_id)
         return state.with_stage(
             self.stage_id, compute_at=ITER, attach=(self.target_stage_id, self.target_iter_id))
@@ -45,13 +45,13 @@ class ComputeAtStep(TransformStep):
 
 @step("CI")
 class ComputeInlineStep(TransformStep):
-    """Every element is computed where it is used."""
+    """A step that inlines a stage: every element is computed where it is used."""
 
     stage_id: int
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         if any(it.kind is IteratorKind.REDUCTION for it in state.stages[self.stage_id].iters):
-            self.refuse("a reduction cannot be computed where it is used")
+            self.refuse("a reduction cannot be inlined")
         return state.with_stage(self.stage_id, compute_at=INLINED, attach=None)
 
     def schedule(self, replay: Replay) -> None:
@@ -60,7 +60,7 @@ class ComputeInlineStep(TransformStep):
 
 @step("CR")
 class ComputeRootStep(TransformStep):
-    """The whole of a stage is computed before its users."""
+    """A step that computes a whole stage before its consumers."""
 
     stage_id: int
 

@@ -1,4 +1,4 @@
-"""The result of a tuning run: which candidate was chosen, next to what was measured.
+"""The choices of a tuning run: the selected candidate of each task, stored in the record file with the measurements.
 
 Ansor's record lines cannot express two facts: that a candidate won the final rounds, and that the untuned baseline did.
 They are written as comments, which other readers of record files skip: ``# {"i": [task, state], "r": ..., "v": ...,
@@ -21,7 +21,8 @@ COMMENT_BEGIN = '# {"i": '
 
 
 class Row(NamedTuple):
-    """A measurement, of the untuned baseline where it has no state; ``final`` if it was taken in the final rounds."""
+    """A measurement; a row without state is a measurement of the untuned baseline. ``final`` is true for a measurement
+    in the final rounds."""
 
     task: SearchTask
     state: StateObject | None
@@ -30,7 +31,7 @@ class Row(NamedTuple):
 
 
 def encode_row(row: Row) -> str:
-    """A line of a record file, without the line break."""
+    """Return a line of a record file, without the line break."""
     line = dump_record_to_string(MeasureInput(row.task, row.state or StateObject(())), row.result)
     if row.state is not None and not row.final:
         return line
@@ -41,7 +42,7 @@ def encode_row(row: Row) -> str:
 
 
 def _decoded(comment: str) -> Row | None:
-    """The row that a comment holds; None for any other comment."""
+    """Return the measurement in a comment; None for any other comment."""
     try:
         fields = json.loads(comment[2:])
         final, is_untuned = bool(fields.pop("final")), fields["i"][1] is None
@@ -54,7 +55,7 @@ def _decoded(comment: str) -> Row | None:
 
 
 def row_of(line: str) -> Row | None:
-    """The row of a line; None for a plain comment. Raises NoRecord for any other line."""
+    """Return the measurement in a line; None for a plain comment. Raise NoRecord for any other line."""
     if line.startswith(COMMENT_BEGIN):
         return _decoded(line)
     if is_comment(line):
@@ -64,7 +65,8 @@ def row_of(line: str) -> Row | None:
 
 
 def read_rows(path: str | os.PathLike) -> Iterator[Row]:
-    """The rows of a file. A line that is no record is refused, unless it is the last one and a crash cut it short."""
+    """Return the measurements of a file. A line that is not a record is an error, unless it is the last one and was
+    truncated by a crash."""
     with open(RecordReader(path).filename, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -78,7 +80,7 @@ def read_rows(path: str | os.PathLike) -> Iterator[Row]:
 
 
 def load_rows(path: str | os.PathLike) -> tuple[list[Row], int]:
-    """The rows of a file, and the number of lines that are no records."""
+    """Return the measurements of a file, and the number of lines that are not records."""
     rows, unreadable = [], 0
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -90,8 +92,8 @@ def load_rows(path: str | os.PathLike) -> tuple[list[Row], int]:
 
 
 class Choice:
-    """The row that compilation uses, among those of one workload and one kind of target: the last winner of final
-    rounds, or the fastest where there were none."""
+    """The measurement that compilation uses, among those of one workload and one kind of target: the last winner of
+    final rounds, or the fastest measurement without final rounds."""
 
     def __init__(self) -> None:
         self.row: Row | None = None
@@ -105,7 +107,8 @@ class Choice:
 
 
 def is_auto_scheduler_log(path: str | os.PathLike) -> bool:
-    """Whether a file holds records of the auto-scheduler, judged by its first line that is not a plain comment."""
+    """Return whether a file contains records of the auto-scheduler, determined from its first line that is not a
+    comment."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:

@@ -1,4 +1,4 @@
-"""The computation that a task searches schedules for."""
+"""The computation for which a task searches schedules."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .steps import TransformStep, replayed
 from .utils import get_const_tuple
 from .workload_registry import workload_key_to_tensors
 
-# States whose operations are remembered: those of a population share the steps that make caches.
+# Maximum number of cached operation lists: the states of a population share the steps that create caches.
 _MOST_REMEMBERED = 1024
 
 
 class LayoutRewriteOption:
-    """Whether constant inputs are stored in the order a schedule reads them."""
+    """Options for storing constant inputs in the order in which a schedule reads them."""
 
     NO_REWRITE = 0
     INSERT_TRANSFORM_STAGE = 1
@@ -43,15 +43,16 @@ class LayoutRewriteOption:
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> int:
-        """What is done without being told: CPUs read constants in the order of their loops, which a model stores so
-        and a single computation makes so. GPUs read through shared memory, where the order matters less.
+        """The default for a target. On CPUs, constants are stored in the order of the loops: a model stores them this
+        way, and a single computation converts them. GPUs read constants through shared memory, where the order matters
+        less.
 
         Parameters
         ----------
         target : Target or str
-            What the code is for.
+            The target of the code.
         in_relay_integration : bool, optional
-            Whether the computation is of a model, whose constants can be stored in any order.
+            Whether the computation belongs to a model, whose constants can be stored in any order.
 
         Returns
         -------
@@ -85,7 +86,7 @@ class ComputeDAG:
         wrong = [t for t in tensors if not isinstance(t, Tensor)]
         if wrong or not tensors:
             got = type(wrong[0]).__name__ if wrong else "an empty list"
-            raise ValueError(f"ComputeDAG: tensors, a workload key or a te schedule are wanted, got {got}")
+            raise ValueError(f"ComputeDAG: expected tensors, a workload key or a te schedule, got {got}")
         self.tensors: list[Tensor] = tensors
         self.ops: list[Operation] = topological_order(tensors)
         for op in self.ops:
@@ -102,11 +103,11 @@ class ComputeDAG:
     def __setstate__(self, text: str) -> None:
         self.__init__(list(load_json(text)))
 
-    # -- facts -----------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     @cached_property
     def flop_ct(self) -> float:
-        """Operations of one execution; -1 where they are not known."""
+        """The operations of one execution; -1 if they are unknown."""
         said = [op.attrs["FLOP"] for op in self.ops if op.attrs and "FLOP" in op.attrs]
         try:
             counted = count_operations(op for op in self.ops if not (op.attrs and "FLOP" in op.attrs))
@@ -116,11 +117,11 @@ class ComputeDAG:
 
     @property
     def hash_key(self) -> str:
-        """The same for equal computations, whatever their variables are called outside of them."""
+        """A hash that is equal for equal computations, independent of the names of free variables."""
         return hashlib.md5(str(self).encode(), usedforsecurity=False).hexdigest()
 
     def workload_key(self) -> str:
-        """The key of the computation: its hash, and the shapes of its tensors.
+        """The key of the computation: its hash and the shapes of its tensors.
 
         Returns
         -------
@@ -143,7 +144,7 @@ class ComputeDAG:
         return StateObject(tuple(Stage.of(op, op in self.output_ops) for op in self.ops))
 
     def get_init_state(self) -> State:
-        """The state of plain loops.
+        """The initial state with plain loops.
 
         Returns
         -------
@@ -153,7 +154,7 @@ class ComputeDAG:
         return State(self._initial, self)
 
     def state_of(self, steps: Sequence[TransformStep]) -> StateObject:
-        """The state that steps make.
+        """The state that results from steps.
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class ComputeDAG:
         return replayed(self._initial, steps, self)
 
     def replay_ops(self, steps: tuple[TransformStep, ...]) -> tuple[Operation, ...]:
-        """The operations of the stages after steps, some of which may have open lengths.
+        """The operations of the stages after steps, whose split lengths may be open.
 
         Parameters
         ----------
@@ -184,7 +185,7 @@ class ComputeDAG:
         return _remembered(self._ops_after, key, lambda: Replay(self).run(key).ops)
 
     def analyzer_of(self, state: StateObject) -> AccessAnalyzer:
-        """How the operations of a state read each other.
+        """The access analysis of the operations of a state.
 
         Parameters
         ----------
@@ -194,7 +195,7 @@ class ComputeDAG:
         Returns
         -------
         AccessAnalyzer
-            What can be asked of them.
+            The analyzer.
         """
         if not any(step.changes_ops for step in state.transform_steps):
             return self.access_analyzer
@@ -213,7 +214,7 @@ class ComputeDAG:
         state : State
             The state.
         layout_rewrite : int
-            How layouts are rewritten.
+            The LayoutRewriteOption.
 
         Returns
         -------
@@ -233,8 +234,8 @@ class ComputeDAG:
         return schedule, made.tensors
 
     def layouts_key(self, state: State | StateObject, layout_rewrite: int) -> str:
-        """In which order the function of a state takes the elements of its arguments, as text. Two orders may have the
-        same shape.
+        """A description of the order in which the function of a state reads the elements of its arguments. Two orders
+        may have the same shape.
 
         Parameters
         ----------
@@ -246,7 +247,7 @@ class ComputeDAG:
         Returns
         -------
         layouts : str
-            The orders; empty where they are those of the computation.
+            The orders; empty if they are those of the computation.
         """
         if layout_rewrite != LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
             return ""
@@ -256,13 +257,13 @@ class ComputeDAG:
 
     @cached_property
     def layout_free_placeholders(self) -> list[Tensor]:
-        """Inputs that an operation says may be stored in any order."""
+        """The inputs for which an operation allows any layout."""
         found = [t for op in self.ops if op.attrs for t in op.attrs.get("layout_free_placeholders", ())]
         return list(dict.fromkeys(found))
 
     def rewrite_layout_from_state(self, state: State | StateObject) -> ComputeDAG:
-        """The computation over inputs that are stored in the order in which a state reads them; its steps are for this
-        one, too.
+        """The computation with inputs stored in the order in which a state reads them; the steps of the state can be
+        applied to it.
 
         Parameters
         ----------
@@ -277,7 +278,7 @@ class ComputeDAG:
         return ComputeDAG(rewritten(self, layouts_of(self, state.transform_steps)).tensors)
 
     def print_python_code_from_state(self, state: State | StateObject) -> str:
-        """A te schedule, ``s``, as Python: it runs where each operation's name is that of its tensor.
+        """A te schedule ``s`` as Python code, which runs if each operation is bound to the name of its tensor.
 
         Parameters
         ----------
@@ -335,28 +336,32 @@ def _bounded(it: Iterator, bounds: Any) -> Iterator:
 
 
 def _tensors_of(schedule: Schedule) -> list[Tensor]:
-    """The inputs and outputs of a schedule, producers first; what caches it has are operations of their own."""
+    """Return the inputs and outputs of a schedule, in topological order; caches in the schedule are separate
+    operations."""
     return [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) or stage.is_output
             for t in stage.op.outputs]
 
 
 def _check(op: Operation) -> None:
-    """Refuse what a search cannot handle."""
+    """Report an error for operations that the search does not support."""
     if isinstance(op, PlaceholderOp):
         return
     if not isinstance(op, ComputeOp):
-        raise TVMError(f"ComputeDAG: {op.name} is a {type(op).__name__}; the auto-scheduler takes computes only")
+        raise TVMError(
+            f"ComputeDAG: {op.name} is a {type(op).__name__}; the auto-scheduler only supports compute operations"
+        )
     names = [axis.var.name for axis in (*op.axis, *op.reduce_axis)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TVMError(f"ComputeDAG: two axes of {op.name} have the name {twice[0]}; give them different names")
+        raise TVMError(f"ComputeDAG: two axes of {op.name} are named {twice[0]}; use different names")
 
 
 def topological_order(tensors: Sequence[Tensor]) -> list[Operation]:
-    """The operations, producers first.
+    """The operations in topological order.
 
-    Records name stages by their places in this order: operations are numbered depth first from the last tensor on, the
-    last input of each before the others, and of those whose inputs are all there the highest number comes first.
+    Records refer to stages by their positions in this order. Operations are numbered by a depth-first traversal from
+    the last tensor, visiting the last input of each operation first. Among operations whose inputs are all available,
+    the one with the highest number comes first.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .replay import Replay
     from .state import StateObject
 
-# The stages that pad adds: both operands and the sum.
+# Number of stages that pad adds: both operands and the sum.
 PADDED_STAGES = 3
 
 
 def _check_stage(step: TransformStep, state: StateObject, stage_id: int) -> None:
     if not 0 <= stage_id < len(state.stages):
-        step.refuse(f"there is no stage number {stage_id}; there are {len(state.stages)}")
+        step.refuse(f"stage number {stage_id} is out of range; there are {len(state.stages)} stages")
 
 
 @step("CHR")
@@ -68,7 +68,7 @@ class CacheWriteStep(TransformStep):
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         if state.stages[self.stage_id].compute_at == INLINED:
-            self.refuse("what is computed where it is used has no memory to cache")
+            self.refuse("an inlined stage has no memory to cache")
         ops = dag.replay_ops((*state.transform_steps, self))
         state = state.with_new_stage(self.stage_id, Stage.of(ops[self.stage_id])).with_ops(ops)
         return state.with_fresh_iters(self.stage_id + 1)
@@ -82,8 +82,8 @@ class CacheWriteStep(TransformStep):
 
 @step("RF")
 class RfactorStep(TransformStep):
-    """rfactor: a reduction in two stages, of partial results over one loop, which becomes a dimension, and over that
-    dimension. The stage of the partial results comes first."""
+    """rfactor: split a reduction into two stages. The first computes partial sums for each iteration of one loop, which
+    becomes a dimension; the second reduces over that dimension. The stage of the partial sums comes first."""
 
     changes_ops = takes_loops = True
     stage_id: int
@@ -102,7 +102,7 @@ class RfactorStep(TransformStep):
     def schedule(self, replay: Replay) -> None:
         stage, axes = replay.stages[self.stage_id], replay.axes[self.stage_id]
         if [a for a in axes if a.iter_type == IterVar.DataPar] != list(stage.op.axis):
-            self.refuse("the loops over elements are changed; rfactor comes before that")
+            self.refuse("the spatial loops are already changed; apply rfactor first")
         axis = axes[self.iter_id]
         made = replay.schedule.rfactor(stage.op.output(0), axis, self.factor_iter_id)
         first = made[0] if isinstance(made, (list, tuple)) else made
@@ -112,8 +112,8 @@ class RfactorStep(TransformStep):
 
 @step("PD")
 class PadStep(TransformStep):
-    """pad: a sum of products over axes whose lengths are multiples of factors, and a copy of what there is of it. The
-    stages of both operands, which are zero past their ends, come first, then that of the sum. Ansor's logs have no such
+    """pad: compute a matmul-like reduction over axes padded to multiples of factors, and copy the valid part of its
+    output. The stages of both operands, padded with zeros, come first, then that of the sum. Ansor's logs have no such
     step."""
 
     changes_ops = True

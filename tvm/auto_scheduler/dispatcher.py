@@ -1,4 +1,4 @@
-"""Where a compiled model's schedules come from: contexts that are asked with a target and a workload."""
+"""Dispatch contexts, which return the schedule of a compiled model for a target and a workload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("auto_scheduler")
 
 
 class DispatchContext:
-    """Contexts nest: what one does not know, the one outside it is asked."""
+    """A dispatch context. Contexts nest: if a context has no state, the enclosing context is queried."""
 
     current: DispatchContext | None = None
 
@@ -30,20 +30,20 @@ class DispatchContext:
     def query(
         self, target: Any, workload_key: str, has_complex_op: bool, dag: Any, func_name: str
     ) -> StateObject | None:
-        """The state for a workload, None where nobody has one.
+        """The state for a workload; None if no context has one.
 
         Parameters
         ----------
         target : Target or str
-            What the code is for.
+            The target of the code.
         workload_key : str
             The key of the workload.
         has_complex_op : bool
-            Whether it has a reduction.
+            Whether the workload contains a reduction.
         dag : ComputeDAG
-            Its computation, for contexts that make a state of their own.
+            The computation, for contexts that create states themselves.
         func_name : str
-            What the kernel is called, for what is said of it.
+            The name of the kernel, for messages.
 
         Returns
         -------
@@ -55,12 +55,12 @@ class DispatchContext:
         return found
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
-        """Give a workload a state, which comes before what records say.
+        """Set the state of a workload, which takes precedence over records.
 
         Parameters
         ----------
         target : Target or str
-            What the code is for.
+            The target of the code.
         workload_key : str
             The key of the workload.
         state : State or StateObject
@@ -69,7 +69,7 @@ class DispatchContext:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not support it.
         """
         raise not_defined(self, "update")
 
@@ -88,19 +88,19 @@ Records = Any
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The best records: the last winners of tuning runs, else the fastest.
+    """A context with the best records: the last winners of tuning runs, or the fastest records without winners.
 
     Parameters
     ----------
     records : str, list of str, or list of (MeasureInput, MeasureResult)
         A file, files, or pairs of inputs and results.
     n_lines : int, optional
-        How many of each file, or pairs, are read at most.
+        The maximum number of records to read from each file or list.
     include_compatible : bool
-        Whether records of other sizes count where their lengths divide.
+        Whether to use records of other sizes if their split lengths divide the extents.
     """
 
-    # Whether what has no record is compiled without a word.
+    # Whether to omit the warning for workloads without records.
     is_quiet = False
 
     def __init__(self, records: Records, n_lines: int | None = None, include_compatible: bool = False):
@@ -111,19 +111,19 @@ class ApplyHistoryBest(DispatchContext):
         self.load(records, n_lines)
 
     def load(self, records: Records, n_lines: int | None = None) -> None:
-        """Take in more records.
+        """Load more records.
 
         Parameters
         ----------
         records : str, list of str, or list of (MeasureInput, MeasureResult)
             A file, files, or pairs of inputs and results.
         n_lines : int, optional
-            How many of each file, or pairs, are read at most.
+            The maximum number of records to read from each file or list.
 
         Raises
         ------
         TVMError
-            A file is not there, or a line of it is no record.
+            A file does not exist, or a line is not a record.
         """
         if isinstance(records, (str, os.PathLike)):
             self._take(islice(read_rows(records), n_lines))
@@ -150,7 +150,7 @@ class ApplyHistoryBest(DispatchContext):
         return super().query(target, workload_key, has_complex_op, dag, func_name)
 
     def _is_untuned(self, key: tuple[str, str]) -> bool:
-        """Whether the code without tuning was found to be the best."""
+        """Return whether the untuned code was selected as the best."""
         row = self.best[key].row if key in self.best and key not in self._set else None
         return row is not None and row.state is None
 
@@ -175,18 +175,18 @@ class ApplyHistoryBest(DispatchContext):
 
 
 class ApplyHistoryBestOrSample(ApplyHistoryBest):
-    """As ``ApplyHistoryBest``; a workload without a record gets a state of its own sketches.
+    """An ``ApplyHistoryBest`` that creates a state from sketches for a workload without a record.
 
     Parameters
     ----------
     records : str, list of str, or list of (MeasureInput, MeasureResult)
         A file, files, or pairs of inputs and results.
     sample_simple_workloads : bool
-        Whether workloads without a reduction get one, too.
+        Whether to create states for workloads without a reduction too.
     cost_model_file : str, optional
-        The cost model that chooses among states that are not measured; chance does without one.
+        The cost model that selects among unmeasured states; random selection by default.
     num_measure : int
-        How many states are measured here, the best of which is taken; -1 for none.
+        The number of states to measure, of which the best is used; -1 means no measurement.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class ApplyHistoryBestOrSample(ApplyHistoryBest):
 
         task = SearchTask(compute_dag=dag, workload_key=workload_key, target=target, desc=func_name)
         model = XGBModel(model_file=self.cost_model_file) if self.cost_model_file else RandomModel()
-        # Where chance decides, states need not be bred.
+        # For random selection, no evolutionary search is needed.
         by_chance = not self.cost_model_file and self.num_measure < 1
         few = {"evolutionary_search_population": 4, "evolutionary_search_num_iters": 0} if by_chance else None
         options = TuningOptions(num_measure_trials=max(self.num_measure, 0), verbose=0)
@@ -221,12 +221,12 @@ class ApplyHistoryBestOrSample(ApplyHistoryBest):
 
 
 class FallbackContext(DispatchContext):
-    """The outermost context: it has no states, and says once for each workload that there is none."""
+    """The outermost context: it has no states, and warns once for each workload."""
 
     def __init__(self) -> None:
         super().__init__()
         self.memory: dict[tuple[str, str], StateObject] = {}
-        # 2 speaks of all kernels, 1 of those with a reduction: tasks without one are searched only where asked for.
+        # 2 warns about all kernels, 1 only about those with a reduction, because other tasks are tuned only on request.
         self.verbose = 1
         self._said: set[tuple[str, str]] = set()
 

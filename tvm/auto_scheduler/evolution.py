@@ -1,6 +1,6 @@
-"""Candidates of a search, each a sketch with its decisions, and their mutation and crossover, one state at a time.
+"""Candidates of a search (a sketch with its decisions), and their mutation and crossover, one state at a time.
 
-Where populations are arrays (``population``), this builds the states that are measured.
+If populations are arrays (``population``), this module builds only the states that are measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .state import StateObject
 from .steps import TransformStep
 from .tiling import divisors
 
-# The probability of a mutation of each kind of decision; "location" and "vector" stand for related kinds too.
+# The probability of a mutation of each kind of decision; "location" and "vector" include related kinds.
 _MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02, "buffers": 0.05}
 # The probability of a crossover; other children are mutations.
 _CROSSOVER = 0.1
@@ -37,18 +37,18 @@ class Candidate:
 
 
 class Breeder:
-    """Makes candidates of the sketches of one task."""
+    """A generator of candidates from the sketches of one task."""
 
     def __init__(self, dag: ComputeDAG, sketches: Sequence[StateObject], limits: Limits, generator: random.Random):
         self.dag, self.sketches, self.limits, self.generator = dag, sketches, limits, generator
 
     def annotated(self, sketch: int, given: Decisions, complete: bool = False) -> Candidate | None:
-        """The candidate of a sketch with these decisions, as far as they are options."""
+        """Return the candidate of a sketch with the given decisions, as far as they are valid options."""
         choices = Choices(self.generator, given, complete)
         try:
             state = annotate(self.dag, self.sketches[sketch], choices, self.limits)
         except TVMError:
-            # A custom rule may yield sketches that not all decisions can complete.
+            # A user-defined rule may generate sketches that some decisions cannot complete.
             return None
         return Candidate(sketch, choices.made, state)
 
@@ -56,7 +56,7 @@ class Breeder:
         return self.annotated(self.generator.randrange(len(self.sketches)), {})
 
     def recovered(self, state: StateObject) -> Candidate | None:
-        """The candidate of an annotated state; None where the state does not come from a sketch."""
+        """Return the candidate of an annotated state; None if the state does not belong to a sketch."""
         for number, sketch in enumerate(self.sketches):
             decisions = decisions_of(sketch, state.transform_steps)
             if decisions is not None:
@@ -68,7 +68,7 @@ class Breeder:
     # -- mutation and crossover -------------------------------------------------------------------------------------
 
     def child(self, parent: Candidate, population: Sequence[Candidate]) -> Candidate | None:
-        """A mutation of a parent, or a crossover with another candidate of the same sketch."""
+        """Return a mutation of a parent, or a crossover with another candidate of the same sketch."""
         if self.generator.random() < _CROSSOVER:
             other = self.generator.choice(population)
             if other.sketch == parent.sketch and other is not parent:
@@ -80,7 +80,7 @@ class Breeder:
         return self.annotated(a.sketch, {key: value for key, value in mixed.items() if value is not None})
 
     def mutated(self, parent: Candidate) -> Candidate | None:
-        """A candidate with one decision changed."""
+        """Return a candidate with one decision changed."""
         kinds = {kind: [key for key in parent.decisions if _kind(key) == kind] for kind in _MUTATIONS}
         there = [kind for kind, keys in kinds.items() if keys]
         if not there:
@@ -94,7 +94,7 @@ class Breeder:
         return self.annotated(parent.sketch, given)
 
     def _moved(self, sketch: int, key: Key, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        """Tile sizes with a factor moved from one level to another."""
+        """Return tile sizes with a factor moved from one level to another."""
         step = open_splits(self.sketches[sketch].transform_steps)[key[1]]
         options = length_options(step, self.limits)
         levels = [max((step.extent or 1) // math.prod(lengths), 1), *lengths]
@@ -117,7 +117,7 @@ def evolve(
     breeder: Breeder, population: Sequence[Candidate], score: Callable[[Sequence[Candidate]], Sequence[float]],
     generations: int, count: int,
 ) -> list[Candidate]:
-    """The best candidates of a population and its descendants, from best to worst."""
+    """Return the best candidates of a population and its descendants, from best to worst."""
     best: dict[tuple[TransformStep, ...], tuple[float, Candidate]] = {}
     now, generator, size = list(population), breeder.generator, len(population)
     for generation in range(generations + 1):

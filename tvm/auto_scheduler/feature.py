@@ -1,7 +1,7 @@
-"""Ansor's features of programs: a row for each tensor that a program stores to, from its lowered loops.
+"""Ansor's features of programs: a row for each tensor that a program stores to, computed from its lowered loops.
 
-They are for cost models and analyses of the user's; ``XGBModel`` has its own, in closed form (state_features.py).
-Numbers are given as log2(1 + number), but the kinds of things, which are 0 or 1.
+They are for user-defined cost models and analyses; ``XGBModel`` uses other features in closed form (state_features.py).
+Values are log2(1 + number), except for one-hot features, which are 0 or 1.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _REST = ("alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod", "ou
 
 
 def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
-    """What the elements of a row are.
+    """The names of the elements of a row.
 
     Parameters
     ----------
     max_n_bufs : int, optional
-        How many tensors of a statement are told of, those with most traffic first; 5 by default.
+        The maximum number of tensors of a statement with features, those with the most traffic first; 5 by default.
 
     Returns
     -------
@@ -89,16 +89,16 @@ def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
 
 
 def _is_kind(name: str) -> bool:
-    """Whether a feature says of what kind something is, 0 or 1."""
+    """Return whether a feature is an element of a one-hot encoding."""
     return "_type." in name or name == "is_gpu"
 
 
-# -- statements and what is around them ----------------------------------------------------------------------------
+# -- statements and their context ----------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class _Loop:
-    """A loop, and the elements of tensors that its statements so far touch over all of its iterations."""
+    """A loop, and the elements of tensors that its statements access over all its iterations."""
 
     var: Var
     extent: int
@@ -115,28 +115,28 @@ class _Loop:
 
 
 @dataclass(frozen=True)
-class _Around:
-    """What encloses a statement."""
+class _Context:
+    """The loops and attributes around a statement."""
 
     loops: tuple[_Loop, ...] = ()
     threads: tuple[tuple[str, int], ...] = ()
     unroll: int = 0
     values: tuple[tuple[Var, Any], ...] = ()
-    # The loops outside of each tensor's memory, and its bytes.
+    # For each tensor allocated in the program: the loops outside its allocation, and its size in bytes.
     memory: tuple[tuple[Any, int, int], ...] = ()
 
     @property
     def iterations(self) -> int:
         return math.prod(loop.extent for loop in self.loops)
 
-    def looped(self, var: Var, extent: Any, kind: ForKind) -> _Around:
-        # A length that data decides counts once.
+    def looped(self, var: Var, extent: Any, kind: ForKind) -> _Context:
+        # A data-dependent extent counts as one.
         count = extent.value if isinstance(extent, IntImm) else 1
         return replace(self, loops=(*self.loops, _Loop(var, count, kind)))
 
 
-def _inside(stmt: Stmt, around: _Around) -> _Around:
-    """What encloses the body of a statement."""
+def _inside(stmt: Stmt, around: _Context) -> _Context:
+    """Return the context of the body of a statement."""
     if isinstance(stmt, For):
         return around.looped(stmt.loop_var, stmt.extent, stmt.kind)
     if isinstance(stmt, AttrStmt) and stmt.attr_key in ("thread_extent", "virtual_thread"):
@@ -157,9 +157,9 @@ def _inside(stmt: Stmt, around: _Around) -> _Around:
     return around
 
 
-def _stores(root: Stmt) -> Iterator[tuple[Any, _Around]]:
-    """The stores of a program in their order, each with what is around it."""
-    todo = [(root, _Around())]
+def _stores(root: Stmt) -> Iterator[tuple[Any, _Context]]:
+    """Yield the stores of a program in order, each with its context."""
+    todo = [(root, _Context())]
     while todo:
         stmt, around = todo.pop()
         if isinstance(stmt, (ProducerStore, BufferStore)):
@@ -185,7 +185,7 @@ def _reach(index: Any) -> Reach:
 
 @dataclass
 class _Access:
-    """A tensor that a statement reads, writes, or both, and how far the indices of each place reach."""
+    """A tensor that a statement reads, writes, or both, and the spans of its indices."""
 
     key: Any
     width: int
@@ -196,11 +196,12 @@ class _Access:
     variables: set[Var] = field(default_factory=set)
 
     def region(self, extents: dict[Var, int]) -> list[int]:
-        """How much of each dimension is touched while loops have these extents."""
+        """Return the number of accessed elements along each dimension for the given loop extents."""
         return [min(max(place[d](extents) for place in self.places), size) for d, size in enumerate(self.shape)]
 
     def stride(self, var: Var) -> int:
-        """How many elements a step of a loop moves on, 0 where it does not."""
+        """Return the number of elements by which one iteration of a loop advances; 0 if the access does not depend on
+        it."""
         found = []
         for place in self.places:
             for dim in reversed(range(len(self.shape))):
@@ -217,8 +218,8 @@ def _place(node: Any) -> tuple[Any, str, Sequence[Any]]:
     return node.buffer.data, node.buffer.dtype, node.buffer.shape
 
 
-def _nodes(store: Any, around: _Around) -> list[Any]:
-    """The expressions of a stored value, with those that names in it stand for."""
+def _nodes(store: Any, around: _Context) -> list[Any]:
+    """Yield the nodes of a stored value, including the values of let variables."""
     values, seen = dict(around.values), set[int]()
     todo, found = [store.value, *store.indices], []
     while todo:
@@ -281,7 +282,7 @@ def _annotations(store: Any, loops: Sequence[_Loop]) -> dict[str, float]:
 
 
 def _position(store: Any, loops: Sequence[_Loop], chosen: Sequence[_Loop]) -> str:
-    """Where the innermost of some loops stands among the dimensions that are stored to, or among the reductions."""
+    """Return the position of the innermost of some loops among the stored dimensions, or among the reductions."""
     if not chosen:
         return "kPosNone"
     var = chosen[-1].var
@@ -299,7 +300,8 @@ def _position(store: Any, loops: Sequence[_Loop], chosen: Sequence[_Loop]) -> st
 
 
 def _reuse(access: _Access, loops: Sequence[_Loop]) -> tuple[str, float, float, float]:
-    """How a tensor is touched again: the kind, the iterations and bytes between, and how often."""
+    """Return how a tensor is reused: the kind of reuse, the iterations and bytes between two accesses, and the
+    count."""
     iterations, between = 1.0, None
     for loop in reversed(loops):
         if loop.var not in access.variables:
@@ -333,7 +335,7 @@ def _buffer(access: _Access, loops: Sequence[_Loop], line_bytes: int) -> dict[st
     amounts = {"bytes": iterations * access.width, "unique_bytes": unique, "lines": max(lines, 1.0),
                "unique_lines": max(unique / min(contiguous, line_bytes), 1.0)}
     reuse, distance, distance_bytes, count = _reuse(access, loops)
-    # What is not touched again counts twice.
+    # A tensor without reuse counts twice.
     shares = {f"{name}_d_reuse_ct": amount / count if count else 2 * amount for name, amount in amounts.items()}
     kind = _ACCESSES[2 if access.is_read and access.is_written else int(access.is_written)]
     return {kind: 1.0, reuse: 1.0, **amounts, **shares, "reuse_dis_iter": distance, "reuse_dis_bytes": distance_bytes,
@@ -341,7 +343,8 @@ def _buffer(access: _Access, loops: Sequence[_Loop], line_bytes: int) -> dict[st
 
 
 def _curve(counts: dict[str, float], loops: Sequence[_Loop]) -> dict[str, float]:
-    """Operations per byte while more and more of the outer loops run, at equal distances of operations."""
+    """Return the arithmetic intensity (operations per byte) for more and more outer loops, sampled at equal distances
+    of operations."""
     operations, iterations = sum(counts.values()), math.prod(loop.extent for loop in loops)
     points, ratios = [], []
     done = operations / max(iterations, 1)
@@ -355,7 +358,7 @@ def _curve(counts: dict[str, float], loops: Sequence[_Loop]) -> dict[str, float]
     return {f"arith_intensity_curve_{n}": float(value) for n, value in enumerate(np.interp(at, points, ratios))}
 
 
-def _features(store: Any, around: _Around, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int,
+def _features(store: Any, around: _Context, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int,
               line_bytes: int) -> dict[str, float]:
     loops, iterations = around.loops, around.iterations
     counts = _arithmetic(store, nodes, iterations * max(map(lanes_of, store.indices), default=1))
@@ -376,7 +379,7 @@ def _features(store: Any, around: _Around, accesses: Sequence[_Access], nodes: S
 
 
 def _rows(body: Stmt, line_bytes: int, max_n_bufs: int, log_scale: bool) -> np.ndarray:
-    """A row for each tensor that is stored to: of the last statement that does."""
+    """Return a row for each stored tensor, computed from the last statement that stores to it."""
     rows: dict[Any, dict[str, float]] = {}
     for store, around in _stores(body):
         nodes = _nodes(store, around)
@@ -396,7 +399,7 @@ def _rows(body: Stmt, line_bytes: int, max_n_bufs: int, log_scale: bool) -> np.n
     return values.astype("float32")
 
 
-# -- what users ask for --------------------------------------------------------------------------------------------
+# -- public functions ------------------------------------------------------------------------------------------------
 
 
 def features_from_primfunc(
@@ -411,9 +414,9 @@ def features_from_primfunc(
     cache_line_bytes : int
         The bytes of a cache line.
     max_n_bufs : int, optional
-        How many tensors of a statement are told of; 5 by default.
+        The maximum number of tensors of a statement with features; 5 by default.
     log_scale : bool
-        Whether numbers are given as log2(1 + number).
+        Whether to return log2(1 + number).
 
     Returns
     -------
@@ -426,7 +429,7 @@ def features_from_primfunc(
 def named_features_from_primfunc(
     func: PrimFunc, cache_line_bytes: int = _CACHE_LINE_BYTES, max_n_bufs: int | None = None, log_scale: bool = False
 ) -> dict[str, np.ndarray] | None:
-    """The features of a function by their names.
+    """The features of a function by name.
 
     Parameters
     ----------
@@ -435,14 +438,14 @@ def named_features_from_primfunc(
     cache_line_bytes : int
         The bytes of a cache line.
     max_n_bufs : int, optional
-        How many tensors of a statement are told of; 5 by default.
+        The maximum number of tensors of a statement with features; 5 by default.
     log_scale : bool
-        Whether numbers are given as log2(1 + number).
+        Whether to return log2(1 + number).
 
     Returns
     -------
     dict of str to numpy.ndarray, or None
-        The column of each name; None where the function stores nothing.
+        The column of each name; None if the function has no stores.
     """
     rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
     return {name: rows[:, place] for place, name in enumerate(get_per_store_feature_names(max_n_bufs))} if len(
@@ -461,12 +464,12 @@ def get_per_store_features_from_states(
     task : SearchTask
         Their task.
     max_n_bufs : int, optional
-        How many tensors of a statement are told of; 5 by default.
+        The maximum number of tensors of a statement with features; 5 by default.
 
     Returns
     -------
     numpy.ndarray
-        An array of rows for each state; a row of zeros where it cannot be lowered.
+        An array of rows for each state; a row of zeros if the state cannot be lowered.
     """
     count = max_n_bufs or DEFAULT_MAX_N_BUFS
     found = np.empty(len(states), dtype=object)
@@ -493,15 +496,15 @@ def get_per_store_features_from_measure_pairs(
     results : list of MeasureResult
         Their measurements.
     skip_first_n_feature_extraction : int
-        How many of the first states have no rows.
+        The number of states at the start for which no features are computed.
     max_n_bufs : int, optional
-        How many tensors of a statement are told of; 5 by default.
+        The maximum number of tensors of a statement with features; 5 by default.
 
     Returns
     -------
     tuple of numpy.ndarray
-        An array of rows for each state, its speed as a share of the fastest of its task (0 where it failed), and the
-        number of its task.
+        An array of rows for each state, its speed relative to the fastest of its task (0 for a failed state), and the
+        index of its task.
     """
     tasks: dict[tuple[str, str], SearchTask] = {}
     features = np.empty(len(inputs), dtype=object)
@@ -529,14 +532,14 @@ def get_per_store_features_from_file(
     filename : str
         The file.
     max_lines : int
-        How many records are read at most.
+        The maximum number of records to read.
     max_n_bufs : int, optional
-        How many tensors of a statement are told of; 5 by default.
+        The maximum number of tensors of a statement with features; 5 by default.
 
     Returns
     -------
     tuple of numpy.ndarray
-        As of ``get_per_store_features_from_measure_pairs``.
+        The same values as ``get_per_store_features_from_measure_pairs``.
     """
     inputs, results = RecordReader(filename).read_lines(max_lines)
     return get_per_store_features_from_measure_pairs(inputs, results, max_n_bufs=max_n_bufs)

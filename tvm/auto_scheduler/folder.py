@@ -1,4 +1,5 @@
-"""States as files, to be measured where only the runtime is (``python -m tvm.runtime.measure_files FOLDER``)."""
+"""States as files, to be measured on a machine with only the runtime (``python -m tvm.runtime.measure_files
+FOLDER``)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _NOT_MEASURED = MeasureResult((0.0,), 0, "", 0.0, 0.0)
 
 
 class _Candidate(NamedTuple):
-    """A state of a task, or without one the code without tuning, with what makes the schedules of its kernels."""
+    """A state of a task, or the untuned code if there is no state, with the functions that create the schedules of its
+    kernels."""
 
     task: SearchTask
     state: StateObject | None
@@ -45,19 +47,19 @@ class _Candidate(NamedTuple):
 
 
 class FolderWriter:
-    """Builds states in worker processes and keeps them in a folder, with how to measure them.
+    """A writer that builds states in worker processes and stores them in a folder with their measurement parameters.
 
     Parameters
     ----------
     folder : str or os.PathLike
-        The folder, which is made where it is not there.
+        The folder, which is created if it does not exist.
     measure : dict, optional
-        number, repeat and min_repeat_ms of the measurements.
+        The number, repeat and min_repeat_ms of the measurements.
     verify : bool, optional
-        Whether the folder has what the plain schedule of each task computes, so that wrong results are found where
-        the states are measured.
+        Whether the folder contains the outputs of the plain schedule of each task, so that incorrect outputs are
+        detected where the states are measured.
     builder : LocalBuilder, optional
-        What builds them.
+        The builder.
     """
 
     def __init__(
@@ -66,11 +68,13 @@ class FolderWriter:
     ):
         self.verify, self.builder = verify, builder or LocalBuilder(timeout=60)
         if self.builder.links:
-            raise TVMError("FolderWriter: the builder's build_func is the default one; libraries are linked here")
+            raise TVMError(
+                "FolderWriter: the builder must use the default build_func, because FolderWriter links the libraries"
+            )
         self.folder = CandidateFolder(folder, "i", measure, logger.warning)
 
     def write(self, inputs: Iterable[MeasureInput]) -> tuple[int, int]:
-        """Build states that the folder has not.
+        """Build the states that the folder does not contain.
 
         Parameters
         ----------
@@ -80,29 +84,29 @@ class FolderWriter:
         Returns
         -------
         tuple of int
-            How many were built, and how many could not be; those are in the folder's records at once.
+            The numbers of built and of failed states; failed states are added to the folder's records immediately.
 
         Raises
         ------
         TVMError
-            A task has inputs of the user's own.
+            A task has user-defined inputs.
         """
         return self._write(_Candidate(inp.task, inp.state, [instantiation_of(inp)]) for inp in inputs)
 
     def write_search(self, search: SketchSearch, keys: Iterable[Any]) -> tuple[int, int]:
-        """Build candidates of a search that the folder has not; the code without tuning may be one of them.
+        """Build the candidates of a search that the folder does not contain; the untuned code may be one of them.
 
         Parameters
         ----------
         search : SketchSearch
             The search of a task.
         keys : Iterable
-            Keys of its candidates.
+            The keys of its candidates.
 
         Returns
         -------
         tuple of int
-            How many were built, and how many could not be.
+            The numbers of built and of failed candidates.
         """
         return self._write(
             _Candidate(search.task, None if key == UNTUNED else search.state_of(key), search.instantiations(key))
@@ -120,8 +124,10 @@ class FolderWriter:
 
     def _is_new(self, candidate: _Candidate) -> bool:
         if candidate.task.task_input_names:
-            raise TVMError(f"{describe(candidate.task)} has inputs of the user's own (task_inputs), which do not "
-                           "travel in a folder of candidates; measure it on this machine or over RPC")
+            raise TVMError(
+                f"{describe(candidate.task)} has user-defined inputs (task_inputs), which cannot be stored in a "
+                "folder of candidates; measure it on this machine or over RPC"
+            )
         return self.folder.is_new(candidate.record)
 
     def _keep(self, candidate: _Candidate, made: Sequence[Built | Failed]) -> bool:
@@ -137,14 +143,16 @@ class FolderWriter:
         return True
 
     def _kernel(self, candidate: _Candidate, built: Built) -> Kernel:
-        """States run on the arrays of their task; kernels of the code without tuning have arrays of their own."""
+        """Return the code of a kernel. States run on the arrays of their task; kernels of the untuned code have their
+        own arrays."""
         if candidate.state is None:
             return Kernel(built.code, built.info)
         code, shapes = on_arrays_of(candidate.task, built)
         return Kernel(code.code, code.info, shapes)
 
     def _reference(self, candidate: _Candidate, kernel: Kernel) -> Callable[[], bytes] | None:
-        """What gives the arguments after a plain run; the code without tuning is not compared."""
+        """Return the function that computes the expected outputs with a plain schedule; None for the untuned code,
+        which is not compared."""
         if candidate.state is None or not self.verify:
             return None
         pool = shared_pool(max(self.builder.n_parallel, 2))
@@ -164,16 +172,16 @@ def write_candidates(
     folder : str or os.PathLike
         The folder.
     measure : dict, optional
-        number, repeat and min_repeat_ms of the measurements.
+        The number, repeat and min_repeat_ms of the measurements.
     verify : bool, optional
-        Whether results are compared with those of plain schedules.
+        Whether to compare outputs with those of plain schedules.
     builder : LocalBuilder, optional
-        What builds them.
+        The builder.
 
     Returns
     -------
     tuple of int
-        How many were built, and how many could not be.
+        The numbers of built and of failed states.
     """
     return FolderWriter(folder, measure, verify, builder).write(inputs)
 

@@ -1,8 +1,8 @@
-"""The sketch rules of tensor cores: products of fragments, the small matrices that a warp holds in its registers.
+"""The sketch rules of tensor cores: matmuls of fragments, the small matrices in the registers of a warp.
 
-A block has tiles of both operands in shared memory; its warps load fragments of them, multiply these into sums, and
-store the sums to memory, or to shared memory, where the consumer reads them. All loops have fixed innermost parts: the
-lengths of the intrinsic, or one.
+A block has tiles of both operands in shared memory. Its warps load fragments of them, accumulate their products, and
+store the accumulators to memory, or to shared memory for a consumer. The innermost part of every loop has a fixed
+length: that of the intrinsic, or one.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ from .state import StateObject
 from .tiling import Tiles, divides, follow_tiles, names_in, tile
 
 SHARED, WARP = "shared.dyn", "threadIdx.y"
-# Blocks, warps, the parts of a reduction that are in shared memory and in fragments, and the fragments of a warp.
+# Tile levels: blocks, warps, the parts of a reduction in shared memory and in fragments, and the fragments of a warp.
 _STRUCTURE = "SSRRS"
-# The index, among the inner lengths of a split, of the number of warps; and the levels of tiles that the store follows.
+# The index of the number of warps among the inner lengths of a split; and the tile levels that the store follows.
 _WARP_LENGTH, _STORE_LEVELS = 0, 3
-# The stride of rows of sums in shared memory is 32 k + 8 elements, so that rows that are stored together are in
+# The row stride of accumulators in shared memory is 32 k + 8 elements, so that rows that are stored together use
 # different banks.
 _SUM_FACTOR, _SUM_OFFSET = 32, 8
 
 
 class _Fragments:
-    """The rules for the intrinsics of a target that multiply fragments."""
+    """The rules for the fragment matmul intrinsics of a target."""
 
     def __init__(self, intrinsics: Sequence[SearchIntrinsic], warp: int):
         self.warp = warp
         self.made: dict[str, TensorIntrin] = {one.name: one.make() for one in intrinsics}
         self.products = {one.name: one for one in intrinsics if one.fragments is not None}
 
-    # -- the product ------------------------------------------------------------------------------------------------
+    # -- the matmul
+    # -----------------------------------------------------------------------------------------------------
 
     def _fitting(self, op: Any) -> list[tuple[SearchIntrinsic, list[int]]]:
-        """The intrinsics that compute tiles of an operation, padded where it has to be, with the innermost lengths of
-        all its axes, none for those that only blocks go along."""
+        """Return the intrinsics that can compute tiles of an operation, possibly padded, with the innermost lengths of
+        all its axes; axes that are only bound to blocks have no length."""
         if names_in(op, NO_SPLIT_AT_INNER) or names_in(op, NO_SPLIT_AT_OUTER):
             return []
         found = []
@@ -78,7 +79,7 @@ class _Fragments:
     def _sketch(self, at: Sketching, intrinsic: SearchIntrinsic, lengths: list[int]) -> Found:
         state, place, target = at.open(), at.stage_id, None if at.stage.is_output else free_consumer(at)
         if not divides(_multiples(lengths), at.stage.op):
-            # The consumer, or the copy of the result, reads what there is of the padded sums.
+            # The consumer, or the copy of the output, reads the valid part of the padded accumulators.
             state.pad(place, _multiples(lengths))
             if target is None:
                 target = place
@@ -91,7 +92,7 @@ class _Fragments:
             state.cache_write(place, SHARED)
             state.compute_inline(place + 1)
         state.cache_write(place, ACCUMULATOR)
-        tiles, first = self._tile_sums(state, place, lengths)
+        tiles, first = self._tile_accumulators(state, place, lengths)
         state.tensorize(place, state.stages[place].iters[first], intrinsic.name)
         assert intrinsic.fragments is not None
         if target is not None:
@@ -104,16 +105,16 @@ class _Fragments:
         return state.state_object, below
 
     @staticmethod
-    def _tile_sums(state: State, place: int, lengths: list[int]) -> tuple[Tiles, int]:
-        """Divide sums in fragments among blocks and warps; the tiles, and the first of the loops of the intrinsic,
-        counted from the last."""
+    def _tile_accumulators(state: State, place: int, lengths: list[int]) -> tuple[Tiles, int]:
+        """Divide accumulators in fragments among blocks and warps. Return the tiles, and the first loop of the
+        intrinsic, counted from the last loop."""
         iters = state.stages[place].iters
         names = {it.name: length for it, length in zip(iters, lengths)}
-        # The innermost loops of the reduction are those that fragments go along, during which operands are fetched.
+        # The innermost reduction loops are those of the fragments, during which the operands are copied.
         ordered = sorted(iters, key=lambda it: it.kind is IteratorKind.REDUCTION and 1 + (names[it.name] > 1))
         if ordered != list(iters):
             state.reorder(place, ordered)
-        # What the intrinsic computes is innermost.
+        # The loops of the intrinsic are innermost.
         fixed = {name: names[name] for name in sorted(names, key=lambda name: names[name] > 1) if names[name]}
         tiles = tile(state, place, _STRUCTURE, fixed, frozenset(names) - frozenset(fixed))
         first = -len([length for length in lengths if length > 1])
@@ -123,8 +124,8 @@ class _Fragments:
         return tiles, first
 
     def _share_consumer(self, state: State, host: int, tiles: Tiles, columns: int) -> Iterator:
-        """Divide the consumer among blocks and warps, and the tiles of warps among their threads: vectors of some rows
-        of a fragment; the loop of blocks."""
+        """Divide the consumer among blocks and warps, and the tile of a warp among its threads, which access vectors of
+        some rows of a fragment. Return the loop of blocks."""
         follow_tiles(state, host, tiles, 2)
         state.bind(host, fused_loops(state, host, 0, len(tiles.splits)), BLOCK)
         state.bind(host, fused_loops(state, host, 1, len(tiles.steps)), WARP)
@@ -139,13 +140,13 @@ class _Fragments:
         state.vectorize(host, vector)
         threads = fused_loops(state, host, len(state.stages[host].iters) - 3, 2)
         if any(axis.dom.extent.value < columns for axis in state.stages[host].op.axis[-2:]):
-            # What is copied out of a padded fragment may be less than a warp takes at a time.
+            # The valid part of a padded fragment may be smaller than what a warp copies at a time.
             threads = state.split(host, threads, [self.warp])[1]
         state.bind(host, threads, THREAD)
         return state.stages[host].iters[0]
 
     def _share(self, state: State, place: int, loop: Iterator, lanes: int, splits: Sequence[int]) -> None:
-        """Divide a loop among the threads of a block: neighbouring vectors among those of a warp."""
+        """Divide a loop among the threads of a block: adjacent vectors go to the threads of a warp."""
         loop, vector = state.split(place, loop, [lanes])
         state.vectorize(place, vector)
         loop, threads = state.split(place, loop, [self.warp])
@@ -153,10 +154,11 @@ class _Fragments:
         _, warps = state.follow_fused_split(place, loop, splits, _WARP_LENGTH, True)
         state.bind(place, warps, WARP)
 
-    # -- its operands -----------------------------------------------------------------------------------------------
+    # -- the operands
+    # ---------------------------------------------------------------------------------------------------
 
     def _readers(self, at: Sketching) -> list[tuple[int, str]]:
-        """The products of fragments that read a stage, with the names of their intrinsics."""
+        """Return the fragment matmuls that read a stage, with the names of their intrinsics."""
         if has_cache_read(at.state, at.stage_id):
             return []
         places = {stage.op: place for place, stage in enumerate(at.state.stages)}
@@ -168,13 +170,13 @@ class _Fragments:
         return Condition.APPLY_AND_SKIP_REST if self._readers(at) else Condition.PASS
 
     def copy_operand(self, at: Sketching) -> list[Found]:
-        """A copy in shared memory, which all threads of a block fetch, and one in fragments of a warp."""
+        """Create a copy in shared memory, which all threads of a block load, and a copy in fragments of a warp."""
         state, place = at.open(), at.stage_id
         for reader, name in reversed(self._readers(at)):
             fragments, op = self.products[name].fragments, at.state.stages[reader].op
             assert fragments is not None
             number = _factors(op).index(at.stage.op)
-            splits = _splits_of_sums(at.state, reader)
+            splits = _splits_of_accumulators(at.state, reader)
             for source, scope in ((place, SHARED), (place + 1, FRAGMENTS[number])):
                 state.cache_read(source, scope, [reader + len(state.stages) - len(at.state.stages)])
             reader += len(state.stages) - len(at.state.stages)
@@ -201,20 +203,20 @@ class _Fragments:
 
 
 def _factors(op: Any) -> list[Any]:
-    """The operations that the two factors of a sum of products are read from."""
+    """Return the operations from which the two factors of a sum of products are read."""
     found = operands(op)
     assert found is not None
     return [read.producer.op for read, _ in found[1]]
 
 
 def _multiples(lengths: Sequence[int]) -> list[int]:
-    """What the lengths of the axes of a product are to be multiples of."""
+    """Return the number that each axis length must be a multiple of."""
     return [length or 1 for length in lengths]
 
 
 def _lanes_of_rows(at: Sketching) -> int:
-    """The most elements of a copy of an operand: of one that is padded, all are inside or all outside of what it is
-    read from, whose rows need not be whole fragments."""
+    """Return the maximum vector width of a copy of an operand. A padded operand is limited by the rows of its source,
+    so that a vector is either completely inside or completely outside them."""
     source = at.stage.op
     if is_padding(at.state, at.stage_id):
         (source,) = at.queries.analyzer.producers(source)
@@ -222,8 +224,8 @@ def _lanes_of_rows(at: Sketching) -> int:
 
 
 def _axes_of_blocks(op: Any, lengths: Mapping[str, int]) -> set[Any]:
-    """The axes that only blocks go along: those that both factors are read along, as batches are, and those that
-    share an index with an axis of the intrinsic, as parts of a reduction do, whose tiles would lie apart."""
+    """Return the axes that are only bound to blocks: batch axes, along which both factors are read, and axes that share
+    an index with an axis of the intrinsic, such as parts of a reduction, whose tiles would not be contiguous."""
     found = operands(op)
     assert found is not None
     reads = [[{node for node in post_order(index) if isinstance(node, Var)} for index in read.indices]
@@ -239,21 +241,21 @@ def _axes_of_blocks(op: Any, lengths: Mapping[str, int]) -> set[Any]:
 
 
 def _reduction_at(op: Any, tiled: int) -> tuple[int, int]:
-    """The loops of a tiled product inside which an operand is copied to shared memory, and to fragments: the innermost
-    ones of the two levels of the reduction."""
+    """Return the loops of a tiled matmul inside which an operand is copied to shared memory and to fragments: the
+    innermost loops of the two reduction levels."""
     outer = len(op.axis) + tiled + len(op.reduce_axis) - 1
     return outer, outer + len(op.reduce_axis)
 
 
 def _tile_store(state: State, place: int, tiles: Tiles, name: str, is_root: bool) -> Iterator:
-    """Let warps store their fragments; the loop of warps."""
+    """Let warps store their fragments; return the loop of warps."""
     follow_tiles(state, place, tiles, _STORE_LEVELS)
     blocks, count = len(tiles.splits), len(tiles.steps)
     if is_root:
         state.bind(place, fused_loops(state, place, 0, blocks), BLOCK)
         state.bind(place, fused_loops(state, place, 1, count), WARP)
     else:
-        # The whole tile is that of one block.
+        # The whole tile belongs to one block.
         state.bind(place, fused_loops(state, place, 0, blocks + count), WARP)
     warps = 1 if is_root else 0
     for it in state.stages[place].iters[warps + 1 : -2]:
@@ -263,7 +265,7 @@ def _tile_store(state: State, place: int, tiles: Tiles, name: str, is_root: bool
 
 
 def _steps_of(state: StateObject, place: int) -> list[int]:
-    """The numbers of the steps that changed the loops of a stage, since it was made."""
+    """Return the numbers of the steps that changed the loops of a stage after it was created."""
     found = []
     for number in reversed(range(len(state.transform_steps))):
         step = state.transform_steps[number]
@@ -278,20 +280,20 @@ def _steps_of(state: StateObject, place: int) -> list[int]:
 
 
 def _intrinsic_of(state: StateObject, place: int) -> str:
-    """The name of the intrinsic that computes the innermost loops of a stage."""
+    """Return the name of the intrinsic that computes the innermost loops of a stage."""
     steps = (state.transform_steps[number] for number in _steps_of(state, place))
     return next(step.intrinsic for step in steps if isinstance(step, TensorizeStep))
 
 
-def _splits_of_sums(state: StateObject, place: int) -> list[int]:
-    """The splits of the spatial loops of a product of fragments."""
+def _splits_of_accumulators(state: StateObject, place: int) -> list[int]:
+    """Return the splits of the spatial loops of a fragment matmul."""
     count = _STRUCTURE.count("S")
     return [number for number in _steps_of(state, place)
             if isinstance(step := state.transform_steps[number], SplitStep) and len(step.lengths) == count]
 
 
 def fragment_rules(target: Target) -> list[Rule]:
-    """The rules for the intrinsics of a target that multiply fragments; none where it has none."""
+    """Return the rules for the fragment matmul intrinsics of a target; none if it has none."""
     found = intrinsics_of(target)
     if not any(one.fragments is not None for one in found):
         return []

@@ -1,4 +1,4 @@
-"""Annotation of sketches for GPUs: blocks and threads for stages that no rule gave them to."""
+"""Annotation of sketches for GPUs: bind stages that no rule has bound to blocks and threads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from .annotate import Choices
 
 UNROLL_STEPS = (0, 16, 64, 512, 1024)
-# How many parts of a reduction are in shared memory: one that is multiplied, and those that are on their way.
+# Options for the number of buffers of an operand in shared memory: one is read while the others are filled.
 BUFFERS = (1, 2, 3, 4)
 
 
 def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None:
-    """Let blocks and threads carry the outer loops of the stages that have none; what is plain elementwise work may
-    be done as lanes of vectors."""
+    """Bind the outer loops of unbound stages to blocks and threads; plain elementwise stages may be vectorized."""
     for place in range(len(state.stages)):
         stage = state.stages[place]
         if stage.is_placeholder or stage.compute_at != ROOT or is_on_threads(stage):
@@ -43,7 +42,7 @@ def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None
 
 
 def buffer_operands(state: State, choices: Choices, nests: LoopNests) -> None:
-    """Fetch the operands of fragments some parts of the reduction ahead: both operands of a product equally far."""
+    """Prefetch the operands of fragments; both operands of a matmul use the same distance."""
     copies: dict[int, list[int]] = {}
     for place, stage in enumerate(state.stages):
         if stage.attach is not None and scope_of(stage.op) == "shared.dyn" and has_fragments(

@@ -1,4 +1,4 @@
-"""Features of states for GPUs: a row for each kernel, from its loop nests in closed form, with an estimate of its
+"""Features of states for GPUs: a row for each kernel, computed from its loop nests in closed form, with estimated
 cycles."""
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .operation_facts import arithmetic
 from .queries import has_cross_thread_reduction, has_reduce_iter
 from .state import Stage, StateObject
 
-# Of one multiprocessor: multiplications and bytes of shared memory per cycle, registers, most resident blocks, and the
-# number of warps that hides latency.
+# Per multiprocessor: multiplications and bytes of shared memory per cycle, registers, maximum number of resident
+# blocks, and the number of warps that hides latency.
 _MULTIPLIES, _SHARED_BYTES, _REGISTERS, _MOST_BLOCKS, _HIDING_WARPS = 128.0, 128.0, 65536, 32, 12.0
 # Registers of a thread in addition to its accumulators.
 _OTHER_REGISTERS = 32
-# Of the device: bytes from global memory per cycle, the latency of a load and of a launch in cycles.
+# Per device: bytes from global memory per cycle, and the latency of a load and of a launch in cycles.
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
-# Groups of four shared memory banks, which serve one vector load each.
+# Groups of four shared memory banks, each of which serves one vector load.
 _BANK_GROUPS = 8
 # Bytes of a memory sector, the unit of transfer from global memory.
 _SECTOR = 32
@@ -39,8 +39,8 @@ _SECTOR = 32
 
 @dataclass
 class Kernel:
-    """The features of one kernel; quantities are per thread or per block where it is said, otherwise of the whole
-    kernel."""
+    """The features of a kernel. Quantities are per thread or per block if their name or comment states it, otherwise
+    for the whole kernel."""
 
     blocks: float = 1
     threads: float = 1
@@ -52,7 +52,7 @@ class Kernel:
     thread_operations: float = 0
     global_bytes: float = 0
     stored_bytes: float = 0
-    # The fraction of the loaded bytes that is used, and how many contiguous elements a warp stores at once.
+    # The fraction of the loaded bytes that is used, and the number of contiguous elements that a warp stores at once.
     used_share: float = 1
     store_run: float = 1
     # Bytes that all threads of a block read from shared memory, and the number of barriers.
@@ -66,7 +66,7 @@ class Kernel:
     inner_elements: float = 1
     unrolled: float = 0
     crossed_threads: float = 1
-    # The ways of bank conflicts of shared memory.
+    # The degree of shared memory bank conflicts.
     bank_conflicts: float = 1
     # Derived quantities.
     blocks_at_once: float = 1
@@ -78,7 +78,7 @@ class Kernel:
     memory_cycles: float = 0
     waiting_cycles: float = 0
     cycles: float = 0
-    # What a kernel does that multiplies fragments; it is in the cycles, and no feature of its own.
+    # The fragment matmul of a kernel; it is included in the cycles and is not a separate feature.
     fragments: FragmentSteps | None = None
 
 
@@ -87,13 +87,13 @@ _CYCLES = NAMES.index("cycles")
 
 
 def estimated_speed(rows: np.ndarray) -> np.ndarray:
-    """The estimate of speeds before anything is measured, from rows of states × kernels × features: the negative
-    logarithm of the cycles of all kernels."""
+    """Return speed estimates without measurements, from rows of states × kernels × features: the negative logarithm of
+    the cycles of all kernels."""
     return -np.log2((np.exp2(rows[..., _CYCLES].astype("float64")) - 1).sum(axis=-1))
 
 
 def summary(rows: np.ndarray) -> np.ndarray:
-    """The number of kernels of a state, and the features of the slowest of them."""
+    """Return the number of kernels of a state, and the features of the slowest of them."""
     return np.concatenate([[np.log2(1.0 + len(rows))], rows[rows[:, _CYCLES].argmax()]])
 
 
@@ -105,7 +105,7 @@ class GPUFeatureExtractor:
         self._counts: dict[Any, int] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
-        """A row for each kernel. The loops of a state that was read from a record are computed first."""
+        """Return a row for each kernel. If a state was read from a record, its loops are computed first."""
         table = [[getattr(kernel, name) for name in NAMES] for kernel in self.kernels(state)]
         return np.log2(1.0 + np.array(table, dtype="float64")).astype("float32")
 
@@ -151,11 +151,11 @@ class GPUFeatureExtractor:
         if copied:
             self._note_tile(kernel, state, nests, place, copied)
         elif not has_cross_thread_reduction(state, place):
-            # A thread fetches the terms of its sums one after the other, as those of split-k.
+            # A thread loads the terms of its sums one after the other, as in split-k.
             kernel.fetches += math.prod(loop.extent for loop in nest.loops if loop.kind is IteratorKind.REDUCTION)
 
     def _note_copy(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, width: int) -> None:
-        """Account for a cooperative copy into shared memory."""
+        """Add a cooperative copy into shared memory."""
         stage = state.stages[place]
         assert stage.attach is not None
         target, loop = stage.attach
@@ -173,7 +173,7 @@ class GPUFeatureExtractor:
         kernel.fetches += times * math.ceil(elements / (kernel.threads * asked))
 
     def _note_fragments(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, scope: str) -> None:
-        """Account for operands in shared memory and in fragments, for their products and the sums of these."""
+        """Add operands in shared memory and in fragments, their matmuls and the stores of accumulators."""
         kernel.fragments = kernel.fragments or FragmentSteps()
         stage, nest = state.stages[place], nests.nests[place]
         assert stage.attach is not None
@@ -187,7 +187,7 @@ class GPUFeatureExtractor:
             width = info(first.output(0).dtype).bits // 8
             (source,) = nests.analyzer.producers(first)
             outer = state.stages[_place(state, source)].attach
-            kernel.fragments.note_products(nests, place, width, warps, outer[1] if outer is not None else -1)
+            kernel.fragments.note_matmuls(nests, place, width, warps, outer[1] if outer is not None else -1)
             kernel.waits, kernel.terms = kernel.fragments.steps, kernel.fragments.row_bytes / width
         elif scope != "shared.dyn":
             width = info(stage.op.output(0).dtype).bits // 8
@@ -204,8 +204,7 @@ class GPUFeatureExtractor:
     def _note_tile(
         self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]
     ) -> None:
-        """Account for the thread tile: for each k it loads operands from shared memory, which serve all of its
-        elements."""
+        """Add the thread tile: for each k it loads operands from shared memory, which all its elements share."""
         stage, nest = state.stages[place], nests.nests[place]
         loops = [loop for loop in nest.loops if loop.extent > 1]
         steps = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.REDUCTION)
@@ -214,13 +213,14 @@ class GPUFeatureExtractor:
         for loop in loops:
             for axis, extent in loop.parts if loop.kind is IteratorKind.SPATIAL else ():
                 per_axis[axis] = per_axis.get(axis, 1) * extent
-        beside = _beside(state, nests, place)
+        beside = _adjacent_threads_axis(state, nests, place)
         ways = {p: _bank_conflicts(state, nests, stage, p, beside, per_axis) for p in copied}
         kernel.bank_conflicts = max(kernel.bank_conflicts, *ways.values())
         read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
                    * ways[producer] for producer in copied)
         kernel.thread_tile = max(kernel.thread_tile, tile * kernel.virtual_threads)
-        # Threads of a warp that read the same element share one read (a broadcast); at least half of them usually do.
+        # Threads of a warp that read the same element share one read (a broadcast); this usually applies to at least
+        # half of them.
         kernel.shared_read_bytes += steps * read * kernel.virtual_threads * kernel.threads / 2
         kernel.terms = max(kernel.terms, steps / max(kernel.waits, 1))
         kernel.inner_elements = max(kernel.inner_elements, loops[-1].extent if loops else 1)
@@ -273,7 +273,7 @@ class GPUFeatureExtractor:
         kernel.shared_read_bytes = made.steps * made.loaded_bytes
         kernel.compute_cycles = rounds * made.steps * made.multiplies / f.cost.tensor_core.multiplies_per_cycle
         kernel.shared_cycles = rounds * kernel.shared_read_bytes / _SHARED_BYTES
-        # Most of what blocks fetch is in the L2 cache, which the cycles of a block know.
+        # Most data that blocks load is in the L2 cache; the cycles of a block include these loads.
         kernel.memory_cycles = kernel.stored_bytes / _MEMORY_BYTES
         kernel.waiting_cycles = max(cycles - kernel.compute_cycles, 0.0)
         kernel.cycles = _LAUNCH + max(cycles, kernel.memory_cycles)
@@ -289,13 +289,13 @@ def _place(state: StateObject, op: Any) -> int:
 
 
 def _elements(nests: LoopNests, stage: Stage, producer: Any, extents: Mapping[Var, int]) -> int:
-    """The elements of a producer that one iteration of a reduction reads."""
+    """Return the elements of a producer that one iteration of a reduction reads."""
     reads = nests.analyzer.accesses[stage.op].reaches[producer]
     return max(math.prod(reach(extents) for reach in read) for read in reads)
 
 
-def _beside(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
-    """The axis of a tiled stage along which the threads of a warp are adjacent, and their number."""
+def _adjacent_threads_axis(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
+    """Return the axis of a tiled stage along which the threads of a warp are adjacent, and their number."""
     attach = state.stages[place].attach
     if attach is None:
         return None
@@ -313,13 +313,14 @@ def _bank_conflicts(
     state: StateObject, nests: LoopNests, stage: Stage, producer: Any, beside: tuple[Var, int] | None,
     per_axis: Mapping[Var, int],
 ) -> float:
-    """How many of eight adjacent threads, each of which reads a vector of four elements, read from the same banks."""
+    """Return how many of eight adjacent threads, each of which reads a vector of four elements, read from the same
+    banks."""
     if beside is None:
         return 1.0
     axis, count = beside
     _, strides = strides_of_block(state, nests, _place(state, producer))
     reads = nests.analyzer.accesses[stage.op].reaches[producer]
-    # The stride between adjacent threads, all elements of a thread along the axis counted.
+    # The stride between adjacent threads includes all elements of a thread along the axis.
     far = {axis: per_axis.get(axis, 1) + 1}
     near = {axis: 1}
     step = max(sum((reach(far) - reach(near)) * stride for reach, stride in zip(read, strides)) for read in reads)
@@ -329,8 +330,8 @@ def _bank_conflicts(
 
 
 def _neighbours(nest: Nest, last: Var | None) -> float:
-    """How many contiguous elements adjacent threads of a block store: along the last axis, bound to the innermost
-    threads, unless each thread runs along it by itself."""
+    """Return the number of contiguous elements that adjacent threads of a block store: along the last axis if it is
+    bound to the innermost threads, unless each thread traverses it alone."""
     run = 1
     for loop in nest.loops:
         if loop.annotation in (Annotation.THREAD_X, Annotation.VECTORIZE):

@@ -1,4 +1,4 @@
-"""Resources of a GPU block: states that need more are refused before anything is lowered."""
+"""Resource limits of a GPU block: states that exceed them are rejected before they are lowered."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
 # Vector widths of cooperative loads, in elements of 4 bytes.
 LANES = (1, 2, 4)
 # The stride between adjacent elements that threads read in shared memory is 8 k + 4 elements, so that eight threads,
-# each reading a vector of four, read from different banks.
+# each reading a vector of four, use different banks.
 ALIGN_FACTOR, ALIGN_OFFSET = 8, 4
 # The inner lengths of a spatial tile, outermost first: virtual threads, threads, and the thread tile.
 _VIRTUAL, _THREAD = 0, 1
 _TILE_LENGTHS = 3
 # The usual limit of block_k, the part of a reduction that is in shared memory at a time.
 _MOST_TERMS = 256
-# The most warps of a block of fragments along one axis, fragments of a warp along one axis, and products of fragments
-# for one part of the reduction in shared memory, which are unrolled. Accumulators have half of the registers.
+# The maximum number of warps of a block along one axis, of fragments of a warp along one axis, and of unrolled fragment
+# matmuls for one part of the reduction in shared memory. Accumulators use half of the registers.
 _MOST_WARPS, _MOST_FRAGMENTS, _MOST_PRODUCTS = 8, 8, 128
-# The lengths of a tile in warps and fragments: warps, fragments, and what is in one of them.
+# The lengths of a tile: warps, fragments, and elements of a fragment.
 _FRAGMENT_LENGTHS = 3
 _ON_CHIP = re.compile(r"\.(shared|shared\.dyn|local|wmma\.\w+)$")
 
 
 @dataclass(frozen=True)
 class GPULimits:
-    """The resources that a block, or one thread of it, may use at most."""
+    """The maximum resources of a block, or of one of its threads."""
 
     threads: int
     virtual_threads: int
     shared_bytes: int
-    # Bytes of shared memory that are asked for at the launch.
+    # Bytes of dynamic shared memory.
     dynamic_bytes: int
     # Bytes of local memory of all threads of a block, and of one thread.
     local_bytes: int
@@ -64,7 +64,7 @@ class GPULimits:
         shared = hardware.max_shared_memory_per_block
         return GPULimits(
             hardware.max_threads_per_block, max(hardware.max_vthread_extent, 1), shared,
-            # What a user says of shared memory is true of all of it.
+            # A user-defined limit of shared memory also applies to dynamic shared memory.
             features.dynamic_shared_bytes if shared == features.shared_bytes else shared,
             hardware.max_local_memory_per_block, 4 * features.thread_registers, max(hardware.warp_size, 1))
 
@@ -76,7 +76,7 @@ class GPULimits:
 def tile_options(
     extent: int, count: int, most_inner: int, threads: int, virtual_threads: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The lengths of the tiles of one loop, spatial or of a reduction."""
+    """Return the possible tile lengths of a spatial or reduction loop."""
     options = factorizations(extent, count, most_inner)
     if count < _TILE_LENGTHS:
         return options
@@ -85,15 +85,15 @@ def tile_options(
 
 @lru_cache(maxsize=1024)
 def fragment_options(extent: int, count: int, length: int) -> tuple[tuple[int, ...], ...]:
-    """The lengths of a loop that has fragments, or single elements, as its innermost part: warps and fragments of a
-    warp, or fragments of a part of a reduction."""
+    """Return the possible lengths of a loop whose innermost part is a fragment or a single element: warps and fragments
+    of a warp, or fragments of a part of a reduction."""
     options = factorizations(extent // length, count - 1, _MOST_FRAGMENTS)
     return tuple((*o, length) for o in options if max(o) <= max(_MOST_WARPS, _MOST_FRAGMENTS))
 
 
 def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
-    """The numbers of threads that may be bound to a loop: powers of two, at least a warp where there is enough work.
-    They need not divide the extent."""
+    """Return the possible numbers of threads for a loop: powers of two, at least a warp if there is enough work. They
+    need not divide the extent."""
     extent = extent or 1
     most = min(limits.threads, 1 << (extent - 1).bit_length())
     least = min(max(limits.warp, 16), most)
@@ -101,7 +101,7 @@ def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ..
 
 
 def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
-    """The lengths that a split of a sketch may have: fixed ones, or options for the vector width of a copy, for
+    """Return the possible lengths of a split of a sketch: fixed lengths, or options for the vector width of a copy, for
     threads, or for tiles."""
     if None not in step.lengths:
         return (step.lengths,)  # type: ignore[return-value]
@@ -115,7 +115,7 @@ def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple
 
 
 def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
-    """Whether the tile sizes of one stage alone make a block that fits and fills a warp."""
+    """Return whether the tile sizes of one stage alone allow a block that fits and fills a warp."""
     if all(None in step.lengths and step.lengths[-1] is not None for step in steps):
         return _are_likely_fragments(chosen, limits)
     tiles = [(step, o) for step, o in zip(steps, chosen) if len(o) >= _TILE_LENGTHS]
@@ -144,18 +144,18 @@ def _are_likely_fragments(chosen: Sequence[tuple[int, ...]], limits: GPULimits) 
 
 @dataclass
 class Block:
-    """The resources of a block of one kernel."""
+    """The resources of a block of a kernel."""
 
     threads: int = 1
     virtual_threads: int = 1
     blocks: int = 1
     shared_bytes: int = 0
-    # Bytes of shared memory that is asked for at the launch, of operands and of the sums that take their place.
+    # Bytes of dynamic shared memory, of operands and of the accumulators that reuse this memory.
     operand_bytes: int = 0
     sum_bytes: int = 0
     # Bytes of local memory of one thread.
     local_bytes: int = 0
-    # Bytes of the fragments of one warp, whose threads are those along x.
+    # Bytes of the fragments of a warp, whose threads are those along x.
     fragment_bytes: int = 0
     warp: int = 1
 
@@ -165,7 +165,7 @@ class Block:
 
 
 def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = None) -> dict[int, Block]:
-    """The resources of the blocks of each kernel, by the root stage of the kernel."""
+    """Return the resources of the blocks of each kernel, by the root stage of the kernel."""
     nests = nests or LoopNests(dag, state)
     found: dict[int, Block] = {}
     for place in reversed(range(len(state.stages))):
@@ -206,7 +206,7 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
 
 
 def _note_dynamic(block: Block, state: StateObject, nests: LoopNests, place: int) -> None:
-    """Account for operands of fragments, or the sums that are stored from them."""
+    """Add operands of fragments, or the accumulators that are stored from them."""
     stage = state.stages[place]
     extents = region_of_block(state, nests, place)
     row = extents[-1]
@@ -219,8 +219,8 @@ def _note_dynamic(block: Block, state: StateObject, nests: LoopNests, place: int
 
 
 def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[int]:
-    """The extents of the region of a stage in dynamic shared memory that all warps of a block need, inside the loop at
-    which it is computed."""
+    """Return the extents of the region of a stage in dynamic shared memory that all warps of a block need, inside the
+    loop in which it is computed."""
     stage = state.stages[place]
     assert stage.attach is not None
     target, loop = stage.attach
@@ -231,7 +231,7 @@ def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[in
     host, last = reader.attach
     outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
     inside = {**nests.nests[target].inside(loop + 1), **nests.region(target, host, max(outside, default=-1))}
-    # A product reads a copy in fragments, which has the region of the copy in shared memory.
+    # A matmul reads a copy in fragments, which covers the same region as the copy in shared memory.
     (held,) = nests.analyzer.consumers(stage.op)
     reads = nests.analyzer.accesses[reader.op].reaches[held]
     return [max(min(read[n](inside), axis.dom.extent.value) for read in reads)
@@ -239,8 +239,8 @@ def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[in
 
 
 def _extent(it: Iterator, loop: Loop) -> int:
-    """The extent of a loop. Parts of fused loops have no closed form: their extents are the lengths of their splits
-    or, at the root, all they need. The number of threads is the one that was chosen, however many have work."""
+    """Return the extent of a loop. The parts of fused loops have no closed form: their extents are the lengths of their
+    splits or, at the root, their full extents. The number of threads is the chosen one, even if some are idle."""
     extent = loop.extent if loop.parts else it.extent or it.asked or 1
     return max(extent, it.asked or 1) if it.annotation in _THREADS else extent
 
@@ -254,15 +254,15 @@ def root_of(state: StateObject, place: int) -> int:
 
 
 def is_shared(state: StateObject, place: int) -> bool:
-    """Whether the result of a stage is in shared memory: its scope says so, or it is computed inside blocks but
-    outside of threads."""
+    """Return whether the output of a stage is in shared memory: it has this scope, or it is computed inside blocks but
+    outside threads."""
     stage = state.stages[place]
     scope = scope_of(stage.op)
     return scope.startswith("shared") or stage.attach is not None and not scope and not _inside_threads(state, stage)
 
 
 def scope_of(op: Any) -> str:
-    """The memory on the chip that a cache is in; "" for other operations."""
+    """Return the on-chip memory scope of a cache stage; "" for other operations."""
     found = _ON_CHIP.search(op.name)
     return found.group(1) if found else ""
 
@@ -277,8 +277,8 @@ def _inside_threads(state: StateObject, stage: Stage) -> bool:
 
 
 def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[list[int], list[int]]:
-    """The extents and strides of the region of a stage that all threads of a block need, inside the loop at which it
-    is computed."""
+    """Return the extents and strides of the region of a stage that all threads of a block need, inside the loop in
+    which it is computed."""
     attach = state.stages[place].attach
     assert attach is not None
     target, loop = attach
@@ -304,8 +304,8 @@ def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[
 
 
 def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[int, int]:
-    """The elements of shared memory that a block allocates for a stage, and how many of them are contiguous in the
-    memory they are copied from."""
+    """Return the number of shared memory elements that a block allocates for a stage, and how many of them are
+    contiguous in the source memory."""
     extents, strides = strides_of_block(state, nests, place)
     run, is_whole = 1, True
     for axis, extent in zip(reversed(state.stages[place].op.axis), reversed(extents)):
@@ -315,8 +315,8 @@ def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple
 
 
 def dimension_of_threads(access: Access, producer: Any) -> int | None:
-    """The last dimension of an operand that spatial axes of a tiled stage index, where only axes of the reduction
-    index those inside it: adjacent threads read at multiples of its stride, from the same banks."""
+    """Return the last dimension of an operand that is indexed by spatial axes of a tiled stage, with only reduction
+    axes in the inner dimensions. Adjacent threads read at multiples of its stride, from the same banks."""
     axes = {axis.var for axis in access.op.axis}
     last = -1
     for indices in access.reads[producer]:
@@ -326,10 +326,10 @@ def dimension_of_threads(access: Access, producer: Any) -> int | None:
     return last if 0 <= last < len(producer.output(0).shape) - 1 else None
 
 
-def refuse_what_does_not_fit(
+def check_block_resources(
     dag: ComputeDAG, state: StateObject, limits: GPULimits, nests: LoopNests | None = None
 ) -> None:
-    """Raise TVMError where a block would need more than the device has."""
+    """Raise TVMError if a block exceeds the resources of the device."""
     for place, block in kernels_of(dag, state, nests).items():
         for what, number, most in (
             ("threads", block.threads, limits.threads),
@@ -341,12 +341,12 @@ def refuse_what_does_not_fit(
         ):
             if number > most:
                 name = state.stages[place].op.name
-                raise TVMError(f"a block of {name} has {number} {what}; the target has {most} at most")
+                raise TVMError(f"a block of {name} needs {number} {what}, but the target has only {most}")
 
 
 __all__ = [
     "ALIGN_FACTOR", "ALIGN_OFFSET", "Block", "GPULimits", "are_likely", "dimension_of_threads", "elements_of_block",
-    "is_shared", "kernels_of", "length_options", "refuse_what_does_not_fit",
+    "is_shared", "kernels_of", "length_options", "check_block_resources",
     "region_of_block", "root_of",
     "scope_of", "strides_of_block",
     "thread_options",

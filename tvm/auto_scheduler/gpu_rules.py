@@ -1,7 +1,8 @@
 """Sketch rules for GPUs: multi-level tiles bound to blocks and threads, operands in shared memory, cross-thread
 reductions.
 
-A sketch says which loops are bound to blocks and threads; their extents are left open with the lengths of its splits.
+A sketch determines the loops that are bound to blocks and threads; their extents follow from the lengths of its splits,
+which are open.
 """
 
 from __future__ import annotations
@@ -35,22 +36,23 @@ BLOCK, VIRTUAL, THREAD = "blockIdx.x", "vthread", "threadIdx.x"
 BOUND_LEVELS = 3
 # The index, among the inner lengths of a split, of the number of threads.
 _THREAD_LENGTH = 1
-# The least extent of a reduction for which a cross-thread reduction is tried.
+# The minimum extent of a reduction for which a cross-thread reduction is tried.
 _LONG_REDUCTION = 32
 # A tiled stage may also be reduced across threads if it has at most this many elements per thread of a block, and at
-# most this many times as many elements as its reduction has terms.
+# most this many times as many elements as reduction terms.
 _FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
-# Split-k is tried where blocks of this many elements do not occupy all multiprocessors, for at least this extent of k;
-# the numbers of parts, the least extent of one, and how many such blocks a multiprocessor has at most.
+# Split-k is tried if blocks of this many elements do not occupy all multiprocessors, and for at least this extent of k.
+# The other constants are the numbers of parts, the minimum extent of a part, and the maximum number of such blocks per
+# multiprocessor.
 _SMALL_BLOCK, _SPLIT_K_LEAST_TERMS = 1024, 256
 _SPLIT_K, _LEAST_PART, _MOST_BLOCKS = (2, 4, 8, 16), 64, 16
 
 
-# -- questions -----------------------------------------------------------------------------------------------------
+# -- queries -------------------------------------------------------------------------------------------------------
 
 
 def is_plain(stage: Stage) -> bool:
-    """Whether the loops of a stage are the axes of its operation, unchanged."""
+    """Return whether the loops of a stage are the unchanged axes of its operation."""
     op = stage.op
     return not stage.is_placeholder and [it.name for it in stage.iters] == [
         axis.var.name for axis in (*op.axis, *op.reduce_axis)] and all(
@@ -62,13 +64,13 @@ def is_on_threads(stage: Stage) -> bool:
 
 
 def free_consumer(at: Sketching) -> int | None:
-    """The only consumer of a stage, if it reads elementwise and its loops are still unchanged."""
+    """Return the only consumer of a stage if it reads elementwise and its loops are unchanged."""
     target = at.queries.matched_consumer(at.stage_id)
     return target if target is not None and is_plain(at.state.stages[target]) else None
 
 
 def _splits_of(state: StateObject, stage_id: int) -> Walk[tuple[int, SplitStep]]:
-    """The splits of the loops of a stage with their step numbers, the last first."""
+    """Return the splits of the loops of a stage with their step numbers, the last first."""
     for number in reversed(range(len(state.transform_steps))):
         step = state.transform_steps[number]
         if step.changes_ops:
@@ -81,13 +83,13 @@ def _splits_of(state: StateObject, stage_id: int) -> Walk[tuple[int, SplitStep]]
 
 
 def _tile_splits(at: Sketching, stage_id: int) -> list[int]:
-    """The splits that tiled the spatial loops of a stage."""
+    """Return the splits that tiled the spatial loops of a stage."""
     count = at.structure.count("S") - 1
     return sorted(number for number, step in _splits_of(at.state, stage_id) if len(step.lengths) == count)
 
 
 def _tiled_readers(at: Sketching) -> list[int]:
-    """The tiled consumers of a stage that may read it from shared memory."""
+    """Return the tiled consumers of a stage that may read it from shared memory."""
     if at.stage.compute_at == INLINED or has_cache_read(at.state, at.stage_id):
         return []
     stages = at.state.stages
@@ -131,8 +133,8 @@ def _cache_read_condition(at: Sketching) -> Condition:
 
 
 def _cache_read(at: Sketching) -> list[Found]:
-    """Each tiled consumer has its own copy in shared memory, which the threads of a block load cooperatively: with
-    vector loads, unless elements are selected by their position, as those of padding are."""
+    """Give each tiled consumer its own copy in shared memory, which the threads of a block load cooperatively. Vector
+    loads are used unless elements are selected by their position, as in padding."""
     state, place = at.open(), at.stage_id
     is_stored = at.stage.is_placeholder or has_reduce_iter(at.stage)
     is_chosen = not is_stored and not at.queries.is_strictly_inlineable(place)
@@ -167,7 +169,7 @@ def _compute_at_transform_condition(at: Sketching) -> Condition:
 
 
 def _compute_at_transform(at: Sketching) -> list[Found]:
-    """The operand of Winograd's transform is computed in registers by the thread that transforms it."""
+    """Compute the operand of a Winograd transform in registers, in the thread that transforms it."""
     state, target = at.open(), at.queries.single_consumer(at.stage_id)
     assert target is not None
     state.compute_at(at.stage_id, target, state.stages[target].iters[1])
@@ -175,7 +177,7 @@ def _compute_at_transform(at: Sketching) -> list[Found]:
 
 
 def _inline_condition(at: Sketching) -> Condition:
-    """A round trip through global memory costs more than recomputing anything elementwise."""
+    """Always inline elementwise stages: a round trip through global memory costs more than recomputing them."""
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
     return Condition.PASS if is_kept else Condition.APPLY_AND_SKIP_REST
 
@@ -192,8 +194,8 @@ def _constant_condition(at: Sketching) -> Condition:
 
 
 def _unroll_constants(at: Sketching) -> list[Found]:
-    """A thread computes a whole transform: the loops that index constant matrices are unrolled, so that their
-    elements are literals."""
+    """Let each thread compute a whole transform: the loops that index constant matrices are unrolled, so that their
+    elements become literals."""
     state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
     outer, inner = [], []
     for it in at.stage.iters:
@@ -220,8 +222,8 @@ def _across_threads_condition(at: Sketching) -> Condition:
 
 
 def _across_threads(at: Sketching) -> list[Found]:
-    """Cross-thread reduction: the threads of a block reduce one element after the other. What one block of the
-    enclosing stage computes from the result is computed there."""
+    """Reduce across threads: the threads of a block compute one element after the other. Consumers that a block of the
+    enclosing stage can compute from the output are computed there."""
     state, place = at.open(), at.stage_id
     host = _host(at)
     fused, space = fuse_reduction(state, place)
@@ -239,8 +241,8 @@ def _across_threads(at: Sketching) -> list[Found]:
 
 
 def _host(at: Sketching) -> tuple[int, int] | None:
-    """The stage inside whose blocks a reduction and its consumers may be computed, and how many of its outer loops
-    are bound to blocks."""
+    """Return the stage inside whose blocks a reduction and its consumers may be computed, and the number of its outer
+    loops that are bound to blocks."""
     stages, readers = at.state.stages, at.queries.consumers(at.stage_id)
     roots = {stages[r].attach[0] if stages[r].attach else r for r in readers}  # type: ignore[index]
     if len(roots) != 1:
@@ -255,7 +257,8 @@ def _host(at: Sketching) -> tuple[int, int] | None:
 
 
 def _blocks_of(stage: Stage) -> int | None:
-    """How many axes of a host are bound to blocks; None where the stage is no host."""
+    """Return the number of axes of a stage that are bound to blocks; None if reductions cannot be computed in its
+    blocks."""
     first, kinds = stage.iters[0], [it.annotation for it in stage.iters]
     if kinds == [Annotation.BLOCK_X]:
         return len(stage.op.axis)
@@ -265,9 +268,9 @@ def _blocks_of(stage: Stage) -> int | None:
 
 
 def _prepare_host(state: State, target: int, common: int) -> int | None:
-    """Bind the outer loops of a host to blocks, and the others to threads. Returns the split that the reductions in
-    it follow, so that all use the same threads; None where the host has no other loops and all threads compute its
-    one element, so that the split is still to be made."""
+    """Bind the outer loops of the enclosing stage to blocks, and the others to threads. Return the split that its
+    reductions follow, so that all use the same threads. Return None if there are no other loops: then all threads
+    compute a single element, and the split is created later."""
     stage = state.stages[target]
     if not is_on_threads(stage):
         rest = len(stage.iters) - common
@@ -284,7 +287,7 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
 
 
 def _split_k_condition(at: Sketching, multiprocessors: int) -> Condition:
-    """Few elements with a long reduction do not occupy all multiprocessors."""
+    """Return whether a stage has few elements and a long reduction, so that it would not occupy all multiprocessors."""
     if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
         return Condition.PASS
     if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
@@ -299,9 +302,9 @@ def _longest_reduction(stage: Stage) -> Iterator:
 
 
 def _split_k(at: Sketching, multiprocessors: int) -> list[Found]:
-    """Split-k: the longest reduction is divided among blocks. The partial sums are a tiled stage with one more axis,
-    which only blocks go along; they are added by a kernel of their own, or by the consumer. Their number is fixed,
-    since the tiles of a part divide its extent."""
+    """Apply split-k: the longest reduction is divided among blocks. The partial sums become a tiled stage with one more
+    axis, which is only bound to blocks; a separate kernel or the consumer adds them. The number of parts is fixed,
+    because the tiles of a part divide its extent."""
     found, place = [], at.stage_id
     loop, (space, reduction) = _longest_reduction(at.stage), extents_product(at.stage)
     most = min(reduction // _LEAST_PART, _MOST_BLOCKS * multiprocessors * _SMALL_BLOCK // space)
@@ -321,7 +324,7 @@ def _cache_write_condition(at: Sketching) -> Condition:
 
 
 def _cache_write(at: Sketching) -> list[Found]:
-    """Accumulate in registers, and store the result once."""
+    """Accumulate in registers, and store each output once."""
     state = at.open()
     state.cache_write(at.stage_id, "local")
     return [(state.state_object, at.stage_id)]
@@ -352,7 +355,7 @@ def _by_one_thread_condition(at: Sketching) -> Condition:
 
 
 def _by_one_thread(at: Sketching) -> list[Found]:
-    """One thread computes a whole reduction in registers, and the elementwise consumer with it."""
+    """Let one thread compute a whole reduction and its elementwise consumer in registers."""
     state, place, target = at.open(), at.stage_id, free_consumer(at)
     if target is None:
         state.cache_write(place, "local")
@@ -363,7 +366,7 @@ def _by_one_thread(at: Sketching) -> list[Found]:
 
 
 def gpu_rules(multiprocessors: int) -> tuple[Rule, ...]:
-    """The rules for a GPU of so many multiprocessors."""
+    """Return the rules for a GPU with a number of multiprocessors."""
     split_k = [partial(one, multiprocessors=multiprocessors) for one in (_split_k_condition, _split_k)]
     return (
         Rule("operands in shared memory", _cache_read_condition, _cache_read),

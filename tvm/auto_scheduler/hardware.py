@@ -1,4 +1,4 @@
-"""What a search knows about the machine."""
+"""The hardware parameters of a search."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 from ..target import Target
 
 _CACHE_LINE_BYTES = 64
-# Bytes of a register, and threads of a block that may each have all the registers that a thread can have.
+# Bytes of a register, and the number of threads of a block for which each can use the maximum number of registers.
 _REGISTER_BYTES, _FULL_THREADS = 4, 256
 
 
 @dataclass(frozen=True, init=False)
 class HardwareParams:
-    """Sizes of a machine; those that are not given are the target's. They are written into records in this order.
+    """Hardware parameters; missing values come from the target. Records contain them in this order.
 
     Parameters
     ----------
     num_cores : int, optional
-        The cores.
+        The number of cores.
     vector_unit_bytes : int, optional
-        The bytes of a vector.
+        The size of a vector in bytes.
     cache_line_bytes : int, optional
-        The bytes of a cache line.
+        The size of a cache line in bytes.
     max_shared_memory_per_block : int, optional
-        The bytes that threads of a block share.
+        The shared memory of a block in bytes.
     max_local_memory_per_block : int, optional
-        The bytes that they have of their own.
+        The local memory of a block in bytes.
     max_threads_per_block : int, optional
-        How many threads a block has.
+        The maximum number of threads of a block.
     max_vthread_extent : int, optional
-        How many virtual threads there are along a loop.
+        The maximum extent of virtual threads along a loop.
     warp_size : int, optional
-        How many threads run in step.
+        The number of threads of a warp.
     target : Target or str, optional
-        Whose numbers those are that are not given.
+        The target that provides the missing values.
     target_host : Target or str, optional
         The host of the target.
     """
@@ -62,7 +62,7 @@ class HardwareParams:
             object.__setattr__(self, field.name, int(default if own is None else own))
 
     def to_json(self) -> list[int]:
-        """The numbers in the order of the fields, as records have them.
+        """The values in the order of the fields, as in records.
 
         Returns
         -------
@@ -72,12 +72,12 @@ class HardwareParams:
 
     @staticmethod
     def from_json(values: list[int]) -> HardwareParams:
-        """What a record says; those of early logs end sooner.
+        """The parameters in a record; records of older versions have fewer values.
 
         Parameters
         ----------
         values : list of int
-            The numbers in the order of the fields; those that are missing are 0, further ones are left out.
+            The values in the order of the fields. Missing values are 0, additional values are ignored.
 
         Returns
         -------

@@ -1,8 +1,7 @@
 """The sketch rule of tensor intrinsics.
 
-An intrinsic fits a sum of products whose operands have its types and lie in memory as it reads them. The rule tiles
-such a stage to the shape of the intrinsic, which computes the innermost loops; the loops around are searched as others
-are.
+An intrinsic applies to a sum of products whose operands have the required types and memory layouts. The rule tiles such
+a stage so that the intrinsic computes the innermost loops; the loops around them are searched as in other sketches.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from .queries import has_cache_write
 from .sketch_rules import FUSION_LEVELS, Condition, Found, Rule, Sketching, is_to_be_tiled
 from .tiling import follow_tiles, names_in, tile
 
-# An operand of a product: what is read, and the type that it is multiplied in.
+# An operand of a matmul: the read, and the type in which it is multiplied.
 Operand = tuple[ProducerLoad, str]
 
 
 def operands(op: Any) -> tuple[Reduce, list[Operand]] | None:
-    """The sum of an operation and the factors of its terms; None where it is no sum of products of two reads."""
+    """Return the reduction of an operation and the factors of its terms; None if it is not a sum of products of two
+    reads."""
     reduce = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1 or reduce.init:
         return None
@@ -45,7 +45,7 @@ def operands(op: Any) -> tuple[Reduce, list[Operand]] | None:
 
 
 def step_along(index: PrimExpr, axis: Var) -> int | None:
-    """By how much an index moves where an axis moves by one; None where it is no sum of axes and multiples of them."""
+    """Return the stride of an index along an axis; None if the index is not a sum of axes with constant factors."""
     todo, step = [index], 0
     while todo:
         node = todo.pop()
@@ -65,8 +65,8 @@ def _mentions(index: PrimExpr, axis: Var) -> bool:
 
 
 def _reads_alike(own: ProducerLoad, meaning: ProducerLoad, axes: dict[Var, Var]) -> bool:
-    """Whether a read moves along the last dimensions of its tensor as that of an intrinsic does, whose axes are these
-    ones."""
+    """Return whether a read accesses the last dimensions of its tensor in the same way as a read of an intrinsic;
+    ``axes`` maps the axes of the intrinsic to those of the operation."""
     places = len(own.indices) - len(meaning.indices)
     if places < 0 or own.dtype != meaning.dtype:
         return False
@@ -82,10 +82,10 @@ def _reads_alike(own: ProducerLoad, meaning: ProducerLoad, axes: dict[Var, Var])
 
 
 def tile_of(op: Any, intrin: TensorIntrin, is_padded: bool = False) -> dict[str, int] | None:
-    """The axes of an operation, by their names, whose innermost tiles an intrinsic computes, with its lengths; None
-    where it does not fit: its lengths divide those of the operation, unless that ``is_padded``. The axes are in the
-    order of an operand that is read along most of them, so that constants which are stored in the order of the loops
-    are as the intrinsic reads them."""
+    """Return the axes of an operation, by name, whose innermost tiles an intrinsic computes, with the lengths of the
+    tiles. Return None if the intrinsic does not apply: unless ``is_padded``, its lengths must divide those of the
+    operation. The axes are ordered like those of the operand with the most of them, so that constants stored in loop
+    order match the order in which the intrinsic reads them."""
     own, meaning = operands(op), operands(intrin.op)
     if own is None or meaning is None or len(op.axis) < len(intrin.op.axis):
         return None
@@ -118,7 +118,7 @@ class _Intrinsics:
         self.intrinsics = [(one, one.make()) for one in intrinsics]
 
     def _fitting(self, op: Any) -> list[tuple[str, dict[str, int]]]:
-        """The intrinsics that compute tiles of an operation, with the lengths of these."""
+        """Return the intrinsics that can compute tiles of an operation, with the lengths of the tiles."""
         whole = names_in(op, NO_SPLIT_AT_INNER) | names_in(op, NO_SPLIT_AT_OUTER)
         found = {one: lengths for one, intrin in self.intrinsics
                  if (lengths := tile_of(op, intrin)) is not None and not whole & set(lengths)}
@@ -126,13 +126,13 @@ class _Intrinsics:
         return [(one.name, lengths) for one, lengths in found.items() if one.name not in replaced]
 
     def condition(self, at: Sketching) -> Condition:
-        # A stage and its cache compute the same: the rule makes the cache itself where it takes one.
+        # A stage and its cache compute the same values; the rule creates the cache itself.
         is_new = is_to_be_tiled(at) and not has_cache_write(at.state, at.stage_id)
         return Condition.APPLY if is_new and self._fitting(at.stage.op) else Condition.PASS
 
     def apply(self, at: Sketching) -> list[Found]:
         if at.queries.matched_consumer(at.stage_id) is None:
-            # Sums are kept in registers, and not where the result is.
+            # Sums are accumulated in registers, not in the output.
             state = at.open()
             state.cache_write(at.stage_id, "global")
             at = replace(at, state=state.state_object)
@@ -155,7 +155,7 @@ class _Intrinsics:
 
 
 def intrinsic_rules(target: Target) -> list[Rule]:
-    """The rule for the intrinsics of a target; none where it has none."""
+    """Return the rule for the intrinsics of a target; none if it has none."""
     found = [one for one in intrinsics_of(target) if one.blocks is None]
     if not found:
         return []

@@ -1,6 +1,6 @@
-"""Tensor intrinsics that a search may use: instructions that compute a small product at once.
+"""Tensor intrinsics for searches: instructions that compute a small matmul.
 
-Back ends declare them (``Backend.search_intrinsics``) as a table by name; steps of records hold the name.
+Back ends declare them (``Backend.search_intrinsics``) as a table by name; steps in records contain the name.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ..target import Target
 from ..target.backend import BACKENDS, find_backend, load
 from ..te.tensor_intrin import TensorIntrin
 
-# Where the fragments of lhs and of rhs are, and the sums of their products.
+# The scopes of the fragments of lhs and rhs, and of the accumulators.
 FRAGMENTS, ACCUMULATOR = ("wmma.matrix_a", "wmma.matrix_b"), "wmma.accumulator"
 
 
 @dataclass(frozen=True)
 class Fragments:
-    """The small matrices in registers that an intrinsic multiplies: the intrinsics, by their names, that load those of
-    lhs and of rhs, and the one that stores sums. In shared memory the stride of rows is a multiple of ``rows[0]``
-    elements and ``rows[1]`` more, so that they are in different banks."""
+    """The fragments that an intrinsic multiplies: the names of the intrinsics that load lhs and rhs fragments, and of
+    the one that stores accumulators. In shared memory the row stride is a multiple of ``rows[0]`` elements plus
+    ``rows[1]``, so that rows use different banks."""
 
     loads: tuple[str, str]
     store: str
@@ -30,8 +30,8 @@ class Fragments:
 
 
 class BlockLengths(NamedTuple):
-    """A product of ``m`` tiles of ``rows`` and ``n`` tiles of ``columns`` over ``steps`` tiles of ``terms``, and over
-    all taps of a window of ``height`` by ``width``, whose rows are a ``stride`` apart."""
+    """The size of a matmul of ``m`` tiles of ``rows`` and ``n`` tiles of ``columns`` over ``steps`` tiles of ``terms``,
+    and over all taps of a window of ``height`` by ``width``, whose rows have the distance ``stride``."""
 
     m: int
     rows: int
@@ -45,7 +45,7 @@ class BlockLengths(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The rows, columns and terms of all its tiles."""
+        """Return the total numbers of rows, columns and terms."""
         return self.m * self.rows, self.n * self.columns, self.steps * self.terms
 
     def named(self, family: str) -> str:
@@ -54,10 +54,10 @@ class BlockLengths(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """The products of blocks of matrix registers that an intrinsic stands for: the types of both operands and of sums,
-    and how many terms lie side by side in the rhs. ``choose`` gives lengths for a number of rows, columns and terms,
-    which need not divide these, and a window (height, width, stride); where it ``is_packed`` the tiles of the lhs lie
-    apart, else its rows."""
+    """The matmuls of blocks of matrix registers that an intrinsic can compute: the types of both operands and of the
+    accumulator, and the number of terms that are contiguous in the rhs. ``choose`` returns block lengths for numbers of
+    rows, columns and terms, which need not be multiples, and a window (height, width, stride). With ``is_packed`` the
+    tiles of the lhs are stored separately, otherwise its rows are read in place."""
 
     types: tuple[str, str, str]
     depth: int
@@ -67,22 +67,24 @@ class Blocks:
 
 @dataclass(frozen=True)
 class SearchIntrinsic:
-    """An intrinsic by its name: which targets have it, and how it is made.
+    """A tensor intrinsic for searches: its name, its targets, and the function that creates it.
 
     Parameters
     ----------
     name : str
-        The name, which is that of the tensor intrinsic too.
+        The name of the tensor intrinsic.
     fits : callable
-        Whether a target has it.
+        The function that returns whether a target supports it.
     make : callable
-        Gives the tensor intrinsic, with an update and a reset; that of ``blocks`` is given their lengths.
+        The function that creates the tensor intrinsic with its update and reset functions; with ``blocks`` it receives
+        the block lengths.
     replaces : str, optional
-        The intrinsic of the same target that is not worth trying where this one fits.
+        The intrinsic of the same target that is not tried if this one applies.
     fragments : Fragments, optional
-        How its operands get into registers; none where it reads and writes memory.
+        How operands are loaded into registers; None if the intrinsic reads and writes memory.
     blocks : Blocks, optional
-        Where it stands for products of many lengths, with which their names end: ``name/2x16x2x16x8x64x1x1x1``.
+        The block matmuls, if the intrinsic supports several lengths, which are appended to its name:
+        ``name/2x16x2x16x8x64x1x1x1``.
     """
 
     name: str
@@ -99,7 +101,7 @@ def _table(kind: str) -> Mapping[str, SearchIntrinsic]:
 
 
 def intrinsics_of(target: Target) -> list[SearchIntrinsic]:
-    """The intrinsics that a target has.
+    """The intrinsics that a target supports.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ def intrinsics_of(target: Target) -> list[SearchIntrinsic]:
 
 
 def tensor_intrin(name: str) -> TensorIntrin:
-    """The intrinsic of a name, as steps of records have it.
+    """The intrinsic with a name, as in the steps of records.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def tensor_intrin(name: str) -> TensorIntrin:
         found = _table(kind).get(family)
         if found is not None and is_whole and bool(found.blocks) == bool(blocks):
             return found.make(*blocks)
-    raise TVMError(f"no back end has declared a tensor intrinsic '{name}' for searches")
+    raise TVMError(f"unknown tensor intrinsic '{name}': no back end has declared it for searches")
 
 
 __all__ = ["ACCUMULATOR", "BlockLengths", "Blocks", "FRAGMENTS", "Fragments", "SearchIntrinsic", "intrinsics_of",

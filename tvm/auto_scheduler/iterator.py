@@ -11,7 +11,7 @@ from ..ir.prim import Range
 
 
 class IteratorKind(enum.IntEnum):
-    """What the iterations of a loop are: elements, terms of a reduction, both (fused), or neither."""
+    """The kind of a loop: spatial, reduction, both (fused), or neither."""
 
     SPATIAL = 0
     REDUCTION = 1
@@ -20,7 +20,7 @@ class IteratorKind(enum.IntEnum):
 
 
 class Annotation(enum.IntEnum):
-    """How a loop runs; the numbers are those of records."""
+    """The annotation of a loop; the numbers are those of records."""
 
     NONE = 0
     UNROLL = 1
@@ -51,8 +51,8 @@ def _range(low: int, extent: int) -> Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterator:
-    """A loop; two are the same only if they are one object. ``extent`` is None where it is not known; ``asked`` is the
-    length a split gave it, which a loop has unless there are fewer iterations (an ``Open`` one in a skeleton)."""
+    """A loop, compared by identity. ``extent`` is None if it is unknown. ``asked`` is the length that a split
+    requested, which is the extent unless there are fewer iterations (an ``Open`` length in a skeleton)."""
 
     name: str
     min: int

@@ -1,4 +1,4 @@
-"""Layout rewrite: constant inputs are stored in the order in which a schedule reads them.
+"""Layout rewrite: store constant inputs in the order in which a schedule reads them.
 
 The attribute ``layout_free_placeholders`` of an operation names the inputs whose layout is free. The loops of its stage
 determine the layout: a loop over a part of an axis becomes a dimension of the array, the outermost loop first, so that
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A part of a dimension, whose index is index // stride % extent."""
+    """A part of a dimension, with the index ``index // stride % extent``."""
 
     dim: int
     extent: int
@@ -48,22 +48,22 @@ class StoredLayout:
         return tuple(part.extent for part in self.parts)
 
     def _apart(self) -> list[Part]:
-        """The parts in the order of the dimensions of the original array."""
+        """Return the parts in the order of the dimensions of the original array."""
         return sorted(self.parts, key=lambda part: (part.dim, -part.stride))
 
     def store(self, array: np.ndarray) -> np.ndarray:
-        """The array in the stored layout."""
+        """Return the array in the stored layout."""
         apart = self._apart()
         order = [apart.index(part) for part in self.parts]
         return np.ascontiguousarray(array.reshape([part.extent for part in apart]).transpose(order))
 
     @property
     def restoring_axes(self) -> tuple[int, ...]:
-        """The transposition after which a reshape to ``shape`` restores the original array."""
+        """Return the permutation after which a reshape to ``shape`` restores the original array."""
         return tuple(self.parts.index(part) for part in self._apart())
 
     def stored_indices(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
-        """The indices in the stored array of an element of the original one."""
+        """Return the indices in the stored array for an element of the original array."""
         found = []
         for dim, extent, stride in self.parts:
             index = indices[dim] if stride == 1 else floordiv(indices[dim], stride)
@@ -71,7 +71,7 @@ class StoredLayout:
         return found
 
     def indices(self, stored: Sequence[PrimExpr]) -> list[Any]:
-        """The indices in the original array of an element of the stored one."""
+        """Return the indices in the original array for an element of the stored array."""
         found: list[Any] = [0] * len(self.shape)
         for part, index in zip(self.parts, stored):
             found[part.dim] = found[part.dim] + index * part.stride
@@ -79,14 +79,15 @@ class StoredLayout:
 
 
 def layouts_of(dag: ComputeDAG, steps: Sequence[TransformStep]) -> dict[Tensor, StoredLayout]:
-    """The layouts that a schedule prefers for the inputs whose layout is free. There is none for an input that has
-    it already, nor for one whose indices or loops are not affine enough to derive it from."""
+    """Return the layouts that a schedule prefers for the inputs with a free layout. An input has no entry if it already
+    has this layout, or if its indices or loops are not affine enough to derive a layout."""
     free = dag.layout_free_placeholders
     return _layouts(free, Replay(dag).run(steps).stages) if free else {}
 
 
 def needed_layouts(stages: Sequence[Stage]) -> dict[Tensor, StoredLayout]:
-    """The layouts of the inputs that intrinsics with rows and columns read in panels, whether they are free or not."""
+    """Return the layouts of inputs that intrinsics of matrix registers read in panels, whether their layout is free or
+    not."""
     intrins = [(stage, loop.tensor_intrin) for stage in stages for loop in stage.iter_var_attrs.values()]
     read = [stage.op.input_tensors[1:] for stage, made in intrins if made is not None and len(made.op.axis) > 1]
     return _layouts([tensor for (tensor,) in filter(None, read) if isinstance(tensor.op, PlaceholderOp)], stages)
@@ -114,8 +115,8 @@ def _layout_of(tensor: Tensor, stages: Sequence[Stage]) -> StoredLayout | None:
 
 
 def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar, int] | None:
-    """The dimension of the tensor that each axis of a stage indexes; None where an index is no axis, or where an
-    axis does not cover its dimension."""
+    """Return the tensor dimension that each axis of a stage indexes; None if an index is not an axis, or if an axis
+    does not cover its dimension."""
     seen: set[int] = set()
     loads = [node for body in stage.op.body for node in post_order(body, seen=seen)
              if isinstance(node, ProducerLoad) and node.producer == tensor]
@@ -134,8 +135,8 @@ def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar
 
 
 def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]]] | None:
-    """The parts of axes (axis, extent, stride) that each loop runs over, several for a fused loop. None where a
-    split is uneven, or splits a fused loop."""
+    """Return the parts of axes (axis, extent, stride) that each loop covers, several for a fused loop. Return None if a
+    split is uneven or splits a fused loop."""
     parts = {axis: [(axis, axis.dom.extent.value, 1)] for axis in (*stage.op.axis, *stage.op.reduce_axis)
              if isinstance(axis.dom.extent, IntImm)}
     for relation in stage.relations:
@@ -156,7 +157,7 @@ def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]
 
 
 def _length(split: Split, extent: int) -> int | None:
-    """The extent of the inner loop of a split."""
+    """Return the extent of the inner loop of a split."""
     given = split.factor if split.factor is not None else split.nparts
     number = given if isinstance(given, int) else getattr(given, "value", None)
     if number is None:
@@ -165,7 +166,7 @@ def _length(split: Split, extent: int) -> int | None:
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts, with those that are adjacent in the array merged."""
+    """Return the parts, with parts merged that are adjacent in the array."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -178,7 +179,7 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A program that reads stored arrays, with the operation that replaces each original one."""
+    """A program that reads arrays in stored layouts, with a map from original to new operations."""
 
     ops: list[Operation]
     output_ops: list[Operation]
@@ -188,8 +189,8 @@ class Rewritten:
 
 
 def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], converted: Collection[Tensor] = ()) -> Rewritten:
-    """The program over arrays in stored layouts: these are its arguments, but for those that are ``converted`` by the
-    program from the original arrays."""
+    """Return the program with arrays in stored layouts as arguments, except for those in ``converted``, which the
+    program converts from the original arrays."""
     stored: dict[Tensor, Tensor] = {}
     for tensor, layout in layouts.items():
         stored[tensor] = _transform(tensor, layout) if tensor in converted else placeholder(

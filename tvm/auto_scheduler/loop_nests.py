@@ -1,8 +1,8 @@
 """Loop nests of a state with their extents in closed form, without a te schedule or bound inference.
 
 The extents of a stage that is computed inside a loop of another one follow from the region that its consumers read
-there. They serve to choose among states; the generated programs do not depend on them. Where lengths are ``Open``, a
-state stands for many, and its extents are arrays with an element for each.
+there. They are used to select states; the generated programs do not depend on them. If lengths are ``Open``, a state
+represents many states, and its extents are arrays with an element for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .queries import multiples_of
 from .reach import Extents, Number, Reach, least, most
 from .state import Stage, StateObject
 
-# The assumed extent of a reduction that depends on data.
+# The assumed extent of a data-dependent reduction.
 _DATA_LENGTH = 32
 
 
@@ -40,9 +40,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops of a stage, and how often the nest is executed. ``outer`` are the loops of other stages around it,
-    each part of an axis by itself, the outermost first: how often it is begun, and the extents of the axes that all its
-    iterations compute."""
+    """The loops of a stage, and how often the nest is executed. ``outer`` contains the loops of other stages around it,
+    split into the parts of axes, outermost first. They determine how often the nest starts, and the extents of axes
+    over all its executions."""
 
     loops: tuple[Loop, ...]
     times: Number
@@ -50,32 +50,32 @@ class Nest:
 
     @property
     def parts(self) -> list[tuple[Var, Number]]:
-        """The parts of axes that the loops cover, fused ones each by itself."""
+        """Return the parts of axes that the loops cover, with fused loops separated."""
         return [part for loop in self.loops for part in loop.parts]
 
     def parts_of(self, loops: int) -> int:
-        """The number of parts that the outermost loops cover."""
+        """Return the number of parts that the outermost loops cover."""
         return sum(len(loop.parts) for loop in self.loops[:loops])
 
     def inside(self, loop: int) -> dict[Var, Number]:
-        """The extents of axes over the loops from one inwards."""
+        """Return the extents of axes over the loops from one loop inwards."""
         return self.inside_part(self.parts_of(loop))
 
     def inside_part(self, first: int) -> dict[Var, Number]:
-        """The extents of axes over the parts from one inwards."""
+        """Return the extents of axes over the parts from one part inwards."""
         found: dict[Var, Number] = {}
         for axis, extent in self.parts[first:]:
             found[axis] = found.get(axis, 1) * extent
         return found
 
     def iterations(self, parts: int | None = None) -> Number:
-        """The iterations of the outermost parts, or of all."""
+        """Return the iterations of the outermost parts, or of all parts."""
         return math.prod(extent for _, extent in self.parts[:parts])
 
 
 class LoopNests:
-    """The loop nests of all stages of a state, by their numbers. ``lengths`` are the values of open split lengths,
-    by the number of the step and the index into its lengths."""
+    """The loop nests of all stages of a state, by number. ``lengths`` are the values of open split lengths, by step
+    number and index into its lengths."""
 
     def __init__(
         self, dag: ComputeDAG, state: StateObject, lengths: Mapping[tuple[int, int], Number] | None = None
@@ -129,12 +129,13 @@ class LoopNests:
         return asked.times * math.prod(self._lengths[factor] for factor in asked.factors)
 
     def region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
-        """The extent along each axis of the region of a stage that one iteration of a loop of another stage needs."""
+        """Return the extent along each axis of the region of a stage that one iteration of a loop of another stage
+        needs."""
         return self._region(place, target, self.nests[target].parts_of(loop + 1))
 
     def _region(self, place: int, target: int, first: int) -> dict[Var, Number]:
-        """The extent along each axis of the region of a stage that the parts from ``first`` inwards of another stage
-        need."""
+        """Return the extent along each axis of the region of a stage that the parts of another stage from ``first``
+        inwards need."""
         key = (place, target, first)
         if key not in self._regions:
             op = self.state.stages[place].op
@@ -159,7 +160,7 @@ class LoopNests:
 
 
 def _span(reaches: Sequence[Reach], offsets: Sequence[int], inside: Extents) -> Number:
-    """The number of positions along a dimension from the first to the last that several reads touch."""
+    """Return the number of positions along a dimension from the first to the last that several reads access."""
     first, end = min(offsets), 1
     for reach, offset in set(zip(reaches, offsets)):
         end = most(end, reach(inside) + (offset - first))
@@ -167,7 +168,7 @@ def _span(reaches: Sequence[Reach], offsets: Sequence[int], inside: Extents) -> 
 
 
 def length_of(axis: IterVar) -> int:
-    """The extent of an axis; the assumed one where it depends on data."""
+    """Return the extent of an axis, or the assumed extent if it is data-dependent."""
     return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else _DATA_LENGTH
 
 
@@ -176,7 +177,7 @@ def _reduction(op) -> dict[Var, int]:
 
 
 def _parts(it: Iterator) -> list[Iterator]:
-    """The loops that were fused into this one, outermost first."""
+    """Return the loops that were fused into this one, outermost first."""
     todo, found = [it], []
     while todo:
         one = todo.pop()
@@ -188,7 +189,7 @@ def _parts(it: Iterator) -> list[Iterator]:
 
 
 def _axis_of(it: Iterator, axes: Mapping[str, Var]) -> Var | None:
-    """The axis that a loop is part of: splits append a suffix to its name."""
+    """Return the axis that a loop is a part of: splits append a suffix to its name."""
     name = it.name
     while name and name not in axes:
         shorter = re.sub(r"\.\d+$", "", name)

@@ -1,4 +1,4 @@
-"""Schedules written by hand: ``State`` holds the state after the steps that its methods make."""
+"""Explicit schedules: ``State`` contains the state that results from the steps of its methods."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from .compute_dag import ComputeDAG
 
 StageKey = Any
-# The parameters that most methods share.
+# Parameters that most methods share.
 _NAMED = {"stage": ("int, Operation or Tensor", "The stage."), "iterator": ("Iterator", "The loop.")}
 
 
 class State:
-    """A schedule written by hand: methods name stages by tensors, operations or places.
+    """A schedule that is written explicitly; methods identify stages by tensors, operations or positions.
 
     Parameters
     ----------
     state_object : StateObject
-        The state that is changed from.
+        The initial state.
     dag : ComputeDAG
-        Its computation.
+        The computation.
     """
 
     ANNOTATION_TRANS_TABLE: ClassVar[dict[str, int]] = {name: int(kind) for kind, name in ANNOTATION_NAMES.items()}
@@ -42,11 +42,11 @@ class State:
         self._number_stages()
 
     def _number_stages(self) -> None:
-        # Operations that steps replaced are still known: scripts hold their tensors.
+        # Operations that steps have replaced are still accepted, because scripts hold their tensors.
         for place, stage in enumerate(self.state_object.stages):
             self.stage_id_map[stage.op] = place
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -66,13 +66,13 @@ class State:
     def _stage(self, key: StageKey) -> int:
         if isinstance(key, int):
             if not 0 <= key < len(self.stages):
-                raise ValueError(f"there is no stage number {key}; there are {len(self.stages)}")
+                raise ValueError(f"stage number {key} is out of range; there are {len(self.stages)} stages")
             return key
         op = key.op if isinstance(key, Tensor) else key
         if not isinstance(op, Operation):
-            raise ValueError(f"a stage is named by a tensor, an operation or its number, got {type(key).__name__}")
+            raise ValueError(f"a stage must be a tensor, an operation or a number, got {type(key).__name__}")
         if op not in self.stage_id_map:
-            raise ValueError(f"{op.name} is no stage of this state")
+            raise ValueError(f"{op.name} is not a stage of this state")
         return self.stage_id_map[op]
 
     def _place(self, stage_id: int, iterator: Iterator) -> int:
@@ -80,10 +80,12 @@ class State:
         for place, it in enumerate(stage.iters):
             if it is iterator:
                 return place
-        raise ValueError(f"{iterator} is no loop of stage {stage.op.name}; they are {', '.join(map(str, stage.iters))}")
+        raise ValueError(
+            f"{iterator} is not a loop of stage {stage.op.name}; its loops are {', '.join(map(str, stage.iters))}"
+        )
 
     def copy(self) -> State:
-        """An independent state of the same steps.
+        """An independent copy of this state.
 
         Returns
         -------
@@ -112,7 +114,7 @@ class State:
         self.state_object = self.state_object.then(step, self.compute_dag)
 
     def _made(self, stage_id: int) -> Operation:
-        """The operation of a new stage, after which others moved up."""
+        """Return the operation of a new stage, which shifts the positions of later stages."""
         self.stage_id_map = {op: i + (i >= stage_id) for op, i in self.stage_id_map.items()}
         self._number_stages()
         return self.stages[stage_id].op
@@ -125,17 +127,17 @@ class State:
 
     @described(_NAMED)
     def tensorize(self, stage: StageKey, iterator: Iterator, intrinsic: str) -> Iterator:
-        """Let a tensor intrinsic compute a loop and all loops inside of it.
+        """Replace a loop and all loops inside it by a tensor intrinsic.
 
         Parameters
         ----------
         intrinsic : str
-            Its name, as the back end of the target has declared it (``auto_scheduler.intrinsics``).
+            The name of the intrinsic as declared by the back end of the target (``auto_scheduler.intrinsics``).
 
         Returns
         -------
         Iterator
-            The loop as it is now.
+            The new loop.
         """
         stage_id = self._stage(stage)
         place = self._place(stage_id, iterator)
@@ -144,36 +146,36 @@ class State:
 
     @described(_NAMED)
     def bind(self, stage: StageKey, iterator: Iterator, thread_name: str) -> Iterator:
-        """Let hardware threads ("blockIdx.x", "threadIdx.y", "vthread", ...) carry a loop.
+        """Bind a loop to hardware threads ("blockIdx.x", "threadIdx.y", "vthread", ...).
 
         Parameters
         ----------
         thread_name : str
-            The threads.
+            The name of the threads.
 
         Returns
         -------
         Iterator
-            The loop as it is now.
+            The new loop.
 
         Raises
         ------
         ValueError
-            There are no such threads.
+            The name of the threads is unknown.
         """
         number = self.ANNOTATION_TRANS_TABLE.get(thread_name, 0)
         if not Annotation.VTHREAD <= number <= Annotation.THREAD_Z:
-            raise ValueError(f"bind: '{thread_name}' is no name of threads")
+            raise ValueError(f"bind: unknown thread name '{thread_name}'")
         return self._annotate(stage, iterator, Annotation(number))
 
     @described(_NAMED)
     def parallel(self, stage: StageKey, iterator: Iterator) -> Iterator:
-        """Spread the iterations of a loop over threads.
+        """Run the iterations of a loop in parallel.
 
         Returns
         -------
         Iterator
-            The loop as it is now.
+            The new loop.
         """
         return self._annotate(stage, iterator, Annotation.PARALLEL)
 
@@ -184,12 +186,12 @@ class State:
         Parameters
         ----------
         max_unroll : int, optional
-            The most iterations.
+            The maximum number of iterations.
 
         Returns
         -------
         Iterator
-            The loop as it is now.
+            The new loop.
         """
         if max_unroll is not None and iterator.extent is not None and iterator.extent > max_unroll:
             return iterator
@@ -197,28 +199,28 @@ class State:
 
     @described(_NAMED)
     def vectorize(self, stage: StageKey, iterator: Iterator) -> Iterator:
-        """Run the iterations of a loop as lanes of vectors.
+        """Vectorize a loop.
 
         Returns
         -------
         Iterator
-            The loop as it is now.
+            The new loop.
         """
         return self._annotate(stage, iterator, Annotation.VECTORIZE)
 
     @described(_NAMED)
     def fuse(self, stage: StageKey, iters: Sequence[Iterator]) -> Iterator:
-        """Make one loop of neighbouring ones.
+        """Fuse adjacent loops.
 
         Parameters
         ----------
         iters : list of Iterator
-            The loops, from the outer to the inner.
+            The loops, outermost first.
 
         Returns
         -------
         Iterator
-            The one loop.
+            The fused loop.
         """
         stage_id = self._stage(stage)
         places = tuple(self._place(stage_id, it) for it in iters)
@@ -227,24 +229,24 @@ class State:
 
     @described(_NAMED)
     def pragma(self, stage: StageKey, iterator: Iterator, pragma_type: str) -> None:
-        """Note something at a loop: ``auto_unroll_max_step$64``.
+        """Attach a pragma to a loop: ``auto_unroll_max_step$64``.
 
         Parameters
         ----------
         pragma_type : str
-            What is noted.
+            The pragma.
         """
         stage_id = self._stage(stage)
         self._then(PragmaStep(stage_id, self._place(stage_id, iterator), pragma_type))
 
     @described(_NAMED)
     def reorder(self, stage: StageKey, order: Sequence[Iterator]) -> None:
-        """All loops of a stage in another order.
+        """Reorder the loops of a stage.
 
         Parameters
         ----------
         order : list of Iterator
-            The loops.
+            All loops of the stage in the new order.
         """
         stage_id = self._stage(stage)
         self._then(ReorderStep(stage_id, tuple(self._place(stage_id, it) for it in order)))
@@ -257,20 +259,20 @@ class State:
     def split(
         self, stage: StageKey, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator]:
-        """Split a loop: ``lengths`` of the inner parts, or of the outer ones without ``inner_to_outer``; None where
-        one is not decided.
+        """Split a loop. ``lengths`` are the lengths of the inner loops, or of the outer loops without
+        ``inner_to_outer``; None is a length that is not decided yet.
 
         Parameters
         ----------
         lengths : list of int
             The lengths.
         inner_to_outer : bool
-            Whether they are those of the inner parts.
+            Whether the lengths are those of the inner loops.
 
         Returns
         -------
         list of Iterator
-            The parts, from the outer to the inner.
+            The loops, outermost first.
         """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
@@ -280,19 +282,19 @@ class State:
 
     @described(_NAMED)
     def follow_split(self, stage: StageKey, iterator: Iterator, src_step_id: int, n_split: int) -> list[Iterator]:
-        """Split a loop as an earlier step did another one.
+        """Split a loop with the lengths of an earlier split.
 
         Parameters
         ----------
         src_step_id : int
-            The number of the step.
+            The number of the split step.
         n_split : int
-            How many lengths are taken.
+            The number of lengths to use.
 
         Returns
         -------
         list of Iterator
-            The parts.
+            The loops, outermost first.
         """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
@@ -303,21 +305,21 @@ class State:
     def follow_fused_split(
         self, stage: StageKey, iterator: Iterator, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
     ) -> list[Iterator]:
-        """Split a loop by the product of the lengths that earlier splits have at a level.
+        """Split a loop by the product of the lengths of earlier splits at a level.
 
         Parameters
         ----------
         src_step_ids : list of int
-            The numbers of the steps.
+            The numbers of the split steps.
         level : int
-            The level.
+            The tile level.
         factor_or_nparts : bool
-            Whether the product is the length of the inner part.
+            Whether the product is the length of the inner loop.
 
         Returns
         -------
         list of Iterator
-            The parts.
+            The loops, outermost first.
         """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
@@ -326,63 +328,63 @@ class State:
 
     @described(_NAMED)
     def storage_align(self, stage: StageKey, iterator: Iterator, factor: int, offset: int) -> None:
-        """Make the stride of a dimension factor * k + offset.
+        """Align the stride of a dimension to factor * k + offset.
 
         Parameters
         ----------
         factor : int
             The factor.
         offset : int
-            What is added to its multiple.
+            The offset.
         """
         stage_id = self._stage(stage)
         self._then(StorageAlignStep(stage_id, self._place(stage_id, iterator), factor, offset))
 
     @described(_NAMED)
     def double_buffer(self, stage: StageKey, buffers: int = 2) -> None:
-        """Fill some pieces of memory while another one is read.
+        """Double-buffer a stage: fill some parts of its memory while another one is read.
 
         Parameters
         ----------
         buffers : int
-            How many pieces take turns.
+            The number of buffers.
         """
         self._then(DoubleBufferStep(self._stage(stage), buffers))
 
     @described(_NAMED)
     def compute_at(self, stage: StageKey, target_stage: StageKey, target_iter: Iterator) -> None:
-        """Compute what a stage needs inside one of its loops.
+        """Compute a stage inside a loop of another stage.
 
         Parameters
         ----------
         target_stage : int, Operation or Tensor
             The stage that reads it.
         target_iter : Iterator
-            A loop of that one.
+            The loop of that stage.
         """
         target = self._stage(target_stage)
         self._then(ComputeAtStep(self._stage(stage), target, self._place(target, target_iter)))
 
     @described(_NAMED)
     def compute_inline(self, stage: StageKey) -> None:
-        """Compute every element where it is used."""
+        """Inline a stage: compute every element where it is used."""
         self._then(ComputeInlineStep(self._stage(stage)))
 
     @described(_NAMED)
     def compute_root(self, stage: StageKey) -> None:
-        """Compute the whole of a stage before its users."""
+        """Compute a whole stage before its consumers."""
         self._then(ComputeRootStep(self._stage(stage)))
 
     @described(_NAMED)
     def cache_read(self, stage: StageKey, scope_name: str, reader_stages: Sequence[StageKey]) -> Operation:
-        """A copy of what a stage makes that certain readers use; its operation.
+        """The operation of a copy of a stage's output that the given stages read.
 
         Parameters
         ----------
         scope_name : str
-            The kind of memory.
+            The storage scope.
         reader_stages : list of int, Operation or Tensor
-            The readers.
+            The stages that read the copy.
 
         Returns
         -------
@@ -395,12 +397,12 @@ class State:
 
     @described(_NAMED)
     def cache_write(self, stage: StageKey, scope_name: str) -> Operation:
-        """Compute a stage in a scope and copy it out; the operation that computes.
+        """The operation that computes a stage in a storage scope, from where the stage is copied out.
 
         Parameters
         ----------
         scope_name : str
-            The kind of memory.
+            The storage scope.
 
         Returns
         -------
@@ -413,17 +415,17 @@ class State:
 
     @described(_NAMED)
     def rfactor(self, stage: StageKey, iterator: Iterator, factor_iter_id: int) -> Operation:
-        """Split a reduction in two; the operation that makes the parts, which a loop of the reduction tells apart.
+        """The operation of the partial reductions, after a reduction is split into two stages by one of its loops.
 
         Parameters
         ----------
         factor_iter_id : int
-            Where the new dimension stands.
+            The position of the new dimension.
 
         Returns
         -------
         Operation
-            The operation of the parts.
+            The operation of the partial reductions.
         """
         stage_id = self._stage(stage)
         self._then(RfactorStep(stage_id, self._place(stage_id, iterator), factor_iter_id))
@@ -431,13 +433,14 @@ class State:
 
     @described(_NAMED)
     def pad(self, stage: StageKey, factors: Sequence[int]) -> Operation:
-        """Compute a sum of products over lengths that are multiples of factors, with zeros past the ends of both
-        operands, and copy it out; the operation of the first operand. Those of the other one and of the sum follow it.
+        """The operation of the first operand, after a matmul-like reduction is padded to multiples of factors. Both
+        operands are padded with zeros, and the valid part of the sum is copied out. The operations of the other operand
+        and of the sum follow.
 
         Parameters
         ----------
         factors : list of int
-            A factor for each axis, those of the reduction last.
+            A factor for each axis, with the reduction axes last.
 
         Returns
         -------

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Open:
-    """A length that differs between the states of a skeleton: the product of split lengths, each given by the number
-    of a step and an index into its lengths, ``times`` a constant."""
+    """A length that differs between the states of a skeleton: the product of split lengths, each given by a step number
+    and an index into its lengths, and the constant ``times``."""
 
     factors: tuple[tuple[int, int], ...]
     times: int = 1
@@ -37,9 +37,9 @@ Lengths = Sequence["int | Open | None"]
 
 
 def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tuple[Iterator, ...]:
-    """The iterators that a split makes of one. ``lengths`` are those of the inner loops, and the outermost takes the
-    rest; without ``inner_to_outer`` they are those of the outer loops, and the innermost takes the rest. Unknown
-    lengths make iterators without extents."""
+    """Return the iterators of a split. ``lengths`` are those of the inner loops, and the outermost loop gets the
+    remaining extent; without ``inner_to_outer`` they are those of the outer loops, and the innermost loop gets the
+    remaining extent. Iterators have no extents if a length is not chosen yet."""
     rest, low = it.extent, it.min
     parts: list[tuple[int, int] | None] = []
     for length in reversed(lengths) if inner_to_outer else lengths:
@@ -52,11 +52,11 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     parts.append(None if rest is None else (low, rest))
     if inner_to_outer:
         parts.reverse()
-    # What is left of a loop of a length that was asked for has a length, too.
+    # The remaining loop of a requested length has a known length too.
     is_known = isinstance(it.asked, int) and all(isinstance(length, int) for length in lengths)
     left = -(-it.asked // math.prod(lengths)) if is_known else None  # type: ignore[operator, arg-type]
     asked = (left, *lengths) if inner_to_outer else (*lengths, left)
-    # A loop that is at least as long as what was fused has all of it, as threads that are more than the work.
+    # A loop that is at least as long as the fused loops covers all of them, like threads that outnumber the work.
     most = math.prod(part.asked if isinstance(part.asked, int) else math.inf for part in it.orig_iters)
     whole = it.orig_iters if inner_to_outer and isinstance(lengths[-1], int) and most <= lengths[-1] else ()
     return tuple(
@@ -68,7 +68,7 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
 def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer: bool) -> StateObject:
     it = state.iterator(step.stage_id, step.iter_id, step)
     if not lengths or any(isinstance(length, int) and length < 1 for length in lengths):
-        step.refuse(f"the lengths of a split are at least one, each at least 1, got {list(lengths)}")
+        step.refuse(f"a split needs at least one length, and each must be at least 1, got {list(lengths)}")
     parts, place = split_iterators(it, lengths, inner_to_outer), step.iter_id
     iters = state.stages[step.stage_id].iters
     return state.with_iters(
@@ -77,7 +77,7 @@ def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer
 
 def _split_schedule(step: Any, replay: Replay, lengths: Lengths, inner_to_outer: bool) -> None:
     if any(length is None for length in lengths):
-        step.refuse("a length is not known; a sketch is annotated before it is applied")
+        step.refuse("a length is unknown; annotate the sketch before applying it")
     stage, axes = replay.stages[step.stage_id], replay.axes[step.stage_id]
     rest, made = axes[step.iter_id], []
     for length in reversed(lengths) if inner_to_outer else lengths:
@@ -92,8 +92,8 @@ def _split_schedule(step: Any, replay: Replay, lengths: Lengths, inner_to_outer:
 
 @step("SP")
 class SplitStep(TransformStep):
-    """for i in n  ->  for i.0: for i.1 in lengths[0]: for i.2 in lengths[1]: ... ; without ``inner_to_outer`` the
-    lengths are those of i.0, i.1, ... and the innermost takes the rest."""
+    """Split: for i in n  ->  for i.0: for i.1 in lengths[0]: for i.2 in lengths[1]: ... ; without ``inner_to_outer``
+    the lengths are those of i.0, i.1, ... and the innermost loop gets the remaining extent."""
 
     changes_loops = True
     stage_id: int
@@ -110,22 +110,22 @@ class SplitStep(TransformStep):
 
     def to_json(self) -> list[Any]:
         if any(length is None for length in self.lengths):
-            self.refuse("a length is not known; only states with all lengths are written")
+            self.refuse("a length is unknown; only states with known lengths can be written")
         return [self.code, self.stage_id, self.iter_id, self.extent or 0, list(self.lengths), int(self.inner_to_outer)]
 
 
 def _source(step: Any, steps: Sequence[TransformStep], number: int) -> SplitStep:
-    """The split that a follow-split step refers to."""
+    """Return the split that a follow-split step refers to."""
     source = steps[number] if 0 <= number < len(steps) else None
     if not isinstance(source, SplitStep):
-        step.refuse(f"step {number} is no split before it")
+        step.refuse(f"step {number} is not an earlier split")
     return source
 
 
 @step("FSP")
 class FollowSplitStep(TransformStep):
-    """A split that follows an earlier one: its first ``n_split`` - 1 lengths are the same, and its last is the
-    product of the others."""
+    """Follow-split: a split with the lengths of an earlier one. Its first ``n_split`` - 1 lengths are the same, and its
+    last is the product of the others."""
 
     changes_loops = True
     stage_id: int
@@ -136,7 +136,7 @@ class FollowSplitStep(TransformStep):
     def lengths(self, steps: Sequence[TransformStep]) -> tuple[int | None, ...]:
         lengths = _source(self, steps, self.src_step_id).lengths
         if not 1 <= self.n_split <= len(lengths) + 1:
-            self.refuse(f"a split into {len(lengths) + 1} parts is followed by 1 to {len(lengths) + 1}, "
+            self.refuse(f"n_split must be 1 to {len(lengths) + 1} to follow a split into {len(lengths) + 1} parts, "
                         f"got {self.n_split}")
         first, rest = lengths[: self.n_split - 1], lengths[self.n_split - 1 :]
         return (*first, None if None in rest else math.prod(rest))  # type: ignore[arg-type]
@@ -153,8 +153,8 @@ class FollowSplitStep(TransformStep):
 
 @step("FFSP")
 class FollowFusedSplitStep(TransformStep):
-    """A split that follows several earlier ones whose loops at ``level`` were fused: its length is the product of
-    theirs."""
+    """Follow-fused-split: a split that follows several earlier ones whose loops at ``level`` were fused; its length is
+    the product of theirs."""
 
     changes_loops = True
     stage_id: int
@@ -168,7 +168,7 @@ class FollowFusedSplitStep(TransformStep):
         for number in self.src_step_ids:
             lengths = _source(self, steps, number).lengths
             if not 0 <= self.level < len(lengths):
-                self.refuse(f"step {number} has no length number {self.level}")
+                self.refuse(f"step {number} has no length at level {self.level}")
             found.append(lengths[self.level])
         return (None if None in found else math.prod(found),)  # type: ignore[arg-type]
 
@@ -184,7 +184,7 @@ class FollowFusedSplitStep(TransformStep):
 
 @step("FU")
 class FuseStep(TransformStep):
-    """Adjacent loops become one; fusing no loops makes one of a single iteration."""
+    """Fuse adjacent loops into one. Fusing no loops creates a loop of a single iteration."""
 
     changes_loops = True
     stage_id: int
@@ -199,10 +199,10 @@ class FuseStep(TransformStep):
             return state.with_iters(self.stage_id, (made, *iters), lambda i: i + 1)
         first, last = ids[0], ids[-1]
         if list(ids) != list(range(first, last + 1)):
-            self.refuse(f"the loops {list(ids)} are not neighbours in their order")
+            self.refuse(f"the loops {list(ids)} are not adjacent in this order")
         for i in ids[:-1]:
             if state.attached_to(self.stage_id, i):
-                self.refuse(f"a stage is computed inside of loop {i}, which is not the innermost of the fused ones")
+                self.refuse(f"a stage is computed inside loop {i}, which is not the innermost of the fused loops")
         extent = None if any(it.extent is None for it in parts) else math.prod(it.extent for it in parts)
         kind = parts[0].kind if len({it.kind for it in parts}) == 1 else IteratorKind.MIXED
         made = Iterator("".join(f"{it.name}@" for it in parts), 0, extent, kind, orig_iters=tuple(parts))
@@ -219,7 +219,7 @@ class FuseStep(TransformStep):
 
 @step("RE")
 class ReorderStep(TransformStep):
-    """All loops of a stage in another order."""
+    """Reorder all loops of a stage."""
 
     changes_loops = True
     stage_id: int
@@ -228,7 +228,7 @@ class ReorderStep(TransformStep):
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         iters = state.stages[self.stage_id].iters
         if sorted(self.after_ids) != list(range(len(iters))):
-            self.refuse(f"the order names each of the {len(iters)} loops once, got {list(self.after_ids)}")
+            self.refuse(f"the order must contain each of the {len(iters)} loops once, got {list(self.after_ids)}")
         places = {old: new for new, old in enumerate(self.after_ids)}
         return state.with_iters(self.stage_id, tuple(iters[i] for i in self.after_ids), places.__getitem__)
 

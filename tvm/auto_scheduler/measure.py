@@ -1,4 +1,4 @@
-"""Measuring states: builders, runners, and the measurer that a search gives its candidates to."""
+"""Measuring states: builders, runners, and the measurer that a search uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .workload_registry import deserialize_workload_registry_entry, serialize_wo
 if TYPE_CHECKING:
     from .search_policy import SearchPolicy
 
-# Stands in records for the seconds of a candidate that did not run.
+# The seconds that records contain for a candidate that failed.
 MAX_FLOAT = 1e10
 # The options of all runners.
 _TIMING = {
@@ -42,12 +42,13 @@ _TIMING = {
     "enable_cpu_cache_flush": ("bool", "Whether each repeat begins with cold caches."),
     "device": ("int", "The number of the device."),
 }
-# States a process that are built before they run: with many, no process waits long for the last one of another.
+# The number of states per process that are built before they run; with many of them, no process is idle for long while
+# another builds its last one.
 _BUILT_AT_ONCE = 32
 
 
 class Seconds(float):
-    """A cost; scripts also ask for its ``value``."""
+    """A cost in seconds; scripts also read its ``value``."""
 
     __slots__ = ()
 
@@ -58,7 +59,7 @@ class Seconds(float):
 
 @dataclass(eq=False)
 class MeasureInput:
-    """A state of a task. The state of a record has steps alone.
+    """A state of a task. The state of a record contains only its steps.
 
     Parameters
     ----------
@@ -76,29 +77,29 @@ class MeasureInput:
             self.state = self.state.state_object
 
     def serialize(self) -> list[str]:
-        """What another process needs to have this input: its text, and the text of its workload.
+        """Convert the input for another process: its JSON text and that of its workload.
 
         Returns
         -------
         list of str
-            Two texts of JSON, as ``deserialize`` takes them.
+            Two JSON texts, the input of ``deserialize``.
         """
         steps = to_json(self.state.transform_steps)
         return [json.dumps([self.task.to_json(), steps]), serialize_workload_registry_entry(self.task.workload_key)]
 
     @staticmethod
     def deserialize(data: Sequence[str]) -> MeasureInput:
-        """Make the input that ``serialize`` gave, and register its workload in this process.
+        """Convert the output of ``serialize`` to an input, and register its workload in this process.
 
         Parameters
         ----------
         data : list of str
-            The texts of the input and of its workload.
+            The JSON texts of the input and of its workload.
 
         Returns
         -------
         MeasureInput
-            An input whose state has steps alone.
+            The input; its state contains only its steps.
         """
         values, entry = data
         deserialize_workload_registry_entry(entry)
@@ -107,20 +108,20 @@ class MeasureInput:
 
 
 class MeasureResult:
-    """What a measurement found.
+    """The result of a measurement.
 
     Parameters
     ----------
     costs : list of float
-        The seconds of one execution, one for each repeat.
+        The seconds of one execution, one value per repeat.
     error_no : int
-        What went wrong, a ``MeasureErrorNo``; 0 for nothing.
+        The error code, a ``MeasureErrorNo``; 0 for success.
     error_msg : str, optional
-        What was said of it.
+        The error message.
     all_cost : float
-        The seconds that building and running took.
+        The seconds of building and running.
     timestamp : float
-        When it was measured, in seconds since 1970.
+        The time of the measurement, in seconds since 1970.
     """
 
     def __init__(self, costs: Sequence[float], error_no: int, error_msg: str | None, all_cost: float, timestamp: float):
@@ -130,7 +131,7 @@ class MeasureResult:
 
     @property
     def mean_cost(self) -> float:
-        """Seconds of one execution; MAX_FLOAT where it failed."""
+        """The seconds of one execution; MAX_FLOAT for a failed measurement."""
         return sum(self.costs) / len(self.costs) if self.error_no == 0 and self.costs else MAX_FLOAT
 
     def __repr__(self) -> str:
@@ -140,12 +141,12 @@ class MeasureResult:
 
 @dataclass(eq=False)
 class BuildResult:
-    """What a builder gives a runner.
+    """The output of a builder, the input of a runner.
 
     Parameters
     ----------
     made : Built or Failed
-        The code, or why there is none.
+        The code, or the reason of failure.
     """
 
     made: Built | Failed
@@ -160,7 +161,7 @@ class BuildResult:
 
     @property
     def filename(self) -> str:
-        """The library, where the code is in a file."""
+        """The path of the library, if the code is in a file."""
         return self.made.code if isinstance(self.made, Built) and isinstance(self.made.code, str) else ""
 
     @property
@@ -169,7 +170,7 @@ class BuildResult:
 
 
 class ProgramBuilder:
-    """Turns states into code, ``n_parallel`` at once."""
+    """A builder compiles states, ``n_parallel`` at once."""
 
     n_parallel = 1
 
@@ -181,26 +182,26 @@ class ProgramBuilder:
         measure_inputs : list of MeasureInput
             The states with their tasks.
         verbose : int, optional
-            Whether the measurer that asks speaks of its rounds.
+            Whether the measurer prints its rounds.
 
         Returns
         -------
         list of BuildResult
-            The code of each input, or why there is none.
+            The code of each input, or the reason of failure.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "build")
 
 
 class ProgramRunner:
-    """Measures code."""
+    """A runner measures code."""
 
     def parallel(self, task: SearchTask) -> int:
-        """How many states of a task are measured at once.
+        """The number of states of a task that are measured at once.
 
         Parameters
         ----------
@@ -216,47 +217,47 @@ class ProgramRunner:
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
-        """Measure what a builder made.
+        """Measure the output of a builder.
 
         Parameters
         ----------
         measure_inputs : list of MeasureInput
             The states with their tasks.
         build_results : list of BuildResult
-            What the builder gave for each.
+            The output of the builder for each input.
         verbose : int, optional
-            Whether the measurer that asks speaks of its rounds.
+            Whether the measurer prints its rounds.
 
         Returns
         -------
         list of MeasureResult
-            The times of each input, or what went wrong.
+            The times or the error of each input.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "run")
 
 
 class LocalBuilder(ProgramBuilder):
-    """Builds in worker processes of this machine.
+    """A builder that uses worker processes of this machine.
 
     Parameters
     ----------
     timeout : float
-        The seconds that a state may take.
+        The time limit of a state in seconds.
     n_parallel : int, optional
-        How many are built at once; as many as there are cores for this process by default.
+        The number of parallel builds; the number of cores that are available to this process by default.
     build_func : str or Callable
-        "default" for objects in memory, or a function ``(output, files, **kwargs)`` that links a library, as
-        ``export_library`` takes it.
+        "default" for objects in memory, or a function ``(output, files, **kwargs)`` that links a library, as in
+        ``export_library``.
     """
 
     def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable = "default"):
         if isinstance(build_func, str) and build_func not in ("default", "tar"):
-            raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
+            raise ValueError(f"LocalBuilder: unknown build_func '{build_func}'; use 'default' or a function")
         self.timeout, self.n_parallel = timeout, n_parallel or usable_cores()
         self.links = not isinstance(build_func, str)
         self._library = LibraryFolder(build_func if self.links else None)  # type: ignore[arg-type]
@@ -266,17 +267,17 @@ class LocalBuilder(ProgramBuilder):
         return [BuildResult(one) for one in made]
 
     def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
-        """The code of schedules, each given by the function that makes it and its target.
+        """Compile schedules, each given by a function that creates it and a target.
 
         Parameters
         ----------
         candidates : list of tuple
-            A function that gives a schedule and its arguments, and the target, for each.
+            For each candidate, a function that returns a schedule and its arguments, and the target.
 
         Returns
         -------
         list of Built or Failed
-            The code of each candidate, or why there is none.
+            The code of each candidate, or the reason of failure.
         """
         return build_all(candidates, self.timeout, self._workers(), self._library, self.links)
 
@@ -285,18 +286,18 @@ class LocalBuilder(ProgramBuilder):
 
 
 def instantiation_of(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
-    """What makes the schedule of a state and its arguments."""
+    """Return a function that creates the schedule of a state and its arguments."""
     return lambda: inp.task.compute_dag.apply_steps_from_state(inp.state, inp.task.layout_rewrite_option)
 
 
 @described(_TIMING)
 class LocalRunner(ProgramRunner):
-    """Runs in a worker process of this machine, one state at a time with nothing beside it.
+    """A runner that measures in a worker process of this machine, one state at a time and without parallel builds.
 
     Parameters
     ----------
     slow_factor : float
-        How many times as long as the best of its task a state may take to be run further.
+        A state that takes longer than the best of its task by this factor is not measured further.
     """
 
     def __init__(
@@ -305,7 +306,7 @@ class LocalRunner(ProgramRunner):
         slow_factor: float = 3.0,
     ):
         if device != 0:
-            raise TVMError(f"LocalRunner: states are measured on device 0; device {device} is not available yet")
+            raise TVMError(f"LocalRunner: only device 0 is supported, got device {device}")
         self.timeout, self.number, self.repeat, self.min_repeat_ms = timeout, number, repeat, min_repeat_ms
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
         self.slow_factor = slow_factor
@@ -322,26 +323,27 @@ class LocalRunner(ProgramRunner):
         self, task: SearchTask, built: Built | Failed, reference: Callable[[], Any] | None = None,
         is_whole: bool = True, layouts: str = "",
     ) -> MeasureResult:
-        """Measure code of a task, or a part of it where it is not ``is_whole``. ``reference`` gives a schedule and its
-        arguments, with whose results without the schedule those of the code are compared.
+        """Measure the code of a task, or of a part of it if not ``is_whole``. If ``reference`` is given, the outputs
+        are compared with those of its unscheduled computation.
 
         Parameters
         ----------
         task : SearchTask
-            The task, whose inputs of the user's own the code runs on.
+            The task. If it has user-defined inputs, the code runs on them.
         built : Built or Failed
-            What the builder gave.
+            The output of the builder.
         reference : callable, optional
-            Gives the schedule and arguments to compare with; without it, results are not looked at.
+            The function that returns the schedule and arguments to compare with; by default, outputs are not checked.
         is_whole : bool, optional
-            Whether the code computes all of the task, so that its time is one of the task.
+            Whether the code computes the whole task, so that its time is a time of the task.
         layouts : str, optional
-            In which order it takes the elements of its arguments: code of one order has one reference.
+            The order in which the code reads the elements of its arguments; code with the same order shares a
+            reference.
 
         Returns
         -------
         MeasureResult
-            The times, or what went wrong: no code, too long a time, wrong results.
+            The times, or the error: a failed build, a timeout, or incorrect outputs.
         """
         if isinstance(built, Failed):
             return failure_of(built)
@@ -357,7 +359,7 @@ class LocalRunner(ProgramRunner):
         if reference is not None:
             code, shapes = on_arrays_of(task, built) if is_whole else (built, None)
             told = (*key, str(code.info), str(shapes), layouts)
-            with self._lock:  # the workers of this machine serve one thread
+            with self._lock:  # The workers support one thread at a time
                 if told not in self._references:
                     self._references[told] = reference_outputs(shared_pool(2), *reference(), code.info, shapes)
             wrong = difference(built.info, answer[1], self._references[told])
@@ -378,21 +380,21 @@ class LocalRunner(ProgramRunner):
 
 @described(_TIMING)
 class RPCRunner(LocalRunner):
-    """Runs on devices that a tracker lends, otherwise as ``LocalRunner``. A state whose device goes is measured on
-    another.
+    """A runner like ``LocalRunner`` that measures on devices of an RPC tracker. If a device is lost, its state is
+    measured on another one.
 
     Parameters
     ----------
     key : str
-        The kind of device.
+        The key of the devices.
     host : str
         The address of the tracker.
     port : int
-        Its port.
+        The port of the tracker.
     priority : int
-        How urgent the runs are.
+        The priority of the requests.
     n_parallel : int
-        How many devices are used at once.
+        The number of devices that are used at once.
     """
 
     def __init__(
@@ -406,7 +408,7 @@ class RPCRunner(LocalRunner):
         self._devices.check()
 
     def parallel(self, task: SearchTask) -> int:
-        """The number of devices that are used at once, whatever the task.
+        """The number of devices that are used at once; it does not depend on the task.
 
         Parameters
         ----------
@@ -434,20 +436,20 @@ class RPCRunner(LocalRunner):
 
 
 def failure_of(failed: Failed) -> MeasureResult:
-    """What the record of a candidate says that could not be built or run."""
+    """Return the measurement result of a candidate that could not be built or run."""
     return MeasureResult((MAX_FLOAT,), failed.error_no, str(failed.error), failed.seconds, time.time())
 
 
 def on_arrays_of(task: SearchTask, built: Built) -> tuple[Built, list[Sequence[int]] | None]:
-    """Code with the arrays of its task, which all candidates run on, and the shapes in which it takes them where it has
-    another order of what is in them."""
+    """Return code with the arrays of its task, on which all candidates run, and with the argument shapes of the code if
+    it reads their elements in another order."""
     code = replace(built, info=argument_info(task.compute_dag.tensors))
     shapes = [shape for shape, _ in built.info] if code.info != built.info else None
     return _with_inputs(task, code), shapes
 
 
 def _with_inputs(task: SearchTask, built: Built) -> Built:
-    """Code with the arrays of the user's own that it runs on."""
+    """Return code with the user-defined arrays on which it runs."""
     if not task.task_input_names:
         return built
     info = with_inputs(built.info, task.compute_dag.tensors, task.workload_key, task.task_input_names)
@@ -456,14 +458,14 @@ def _with_inputs(task: SearchTask, built: Built) -> Built:
 
 @described(_TIMING)
 class LocalRPCMeasureContext:
-    """Measures in a process of its own on this machine: ``runner`` is for the options of a search.
+    """A context that measures in a separate process of this machine; pass its ``runner`` to the tuning options.
 
     Parameters
     ----------
     priority : int
-        How urgent the runs are, which is 1: they follow each other.
+        The priority of the runs, which must be 1 because they are sequential.
     n_parallel : int
-        How many run at once, which is 1.
+        The number of parallel runs, which must be 1.
     """
 
     def __init__(
@@ -471,19 +473,21 @@ class LocalRPCMeasureContext:
         min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
     ):
         if priority != 1:
-            raise TVMError(f"LocalRPCMeasureContext: priority={priority} has no effect on runs of this machine, which "
-                           "follow each other; a tracker honours the priority of RPCRunner")
+            raise TVMError(f"LocalRPCMeasureContext: priority must be 1, got {priority}: runs on this machine are "
+            "sequential; use RPCRunner for a tracker with priorities")
         if n_parallel != 1:
-            raise TVMError("LocalRPCMeasureContext: what runs beside a measurement spoils it; n_parallel is 1")
+            raise TVMError(
+                "LocalRPCMeasureContext: n_parallel must be 1, because parallel runs would disturb the measurements"
+            )
         self.runner = LocalRunner(
             timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
 
 
 class MeasureCallback:
-    """Hears of measurements."""
+    """Receives the results of measurements."""
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Something was measured.
+        """Process measurements.
 
         Parameters
         ----------
@@ -492,35 +496,35 @@ class MeasureCallback:
         inputs : list of MeasureInput
             The states with their tasks.
         results : list of MeasureResult
-            What was found of each.
+            The result of each measurement.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "callback")
 
 
 class PythonBasedMeasureCallback(MeasureCallback):
-    """To be derived from: ``callback`` is called as soon as something was measured."""
+    """A base class for user-defined callbacks: ``callback`` is called directly after each measurement."""
 
 
 class ProgramMeasurer:
-    """Builds and runs states, tells callbacks, and keeps the best state of each task.
+    """Builds and runs states, calls callbacks, and stores the best state of each task.
 
     Parameters
     ----------
     builder : ProgramBuilder
-        What compiles.
+        The builder.
     runner : ProgramRunner
-        What measures.
+        The runner.
     callbacks : list of MeasureCallback
-        What hears of measurements.
+        The callbacks for measurements.
     verbose : int
-        Whether rounds are told of.
+        Whether to print the rounds.
     max_continuous_error : int
-        After how many failures one after the other measuring ends.
+        The number of consecutive failures after which measuring stops.
     """
 
     def __init__(
@@ -532,37 +536,37 @@ class ProgramMeasurer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the measurements so far: the counts, and the best state of each task."""
-        # Measurements so far, those that failed, and the failures since the last success.
+        """Reset the counts and the best state of each task."""
+        # The number of measurements, of failed measurements, and of failures since the last success.
         self.ct = self.error_ct = self.continuous_error_ct = 0
         self.best_cost: dict[str, float] = {}
         self.best_state: dict[str, StateObject] = {}
-        # After how many measurements the best was found.
+        # The number of measurements before the best one.
         self.best_ct: dict[str, int] = {}
 
     def measure(
         self, task: SearchTask, policy: SearchPolicy | None, inputs: Sequence[MeasureInput]
     ) -> list[MeasureResult]:
-        """Measure states; callbacks hear of each as soon as it is measured.
+        """Measure states; callbacks are called directly after each measurement.
 
         Parameters
         ----------
         task : SearchTask
-            The task, which the best state is kept for.
+            The task of the states.
         policy : SearchPolicy, optional
-            The policy that proposed the states, which callbacks are told.
+            The policy that proposed the states; it is passed to the callbacks.
         inputs : list of MeasureInput
             The states.
 
         Returns
         -------
         list of MeasureResult
-            What was found of each.
+            The result of each measurement.
 
         Raises
         ------
         TuningError
-            ``max_continuous_error`` states failed one after the other.
+            ``max_continuous_error`` consecutive states failed.
         """
         results: list[MeasureResult] = []
         size = _BUILT_AT_ONCE * self.builder.n_parallel
@@ -575,8 +579,10 @@ class ProgramMeasurer:
                 for callback in self.callbacks:
                     callback.callback(policy, [inp], [result])
                 if self.continuous_error_ct >= self.max_continuous_error:
-                    raise TuningError(f"{self.continuous_error_ct} candidates of {task.workload_key} failed one after "
-                                      f"the other, the last with: {result.error_msg}")
+                    raise TuningError(
+                        f"{self.continuous_error_ct} consecutive candidates of {task.workload_key} failed; the last "
+                        f"error: {result.error_msg}"
+                    )
         return results
 
     def _take(self, task: SearchTask, inp: MeasureInput, result: MeasureResult) -> None:
@@ -592,14 +598,14 @@ class ProgramMeasurer:
 
 
 def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
-    """The input of a record with its computation; ``rebuild_state`` with the loops of its state too.
+    """The input of a record with its computation; with ``rebuild_state`` also with the loops of its state.
 
     Parameters
     ----------
     inp : MeasureInput
         The input of a record.
     rebuild_state : bool
-        Whether its state has its loops.
+        Whether to compute the loops of its state.
 
     Returns
     -------

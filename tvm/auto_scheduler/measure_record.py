@@ -1,4 +1,4 @@
-"""Records: Ansor's JSON lines, one a measurement."""
+"""Tuning records in Ansor's format: JSON lines with one measurement each."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RECORD_BEGIN = '{"i": '
 
 
 class NoRecord(TVMError):
-    """A line is no record of the auto-scheduler."""
+    """A line is not a record of the auto-scheduler."""
 
 
-# -- one line ------------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------------
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
-    """A measurement as a line, without its end.
+    """A measurement as a line without its line break.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
 
 
 def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
-    """The measurement of a line.
+    """The measurement in a line.
 
     Parameters
     ----------
@@ -68,25 +68,25 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
     Raises
     ------
     NoRecord
-        The line is no record.
+        The line is not a record.
     """
     try:
         row = json.loads(record)
     except ValueError as error:
-        raise NoRecord(f"a record is a JSON object, got {_short(record)} ({error})") from None
+        raise NoRecord(f"a record must be a JSON object, got {_short(record)} ({error})") from None
     if not isinstance(row, dict) or set(row) != {"i", "r", "v"}:
-        raise NoRecord(f"a record of the auto-scheduler has the keys i, r and v, got {_short(record)}")
+        raise NoRecord(f"a record of the auto-scheduler must have the keys i, r and v, got {_short(record)}")
     try:
         task, (_, steps) = row["i"]
         costs, error_no, all_cost, timestamp = row["r"]
         inp = MeasureInput(SearchTask.from_json(task), StateObject((), tuple(from_json(step) for step in steps)))
         return inp, MeasureResult([float(c) for c in costs], int(error_no), "", float(all_cost), int(timestamp))
     except (TypeError, ValueError) as error:
-        raise NoRecord(f"a field of a record is not what it should be: {error}; {_short(record)}") from None
+        raise NoRecord(f"invalid field in a record: {error}; {_short(record)}") from None
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line of a record file says nothing to its readers.
+    """Whether a line of a record file is a comment.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def is_comment(line: str) -> bool:
     Returns
     -------
     bool
-        Whether it does.
+        True for a comment.
     """
     return not line.strip() or line[0] in "# "
 
@@ -109,7 +109,7 @@ def _short(text: str) -> str:
 
 
 class RecordToFile(MeasureCallback):
-    """Appends each measurement to a file as soon as it is made.
+    """A callback that appends each measurement to a file.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class RecordToFile(MeasureCallback):
     def __init__(self, filename: str | os.PathLike = "auto_scheduler_tuning.json"):
         self.filename = os.fspath(filename)
         self._file = RecordFile(filename, RECORD_BEGIN)
-        # A file that cannot be written to is found out before anything is measured.
+        # Opening the file now detects a file that cannot be written before anything is measured.
         self._file.append(())
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -128,7 +128,7 @@ class RecordToFile(MeasureCallback):
 
 
 class RecordReader:
-    """The records of a file, in their order.
+    """The records of a file, in order.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class RecordReader:
 
     def __init__(self, filename: str | os.PathLike):
         if not os.path.exists(filename):
-            raise TVMError(f"there is no record file '{os.fspath(filename)}'")
+            raise TVMError(f"record file '{os.fspath(filename)}' does not exist")
         self.filename = os.fspath(filename)
 
     def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
@@ -150,22 +150,22 @@ class RecordReader:
                     yield load_record_from_string(line)
                 except NoRecord as error:
                     if not line.endswith("\n"):
-                        # A crash cut the last line short.
+                        # A crash truncated the last line.
                         return
                     raise NoRecord(f"{self.filename}, line {number}: {error}") from None
 
     def check_workload_key(self, inputs: Sequence[MeasureInput]) -> None:
-        """Refuse inputs whose workloads are not registered: their computations are asked for.
+        """Check that the workloads of inputs are registered.
 
         Parameters
         ----------
         inputs : list of MeasureInput
-            Inputs, such as those of ``read_lines``.
+            The inputs, such as those of ``read_lines``.
 
         Raises
         ------
         TVMError
-            The function that makes the computation of an input is not registered here.
+            The function that creates the computation of an input is not registered in this process.
         """
         for inp in inputs:
             inp.task.compute_dag  # noqa: B018
@@ -178,9 +178,9 @@ class RecordReader:
         Parameters
         ----------
         max_lines : int, optional
-            How many records are given; all without it, or where it is negative.
+            The maximum number of records; all by default, or if it is negative.
         skip_lines : int, optional
-            How many records are left out first.
+            The number of records to skip.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class RecordReader:
         Raises
         ------
         TVMError
-            A line that is reached is no record.
+            A line in the range is not a record.
         """
         stop = None if max_lines is None or max_lines < 0 else skip_lines + max_lines
         rows = list(islice(self, skip_lines, stop))
@@ -198,7 +198,7 @@ class RecordReader:
 
 
 def load_records(filename: str | os.PathLike) -> list[tuple[MeasureInput, MeasureResult]]:
-    """All records of a file; a TVMError where it is of another kind.
+    """All records of a file.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ def save_records(
 def load_best_record(
     filename: str | os.PathLike, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
-    """The fastest record of a workload for a kind of target. With ``include_compatible`` one of another size counts
-    too where its lengths divide, as if it were slower by the ratio of the sizes.
+    """The fastest record of a workload for a kind of target. With ``include_compatible``, records of other sizes are
+    also considered if their split lengths divide the extents; their times are multiplied by the ratio of the sizes.
 
     Parameters
     ----------
@@ -243,14 +243,14 @@ def load_best_record(
     workload_key : str, optional
         The workload; any by default.
     target : Target or str, optional
-        A target of the kind; any by default.
+        A target of the same kind; any by default.
     include_compatible : bool
-        Whether records of other sizes count.
+        Whether to include records of other sizes.
 
     Returns
     -------
     tuple
-        The MeasureInput and the MeasureResult, both None where there is none.
+        The MeasureInput and the MeasureResult, both None if there is no record.
     """
     kind = kind_in(str(Target(target))) if target is not None else None
     best: tuple[MeasureInput | None, MeasureResult | None] = (None, None)
@@ -270,14 +270,14 @@ def load_best_record(
 
 
 def distill_record_file(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
-    """Keep the fastest record of each workload and target; an ``out_file`` that is there is merged.
+    """Keep the fastest record of each workload and target; an existing ``out_file`` is merged.
 
     Parameters
     ----------
     in_file : str | os.PathLike
         The record file.
     out_file : str | os.PathLike
-        The file that is written.
+        The file to write.
     """
     best: dict[tuple[str, str], tuple[MeasureInput, MeasureResult]] = {}
     for file in (in_file, *([out_file] if os.path.isfile(out_file) else [])):

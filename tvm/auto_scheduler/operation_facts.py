@@ -1,4 +1,5 @@
-"""What features need of an operation whatever its loops are: its arithmetic, and the tensors it accesses."""
+"""Properties of an operation for features that do not depend on its loops: its arithmetic, and the tensors it
+accesses."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-# The bytes of a cache line, and those after which addresses share a set of an L1 cache: a page.
+# The size of a cache line in bytes, and the distance of addresses that share a set of an L1 cache: a page.
 LINE_BYTES, _PAGE_BYTES = 64, 4096
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor that a stage accesses: the bytes of an element, its dimensions, the span of each index of each read,
-    whether its layout is that of the reads, and whether no more of it is stored than the loops around it access."""
+    """A tensor that a stage accesses: the element size in bytes, its dimensions, the span of each index of each read,
+    whether its layout is that of the reads, and whether only the part that the enclosing loops access is stored."""
 
     width: int
     shape: tuple[int, ...]
@@ -40,16 +41,16 @@ class Buffer:
     is_compact: bool = False
 
     def elements(self, extents: Extents) -> Number:
-        """The elements accessed while axes have these extents."""
+        """Return the number of elements that are accessed for the given axis extents."""
         touched: Number = 0
         for reaches in self.reads:
             touched = touched + math.prod(least(f(extents), d) for f, d in zip(reaches, self.shape))
         return least(touched, math.prod(self.shape))
 
     def footprint(self, extents: Extents) -> tuple[Number, Number]:
-        """The bytes of the cache lines with the elements accessed while axes have these extents, and the bytes of a
-        cache that they take up. Rows that lie a power of two apart share its sets, so each takes up as much as they lie
-        apart."""
+        """Return the bytes of the cache lines that are accessed for the given axis extents, and the bytes of a cache
+        that they occupy. Rows whose distance is a power of two share cache sets, so each of them occupies as much as
+        its distance to the next row."""
         if self.is_compact or self.is_layout_free:
             size = self.width * self.elements(extents)
             return size, size
@@ -68,7 +69,7 @@ class Buffer:
         return least(moved, LINE_BYTES * -(-self.width * math.prod(self.shape) // LINE_BYTES)), occupied
 
     def steps_along(self, axis: Var) -> str:
-        """The stride of a read along an axis: zero, one element, or more."""
+        """Return the class of the stride of a read along an axis: zero, one element, or more."""
         far = {axis: 2}
         kinds = set()
         for reaches in self.reads:
@@ -80,8 +81,8 @@ class Buffer:
 
 
 class OperationFacts:
-    """One operation, with the operations in ``inlined`` that are computed inside it. Inputs that are ``layout_free``
-    are stored in the order in which they are read; of those that are ``attached`` a part is stored at a time."""
+    """An operation, with the operations in ``inlined`` that are computed inside it. Inputs in ``layout_free`` are
+    stored in the order in which they are read; of inputs in ``attached``, only a part is stored at a time."""
 
     def __init__(
         self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation],
@@ -110,14 +111,15 @@ class OperationFacts:
         return [*self.reads, self.store]
 
     def step_of(self, buffer: Buffer, axis: Var) -> str:
-        """The stride of a read of a buffer along an axis."""
+        """Return the stride of a read of a buffer along an axis."""
         key = (id(buffer), axis)
         if key not in self._steps:
             self._steps[key] = buffer.steps_along(axis)
         return self._steps[key]
 
     def moves_along(self, axis: Var) -> np.ndarray:
-        """How many reads have stride one, zero, and more along an axis, and whether the store has stride one."""
+        """Return the number of reads with stride one, zero, and more along an axis, and whether the store has stride
+        one."""
         known = self._moves.get(axis)
         if known is None:
             kinds = [buffer.steps_along(axis) for buffer in self.reads]
@@ -127,8 +129,8 @@ class OperationFacts:
 
 
 def _inlined_arithmetic(op: Any, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> list[int]:
-    """The arithmetic of an operation and of those inlined into it. Each operation is visited once, so that shared
-    ones are not counted repeatedly."""
+    """Return the arithmetic of an operation and of the operations inlined into it. Each operation is counted once, even
+    if it is shared."""
     todo, seen, total = [op], {op}, [0] * len(KINDS)
     while todo:
         one = todo.pop()
@@ -148,7 +150,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 
 def arithmetic(op: ComputeOp) -> list[int]:
-    """The operations of each kind for one term of one element; index arithmetic is not counted."""
+    """Return the number of operations of each kind for one term of one element, without index arithmetic."""
     def operands(node: Any) -> Sequence[Any]:
         if isinstance(node, ProducerLoad):
             return ()

@@ -1,10 +1,10 @@
-"""Twins of the sketches that rules give: with packed operands, and with sums in lanes.
+"""Variants of the sketches that rules generate: with packed operands, and with sums in vector lanes.
 
-What the lanes of a tiled stage read is read again for each of its inner tiles, but its rows lie apart: few of them fit
-the sets of a cache and the pages that a core knows. A copy for each part of the reduction lies together.
+Each inner tile of a tiled stage reads its operand again, but the rows of the operand are not contiguous: only few of
+them fit in the sets of a cache and in the TLB. A copy for each part of the reduction is contiguous.
 
-The rules leave a reduction without reuse as it is written, its terms innermost. Where elements beside each other are
-sums of elements beside each other, as those of pools over pixels with channels last, a twin adds them as lanes.
+The rules do not change a reduction without data reuse: its reduction loops stay innermost. If adjacent output elements
+are sums of adjacent input elements, as in pooling with channels last, a variant computes them in vector lanes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .state import Stage, StateObject
 
 
 def packed(dag: ComputeDAG, sketch: StateObject) -> StateObject | None:
-    """The twin of a sketch in which all operands are packed that may be; None where there are none."""
+    """Return the variant of a sketch in which all suitable operands are packed; None if there are none."""
     state, places = State(sketch, dag), range(len(sketch.stages))
-    # A copy is a stage of its own, so operands are packed from the last one on.
+    # A copy is a separate stage, so operands are packed from the last one to the first.
     for place in reversed(places):
         reader = _reader(dag, state.state_object, place)
         if reader is None:
@@ -33,8 +33,8 @@ def packed(dag: ComputeDAG, sketch: StateObject) -> StateObject | None:
 
 
 def _reader(dag: ComputeDAG, state: StateObject, place: int) -> int | None:
-    """The tiled stage that reads an input along its lanes, and each element of it for several of its own; None where
-    there is none. Constants that are stored in the order of the loops need no copy."""
+    """Return the tiled stage that reads an input along its vector lanes, and each element for several of its own
+    elements; None if there is none. Constants that are stored in loop order need no copy."""
     stage = state.stages[place]
     if not stage.is_placeholder or has_cache_read(state, place):
         return None
@@ -48,15 +48,15 @@ def _reader(dag: ComputeDAG, state: StateObject, place: int) -> int | None:
         return None
     reads = dag.analyzer_of(state).accesses[own.op].reaches[stage.op]
     lanes, others = own.op.axis[-1].var, [axis.var for axis in own.op.axis[:-1]]
-    # A lane moves the last index by one and no other index; some other axis moves none.
+    # The vector lane advances the last index by one and no other index; some other axis advances none.
     is_row = len(reads) == 1 and [reach({lanes: 2}) for reach in reads[0]] == [1] * (len(reads[0]) - 1) + [2]
     is_reused = is_row and any(all(reach({axis: 2}) == 1 for reach in reads[0]) for axis in others)
     return target if is_reused else None
 
 
 def with_sums_in_lanes(dag: ComputeDAG, sketch: StateObject) -> StateObject | None:
-    """The twin of a sketch in which a part of the last axis of plain reductions is inside their terms; None where
-    there are none."""
+    """Return the variant of a sketch in which a part of the last axis of plain reductions is inside the reduction
+    loops; None if there are none."""
     state = State(sketch, dag)
     for place, stage in enumerate(sketch.stages):
         is_plain = stage.compute_at == ROOT and has_reduce_iter(stage) and not is_tiled(stage)
@@ -68,7 +68,8 @@ def with_sums_in_lanes(dag: ComputeDAG, sketch: StateObject) -> StateObject | No
 
 
 def _has_lanes(dag: ComputeDAG, sketch: StateObject, stage: Stage) -> bool:
-    """Whether the last axis of a reduction, and none of its terms, moves the last index of a read."""
+    """Return whether a read has a last index that depends on the last axis of a reduction and on none of its reduction
+    axes."""
     terms = {axis.var for axis in stage.op.reduce_axis}
     reads = dag.analyzer_of(sketch).accesses[stage.op].reads.values()
     rows = [set(post_order(indices[-1])) for found in reads for indices in found if indices]

@@ -1,4 +1,4 @@
-"""Populations of candidates as arrays, which are sampled, scored and evolved without a state being built.
+"""Populations of candidates as arrays, which are sampled, scored and evolved without building states.
 
 A candidate is the number of its skeleton and a row of genes (see ``skeleton``). Only the candidates that are measured
 become states.
@@ -25,8 +25,8 @@ from .tiling import divisors
 _MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02}
 # The probability of a crossover; other children are mutations.
 _CROSSOVER = 0.1
-# The most skeletons of a sketch and of many sketches, each of which is scored by itself, and after how many samples
-# without a new one the search for them ends.
+# The maximum number of skeletons of a sketch and of all sketches, each of which is scored separately; and the number of
+# samples without a new skeleton after which sampling ends.
 _MOST_SKELETONS, _MOST_OF_ALL, _MOST_REPEATS = 64, 96, 12
 
 
@@ -48,12 +48,12 @@ class Population:
         return Population(np.concatenate([p.skeletons for p in parts]), np.concatenate([p.genes for p in parts]))
 
     def keys(self) -> list[bytes]:
-        """A key for each candidate; equal candidates have equal keys."""
+        """Return a key for each candidate; equal candidates have equal keys."""
         table = np.concatenate([self.skeletons[:, None].astype("int32"), self.genes], axis=1)
         return [row.tobytes() for row in table]
 
 
-# Gives the scores of groups of candidates from their features (candidates × stages × features).
+# Returns the scores of groups of candidates from their features (candidates × stages × features).
 ScoreRows = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
 Score = Callable[[Population], tuple[Population, np.ndarray]]
 
@@ -70,7 +70,7 @@ class Space:
         self.width = max(sketch.width for sketch in self.sketches)
         self.skeletons: list[Skeleton] = []
         self._numbers: dict[Skeleton, int] = {}
-        # A user's rule may make sketches that cannot be annotated.
+        # A user-defined rule may generate sketches that cannot be annotated.
         self._usable = [sketch for sketch in self.sketches if self._find_skeletons(sketch)]
 
     def _find_skeletons(self, sketch: SketchGenes) -> int:
@@ -98,8 +98,8 @@ class Space:
     # -- candidates ------------------------------------------------------------------------------------------------
 
     def random(self, count: int, among: Collection[int] | None = None) -> Population:
-        """Random candidates, with equal probability of each sketch, or of each with a number ``among`` these; none
-        where no sketch can be annotated."""
+        """Return random candidates, with equal probability of each sketch, or of each sketch whose number is in
+        ``among``. Return none if no sketch can be annotated."""
         usable = [sketch for sketch in self._usable if among is None or sketch.number in among]
         count = count if usable else 0
         sketches = self.chance.integers(max(len(usable), 1), size=count)
@@ -112,7 +112,7 @@ class Space:
         return made
 
     def key_of(self, number: int, decisions: Decisions) -> bytes:
-        """The key of the candidate that is a sketch with these decisions."""
+        """Return the key of the candidate with a sketch and decisions."""
         sketch = self.sketches[number]
         genes = np.full((1, self.width), UNDECIDED, dtype="int32")
         genes[0, : sketch.width] = sketch.genes_of(decisions)
@@ -120,19 +120,19 @@ class Space:
         return Population(np.array([skeleton]), genes).keys()[0]
 
     def of_keys(self, keys: Sequence[bytes], size: int) -> Population:
-        """The candidates with these keys, filled up to ``size`` with random ones."""
+        """Return the candidates with these keys, filled up to ``size`` with random ones."""
         table = np.frombuffer(b"".join(keys), dtype="int32").reshape(len(keys), self.width + 1)
         known = Population(table[:, 0].astype("int64"), table[:, 1:].copy())
         return Population.joined([known, self.random(max(size - len(keys), 0))])
 
     def decided(self, population: Population, row: int) -> tuple[int, Decisions]:
-        """The number of a candidate's sketch, and the candidate's decisions."""
+        """Return the number of a candidate's sketch, and the candidate's decisions."""
         skeleton = self.skeletons[population.skeletons[row]]
         return skeleton.sketch.number, skeleton.decided(population.genes[row])
 
     def register_tiles(self, population: Population) -> list[tuple[int, ...]]:
-        """The sketch of each candidate and the innermost lengths of its tiles. Candidates that differ in others have
-        the same innermost body."""
+        """Return the sketch of each candidate and the innermost lengths of its tiles. Candidates that differ only in
+        other genes have the same innermost body."""
         owners = np.array([skeleton.sketch.number for skeleton in self.skeletons], dtype="int32")[population.skeletons]
         lengths = np.zeros((len(population), self.width + 1), dtype="int32")
         lengths[:, 0] = owners
@@ -145,7 +145,7 @@ class Space:
         return [tuple(row) for row in lengths.tolist()]
 
     def scored(self, population: Population, score: ScoreRows) -> tuple[Population, np.ndarray]:
-        """The valid candidates, with all genes decided, and their scores."""
+        """Return the valid candidates, with all genes decided, and their scores."""
         rows, groups, genes = [], [], population.genes.copy()
         for number in np.unique(population.skeletons):
             skeleton, members = self.skeletons[number], np.flatnonzero(population.skeletons == number)
@@ -163,8 +163,8 @@ class Space:
     # -- mutation and crossover -------------------------------------------------------------------------------------
 
     def children(self, parents: Population) -> Population:
-        """Children of the parents: each has one decision mutated, or takes each gene from one of two parents of the
-        same sketch."""
+        """Return children of the parents: each has one decision mutated, or takes each gene from one of two parents of
+        the same sketch."""
         made = Population(parents.skeletons.copy(), parents.genes.copy())
         owners = np.array([skeleton.sketch.number for skeleton in self.skeletons])[parents.skeletons]
         for sketch in self.sketches:
@@ -199,7 +199,7 @@ class Space:
                     made.genes[own, chosen + STAGE_GENES.index("lanes") - STAGE_GENES.index("vector")] = UNDECIDED
 
     def _stages_with_genes(self, sketch: SketchGenes) -> dict[str, list[int]]:
-        """The columns of each kind of gene, of the stages that have loops."""
+        """Return the columns of each kind of gene, for the stages that have loops."""
         computed = [place for place, stage in enumerate(sketch.sketch.stages) if stage.iters]
         return {kind: [sketch.column(kind, place) for place in computed] for kind in ("parallel", "unroll", "vector")}
 
@@ -217,8 +217,8 @@ class Space:
 
 @lru_cache(maxsize=1024)
 def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each option of a split, the numbers of the options that a move of a factor from one level to another leads
-    to, as compressed rows: the start of each row, and all rows one after the other."""
+    """For each option of a split, return the indices of the options that result from moving a factor from one level to
+    another, as compressed rows: the start of each row, and the concatenated rows."""
     places = {lengths: place for place, lengths in enumerate(options)}
     first, found = [0], []
     for lengths in options:
@@ -236,7 +236,7 @@ def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarra
 
 
 def evolve(space: Space, population: Population, score: Score, generations: int) -> tuple[Population, np.ndarray]:
-    """All candidates of a population and of its descendants, without repetitions, from best to worst, and their
+    """Return all candidates of a population and of its descendants, without repetitions, from best to worst, and their
     scores."""
     size, seen = len(population), set()
     kept: list[tuple[Population, np.ndarray]] = []

@@ -1,7 +1,7 @@
-"""A te schedule as Python text that makes it again.
+"""Python code that reproduces a te schedule.
 
-It runs where ``s`` is the schedule in plain loops, ``te`` is imported, and each operation's name is that of its tensor
-(of the list of its tensors where it makes several).
+It runs if ``s`` is the initial schedule, ``te`` is imported, and each operation is bound to the name of its tensor (or
+of the list of its tensors, if there are several).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..te.tensor import PlaceholderOp
 
 
 def python_code(schedule: Schedule) -> str:
-    """The steps of a schedule as calls."""
+    """Return the steps of a schedule as calls."""
     writer = _Writer(create_schedule(schedule.first_outputs))
     for step in schedule.steps:
         writer.write(step)
@@ -30,7 +30,7 @@ def python_code(schedule: Schedule) -> str:
 
 
 class _Writer:
-    """Names of tensors and axes, while the steps are carried out on another schedule."""
+    """Names of tensors and axes, determined while the steps are applied to another schedule."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
@@ -61,7 +61,7 @@ class _Writer:
         return name
 
     def name_axes(self, stage: Stage) -> None:
-        """Name the axes of an operation, and say in the text which they are."""
+        """Name the axes of an operation, and assign the names in the text."""
         axes = [*stage.op.axis, *stage.op.reduce_axis]
         for axis in axes:
             if axis not in self.axes:
@@ -72,7 +72,7 @@ class _Writer:
             self.lines.append(f"{names}= tuple({name}.axis) + tuple({name}.reduce_axis)")
 
     def op(self, stage: Stage) -> str:
-        """The present operation of a stage: a step may have replaced it."""
+        """Return the current operation of a stage: a step may have replaced it."""
         return f"{self.stage(stage.uid)}.op"
 
     def first(self, uid: int) -> str:
@@ -96,7 +96,7 @@ class _Writer:
         if writer is not None:
             writer(self, step)
             return
-        # What is left are calls of a stage with one axis, or none.
+        # The remaining steps are calls of a stage with one axis or none.
         axes = ", ".join(self.axis(arg) for arg in step.args)
         apply(self.schedule, step)
         self.lines.append(f"{self.stage(step.stage)}.{step.kind}({axes})")

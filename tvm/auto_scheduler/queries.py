@@ -1,4 +1,4 @@
-"""Questions about the stages of a state that sketch rules ask."""
+"""Properties of the stages of a state that sketch rules query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind", bound=TransformStep)
 
 
 class Queries:
-    """One state: its producers and consumers, inlined stages skipped."""
+    """The queries on a state: producers and consumers, with inlined stages skipped."""
 
     def __init__(self, dag: ComputeDAG, state: StateObject):
         self.state, self.analyzer = state, dag.analyzer_of(state)
@@ -51,7 +51,8 @@ class Queries:
         return found[0] if len(found) == 1 else None
 
     def axes_that_read(self, op: Any, reader: Any) -> set[str]:
-        """The names of the axes of a reader that its reads of an operation depend on, also through inlined ones."""
+        """Return the names of the axes of a reader on which its reads of an operation depend, also through inlined
+        operations."""
         found: set[str] = set()
         for through in self.analyzer.consumers(op):
             places: Any = None
@@ -70,7 +71,7 @@ class Queries:
         return self.analyzer.elementwise_match(stages[stage_id].op, stages[target_stage_id].op)
 
     def matched_consumer(self, stage_id: int) -> int | None:
-        """The only consumer of a stage, if it reads elementwise, so that both can be tiled alike."""
+        """Return the only consumer of a stage, if it reads elementwise, so that both can be tiled alike."""
         target = self.single_consumer(stage_id)
         if target is None or not self.is_elementwise_match(stage_id, target):
             return None
@@ -93,36 +94,36 @@ def has_reduce_iter(stage: Stage) -> bool:
 
 
 def is_constant_transform(stage: Stage) -> bool:
-    """Whether a stage names axes that index constants, as Winograd's transforms do."""
+    """Return whether a stage has axes that index constants, like Winograd transforms."""
     return not stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in stage.op.attrs
 
 
 def is_tensorized(stage: Stage) -> bool:
-    """Whether a tensor intrinsic computes the innermost loops of a stage."""
+    """Return whether a tensor intrinsic computes the innermost loops of a stage."""
     return any(it.annotation is Annotation.TENSORIZE for it in stage.iters)
 
 
 def has_fragments(stage: Stage) -> bool:
-    """Whether a stage is a sum of products of matrices in registers, rows and columns of which an intrinsic computes
-    and whose loops are unrolled as they are to be."""
+    """Return whether an intrinsic of matrix registers, which works on rows and columns, computes the loops of a stage.
+    Its loops are unrolled as required and must not be changed."""
     made = [it.kind for it in stage.iters if it.annotation is Annotation.TENSORIZE]
     return made.count(IteratorKind.SPATIAL) > 1 and IteratorKind.REDUCTION in made
 
 
 def is_tiled(stage: Stage) -> bool:
-    """Whether the loops of a stage are no longer one per axis of its operation."""
+    """Return whether the loops of a stage differ from the axes of its operation."""
     op = stage.op
     return isinstance(op, ComputeOp) and len(stage.iters) != len(op.axis) + len(op.reduce_axis)
 
 
 def outer_reduction(stage: Stage) -> int | None:
-    """The index of the innermost loop of the outermost level of a tiled reduction."""
+    """Return the index of the innermost loop of the outermost level of a tiled reduction."""
     names = {f"{axis.var.name}.0" for axis in stage.op.reduce_axis}
     return max((place for place, it in enumerate(stage.iters) if it.name in names), default=None)
 
 
 def extents_product(stage: Stage) -> tuple[int, int]:
-    """The iterations of the spatial loops and of those of the reduction; -1 where one is unknown."""
+    """Return the iterations of the spatial loops and of the reduction loops; -1 if one is unknown."""
     space = reduction = 1
     for it in stage.iters:
         if it.extent is None:
@@ -135,7 +136,7 @@ def extents_product(stage: Stage) -> tuple[int, int]:
 
 
 def _step_beside(state: StateObject, stage_id: int, kind: type[Kind]) -> Kind | None:
-    """The last step of a kind that made a stage beside the one that is now at a place."""
+    """Return the last step of a type that created a stage next to the stage that is now at a position."""
     for step in reversed(state.transform_steps):
         if not step.changes_ops:
             continue
@@ -161,7 +162,8 @@ def has_rfactor(state: StateObject, stage_id: int) -> bool:
 
 
 def _pad_of(state: StateObject, stage_id: int) -> tuple[PadStep, int] | None:
-    """The pad that made a stage, or what it caches, and the number of it among the stages of the pad."""
+    """Return the pad step that created a stage, or the stage that it caches, and the index of the stage in the pad
+    step."""
     for step in reversed(state.transform_steps):
         before = step.place_before(stage_id)
         if before is None:
@@ -171,24 +173,25 @@ def _pad_of(state: StateObject, stage_id: int) -> tuple[PadStep, int] | None:
 
 
 def is_padding(state: StateObject, stage_id: int) -> bool:
-    """Whether a stage is an operand with zeros past its ends, or a sum over longer axes."""
+    """Return whether a stage is an operand padded with zeros, or a sum over padded axes."""
     return _pad_of(state, stage_id) is not None
 
 
 def multiples_of(state: StateObject, stage_id: int) -> tuple[int, ...]:
-    """What the lengths of a sum over longer axes are multiples of, however little of it is read; else none."""
+    """Return the padding factors of the axes of a padded sum, regardless of how much of it is read; None for other
+    stages."""
     found = _pad_of(state, stage_id)
     return found[0].factors if found is not None and found[1] == PADDED_STAGES - 1 else ()
 
 
 def axis_of_parts(state: StateObject, stage_id: int) -> int | None:
-    """The axis of a stage that tells the parts of a reduction apart; None where an rfactor has made none."""
+    """Return the axis of a stage that enumerates the parts of a reduction; None without an rfactor."""
     step = _step_beside(state, stage_id, RfactorStep)
     return None if step is None else step.factor_iter_id
 
 
 def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
-    """Whether the threads of a block reduce together."""
+    """Return whether the threads of a block cooperate in the reduction."""
     return any(it.kind is IteratorKind.REDUCTION and it.annotation is Annotation.THREAD_X
                for it in state.stages[stage_id].iters)
 

@@ -1,4 +1,4 @@
-"""A builder and a runner that work on a Ray cluster."""
+"""A builder and a runner that use a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .search_task import SearchTask
 
 
 class RayBuilder(LocalBuilder):
-    """Builds on the CPUs of a Ray cluster, as many at once as it has.
+    """A builder that uses the CPUs of a Ray cluster, all of them in parallel.
 
     Parameters
     ----------
     timeout : float
-        The seconds that a state may take.
+        The time limit of a state in seconds.
     address : str
-        The cluster's address; "auto" for the one that runs here or that RAY_ADDRESS names.
+        The address of the cluster; "auto" means the cluster on this machine or in RAY_ADDRESS.
 
     Raises
     ------
     TVMError
-        Where the package ``ray`` is missing, or no cluster answers.
+        The package ``ray`` is missing, or no cluster responds.
     """
 
     def __init__(self, timeout: float = 15, address: str = "auto"):
@@ -36,18 +36,18 @@ class RayBuilder(LocalBuilder):
 
 
 class RayRunner(LocalRunner):
-    """Runs on the nodes of a Ray cluster that own the device, one state on each at a time. A state whose node has gone
-    is measured on another.
+    """A runner that uses the nodes of a Ray cluster with the device, one state at a time on each. If a node is lost,
+    its state is measured on another one.
 
     Parameters
     ----------
     address : str
-        The cluster's address; "auto" for the one that runs here or that RAY_ADDRESS names.
+        The address of the cluster; "auto" means the cluster on this machine or in RAY_ADDRESS.
     resource : str, optional
-        What the nodes own that measure; "GPU" for GPUs and "tvm" for CPUs where it is not given. A node is started with
-        it by ``ray start --resources='{"tvm": 1}'``.
+        The Ray resource of the nodes that measure; "GPU" for GPUs and "tvm" for CPUs by default. Start a node with it
+        by ``ray start --resources='{"tvm": 1}'``.
     **timing
-        How a state is timed, as ``LocalRunner`` takes it.
+        The timing options of ``LocalRunner``.
     """
 
     def __init__(self, address: str = "auto", resource: str | None = None, **timing: Any):
@@ -55,7 +55,7 @@ class RayRunner(LocalRunner):
         self._nodes = MeasuringNodes(address, resource)
 
     def parallel(self, task: SearchTask) -> int:
-        """How many nodes own the device."""
+        """Return the number of nodes with the device."""
         return self._workers(task).size
 
     def run(

@@ -1,7 +1,7 @@
-"""The span of an index: over how many elements of a dimension it ranges.
+"""The span of an index: the number of elements of a dimension over which it ranges.
 
-The span of a sum of axes with coefficients follows from the extents of the axes; an index of another form is treated as
-if it were such a sum. Extents are integers, or arrays of integers with an element for each of many states.
+The span of a sum of axes with coefficients follows from the extents of the axes; an index of another form is
+approximated by such a sum. Extents are integers, or arrays of integers with an element for each of many states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def most(a: Number, b: Number) -> Number:
 
 
 def reach_of(index: PrimExpr) -> Reach:
-    """The number of elements over which an index ranges, as a function of the extents of its axes."""
+    """Return the number of elements over which an index ranges, as a function of the extents of its axes."""
     made: dict[int, Reach] = {}
     for node in post_order(index):
         made[id(node)] = _reach(node, made)
@@ -37,7 +37,7 @@ def reach_of(index: PrimExpr) -> Reach:
 
 
 def offset_of(index: PrimExpr) -> int:
-    """The constant term of a sum of axes, by which reads of a stencil differ."""
+    """Return the constant term of a sum of axes, by which the reads of a stencil differ."""
     found, todo = 0, [(index, 1)]
     while todo:
         node, sign = todo.pop()

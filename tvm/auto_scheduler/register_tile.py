@@ -1,9 +1,10 @@
-"""What the innermost loops of a stage do in registers, over arrays of states.
+"""Register use of the innermost loops of a stage, computed on arrays of states.
 
-The emitter expands loops from the innermost one outwards as far as the limit of unrolling goes; what it expands is the
-body. Elements that the body accumulates stay in registers through the serial loops over terms right around it, so that
-their loads and stores are shared by all those terms. A body without lanes whose reads go along with the loop around it
-is made into vectors by LLVM. What limits a body is what it loads: each distinct vector, scalar or single lane is one.
+The code generator unrolls loops from the innermost one outwards up to the unrolling limit; the unrolled code is the
+body. Accumulators of the body stay in registers during the serial reduction loops directly around it, so that their
+loads and stores are executed once for all those iterations. LLVM vectorizes a body without vector lanes if its reads
+are contiguous along the loop around it. The bottleneck of a body is its loads: each distinct vector, scalar or single
+lane is one load.
 """
 
 from __future__ import annotations
@@ -26,32 +27,33 @@ NAMES = (
     "loads per vector", "gathers per vector", "vectorized trips", "strided along trips", "odd lanes", "spilled",
     "tile bytes",
 )
-# Vector registers that a machine has at least where its vectors are not of 32 bytes, and where they are.
+# The minimum number of vector registers of a machine with vectors of other sizes than 32 bytes, and with 32-byte
+# vectors.
 _REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
-# Registers of a body that hold operands; those of tensor intrinsics are put together from parts, several at a time.
+# Registers of a body that contain operands; operands of tensor intrinsics are assembled from parts, several at a time.
 _OPERANDS, _OPERANDS_IN_PARTS = 2, 8
-# The arithmetic of a term that is one instruction: a product and its sum.
+# Arithmetic operations of a term that form one instruction: a multiplication and an addition.
 _FUSED = 2
-# Instructions that load and store an accumulator, and those that also add its lanes up.
+# Instructions to load and store an accumulator, and to do this and also sum up its lanes.
 _MOVED, _ADDED_UP = 2, 4
-# Bytes of a row of a matrix register, and the instructions that could run while a row of the lhs is multiplied with all
-# rows of the rhs.
+# The size of a row of a matrix register in bytes; and the number of other instructions in the time of multiplying one
+# row of the lhs with all rows of the rhs.
 _ROW_BYTES, _ROW_STEPS = 64, 2
 _KINDS = ("still", "next", "far", "")
 
 
 @dataclass
 class RegisterTile:
-    """The bodies of a stage: arrays with a number for each state.
+    """The bodies of a stage: arrays with one value per state.
 
-    ``expanded`` are its iterations, lanes aside, ``vectors`` its vector instructions, ``accumulators`` the registers it
-    accumulates in, ``terms`` how many terms are added to them between their load and their store, ``outside`` those of
-    them that are not in the body, ``loads`` what it loads, ``gathered`` those of them that are single lanes,
-    ``registers`` what one term takes, ``trips`` the iterations of the serial loop around it, ``vectorized`` how many of
-    them LLVM makes one, ``strided`` the reads that go far along them, ``odd`` the lanes that fill no register,
-    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest,
-    ``runs`` how often all nests run it, ``is_word`` says where products and their sums are one instruction, and
-    ``joined`` counts what puts the operands of intrinsics together.
+    ``expanded``: unrolled iterations, without vector lanes. ``vectors``: vector instructions. ``accumulators``:
+    registers of accumulators. ``terms``: terms added to an accumulator between its load and its store; ``outside``: the
+    part of them outside the body. ``loads``: loads of the body; ``gathered``: the part of them that loads single lanes.
+    ``registers``: registers needed for one term. ``trips``: iterations of the serial loop around the body;
+    ``vectorized``: how many of them LLVM combines. ``strided``: non-contiguous reads along these iterations. ``odd``:
+    lanes that do not fill a register. ``spilled``: accumulators without a register. ``size``: bytes of the elements of
+    a nest. ``runs``: executions of the body by all nests. ``is_word``: whether a multiplication and its additions are
+    one instruction. ``joined``: instructions that assemble the operands of intrinsics.
     """
 
     expanded: np.ndarray
@@ -78,13 +80,15 @@ class RegisterTile:
                 self.odd, self.spilled, self.size]  # fmt: skip
 
     def steps(self, arithmetic: int) -> np.ndarray:
-        """Instructions of all runs where a term takes some ``arithmetic``: that, loads, accumulators that come and go,
-        and the loop itself. An intrinsic is one instruction, whatever it computes."""
+        """Return the instructions of all executions, given the ``arithmetic`` of a term: the arithmetic, loads, loading
+        and storing accumulators, and loop overhead. An intrinsic is one instruction."""
         own = self.vectors * np.where(self.is_word, 1, max(arithmetic / _FUSED, 1))
-        # Loads run beside dot products, which take as many inputs as other arithmetic and do four times as much.
+        # Loads overlap with dot products, which have as many operands as other arithmetic instructions but do four
+        # times the work.
         loads = np.where(self.is_word, self.loads / 2, self.loads)
         spilled = 2 * self.spilled / self.accumulators * self.vectors
-        # Accumulators come and go once for all trips; the lanes of those of dot products are added up at the end.
+        # Accumulators are loaded and stored once for all iterations; the lanes of dot product accumulators are summed
+        # up at the end.
         is_added_up = self.is_word & (self.vectorized > 1)
         ends = np.where(is_added_up, _ADDED_UP, _MOVED) * self.accumulators / self.outside
         return self.runs * ((own + loads + self.joined + spilled + 1) / self.vectorized + ends)
@@ -93,19 +97,20 @@ class RegisterTile:
 def register_tile(
     facts: OperationFacts, loops: StageLoops, vector_bytes: int, has_dot_products: bool = False
 ) -> RegisterTile:
-    """The bodies of a stage on a machine with registers of so many bytes, and with dot products of bytes or without."""
+    """Return the bodies of a stage on a machine with vector registers of ``vector_bytes``, with or without int8 dot
+    products."""
     if has_fragments(loops.stage):
         return _matrix_tile(facts, loops)
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
     around, lanes = np.where(in_body, 1.0, loops.extents), loops.product(is_lane)
-    # The terms that an instruction adds at once are one: as many as fill the bytes of an accumulator.
+    # The terms that an instruction adds at once count as one: as many terms as fit in the bytes of an accumulator.
     word_loops = loops.how == Annotation.TENSORIZE
     expanded, is_made = in_body & ~is_lane & ~word_loops, word_loops.any(axis=0)
     narrowest = min((buffer.width for buffer in facts.reads), default=facts.store.width)
     words = np.maximum(loops.product(word_loops) * narrowest / facts.store.width, 1)
-    # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
+    # Lanes beyond the last full register are processed in parts of 1, 2, 4 ... lanes.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
     iterations = loops.product(expanded)
@@ -114,7 +119,7 @@ def register_tile(
     loads, gathered = _loads(facts, loops, expanded, is_lane, lanes, whole)
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
     registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
-    # LLVM makes dot products of sums of narrow integers, whose registers are filled with these.
+    # LLVM converts sums of products of narrow integers to dot products; their registers contain the narrow integers.
     is_narrow = has_dot_products and facts.is_integer and narrowest < facts.store.width
     over_terms = is_narrow & (trip >= 0) & is_term[trip, 0] if loops.axes else np.zeros(len(trip), dtype=bool)
     trips, vectorized, strided = _trips(
@@ -122,7 +127,7 @@ def register_tile(
     vectorized = np.where(_repeats(loops, trip, expanded), 1.0, vectorized)
     is_word = is_made | over_terms & (vectorized > 1)
     operands = np.where(is_made, _OPERANDS_IN_PARTS, _OPERANDS)
-    # Single words are inserted one by one; rows of several are transposed in as many steps as it takes to halve four.
+    # Single words are inserted one by one; rows of several words are transposed, which takes two instructions per row.
     joined = np.where(is_made, gathered * np.where(words > 1, 2, 1), 0)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
@@ -133,8 +138,8 @@ def register_tile(
 
 
 def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
-    """The bodies of a stage that an intrinsic with rows and columns computes: products of blocks of matrix registers. A
-    body is a tile of terms, and sums are in registers for all of those of the intrinsic."""
+    """Return the bodies of a stage that an intrinsic of matrix registers computes: matmuls of blocks of these
+    registers. A body is a tile of terms, and accumulators stay in registers for all terms of the intrinsic."""
     made = np.array([it.annotation is Annotation.TENSORIZE for it in loops.stage.iters])[loops.owners][:, None]
     is_term, one = loops.is_kind(IteratorKind.REDUCTION), np.ones(loops.extents.shape[1])
     inside = _extents(loops, made)
@@ -149,10 +154,11 @@ def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
 
 
 def body_of(loops: StageLoops) -> np.ndarray:
-    """Which loops are lanes or expanded (loops × states)."""
+    """Return which loops are vector lanes and which are unrolled (loops × states)."""
     count = loops.extents.shape[1]
     is_lane, is_parallel = loops.how == Annotation.VECTORIZE, loops.how == Annotation.PARALLEL
-    # Loops that are lanes, asked for or of one iteration go into a body whatever the limit is.
+    # Vectorized loops, loops with an unroll annotation and loops of one iteration belong to the body regardless of the
+    # limit.
     is_word = loops.how == Annotation.TENSORIZE
     is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1) | is_word
     lengths = np.where(is_lane | is_word, 1.0, loops.extents)
@@ -163,7 +169,7 @@ def body_of(loops: StageLoops) -> np.ndarray:
         if loops.owners[place] < loops.free_from:
             break
         if terms and place == terms[0] - 1:
-            # Loops around all terms also set the accumulators that these are added to.
+            # Loops outside all reduction loops also initialize the accumulators.
             elements = [inner for inner in range(terms[0], len(lengths)) if inner not in terms]
             steps = steps + lengths[elements].prod(axis=0)
         made = steps * lengths[place]
@@ -175,8 +181,8 @@ def body_of(loops: StageLoops) -> np.ndarray:
 
 
 def _around(around: np.ndarray, is_term: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The iterations of the serial loops over terms right around a body, up to the first one over elements, and the
-    innermost of all serial loops, -1 where there is none."""
+    """Return the iterations of the serial reduction loops directly around a body, up to the first spatial loop; and the
+    index of the innermost serial loop, -1 if there is none."""
     count = around.shape[1]
     outside, goes_on, trip = np.ones(count), np.ones(count, dtype=bool), np.full(count, -1)
     for place in reversed(range(len(around))):
@@ -191,12 +197,13 @@ def _trips(
     facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: np.ndarray, lanes: np.ndarray,
     expanded: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The iterations of the loop around a body, how many of them LLVM makes one, and the reads that go far."""
+    """Return the iterations of the loop around a body, how many of them LLVM combines, and the number of non-contiguous
+    reads."""
     if not loops.axes:
         return np.ones_like(lanes), np.ones_like(lanes), np.zeros_like(lanes)
     every = np.arange(len(trip))
     moves = np.stack([facts.moves_along(axis) for axis in loops.axes])[trip]
-    # What is stored in the order of the loops lies together along the trips only where a body reads one element of it.
+    # An input that is stored in loop order is contiguous along these iterations only if a body reads one element of it.
     inside, far = _extents(loops, expanded), moves[:, 2]
     for buffer in facts.reads:
         if buffer.is_layout_free:
@@ -204,19 +211,19 @@ def _trips(
             far = far + (is_along & (buffer.elements(inside) > 1))
     trips = np.where(trip >= 0, around[trip, every], 1.0)
     is_element = ~loops.is_kind(IteratorKind.REDUCTION)[trip, 0]
-    # Reads and the store of a loop over elements go along; those of a loop over terms end in one element.
+    # For a spatial loop, the reads and the store must be contiguous; for a reduction loop, only the reads.
     is_even = (far == 0) & (~is_element | (moves[:, 3] > 0)) & (trip >= 0)
     is_free = np.array(loops.owners)[trip] >= loops.free_from
     is_vectorized = is_even & is_free & (lanes == 1) & (trips >= unit)
     is_vectorized &= loops.how[trip, every] != Annotation.PARALLEL
-    # What is left over runs one by one.
+    # The remaining iterations run one by one.
     groups = np.floor(trips / unit) + trips % unit
     return trips, np.where(is_vectorized, trips / groups, 1.0), far * (trip >= 0)
 
 
 def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.ndarray:
-    """Whether a body has several iterations of the axis whose loop is around it: what it reads then lies apart from
-    trip to trip, and LLVM makes no vectors of trips."""
+    """Return whether a body contains several iterations of the axis whose loop is around it. Its reads are then not
+    contiguous between iterations of that loop, and LLVM does not vectorize the loop."""
     if not loops.axes:
         return np.zeros(expanded.shape[1], dtype=bool)
     same = np.array([[own is other for own in loops.axes] for other in loops.axes])[trip].T
@@ -224,7 +231,7 @@ def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.nd
 
 
 def _extents(loops: StageLoops, over: np.ndarray) -> dict[Var, np.ndarray]:
-    """The extents of axes over the loops in ``over``."""
+    """Return the extents of axes over the loops selected by ``over``."""
     lengths = np.where(over, loops.extents, 1.0)
     found: dict[Var, np.ndarray] = {}
     for place, axis in enumerate(loops.axes):
@@ -236,7 +243,8 @@ def _loads(
     facts: OperationFacts, loops: StageLoops, over: np.ndarray, is_lane: np.ndarray, lanes: np.ndarray,
     whole: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is loaded for the iterations of the loops in ``over``, and how much of it is single lanes."""
+    """Return the number of loads for the iterations of the loops selected by ``over``, and how many of them load single
+    lanes."""
     count = loops.extents.shape[1]
     total, gathered = np.zeros(count), np.zeros(count)
     if not loops.axes:

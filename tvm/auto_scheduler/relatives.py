@@ -1,7 +1,7 @@
-"""Decisions of one task for another: computations that differ only in what is inlined have the same loops to decide on.
+"""Transfer of decisions between tasks: computations that differ only in their inlined stages have the same loops.
 
-A convolution with a residual and one without are two tasks. Their sketches have the same steps apart from those that
-inline stages, so the numbers of the others, and of the stages that have loops, correspond in their order.
+A convolution with a residual and one without are two tasks. Their sketches have the same steps except those that inline
+stages, so the other steps, and the stages that have loops, correspond to each other in order.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .steps import TransformStep
 
 @dataclass(frozen=True)
 class Relation:
-    """The numbers of the steps and of the stages of a sketch that correspond to those of another one."""
+    """The correspondence of two sketches: the numbers of their matching steps and stages."""
 
     steps: dict[int, int]
     stages: dict[int, int]
 
     @staticmethod
     def between(theirs: StateObject, ours: StateObject) -> Relation | None:
-        """How a sketch of another task corresponds to one of ours; None where it has other loops."""
+        """Return the relation between a sketch of another task and one of this task; None if their loops differ."""
         pairs, computed = zip(*(_parts(sketch) for sketch in (theirs, ours)))
         if any(len(a) != len(b) for a, b in (pairs, computed)):
             return None
@@ -37,7 +37,7 @@ class Relation:
         return Relation({a: b for (a, _), (b, _) in zip(*pairs)}, {a: b for (a, _), (b, _) in zip(*computed)})
 
     def translated(self, decisions: Decisions) -> Decisions | None:
-        """Decisions of the other sketch as those of ours; None where one is about what ours does not have."""
+        """Convert decisions of the other sketch to decisions of this one; None if one has no counterpart."""
         made: Decisions = {}
         for (kind, number), value in decisions.items():
             numbers = self.steps if kind == "tile" else self.stages
@@ -50,7 +50,7 @@ class Relation:
 
 
 def _parts(sketch: StateObject) -> tuple[list[tuple[int, TransformStep]], list[tuple[int, Stage]]]:
-    """The steps that inline nothing, and the stages that have loops, with their numbers."""
+    """Return the steps that do not inline, and the stages that have loops, with their numbers."""
     steps = [(n, step) for n, step in enumerate(sketch.transform_steps) if not isinstance(step, ComputeInlineStep)]
     stages = [(n, stage) for n, stage in enumerate(sketch.stages)
               if not stage.is_placeholder and stage.compute_at != INLINED]

@@ -1,4 +1,4 @@
-"""The tasks of a model: what its kernels compute in plain operators, and how often each is computed."""
+"""The tasks of a model: the computations of its kernels in plain operators, and how often each is executed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from .workload_registry import register_workload_tensors
 
 @dataclass
 class ModelTask:
-    """A computation of a model: calls of equal kernels, the first of which stands for all."""
+    """A computation of a model; one call represents all calls of equal kernels."""
 
     dag: ComputeDAG
     target: Target
-    # A call of its kernel as the graph has it; weights are constants among its arguments.
+    # A call of the kernel in the graph; weights are constants among its arguments.
     call: Call
     names: dict[str, None] = field(default_factory=dict)
     weight: int = 0
@@ -54,7 +54,7 @@ class ModelTask:
 
 
 def plain_calls(mod: IRModule, target: Target) -> list[Call]:
-    """The calls of the kernels that a graph has as plain operators, operands first."""
+    """Return the calls of the kernels of a graph in plain operators, operands first."""
     ctx = PassContext.current()
     with target:
         simple = run_pipeline(infer_module(mod), simplify(target), ctx)
@@ -65,8 +65,8 @@ def plain_calls(mod: IRModule, target: Target) -> list[Call]:
 def model_tasks(
     mod: Any, params: Any, targets: Iterable[Target], include_simple_tasks: bool = False, opt_level: int = 3
 ) -> list[ModelTask]:
-    """The computations of a model for the targets of its devices; those without a reduction only where
-    ``include_simple_tasks``."""
+    """Return the computations of a model for the targets of its devices; computations without a reduction are included
+    only with ``include_simple_tasks``."""
     current = PassContext.current()
     with PassContext(opt_level, current.required_pass, current.disabled_pass, current.instruments, current.config):
         return _model_tasks(mod, params, targets, include_simple_tasks)
@@ -83,7 +83,7 @@ def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simpl
             searched = searched_form(call, target)
             key = structural_key(searched.op), constants_of(searched)
             if key not in known:
-                # A search measures one shape, so computations with dynamic shapes are no tasks.
+                # A search measures one shape, so computations with dynamic shapes are not tasks.
                 known[key] = None if is_symbolic(searched.op) else computation_of(searched.op, target, key[1])
             dag = known[key]
             if dag is None or not (include_simple_tasks or has_reduction(dag)):
@@ -99,7 +99,7 @@ def extract_tasks(
     include_simple_tasks: bool = False, dump_workload_to_dag_log: str | None = None, opt_level: int = 3,
     other_targets: Iterable[Any] | None = None,
 ) -> tuple[list[SearchTask], list[int]]:
-    """The tasks of a model, and how often each is computed when the model runs once.
+    """The tasks of a model, and the number of executions of each in one run of the model.
 
     Parameters
     ----------
@@ -112,15 +112,15 @@ def extract_tasks(
     target_host : Target or str, optional
         The target of the host.
     hardware_params : HardwareParams, optional
-        What the hardware has; that of the target by default.
+        The hardware parameters; those of the target by default.
     include_simple_tasks : bool
-        Whether computations without a reduction are tasks, too.
+        Whether to include computations without a reduction.
     dump_workload_to_dag_log : str, optional
-        A file for the text of each computation by its key.
+        A file to which the text of each computation is written, by its key.
     opt_level : int
-        The level of the passes before.
+        The optimization level of the passes that run before.
     other_targets : list of Target, optional
-        Those of further devices that the model is marked to run on.
+        The targets of further devices on which parts of the model run.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def extract_tasks(
 
 
 def search_task(task: ModelTask, hardware_params: HardwareParams | None = None) -> SearchTask:
-    """The computation of a model as a task of a search; its key is registered."""
+    """Return the computation of a model as a task, and register its key."""
     key = task.dag.workload_key()
     register_workload_tensors(key, task.dag.tensors)
     option = LayoutRewriteOption.get_target_default(task.target, in_relay_integration=True)
@@ -148,9 +148,9 @@ def search_task(task: ModelTask, hardware_params: HardwareParams | None = None) 
 
 
 def untuned_kernels(task: ModelTask) -> list[Callable[[], tuple[Any, list[Any]]]]:
-    """The kernels that compute a task without tuning, as templates and layouts of the target make them, each as the
-    function that makes its schedule and arguments. What only rearranges data is left out: in a model without tuning
-    all kernels are of such layouts."""
+    """Return the kernels that compute a task without tuning, each as a function that creates its schedule and
+    arguments. They use the templates and layouts of the target. Kernels that only change layouts are omitted, because
+    in an untuned model all kernels use the same layouts."""
     target, params = task.target, task.call.op.params
     known = {p: a for p, a in zip(params, task.call.args) if isinstance(a, Constant)}
     body = substitute_vars(task.call.op.body, known)
@@ -173,7 +173,7 @@ def _only_moves(function: Function) -> bool:
 
 
 def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
-    """The schedule that the context in force has for tensors, for the current target.
+    """The schedule of the current dispatch context for tensors and the current target.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
     Returns
     -------
     Schedule, optional
-        The schedule; None where it has none.
+        The schedule; None if the context has none.
     """
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     inputs = [op.output(0) for op in post_order_ops([t.op for t in outputs]) if isinstance(op, PlaceholderOp)]
@@ -196,12 +196,12 @@ def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
 
 
 def is_auto_scheduler_enabled() -> bool:
-    """Whether models are compiled with the auto-scheduler's schedules in the pass context in force.
+    """Whether the current pass context enables schedules of the auto-scheduler.
 
     Returns
     -------
     bool
-        Whether they are.
+        True if they are enabled.
     """
     return bool(PassContext.current().get_config("relay.backend.use_auto_scheduler"))
 

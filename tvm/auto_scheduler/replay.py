@@ -1,4 +1,4 @@
-"""Steps replayed on a te schedule."""
+"""Replay of steps on a te schedule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """A te schedule during replay, whose stages and loops are found by the numbers that steps have for them."""
+    """A te schedule during replay, with its stages and loops in the numbering that steps use."""
 
     def __init__(self, dag: ComputeDAG | Rewritten):
         self.schedule = create_schedule(dag.output_ops)
@@ -32,26 +32,26 @@ class Replay:
     def run(self, steps: Iterable[TransformStep]) -> Replay:
         for step in steps:
             if not 0 <= step.stage_id < len(self.stages):
-                step.refuse(f"there is no stage number {step.stage_id}; there are {len(self.stages)}")
+                step.refuse(f"stage number {step.stage_id} is out of range; there are {len(self.stages)} stages")
             step.schedule(self)
             self.steps.append(step)
         return self
 
     def insert(self, place: int, stage: Stage) -> None:
-        """Enter a stage that a step has created."""
+        """Insert a stage that a step has created."""
         self.stages.insert(place, stage)
         self.axes.insert(place, _axes(stage))
 
     def refresh(self, place: int) -> None:
-        """Read the loops of a stage again, whose operation a step has replaced."""
+        """Update the loops of a stage whose operation a step has replaced."""
         self.axes[place] = _axes(self.stages[place])
 
 
 def steps_that_make_ops(steps: Sequence[TransformStep]) -> tuple[TransformStep, ...]:
-    """The steps that determine the operations: those that add operations, and changes of loops that a later step
-    turns into axes of an operation."""
+    """Return the steps that determine the operations: those that add operations, and loop changes that a later step
+    converts to axes of an operation."""
     kept: list[TransformStep] = []
-    # The stages, by their numbers at this step, whose loops a later step turns into axes.
+    # The stages, by their numbers at this step, whose loops a later step converts to axes.
     wanted: set[int] = set()
     for number in reversed(range(len(steps))):
         step = steps[number]

@@ -1,7 +1,6 @@
-"""The auto-scheduler as a search of the tuning engine: states of a task, proposed by a search policy.
+"""The auto-scheduler's search for the tuning engine: states of a task, proposed by a search policy.
 
-The untuned baseline is a candidate too, where it is known: it is measured like the others, and wins if no state is
-faster.
+If the untuned baseline is known, it is a candidate too: it is measured like the others, and wins if no state is faster.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from .search_policy import SearchPolicy
 from .search_task import SearchTask
 from .state import StateObject
 
-# The key of the untuned baseline; those of states are their steps.
+# The key of the untuned baseline; the keys of states are their steps.
 UNTUNED = "untuned"
-# The states that a policy proposes at a time. It evolves a population for each proposal, and the engine gives a task
-# this many trials per round.
+# The number of states that a policy proposes at once. It evolves a population for each proposal, and the engine gives a
+# task this many trials per round.
 _BATCH = 32
-# The consecutive failures after which a search is given up.
+# The number of consecutive failures after which a search stops.
 _MOST_FAILURES = 96
 
-# Makes the schedule of a kernel.
+# A function that creates the schedule of a kernel.
 Instantiation = Callable[[], tuple[Any, list[Any]]]
 
 
 class Records:
-    """Ansor's record files, with the choices of tuning runs."""
+    """The record format of Ansor, with the choices of tuning runs."""
 
     begin = RECORD_BEGIN
 
@@ -46,7 +45,7 @@ RECORDS = Records()
 
 
 def describe(task: SearchTask, count: int = 1) -> str:
-    """A short description of a task: its operators and the shapes of its inputs."""
+    """Return a short description of a task: its operators and the shapes of its inputs."""
     name = (task.desc or "computation").partition(",")[0].removeprefix("fused_")
     inputs = [op.output(0) for op in task.compute_dag.ops if not op.input_tensors]
     shapes = ["x".join(map(str, tensor.shape)) for tensor in inputs if len(tensor.shape) > 1]
@@ -55,8 +54,8 @@ def describe(task: SearchTask, count: int = 1) -> str:
 
 
 class SketchSearch:
-    """A task and its policy, as a search of ``tvm.tuning``. ``untuned`` are the kernels of the baseline; ``count``
-    is how often a model executes the task."""
+    """A task and its policy, as a search of ``tvm.tuning``. ``untuned`` contains the kernels of the baseline; ``count``
+    is the number of executions in a run of the model."""
 
     format = RECORDS
 
@@ -88,19 +87,20 @@ class SketchSearch:
         return state.transform_steps
 
     def state_of(self, key: Any) -> StateObject:
-        """The state of a key that was proposed or read from a record."""
+        """Return the state of a key that was proposed or read from a record."""
         return self._states[key]
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
     def build(self, keys: Sequence[Any]) -> list[Any]:
-        """The code of the kernels of each candidate: one kernel for a state, perhaps several for the baseline."""
+        """Compile the kernels of each candidate: one kernel for a state, possibly several for the baseline."""
         kernels = [self.instantiations(key) for key in keys]
         made = iter(self.builder.make([(one, self.task.target) for row in kernels for one in row]))
         return [[next(made) for _ in row] for row in kernels]
 
     def instantiations(self, key: Any) -> list[Instantiation]:
-        """The functions that make the schedules of a candidate: one for a state, perhaps several for the baseline."""
+        """Return the functions that create the schedules of a candidate: one for a state, possibly several for the
+        baseline."""
         if key == UNTUNED:
             return self.untuned
         return [lambda: self.task.compute_dag.apply_steps_from_state(
@@ -134,7 +134,7 @@ class SketchSearch:
 
     def _measured(self, key: Any, kernels: Sequence[Built | Failed], verify: bool) -> MeasureResult:
         if key != UNTUNED:
-            # Results on a GPU are checked against those of the CPU.
+            # The outputs of a GPU are compared with those of the CPU.
             verify = verify and self.task.target.features.is_gpu
             if not verify:
                 return self.runner.measure(self.task, kernels[0])
@@ -158,16 +158,17 @@ class SketchSearch:
         found = [m for m in measurements if m.key != UNTUNED]
         inputs = [MeasureInput(self.task, self._states[m.key]) for m in found]
         self.policy.learn(inputs, [m.origin for m in found])
-        # States are rebuilt from their steps on demand: to keep all of them would fill the memory.
+        # States are rebuilt from their steps on demand, because storing all of them would need too much memory.
         self._states.update({m.key: StateObject((), m.key) for m in found})
         for measurement in found:
             self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
         if self._failures >= _MOST_FAILURES:
-            raise TuningError(f"{self._failures} candidates of {self.title} failed one after the other, the last "
-                              f"with: {found[-1].error}")
+            raise TuningError(f"{self._failures} consecutive candidates of {self.title} failed; the last error: "
+            f"{found[-1].error}")
 
     def owns(self, row: Row, anywhere: bool = False) -> bool:
-        """Whether a row is of this task, and was measured on a machine like this one unless ``anywhere``."""
+        """Return whether a record belongs to this task, and was measured on a machine like this one unless
+        ``anywhere``."""
         task, here = row.task, self.task
         if task.workload_key != here.workload_key or task.target_kind != here.target_kind:
             return False

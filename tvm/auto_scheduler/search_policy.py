@@ -1,4 +1,4 @@
-"""Search policies: which states of a task are measured next."""
+"""Search policies: they select the states of a task to measure next."""
 
 from __future__ import annotations
 
@@ -36,24 +36,25 @@ from .state_features import FeatureExtractor, estimated_speed
 from .steps import TransformStep
 from .tile_rule import tile_rules
 
-# Candidates of a population at most for each state that is asked for: a few are found among fewer.
+# The maximum number of candidates of a population per requested state; a small population suffices to select a few
+# states.
 _CANDIDATES_EACH = 32
-# The share of the first states of a task that is taken by chance at least.
+# The minimum share of random states among the first states of a task.
 _FIRST_BY_CHANCE = 0.25
-# The share of them that is chosen by the estimate from their instructions, without what was learned of other tasks.
+# The share of the first states that is selected by the instruction-based estimate, without knowledge from other tasks.
 _FIRST_BY_ESTIMATE = 0.375
-# The shares of the first states of a task, and of later ones, that have the best decisions of siblings, and how many of
-# a sibling's states are tried.
+# The shares of the first states of a task, and of later ones, that use the best decisions of sibling tasks; and the
+# number of states of a sibling that are tried.
 _FIRST_BORROWED, _BORROWED, _MOST_OF_A_SIBLING = 0.25, 0.125, 4
-# The share of the states proposed at a time that have the same register tile, where there are others.
+# The maximum share of the states proposed at once with the same register tile, if there are others.
 _MOST_OF_A_TILE = 0.4
 
 
 class SearchCallback:
-    """Prepares a policy before it searches."""
+    """A callback that prepares a policy before the search."""
 
     def prepare(self, policy: SearchPolicy) -> None:
-        """Change a policy before it proposes its first states.
+        """Prepare a policy before it proposes its first states.
 
         Parameters
         ----------
@@ -63,14 +64,14 @@ class SearchCallback:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "prepare")
 
 
 class PreloadMeasuredStates(SearchCallback):
-    """States of a record file are not measured again, and are among the parents of new ones; a file that is not there
-    yet has none.
+    """A callback that loads the states of a record file: they are not measured again, and are among the parents of new
+    states. A file that does not exist is ignored.
 
     Parameters
     ----------
@@ -91,16 +92,16 @@ class PreloadMeasuredStates(SearchCallback):
 
 
 class PreloadCustomSketchRule(SearchCallback):
-    """A rule of the user's, tried before the others.
+    """A callback that adds a user-defined sketch rule, which is tried before the others.
 
     Parameters
     ----------
     meet_condition_func : Callable
-        Takes the policy, a state and the number of a stage, and says PASS, APPLY or APPLY_AND_SKIP_REST.
+        The function that returns PASS, APPLY or APPLY_AND_SKIP_REST for the policy, a state and a stage number.
     apply_func : Callable
-        Takes the same, and gives pairs of a state and the stage to go on with, -1 for none.
+        The function with the same parameters that returns pairs of a state and the stage to visit next, -1 for none.
     rule_name : str
-        What the rule is called.
+        The name of the rule.
     """
 
     PASS, APPLY, APPLY_AND_SKIP_REST = (int(condition) for condition in Condition)
@@ -109,20 +110,22 @@ class PreloadCustomSketchRule(SearchCallback):
         self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
 
     def prepare(self, policy: SearchPolicy) -> None:
-        """Put the rule before those that the policy has.
+        """Insert the rule before the rules of the policy.
 
         Parameters
         ----------
         policy : SearchPolicy
-            A policy that makes sketches.
+            A policy that generates sketches.
 
         Raises
         ------
         TVMError
-            The policy is no ``SketchPolicy``.
+            The policy is not a ``SketchPolicy``.
         """
         if not isinstance(policy, SketchPolicy):
-            raise TVMError(f"PreloadCustomSketchRule: a {type(policy).__name__} makes no sketches")
+            raise TVMError(
+                f"PreloadCustomSketchRule: a {type(policy).__name__} does not generate sketches; use a SketchPolicy"
+            )
 
         def apply(at: Sketching) -> list[tuple[StateObject, int]]:
             found = self.apply_func(policy, at.state, at.stage_id)
@@ -135,45 +138,45 @@ class PreloadCustomSketchRule(SearchCallback):
 
 
 class SearchPolicy:
-    """Proposes states of a task and learns from their measurements.
+    """A search policy proposes states of a task and learns from their measurements.
 
     Parameters
     ----------
     task : SearchTask
         The task.
     init_search_callbacks : list of SearchCallback, optional
-        What prepares the policy: records that were made, rules of one's own.
+        The callbacks that prepare the policy, such as loading records or adding rules.
     verbose : int
-        Whether rounds are told of.
+        Whether to print the rounds.
     """
 
     def __init__(
         self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None, verbose: int = 1
     ):
         self.search_task, self.verbose = task, verbose
-        # States that were measured, and the seconds of those that ran.
+        # Measured states, and the seconds of those that ran successfully.
         self.measured: dict[tuple[TransformStep, ...], float | None] = {}
         self._steps: dict[TransformStep, TransformStep] = {}
         for callback in init_search_callbacks or ():
             callback.prepare(self)
 
     def set_verbose(self, verbose: int) -> None:
-        """Set whether rounds are told of.
+        """Set whether to print the rounds.
 
         Parameters
         ----------
         verbose : int
-            0 for silence.
+            0 to print nothing.
         """
         self.verbose = verbose
 
     def propose(self, count: int) -> list[StateObject]:
-        """At most so many states that were not measured yet; none where the search is done.
+        """At most ``count`` states that were not measured yet; none if the search is finished.
 
         Parameters
         ----------
         count : int
-            How many states are wanted.
+            The number of requested states.
 
         Returns
         -------
@@ -182,12 +185,12 @@ class SearchPolicy:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "propose")
 
     def best_guess(self) -> StateObject:
-        """The state to take without measuring.
+        """The state to use without measuring.
 
         Returns
         -------
@@ -196,41 +199,41 @@ class SearchPolicy:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "best_guess")
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Take in measurements of this task.
+        """Process measurements of this task.
 
         Parameters
         ----------
         inputs : list of MeasureInput
             The states that were measured.
         results : list of MeasureResult
-            What was found of each.
+            The result of each measurement.
         """
         for inp, res in zip(inputs, results):
-            # Most steps of a state are those of others too, and are kept once.
+            # Most steps occur in many states, so equal steps are stored once.
             steps = tuple(self._steps.setdefault(step, step) for step in inp.state.transform_steps)
             self.measured[steps] = res.mean_cost if res.error_no == 0 else None
 
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """Propose states, measure them and learn from what was found.
+        """Propose states, measure them and learn from the measurements.
 
         Parameters
         ----------
         num_measure : int
-            How many states are measured at most.
+            The maximum number of states to measure.
         measurer : ProgramMeasurer
-            What builds and runs them.
+            The measurer that builds and runs them.
 
         Returns
         -------
         tuple of list
-            The inputs that were measured, and their results; empty where the search is done.
+            The measured inputs and their results; empty if the search is finished.
         """
         inputs = [MeasureInput(self.search_task, state) for state in self.propose(num_measure)]
         results = measurer.measure(self.search_task, self, inputs)
@@ -239,14 +242,14 @@ class SearchPolicy:
 
 
 class EmptyPolicy(SearchPolicy):
-    """Searches nothing: the plain loops are all there is.
+    """A policy without a search: its only state is the plain loops.
 
     Parameters
     ----------
     task : SearchTask
         The task.
     init_search_callbacks : list of SearchCallback, optional
-        What prepares the policy: records that were made, rules of one's own.
+        The callbacks that prepare the policy, such as loading records or adding rules.
     """
 
     def __init__(self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None):
@@ -261,26 +264,27 @@ class EmptyPolicy(SearchPolicy):
 
 
 class SketchPolicy(SearchPolicy):
-    """Sketches by rules, states of them by chance and by evolution, chosen by a cost model.
+    """A policy that generates sketches by rules, and searches their states by random sampling and evolution with a cost
+    model.
 
     Parameters
     ----------
     task : SearchTask
         The task.
     program_cost_model : CostModel, optional
-        What chooses; by chance without one.
+        The cost model that selects states; random selection by default.
     params : dict, optional
-        Parameters of ``DEFAULT_PARAMS`` that are to have other values.
+        Values that replace those of ``DEFAULT_PARAMS``.
     seed : int, optional
-        Of what is left to chance.
+        The random seed.
     verbose : int
-        Whether rounds are told of.
+        Whether to print the rounds.
     init_search_callbacks : list of SearchCallback, optional
-        What prepares the policy: records that were made, rules of one's own.
+        The callbacks that prepare the policy, such as loading records or adding rules.
     """
 
     DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
-        # The share of the measured states that is taken by chance.
+        # The share of random states among the measured states.
         "eps_greedy": 0.05,
         "evolutionary_search_population": 2048,
         "evolutionary_search_num_iters": 4,
@@ -291,16 +295,16 @@ class SketchPolicy(SearchPolicy):
         "disable_change_compute_location": 0,
         # The share of a population that comes from the best states so far.
         "sample_init_use_measured_ratio": 0.2,
-        # How many states ``sample_initial_population`` gives; a population that has fewer gives them all.
+        # The number of states of ``sample_initial_population``; a smaller population is returned completely.
         "sample_init_min_population": 50,
-        # How often a round is searched again that found nothing new.
+        # How often a round without new states is repeated.
         "retry_search_one_round_on_empty": 1,
     }
-    # Parameters of Ansor's that have nothing to set here, and why.
+    # Parameters of Ansor that are not supported, and the reason.
     NOT_TAKEN: ClassVar[dict[str, str]] = {
         "evolutionary_search_mutation_prob": "every candidate of a generation is a mutation or a crossover",
     }
-    # Other defaults where states are made one by one.
+    # Other defaults if states are generated one by one.
     ONE_BY_ONE: ClassVar[dict[str, Any]] = {"evolutionary_search_population": 192, "evolutionary_search_num_iters": 3}
 
     def __init__(
@@ -309,37 +313,39 @@ class SketchPolicy(SearchPolicy):
     ):
         unknown = sorted(set(params or ()) - set(self.DEFAULT_PARAMS))
         if unknown and unknown[0] in self.NOT_TAKEN:
-            raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not taken: {self.NOT_TAKEN[unknown[0]]}")
+            raise ValueError(
+                f"SketchPolicy: the parameter '{unknown[0]}' is not supported: {self.NOT_TAKEN[unknown[0]]}"
+            )
         if unknown:
-            raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
-                             f"{', '.join(self.DEFAULT_PARAMS)}")
+            raise ValueError(f"SketchPolicy: unknown parameter '{unknown[0]}'; the parameters are "
+            f"{', '.join(self.DEFAULT_PARAMS)}")
         features = task.target.features
         if not features.is_cpu and not features.is_gpu:
-            raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
+            raise TVMError(f"SketchPolicy: only CPUs and GPUs are supported, not {task.target_kind}")
         _check_gpu_structure((params or {}).get("gpu_multi_level_tiling_structure", "SSSRRSRS"))
         self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
         population = self.params["evolutionary_search_population"]
         if (params or {}).get("sample_init_min_population", 0) > population:
-            raise ValueError("SketchPolicy: sample_init_min_population is more than evolutionary_search_population, "
-                             f"{population}: a search begins with that many states")
+            raise ValueError("SketchPolicy: sample_init_min_population must not exceed evolutionary_search_population, "
+            f"{population}, because a search begins with that many states")
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
         if seed is not None and isinstance(self.program_cost_model, RandomModel):
             self.program_cost_model.seed(seed)
         self.user_rules: list[Rule] = []
         self._breeder: Breeder | None = None
-        # The sketches of Ansor's rules, which a search on CPUs replaces by those of its own rules and their twins.
+        # The sketches of Ansor's rules; a search on CPUs uses its own rules and variants instead.
         self._by_rules: list[StateObject] = []
         self._space: Space | None = None
-        # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made
-        # once all rules are there.
+        # Candidates of measured states, and successful states whose candidates are not determined yet, because sketches
+        # are generated after all rules are added.
         self._parents: dict[tuple[TransformStep, ...], Candidate] = {}
-        # The keys in arrays of candidates that were proposed or read, and of those that are about to be.
+        # The array keys of candidates that were proposed or read from records, or are about to be proposed.
         self._proposed: set[bytes] = set()
         self._keys: dict[tuple[TransformStep, ...], bytes] = {}
         self._read: list[StateObject] = []
-        # Policies of the other tasks of a model, whose best decisions are tried where they fit this task, and how their
-        # sketches correspond to the ones here.
+        # Policies of the other tasks of a model, whose best decisions are tried if they are valid for this task, and
+        # the relations of their sketches to the sketches of this policy.
         self.siblings: Sequence[SearchPolicy] = ()
         self._relations: dict[SketchPolicy, list[list[tuple[int, Relation]]]] = {}
         super().__init__(task, init_search_callbacks, verbose)
@@ -348,7 +354,7 @@ class SketchPolicy(SearchPolicy):
 
     @property
     def breeder(self) -> Breeder:
-        """What makes candidates; the sketches are made when it is first asked for."""
+        """The generator of candidates; the sketches are generated at the first use."""
         if self._breeder is None:
             params, task = self.params, self.search_task
             dag, hardware, features = task.compute_dag, task.hardware_params, task.target.features
@@ -381,18 +387,18 @@ class SketchPolicy(SearchPolicy):
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """All structures of loops that the rules give. A search on CPUs has their twins (``packing``) too,
-        and leaves out reductions in parallel parts where there are many elements.
+        """Generate all loop structures of the rules. A search on CPUs also contains their variants (``packing``), and
+        omits parallel partial reductions if there are many elements.
 
         Parameters
         ----------
         print_for_debug : bool, optional
-            Whether each is printed with its number.
+            Whether to print each sketch with its number.
 
         Returns
         -------
         list of State
-            The sketches, whose tiles have no sizes yet.
+            The sketches; their tile sizes are not chosen yet.
         """
         dag = self.breeder.dag
         states = [State(sketch, dag) for sketch in self._by_rules]
@@ -402,7 +408,7 @@ class SketchPolicy(SearchPolicy):
         return states
 
     def _random(self, count: int) -> list[Candidate]:
-        """Different candidates by chance; fewer where there are not so many."""
+        """Return different random candidates; fewer if there are not enough."""
         found: dict[tuple[TransformStep, ...], Candidate] = {}
         for _ in range(4 * count):
             if len(found) == count:
@@ -413,18 +419,18 @@ class SketchPolicy(SearchPolicy):
         return list(found.values())
 
     def _leaders(self, least: int = 0) -> list[Candidate]:
-        """The best candidates so far, as many as a population takes over and at least so many."""
+        """Return the best candidates so far: as many as a population takes over, but at least ``count``."""
         share = self.params["evolutionary_search_population"] * self.params["sample_init_use_measured_ratio"]
         costs = self._costs()
         return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: max(int(share), least)]]
 
     def _forget(self) -> None:
-        """Let go of candidates that ran and are no leaders: a state is much larger than its steps."""
+        """Drop candidates that ran and are not leaders, because a state is much larger than its steps."""
         leaders = {candidate.key for candidate in self._leaders(least=1)}
         self._parents = {key: one for key, one in self._parents.items() if key in leaders or key not in self.measured}
 
     def _costs(self) -> dict[Any, float]:
-        """The seconds of the candidates that ran."""
+        """Return the seconds of the candidates that ran."""
         for recovered in filter(None, map(self.breeder.recovered, self._read)):
             self._parents[recovered.key] = recovered
         self._read.clear()
@@ -434,8 +440,8 @@ class SketchPolicy(SearchPolicy):
         return list(self.program_cost_model.predict(self.search_task, [c.state for c in candidates]))
 
     def _best(self, leaders: Sequence[Candidate], count: int, is_new: bool = True) -> list[Candidate]:
-        """The best candidates, by the cost model, of a population with these leaders and of those that come from it;
-        where ``is_new`` of those that were not measured."""
+        """Return the best candidates, by the cost model, of a population with these leaders and of its descendants;
+        with ``is_new`` only those that were not measured."""
         size, generations = (self.params[f"evolutionary_search_{name}"] for name in ("population", "num_iters"))
         if self.space is None:
             population = [*leaders, *self._random(size - len(leaders))]
@@ -450,7 +456,7 @@ class SketchPolicy(SearchPolicy):
         return self._built(found, count, is_new)
 
     def _built(self, ranked: Population, count: int, is_new: bool = True) -> list[Candidate]:
-        """The first candidates of an array as states."""
+        """Build the first candidates of an array as states."""
         assert self.space is not None
         found: dict[tuple[TransformStep, ...], Candidate] = {}
         keys = ranked.keys()
@@ -468,8 +474,9 @@ class SketchPolicy(SearchPolicy):
         return list(found.values())
 
     def _mixed(self, ranked: Population, rows: Sequence[int], most: int) -> list[int]:
-        """Rows in their order, those of a register tile that ``most`` have already at the end. A cost model that is
-        wrong about the best register tile would otherwise propose nothing else, and not find out."""
+        """Return rows in their order, with rows moved to the end once ``most`` have the same register tile.
+        Otherwise a cost model with a wrong preference for a register tile would propose nothing else and could not
+        correct itself."""
         assert self.space is not None
         tiles, met = self.space.register_tiles(ranked), Counter[tuple[int, ...]]()
         first, last = [], []
@@ -479,7 +486,7 @@ class SketchPolicy(SearchPolicy):
         return [*first, *last]
 
     def _scored(self, population: Population) -> tuple[Population, Any]:
-        """What is a state of its sketch in a population, and its scores."""
+        """Return the candidates of a population that are valid states of their sketches, and their scores."""
         assert self.space is not None
         model, task = self.program_cost_model, self.search_task
         if model.scores_rows:
@@ -490,12 +497,12 @@ class SketchPolicy(SearchPolicy):
         return known.take(rows), np.array(self._scores([one for one in made if one is not None]), dtype="float64")
 
     def sample_initial_population(self) -> list[State]:
-        """States by chance, ``sample_init_min_population`` of them with some of the best so far.
+        """Return ``sample_init_min_population`` random states, including some of the best so far.
 
         Returns
         -------
         list of State
-            Different states; fewer where there are not so many.
+            The different states; fewer if there are not enough.
         """
         count = min(self.params["sample_init_min_population"], self.params["evolutionary_search_population"])
         leaders = self._leaders()[: int(count * self.params["sample_init_use_measured_ratio"])]
@@ -503,19 +510,20 @@ class SketchPolicy(SearchPolicy):
         return [State(candidate.state, self.search_task.compute_dag) for candidate in sampled]
 
     def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
-        """The best states, by the cost model, of those given and of those that come from them.
+        """Return the best states, by the cost model, of the given states and their descendants.
 
         Parameters
         ----------
         init_populations : list of State or StateObject
-            The first parents, beside some by chance; those that are no states of this policy's sketches are left out.
+            The first parents, in addition to random ones; states that do not belong to sketches of this policy are
+            ignored.
         out_size : int
-            How many states are wanted.
+            The number of requested states.
 
         Returns
         -------
         list of State
-            At most so many, the best first.
+            The states, best first.
         """
         objects = [getattr(state, "state_object", state) for state in init_populations]
         leaders = [c for c in (self.breeder.recovered(state) for state in objects) if c is not None]
@@ -534,7 +542,7 @@ class SketchPolicy(SearchPolicy):
         fresh = self._best(self._leaders(), count)
         share, by_estimate = self.params["eps_greedy"], []
         if self.space is not None and not self.measured:
-            # The best by a model that has seen nothing of the task are all wrong in the same way, if they are.
+            # If the cost model has not learned from this task, its best candidates may all be wrong in the same way.
             share = max(share, _FIRST_BY_CHANCE)
             by_estimate = self._by_estimate(round(_FIRST_BY_ESTIMATE * count))
         borrowed = self._borrowed(round((_BORROWED if self.measured else _FIRST_BORROWED) * count))
@@ -551,7 +559,8 @@ class SketchPolicy(SearchPolicy):
         return [candidate.state for candidate in chosen.values()]
 
     def _borrowed(self, count: int) -> list[Candidate]:
-        """The best candidates of siblings as those of this task, where the same decisions are to be made."""
+        """Return the best candidates of siblings converted to candidates of this task, if their decisions are valid
+        here."""
         found: dict[tuple[TransformStep, ...], Candidate] = {}
         for other in self.siblings:
             if other is self or not isinstance(other, SketchPolicy) or not other.measured:
@@ -568,7 +577,7 @@ class SketchPolicy(SearchPolicy):
         return list(found.values())[:count]
 
     def _relations_to(self, other: SketchPolicy) -> list[list[tuple[int, Relation]]]:
-        """For each sketch of a sibling, the sketches of this policy that correspond to it."""
+        """Return for each sketch of a sibling the corresponding sketches of this policy."""
         if other not in self._relations:
             ours = list(enumerate(self.breeder.sketches))
             self._relations[other] = [
@@ -577,9 +586,9 @@ class SketchPolicy(SearchPolicy):
         return self._relations[other]
 
     def _by_estimate(self, count: int) -> list[Candidate]:
-        """The best candidates by the instructions of states alone, whatever the cost model makes of them: as many with
-        tensor intrinsics as without them where there are both, because what LLVM makes of plain loops is not known as
-        well."""
+        """Return the best candidates by the instruction-based estimate alone, without the cost model. If some have
+        tensor intrinsics and some do not, both groups get the same share, because the code that LLVM generates for
+        plain loops is harder to estimate."""
         if self.space is None or not count:
             return []
         size, generations = (self.params[f"evolutionary_search_{name}"] for name in ("population", "num_iters"))
@@ -621,20 +630,22 @@ class SketchPolicy(SearchPolicy):
 
 def _check_gpu_structure(structure: str) -> None:
     if not structure.startswith("SSS") or structure.count("S") < 4 or structure.count("R") != 3:
-        raise ValueError("SketchPolicy: gpu_multi_level_tiling_structure begins with SSS (blocks, virtual threads and "
-                         f"threads) and has another S and three R, got '{structure}'")
+        raise ValueError(
+            "SketchPolicy: gpu_multi_level_tiling_structure must begin with SSS (blocks, virtual threads and "
+            f"threads) and contain one more S and three R, got '{structure}'"
+        )
 
 
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
-    """How a task is searched where nothing is said: with a model that learns; on CPUs where the package it takes is
-    there.
+    """The default search policy of a task: sketches with a cost model that learns; on CPUs only if the package of the
+    model is installed.
 
     Parameters
     ----------
     task : SearchTask
         The task.
     adaptive_training : bool
-        Whether the model is trained only when there is much more to learn from.
+        Whether to train the model only after the number of measurements has grown considerably.
 
     Returns
     -------
@@ -650,14 +661,15 @@ def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchP
 
 
 def search(policy: SearchPolicy, options: TuningOptions) -> StateObject:
-    """Search with a policy; the best state. Without trials it is the policy's guess, and nothing is measured.
+    """Search with a policy and return the best state. With zero trials, the policy's guess is returned without
+    measuring.
 
     Parameters
     ----------
     policy : SearchPolicy
-        How to search.
+        The search policy.
     options : TuningOptions
-        How long to search and how to measure.
+        The budget and the measurement options.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Tasks: a computation for a machine, whose schedule is searched for."""
+"""Tasks: a computation and a target for which a schedule is searched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def kind_in(target_text: str) -> str:
-    """The kind of target that a text such as "llvm -keys=cpu" names: records of one kind are for one another."""
+    """Return the target kind of a text such as "llvm -keys=cpu"; records are used for targets of the same kind."""
     return next(iter(target_text.split()), "")
 
 
@@ -36,27 +36,27 @@ class SearchTask:
     func : Callable or str, optional
         The registered function, or its name.
     args : tuple, optional
-        Its arguments.
+        The arguments of the function.
     compute_dag : ComputeDAG, optional
-        The computation, where it is not to be made of the key.
+        The computation, if it should not be created from the key.
     workload_key : str, optional
-        The key, in place of a function.
+        The workload key, instead of a function.
     target : Target or str
-        What is compiled for.
+        The target of the code.
     target_host : Target or str, optional
         The host of the target.
     hardware_params : HardwareParams, optional
-        What is known of the machine; by default what the target says.
+        The hardware parameters; those of the target by default.
     layout_rewrite_option : int, optional
         Whether constant inputs are stored in the order a schedule reads them.
     task_inputs : dict of str to NDArray, or list of str, optional
-        Arrays to measure with by the names of inputs, or the names of those that are kept.
+        Arrays for measurements by the names of inputs, or the names of registered arrays.
     task_inputs_overwrite : bool
-        Whether arrays take the place of others of their names.
+        Whether to replace registered arrays with the same names.
     task_inputs_save_to_file : bool
-        Whether arrays are written into the current folder, where later runs find them.
+        Whether to save the arrays in the current folder, where later runs find them.
     desc : str
-        What tables call the task.
+        The description of the task in tables.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class SearchTask:
         if func is not None:
             workload_key = make_workload_key(func, args if args is not None else ())
         elif workload_key is None:
-            raise ValueError("SearchTask: give func and args, or workload_key")
+            raise ValueError("SearchTask: pass func and args, or workload_key")
         if target is None:
-            raise ValueError("SearchTask: the target is missing")
+            raise ValueError("SearchTask: no target is given; pass target")
         self.workload_key, self.desc = workload_key, desc
         self._dag: ComputeDAG | None = compute_dag or ComputeDAG(workload_key)
         self._target: Target | None = Target(target, target_host)
@@ -91,8 +91,8 @@ class SearchTask:
         cls, workload_key: str, target_text: str, hardware_params: HardwareParams | None = None, host_text: str = "",
         layout_rewrite_option: int = 0, task_input_names: Sequence[str] = (),
     ) -> SearchTask:
-        """The task that a record names. Its computation and its target need not be known here until they are asked
-        for: a log may be of another machine.
+        """The task of a record. Its computation and its target may be unknown in this process until they are used,
+        because a log may come from another machine.
 
         Parameters
         ----------
@@ -101,13 +101,13 @@ class SearchTask:
         target_text : str
             The target.
         hardware_params : HardwareParams, optional
-            What the hardware has.
+            The hardware parameters.
         host_text : str
             The target of the host.
         layout_rewrite_option : int
-            How layouts are rewritten.
+            The layout rewrite option.
         task_input_names : list of str
-            The names of arrays that measurements run on.
+            The names of the arrays for measurements.
 
         Returns
         -------
@@ -123,24 +123,24 @@ class SearchTask:
         return task
 
     def to_json(self) -> list[Any]:
-        """What records say of a task.
+        """The fields of a task in records.
 
         Returns
         -------
         list
-            Plain values.
+            JSON values.
         """
         return [self.workload_key, self.target_text, self.hardware_params.to_json(), self.host_text,
                 int(self.layout_rewrite_option), list(self.task_input_names)]
 
     @staticmethod
     def from_json(values: Any) -> SearchTask:
-        """The task that a record names; those of early logs end sooner.
+        """The task of a record; records of older versions have fewer fields.
 
         Parameters
         ----------
         values : list
-            What ``to_json`` gave.
+            The output of ``to_json``.
 
         Returns
         -------
@@ -150,11 +150,11 @@ class SearchTask:
         Raises
         ------
         ValueError
-            The values are not those of a task.
+            The values are not the fields of a task.
         """
         is_list = isinstance(values, list) and 2 <= len(values) <= 6
         if not is_list or not all(isinstance(v, str) for v in values[:2]):
-            raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
+            raise ValueError(f"a task must be a list that begins with a workload key and a target, got {values!r}")
         if len(values) > 2:
             values = [*values[:2], HardwareParams.from_json(values[2]), *values[3:]]
         return SearchTask.of_record(*values)
@@ -183,7 +183,7 @@ class SearchTask:
 
     @property
     def target_kind(self) -> str:
-        """The kind of the target, which need not be one that this machine can build for."""
+        """The kind of the target, which this machine need not support."""
         return kind_in(self.target_text)
 
     @property
@@ -193,16 +193,16 @@ class SearchTask:
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
     ) -> None:
-        """Search with a policy, by default sketches; what is measured goes to the callbacks of the options.
+        """Search with a policy, by default ``SketchPolicy``; measurements are passed to the callbacks of the options.
 
         Parameters
         ----------
         tuning_options : TuningOptions
-            How many states are measured, and how.
+            The number of trials and the measurement options.
         search_policy : SearchPolicy, optional
-            What chooses them.
+            The search policy.
         adaptive_training : bool
-            Whether the cost model learns anew only when there is a fifth more to learn from.
+            Whether the cost model is trained again only after the number of measurements has grown by a fifth.
         """
         from .search_policy import default_policy, search
 
@@ -218,9 +218,9 @@ class SearchTask:
         log_file : str
             The file of records.
         include_compatible : bool
-            Whether records of other sizes count where their lengths divide.
+            Whether to use records of other sizes if their split lengths divide the extents.
         layout_rewrite_option : int, optional
-            How layouts are rewritten.
+            The layout rewrite option.
 
         Returns
         -------
@@ -231,15 +231,15 @@ class SearchTask:
         return self.compute_dag.apply_steps_from_state(self._best(log_file, include_compatible).state, option)
 
     def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
-        """The best record of this task as a te schedule in Python ("schedule"), or as the source text that is compiled
-        for a kind of target ("cuda", ...), which is the task's.
+        """The best record of this task as a te schedule in Python ("schedule"), or as the source code of the target
+        kind of the task ("cuda", ...).
 
         Parameters
         ----------
         log_file : str
             The file of records.
         print_mode : str
-            "schedule", or a kind of target.
+            "schedule", or the target kind.
 
         Returns
         -------
@@ -249,13 +249,13 @@ class SearchTask:
         Raises
         ------
         ValueError
-            The mode is another one.
+            ``print_mode`` has another value.
         """
         state = self._best(log_file).state
         if print_mode == "schedule":
             return self.compute_dag.print_python_code_from_state(state)
         if print_mode != self.target_kind:
-            raise ValueError(f"print_best: print_mode is 'schedule' or '{self.target_kind}', got '{print_mode}'")
+            raise ValueError(f"print_best: print_mode must be 'schedule' or '{self.target_kind}', got '{print_mode}'")
         module = build(*self.compute_dag.apply_steps_from_state(state), self.target)
         return (module.imported_modules or [module])[0].get_source()
 
@@ -264,29 +264,29 @@ class SearchTask:
 
         found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
         if found is None:
-            raise RuntimeError(f"there is no schedule that ran for {self.workload_key} in '{log_file}'")
+            raise RuntimeError(f"'{log_file}' contains no successful measurement of {self.workload_key}")
         return found
 
 
 class TuningOptions:
-    """How long to search and how to measure.
+    """The budget and the measurement options of a search.
 
     Parameters
     ----------
     num_measure_trials : int
-        How many states are measured; 0 takes a guess.
+        The number of measured states; 0 uses a guess without measuring.
     early_stopping : int, optional
-        After how many measurements without a gain the search ends.
+        The number of measurements without gain after which the search ends.
     num_measures_per_round : int
-        How many are measured between two lookouts for candidates.
+        The number of measurements between two proposals of candidates.
     verbose : int
-        Whether rounds are told of.
+        Whether to print the rounds.
     builder : ProgramBuilder or str
-        What compiles, "local" for this machine.
+        The builder; "local" means this machine.
     runner : ProgramRunner or str
-        What measures, "local" for this machine.
+        The runner; "local" means this machine.
     measure_callbacks : list of MeasureCallback, optional
-        What hears of measurements.
+        The callbacks for measurements.
     """
 
     def __init__(
@@ -299,11 +299,11 @@ class TuningOptions:
         builder = LocalBuilder() if builder == "local" else builder
         runner = LocalRunner() if runner == "local" else runner
         if not isinstance(builder, ProgramBuilder):
-            raise ValueError(f"TuningOptions: builder is 'local' or a ProgramBuilder, got {builder!r}")
+            raise ValueError(f"TuningOptions: builder must be 'local' or a ProgramBuilder, got {builder!r}")
         if not isinstance(runner, ProgramRunner):
-            raise ValueError(f"TuningOptions: runner is 'local' or a ProgramRunner, got {runner!r}")
+            raise ValueError(f"TuningOptions: runner must be 'local' or a ProgramRunner, got {runner!r}")
         self.num_measure_trials, self.verbose = int(num_measure_trials), verbose
-        # Scripts write -1 for no limit too.
+        # Scripts also pass -1 for no limit.
         self.early_stopping = early_stopping if early_stopping is not None and early_stopping > 0 else None
         self.num_measures_per_round = int(num_measures_per_round)
         self.builder, self.runner = builder, runner
@@ -314,20 +314,20 @@ def create_task(
     func: Callable | str, args: Sequence[Any], target: Any, target_host: Any = None,
     hardware_params: HardwareParams | None = None,
 ) -> SearchTask:
-    """A task of a registered function; ``SearchTask(func=..., args=...)`` is the same.
+    """A task of a registered function; the same as ``SearchTask(func=..., args=...)``.
 
     Parameters
     ----------
     func : Callable or str
         The registered function, or its name.
     args : tuple
-        Its arguments.
+        The arguments of the function.
     target : Target or str
-        What is compiled for.
+        The target of the code.
     target_host : Target or str, optional
         The host of the target.
     hardware_params : HardwareParams, optional
-        What is known of the machine.
+        The hardware parameters.
 
     Returns
     -------
@@ -340,16 +340,16 @@ def create_task(
 def auto_schedule(
     task: SearchTask, search_policy: SearchPolicy | None = None, tuning_options: TuningOptions | None = None
 ) -> tuple[Any, list[Any]]:
-    """Search, and the schedule of the best state with the arguments of its function.
+    """Search, and return the schedule of the best state with the arguments of its function.
 
     Parameters
     ----------
     task : SearchTask
         The task.
     search_policy : SearchPolicy, optional
-        How to search.
+        The search policy.
     tuning_options : TuningOptions, optional
-        How long to search and how to measure.
+        The budget and the measurement options.
 
     Returns
     -------
@@ -359,12 +359,12 @@ def auto_schedule(
     Raises
     ------
     ValueError
-        It is no SearchTask.
+        ``task`` is not a SearchTask.
     """
     from .search_policy import default_policy, search
 
     if not isinstance(task, SearchTask):
-        raise ValueError(f"auto_schedule: a SearchTask is wanted, got {type(task).__name__}")
+        raise ValueError(f"auto_schedule: expected a SearchTask, got {type(task).__name__}")
     best = search(search_policy or default_policy(task), tuning_options or TuningOptions())
     return task.compute_dag.apply_steps_from_state(best, task.layout_rewrite_option)
 

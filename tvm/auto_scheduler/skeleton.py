@@ -1,9 +1,10 @@
-"""Many states of a sketch at once: a shared structure, and arrays for the decisions that differ.
+"""Skeletons: many states of a sketch with a shared structure, and arrays for the decisions that differ.
 
-A skeleton is a sketch whose compute locations are chosen; tile sizes are open, and no loop is parallel or vectorized.
-The decisions that remain are integers, a row of genes for each state: the number of the option of each split, then for
-each stage how many outer loops are parallel, the limit of unrolling, how many inner loops are vectorized, and the
-vector width split off the innermost loop. ``express`` does to arrays what ``annotate`` does to one state.
+A skeleton is a sketch whose compute locations are chosen, but whose tile sizes are not, and in which no loop is
+parallel or vectorized. The remaining decisions are integers, a row of genes for each state: the option of each split,
+then for each stage the number of parallel outer loops, the unrolling limit, the number of vectorized inner loops, and
+the vector width split off the innermost loop. ``express`` applies the same rules to arrays that ``annotate`` applies to
+one state.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from .state_features import StageLoops, surround
 from .steps import TransformStep
 from .tiling import row_lengths
 
-# The genes of a stage, in this order. UNDECIDED marks a gene that is still to be sampled, and one that has no effect.
+# The genes of a stage, in this order. UNDECIDED marks a gene that is not sampled yet, or that has no effect.
 STAGE_GENES = ("parallel", "unroll", "vector", "lanes")
 _PARALLEL, _UNROLL, _VECTOR, _LANES = range(len(STAGE_GENES))
 UNDECIDED = -1
 
 
 class SketchGenes:
-    """The genes of the states of one sketch: which splits are open, with their options."""
+    """The genes of the states of one sketch: the open splits with their options."""
 
     def __init__(self, dag: ComputeDAG, number: int, sketch: StateObject, limits: Limits):
         self.dag, self.number, self.sketch, self.limits = dag, number, sketch, limits
@@ -62,7 +63,7 @@ class SketchGenes:
         return len(self.splits) + len(STAGE_GENES) * place + STAGE_GENES.index(kind)
 
     def skeleton(self, choices: Choices) -> Skeleton:
-        """The skeleton of the structural decisions that ``choices`` takes."""
+        """Return the skeleton of the structural decisions in ``choices``."""
         steps: list[TransformStep] = list(self.sketch.transform_steps)
         for number, step in open_splits(steps).items():
             if number in self.splits:
@@ -80,7 +81,7 @@ class SketchGenes:
         return self._made[key]
 
     def genes_of(self, decisions: Decisions) -> np.ndarray:
-        """The row of genes of a state's decisions."""
+        """Return the row of genes of a state's decisions."""
         row = np.full(self.width, UNDECIDED, dtype="int32")
         for (kind, number), value in decisions.items():
             if kind == "tile" and number in self.splits:
@@ -92,9 +93,9 @@ class SketchGenes:
 
 
 @dataclass
-class Expressed:
-    """States made of genes: the genes with all of them decided, whether annotation could give each state, and the
-    loops of each stage."""
+class ExpressedStates:
+    """States created from genes: the genes with all of them decided, whether annotation could produce each state, and
+    the loops of each stage."""
 
     genes: np.ndarray
     is_valid: np.ndarray
@@ -114,7 +115,7 @@ class Skeleton:
                        if kind == "location" and isinstance(value, tuple) and state.stages[value[0]].attach is None]
 
     def decided(self, row: np.ndarray) -> Decisions:
-        """The decisions of the state with this row of genes."""
+        """Return the decisions of the state with this row of genes."""
         made = dict(self.decisions)
         for column, (number, options) in enumerate(self.sketch.splits.items()):
             made["tile", number] = options[row[column]]
@@ -125,8 +126,8 @@ class Skeleton:
                     made[kind, place] = value
         return made
 
-    def express(self, genes: np.ndarray, generator: np.random.Generator) -> Expressed:
-        """The loops of the states with these genes; genes that are no options are sampled anew."""
+    def express(self, genes: np.ndarray, generator: np.random.Generator) -> ExpressedStates:
+        """Return the loops of the states with these genes; genes that are not valid options are sampled again."""
         genes, count = genes.copy(), len(genes)
         lengths = {(number, place): table[genes[:, column], place]
                    for column, (number, table) in enumerate(zip(self.sketch.splits, self.sketch.tables))
@@ -150,7 +151,7 @@ class Skeleton:
                 _append_lanes(loops, making.lanes)
             loops.unroll = making.unroll
             found[place] = loops
-        return Expressed(genes, is_valid, surround(found))
+        return ExpressedStates(genes, is_valid, surround(found))
 
 
 def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
@@ -164,7 +165,7 @@ def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
 
 
 class _StageStates:
-    """The loops of one stage in many states: which are parallel, and which are vectorized."""
+    """The loops of one stage in many states, with flags for parallel and vectorized loops."""
 
     extents: np.ndarray
 
@@ -175,7 +176,7 @@ class _StageStates:
 
     @property
     def may_split(self) -> bool:
-        """Whether a vectorized loop may be split off the innermost one."""
+        """Return whether a vectorized loop may be split off the innermost one."""
         iters = self.stage.iters
         return bool(iters) and not self.is_tiled and _is_free(self.stage, -1) and len(iters) - 1 not in self.attached
 
@@ -190,8 +191,8 @@ class _StageStates:
         self._vectorize()
 
     def _pick(self, gene: int, low: int, high: np.ndarray, applies: np.ndarray) -> np.ndarray:
-        """The values of a gene, from ``low`` to ``high``, of which the latter is the usual one; values outside the
-        range are sampled."""
+        """Return the values of a gene between ``low`` and ``high``, of which ``high`` is preferred; values outside the
+        range are sampled again."""
         own = self.genes[:, gene]
         is_usual = self.generator.random(self.count) < USUAL
         sampled = low + (self.generator.random(self.count) * (high - low + 1)).astype(own.dtype)
@@ -209,7 +210,7 @@ class _StageStates:
             taken = taken + goes_on
             degree = np.where(goes_on, degree * self.extents[loop], degree)
             if loop in self.attached:
-                # Outer loops that have a single iteration altogether are skipped.
+                # Skip outer loops whose combined number of iterations is one.
                 goes_on = goes_on & (degree == 1)
                 start, taken = np.where(goes_on, loop + 1, start), np.where(goes_on, 0, taken)
             else:
@@ -270,4 +271,4 @@ def _is_free(stage: Stage, loop: int) -> bool:
     return it.kind is IteratorKind.SPATIAL and it.annotation is Annotation.NONE
 
 
-__all__ = ["Expressed", "STAGE_GENES", "Skeleton", "SketchGenes", "UNDECIDED"]
+__all__ = ["ExpressedStates", "STAGE_GENES", "Skeleton", "SketchGenes", "UNDECIDED"]

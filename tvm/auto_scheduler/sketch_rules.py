@@ -1,7 +1,7 @@
-"""Sketch rules, as a table: how the loops of a stage may be structured. Sketches leave tile sizes open.
+"""The table of sketch rules, which determine the loop structures of a stage. Tile sizes of sketches are open.
 
 Stages are visited from the last to the first. Each rule that applies to a stage yields states, each with the stage to
-visit next; ``APPLY_AND_SKIP_REST`` says that no later rule is tried.
+visit next; after ``APPLY_AND_SKIP_REST`` no later rule is tried.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONSTANT_TILES = 2
 
 
 class Condition(enum.IntEnum):
-    """Whether a rule applies. The values are those that custom rules of users return."""
+    """Whether a rule applies. Custom rules return these values."""
 
     PASS = 0
     APPLY = 1
@@ -46,7 +46,7 @@ class Condition(enum.IntEnum):
 
 @dataclass
 class Sketching:
-    """What a rule is asked about: a state, and the stage that is visited."""
+    """The context of a rule: a state, and the visited stage."""
 
     dag: ComputeDAG
     hardware: HardwareParams
@@ -59,7 +59,7 @@ class Sketching:
         self.stage = self.state.stages[self.stage_id]
 
     def open(self) -> State:
-        """A mutable copy of the state."""
+        """Return a mutable copy of the state."""
         return State(self.state, self.dag)
 
 
@@ -69,7 +69,7 @@ Found = tuple[StateObject, int]
 
 @dataclass(frozen=True)
 class Rule:
-    """A row of the table."""
+    """An entry of the rule table."""
 
     name: str
     condition: Callable[[Sketching], Condition]
@@ -81,7 +81,7 @@ class Rule:
 
 def _inline_condition(at: Sketching) -> Condition:
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
-    # An intrinsic reads arrays.
+    # An intrinsic reads arrays, so its operands are not inlined.
     is_kept = is_kept or any(is_tensorized(at.state.stages[reader]) for reader in at.queries.consumers(at.stage_id))
     if is_kept or not (at.queries.is_strictly_inlineable(at.stage_id) or _is_read_once(at)):
         return Condition.PASS
@@ -89,7 +89,8 @@ def _inline_condition(at: Sketching) -> Condition:
 
 
 def _is_read_once(at: Sketching) -> bool:
-    """Whether each element is read by one element of the consumer, so that inlining does not repeat its computation."""
+    """Return whether each element is read by only one element of the consumer, so that inlining does not repeat its
+    computation."""
     target, analyzer, op = at.queries.single_consumer(at.stage_id), at.queries.analyzer, at.stage.op
     if target is None or has_reduce_iter(at.state.stages[target]) or is_constant_transform(at.stage):
         return False
@@ -102,7 +103,7 @@ def _constant_condition(at: Sketching) -> Condition:
 
 
 def _half_condition(at: Sketching) -> Condition:
-    """Whether a constant transform is the first half of another one, which is tiled."""
+    """Return whether a constant transform is the first half of another one, which is tiled."""
     target = at.queries.single_consumer(at.stage_id) if is_constant_transform(at.stage) else None
     is_half = target is not None and not has_reduce_iter(at.stage) and is_constant_transform(at.state.stages[target])
     return Condition.APPLY_AND_SKIP_REST if is_half and is_tiled(at.state.stages[target]) else Condition.PASS
@@ -124,7 +125,7 @@ def _rfactor_condition(at: Sketching) -> Condition:
 
 
 def is_to_be_tiled(at: Sketching) -> bool:
-    """Whether tiling pays. A loop of unknown extent has no tile sizes to choose from."""
+    """Return whether tiling is profitable. A loop of unknown extent has no tile sizes to choose from."""
     return at.queries.needs_multi_level_tiling(at.stage_id) and extents_product(at.stage)[0] >= 0
 
 
@@ -154,8 +155,8 @@ def _inline(at: Sketching) -> list[Found]:
 
 
 def _unroll_constants(at: Sketching) -> list[Found]:
-    """Unroll the loops that index constant matrices, so that their elements are literals, inside tiles of the other
-    loops; the innermost loop is the contiguous one that is vectorized."""
+    """Unroll the loops that index constant matrices, so that their elements become literals. They are placed inside
+    tiles of the other loops; the innermost loop is the contiguous one, which is vectorized."""
     state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
     tiles, inner = [], []
     for it in at.stage.iters:
@@ -185,7 +186,7 @@ def _compute_half_at_transform(at: Sketching) -> list[Found]:
 
 
 def _rfactor(at: Sketching) -> list[Found]:
-    """Factor the reduction by rfactor, over its outer part, which becomes parallel, or over its inner part, which
+    """Factor the reduction with rfactor, over its outer part, which becomes parallel, or over its inner part, which
     becomes vector lanes."""
     base = at.open()
     fused, space = fuse_reduction(base, at.stage_id)
@@ -202,7 +203,7 @@ def _rfactor(at: Sketching) -> list[Found]:
 
 
 def _rfactor_for_few(at: Sketching) -> list[Found]:
-    """Factor the reduction into parallel parts only where its elements do not keep all cores busy."""
+    """Factor the reduction into parallel parts only if its elements do not keep all cores busy."""
     in_parts, in_lanes = _rfactor(at)
     is_parallel = extents_product(at.stage)[0] > at.hardware.num_cores * _ELEMENTS_PER_CORE
     return [in_lanes] if is_parallel else [in_parts, in_lanes]
@@ -237,8 +238,8 @@ def _tile(at: Sketching, outer: frozenset[str] = frozenset()) -> list[Found]:
 
 
 def batch_axes(at: Sketching) -> frozenset[str]:
-    """The axes that all operands are read along, as batches are: a tile of several elements reuses nothing. The last
-    axis is none of them, as its elements are the lanes of vectors."""
+    """Return the batch axes, along which all operands are read: a tile of several elements along them reuses no data.
+    The last axis is excluded, because its elements are the vector lanes."""
     op, queries = at.stage.op, at.queries
     read = [queries.axes_that_read(producer, op) for producer in queries.analyzer.producers(op)]
     names = frozenset(axis.var.name for axis in op.axis[:-1])
@@ -259,7 +260,7 @@ CPU_RULES = (
     Rule("multi-level tiling", _tiling_condition, _tile),
     Rule("plain loops", lambda at: Condition.APPLY, _skip),
 )
-# Those of a search, which leave out what cannot be fastest.
+# The rules of a search, which omit structures that cannot be the fastest.
 _SEARCHED: dict[Any, Callable[[Sketching], Sequence[Found]]] = {
     _rfactor: _rfactor_for_few,
     _tile_with_consumer: lambda at: _tile_with_consumer(at, batch_axes(at)),
@@ -271,7 +272,7 @@ SEARCHED_RULES = tuple(replace(rule, apply=_SEARCHED.get(rule.apply, rule.apply)
 def generate(
     dag: ComputeDAG, hardware: HardwareParams, structure: str, rules: Sequence[Any] = CPU_RULES
 ) -> list[StateObject]:
-    """All sketches that the rules give."""
+    """Return all sketches that the rules generate."""
     now: list[Found] = [(dag.get_init_state().state_object, len(dag.ops) - 1)]
     done: list[StateObject] = []
     while now:

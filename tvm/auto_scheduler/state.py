@@ -1,6 +1,6 @@
 """The loops of a program after some steps, without a te schedule.
 
-A state never changes: a step gives another one, which shares the stages that it did not touch.
+States are immutable: a step returns a new state, which shares the unchanged stages.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The loops of one operation, and where it is computed.
+    """The loops of an operation, and its compute location.
 
     Parameters
     ----------
     op : Operation
         The operation.
     iters : tuple of Iterator
-        Its loops, outermost first.
+        The loops, outermost first.
     compute_at : int
-        Where it is computed, a number of ``COMPUTE_AT_TRANS_TABLE``.
+        The compute location, a value of ``COMPUTE_AT_TRANS_TABLE``.
     attach : tuple of int, optional
-        The places of the stage and of its loop that it is computed in.
+        The stage number and loop index at which the stage is computed.
     auto_unroll_max_step : int
-        Up to how many statements loops in it are unrolled.
+        The maximum number of statements up to which its loops are unrolled.
     storage_factor : int
-        The multiples that an alignment makes a stride of.
+        The factor of which a storage alignment makes the stride a multiple.
     storage_offset : int
-        What it adds to them.
+        The offset that it adds.
     buffers : int
-        How many pieces of memory take turns (double buffering).
+        The number of buffers (double buffering).
     is_output : bool
-        Whether it is a result of the computation.
+        Whether it is an output of the computation.
     """
 
     COMPUTE_AT_TRANS_TABLE: ClassVar[dict[str, int]] = {"root": 0, "inlined": 1, "iter": 2}
@@ -61,14 +61,14 @@ class Stage:
 
     @staticmethod
     def of(op: Operation, is_output: bool = False) -> Stage:
-        """The stage of an operation in plain loops.
+        """The stage of an operation with its initial loops.
 
         Parameters
         ----------
         op : Operation
             The operation; a placeholder has no loops.
         is_output : bool, optional
-            Whether it is a result of the computation.
+            Whether it is an output of the computation.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Stage:
         Raises
         ------
         TVMError
-            A loop has no constant length.
+            A loop has no constant extent.
         """
         return Stage(op, fresh_iterators(op), is_output=is_output)
 
@@ -99,7 +99,8 @@ def fresh_iterators(op: Operation) -> tuple[Iterator, ...]:
 
 
 def _extent(value: Any, kind: IteratorKind) -> int | None:
-    """The length of a loop; that of a reduction may be decided by data (the elements of a row of a sparse matrix)."""
+    """Return the extent of a loop; that of a reduction may be data-dependent, such as the length of a row of a sparse
+    matrix."""
     if kind is IteratorKind.REDUCTION and any(isinstance(node, ProducerLoad) for node in post_order(value)):
         return None
     return _constant(value)
@@ -107,20 +108,20 @@ def _extent(value: Any, kind: IteratorKind) -> int | None:
 
 def _constant(value: Any) -> int:
     if not isinstance(value, IntImm):
-        raise TVMError(f"the auto-scheduler takes loops of constant lengths, got one of length {value}")
+        raise TVMError(f"the auto-scheduler only supports loops with constant extents, got {value}")
     return value.value
 
 
 @dataclass(frozen=True, eq=False)
 class StateObject:
-    """Stages and the steps that made them. A state that was read from a record has steps alone.
+    """Stages and the steps that created them. A state that was read from a record contains only steps.
 
     Parameters
     ----------
     stages : tuple of Stage
         The stages; a state of a record has none before it is replayed.
     transform_steps : tuple of TransformStep
-        The steps that made it.
+        The steps of the state.
     """
 
     stages: tuple[Stage, ...]
@@ -134,7 +135,7 @@ class StateObject:
         step : TransformStep
             The step.
         dag : ComputeDAG
-            The computation that the state is of.
+            The computation of the state.
 
         Returns
         -------
@@ -143,31 +144,31 @@ class StateObject:
         Raises
         ------
         TVMError
-            The step names a stage or a loop that is not there, is one for a placeholder, or cannot be applied.
+            The step refers to a stage or loop that does not exist or to a placeholder, or it cannot be applied.
         """
         if not 0 <= step.stage_id < len(self.stages):
-            step.refuse(f"there is no stage number {step.stage_id}; there are {len(self.stages)}")
+            step.refuse(f"stage number {step.stage_id} is out of range; there are {len(self.stages)} stages")
         if self.stages[step.stage_id].is_placeholder and not step.changes_ops:
             step.refuse(f"{self.stages[step.stage_id].op.name} is a placeholder: it has no loops")
         return replace(step.apply(self, dag), transform_steps=(*self.transform_steps, step))
 
     @property
     def concrete(self) -> bool:
-        """Whether every length of a split is known."""
+        """Whether the lengths of all splits are known."""
         return all(None not in getattr(step, "lengths", ()) for step in self.transform_steps
                    if step.code == "SP")
 
     def iterator(self, stage_id: int, iter_id: int, step: TransformStep) -> Iterator:
-        """The loop that a step names.
+        """The loop that a step refers to.
 
         Parameters
         ----------
         stage_id : int
-            The place of the stage.
+            The number of the stage.
         iter_id : int
-            The place of the loop in it, outermost first.
+            The index of the loop in the stage, outermost first.
         step : TransformStep
-            The step, which is named where it is refused.
+            The step, which is part of the error message.
 
         Returns
         -------
@@ -176,7 +177,7 @@ class StateObject:
         Raises
         ------
         TVMError
-            There is no such loop.
+            The loop does not exist.
         """
         iters = self.stages[stage_id].iters if 0 <= stage_id < len(self.stages) else ()
         if not 0 <= iter_id < len(iters):
@@ -184,23 +185,23 @@ class StateObject:
         return iters[iter_id]
 
     def attached_to(self, stage_id: int, iter_id: int) -> list[int]:
-        """The stages that are computed inside of a loop.
+        """The stages that are computed inside a loop.
 
         Parameters
         ----------
         stage_id : int
-            The place of the stage.
+            The number of the stage.
         iter_id : int
-            The place of its loop.
+            The index of its loop.
 
         Returns
         -------
         list of int
-            The places of the stages.
+            The numbers of the stages.
         """
         return [i for i, stage in enumerate(self.stages) if stage.attach == (stage_id, iter_id)]
 
-    # -- states with something changed -----------------------------------------------------------------------------
+    # -- modified states -----------------------------------------------------------------------------------------------
 
     def with_stage(self, stage_id: int, **changes: Any) -> StateObject:
         """The state with one stage changed.
@@ -208,7 +209,7 @@ class StateObject:
         Parameters
         ----------
         stage_id : int
-            The place of the stage.
+            The number of the stage.
         **changes
             New values of fields of ``Stage``, by their names.
 
@@ -223,16 +224,17 @@ class StateObject:
     def with_iters(
         self, stage_id: int, iters: tuple[Iterator, ...], moved: Callable[[int], int] | None = None
     ) -> StateObject:
-        """Other loops of a stage; ``moved`` says where the old ones are, for the stages computed inside of them.
+        """The state with other loops of a stage. ``moved`` maps old loop indices to new ones, for the stages computed
+        inside them.
 
         Parameters
         ----------
         stage_id : int
-            The place of the stage.
+            The number of the stage.
         iters : tuple of Iterator
-            Its loops, outermost first.
+            The loops, outermost first.
         moved : callable, optional
-            Gives for the place of an old loop its new one; without it, loops are where they were.
+            The function that returns the new index of an old loop; by default, indices do not change.
 
         Returns
         -------
@@ -247,19 +249,19 @@ class StateObject:
         return replace(state, stages=stages)
 
     def with_new_stage(self, place: int, stage: Stage) -> StateObject:
-        """A stage more; those from ``place`` on move up.
+        """The state with an additional stage; the numbers of stages from ``place`` on increase.
 
         Parameters
         ----------
         place : int
-            Where the stage is put.
+            The number of the new stage.
         stage : Stage
             The stage.
 
         Returns
         -------
         StateObject
-            Stages are computed in the loops they were computed in.
+            The state; stages stay attached to the same loops.
         """
         def shifted(s: Stage) -> Stage:
             return replace(s, attach=(s.attach[0] + 1, s.attach[1])) if s.attach and s.attach[0] >= place else s
@@ -269,12 +271,12 @@ class StateObject:
         return replace(self, stages=tuple(stages))
 
     def with_ops(self, ops: Sequence[Operation]) -> StateObject:
-        """The same loops of other operations.
+        """The state with the same loops and other operations.
 
         Parameters
         ----------
         ops : list of Operation
-            An operation for each stage, with the axes of the one that it replaces.
+            An operation for each stage, with the same axes as the operation that it replaces.
 
         Returns
         -------
@@ -284,12 +286,12 @@ class StateObject:
         return replace(self, stages=stages)
 
     def with_fresh_iters(self, stage_id: int) -> StateObject:
-        """A stage in plain loops, computed where it was.
+        """The state with a stage reset to its initial loops; its compute location is unchanged.
 
         Parameters
         ----------
         stage_id : int
-            The place of the stage.
+            The number of the stage.
 
         Returns
         -------
@@ -298,7 +300,7 @@ class StateObject:
         Raises
         ------
         TVMError
-            A loop of its operation has no constant length.
+            A loop of its operation has no constant extent.
         """
         return self.with_stage(stage_id, iters=fresh_iterators(self.stages[stage_id].op))
 

@@ -1,7 +1,7 @@
 """Features for cost models, a row for each stage, from its loop nest in closed form.
 
-All features are computed on arrays: ``StageLoops`` holds the loops of a stage in many states, which differ in lengths
-and annotations; a single state is an array of one.
+All features are computed on arrays: ``StageLoops`` contains the loops of a stage in many states, which differ in
+lengths and annotations; a single state is an array of one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .register_tile import register_tile
 from .search_task import SearchTask
 from .state import Stage, StateObject
 
-# Cache sizes in bytes: data that is reused while it is in a cache of this size comes from it.
+# Cache sizes in bytes: data that is reused while it is in a cache of this size is loaded from that cache.
 _CACHE_BYTES = (1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 21, 1 << 23)
-# The instructions that could run while a line comes from beyond a cache of so many bytes.
+# The number of instructions that could run while a cache line is loaded from beyond a cache of this size in bytes.
 _WAITS = {1 << 15: 0.1, 1 << 18: 0.3, 1 << 21: 4.0}
-# The share of a parallel iteration that cores wait for each other at the end, as they are not equally fast.
+# The fraction of a parallel iteration by which cores wait for each other at the end, because their speeds differ.
 _LAST_SHARE = 0.15
 NAMES = (
     *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
@@ -44,19 +44,19 @@ NAMES = (
     "relative waits", *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
 )
 _TIMES = [NAMES.index("relative steps"), NAMES.index("relative waits")]
-# The most vector instructions, loads, and spilled accumulators of a loop body. Longer bodies are slow to compile, and
-# slow.
+# The maximum numbers of vector instructions, loads, and spilled accumulators of a loop body. Longer bodies are slow to
+# compile and slow to run.
 _MOST = {"body vectors": 128, "body loads": 192, "spilled": 8}
 
 
 @dataclass
 class StageLoops:
-    """The loops of a stage in many states, outermost first, fused ones each by itself: the axis of each, its extents
-    (loops × states), whether its iterations are elements or terms, and how it runs (an ``Annotation`` for each state).
-    ``owners`` are the loops of the stage that each is a part of, ``times`` is how often all of them run, ``outer`` the
-    loops of other stages around them (see ``Nest``), ``unroll`` the limit of unrolling, ``around`` the iterations
-    spread over threads of the loops that the stage is computed in, and ``free_from`` the loop of the stage from which
-    on no other stage is computed in it."""
+    """The loops of a stage in many states, outermost first, with fused loops separated: the axis of each, its extents
+    (loops × states), whether it is spatial or a reduction, and its annotation (an ``Annotation`` for each state).
+    ``owners``: the loop of the stage to which each part belongs. ``times``: executions of the whole nest. ``outer``:
+    loops of other stages around them (see ``Nest``). ``unroll``: the unrolling limit. ``around``: iterations,
+    distributed over threads, of the loops in which the stage is computed. ``free_from``: the index of the first loop
+    from which on no other stage is computed inside this one."""
 
     stage: Stage
     axes: list[Var]
@@ -72,7 +72,7 @@ class StageLoops:
 
     @staticmethod
     def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
-        """The loops of a nest, whose extents are integers or arrays of ``count``."""
+        """Return the loops of a nest, whose extents are integers or arrays of ``count`` elements."""
         rows = [(axis, extent, number) for number, loop in enumerate(nest.loops) for axis, extent in loop.parts]
         extents, how = np.ones((len(rows), count)), np.zeros((len(rows), count), dtype="int8")
         for place, (_, extent, number) in enumerate(rows):
@@ -87,23 +87,23 @@ class StageLoops:
         return np.array([own is kind for own in self.kinds], dtype=bool).reshape(-1, 1)
 
     def product(self, of: np.ndarray) -> np.ndarray:
-        """The product of the extents of the loops selected by ``of``."""
+        """Return the product of the extents of the loops selected by ``of``."""
         return np.where(of, self.extents, 1.0).prod(axis=0)
 
     def bound(self, annotation: Annotation) -> np.ndarray:
-        """The iterations of the loops with this annotation."""
+        """Return the iterations of the loops with this annotation."""
         return self.product(self.how == annotation)
 
 
 def _ways(loop: Loop) -> Annotation:
-    """The annotation of a loop. The spatial elements of an intrinsic count as vectorized; its reduction is left as
-    it is."""
+    """Return the annotation of a loop. The spatial loops of an intrinsic count as vectorized; its reduction loops keep
+    their annotation."""
     is_lane = loop.annotation is Annotation.TENSORIZE and loop.kind is IteratorKind.SPATIAL
     return Annotation.VECTORIZE if is_lane else loop.annotation
 
 
 def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
-    """The loops of stages in their order, each with the threads around it. A stage comes before the one inside which
+    """Return the loops of stages in order, each with the threads around it. A stage comes before the one inside which
     it is computed."""
     for place in sorted(stages, reverse=True):
         attach = stages[place].stage.attach
@@ -116,7 +116,7 @@ def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
 
 
 class FeatureExtractor:
-    """Features of states of one computation."""
+    """Computes the features of states of one computation."""
 
     def __init__(self, dag: ComputeDAG, hardware: HardwareParams, has_dot_products: bool = False):
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
@@ -129,12 +129,12 @@ class FeatureExtractor:
 
     @staticmethod
     def of(task: SearchTask) -> FeatureExtractor:
-        """Features of the states of a task."""
+        """Return the features of the states of a task."""
         return FeatureExtractor(
             task.compute_dag, task.hardware_params, task.target.features.has_integer_dot_product)
 
     def rows(self, state: StateObject) -> np.ndarray:
-        """A row for each stage with loops. The loops of a state that was read from a record are computed first."""
+        """Return a row for each stage with loops. If a state was read from a record, its loops are computed first."""
         if not state.stages:
             state = self.dag.state_of(state.transform_steps)
         nests = LoopNests(self.dag, state).nests.items()
@@ -142,7 +142,7 @@ class FeatureExtractor:
             state, surround({place: StageLoops.of(state.stages[place], nest, 1) for place, nest in nests}))[0]
 
     def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
-        """The rows (states × stages × features) of states that share their operations."""
+        """Return the rows (states × stages × features) of states that share their operations."""
         analyzer = self.dag.analyzer_of(state)
         inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
         attached = frozenset(stage.op for stage in state.stages if stage.attach is not None)
@@ -151,7 +151,7 @@ class FeatureExtractor:
         return np.log2(1.0 + rows).astype("float32")
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
-        """Which states compile in a reasonable time, judged by the size of their unrolled bodies."""
+        """Return which states compile in a reasonable time, estimated from the size of their unrolled bodies."""
         columns, most = [NAMES.index(name) for name in _MOST], list(_MOST.values())
         return (np.rint(np.exp2(rows[:, :, columns]) - 1) <= most).all(axis=(1, 2))
 
@@ -162,7 +162,8 @@ class FeatureExtractor:
         if key not in self._facts:
             if len(self._facts) > 4096:
                 self._facts.clear()
-            # An intrinsic reads arrays: what it reads through others is a copy in the order of its loops.
+            # An intrinsic reads arrays: inputs that it reads through inlined stages are copied in the order of its
+            # loops.
             free = self._layout_free | inlined if is_tensorized(stage) else self._layout_free
             self._facts[key] = OperationFacts(stage.op, analyzer, inlined, free, attached)  # type: ignore[arg-type]
         return self._facts[key]
@@ -192,12 +193,12 @@ class FeatureExtractor:
         return np.stack(columns, axis=1)
 
     def _parallel(self, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
-        """The parallel iterations, and the load imbalance: the time of the busiest core relative to the mean."""
+        """Return the parallel iterations, and the load imbalance: the time of the busiest core relative to the mean."""
         count = loops.bound(Annotation.PARALLEL) * loops.around
         return count, np.ceil(count / self.cores) * self.cores / count
 
     def _cycles(self, facts: OperationFacts, loops: StageLoops, iterations: np.ndarray) -> np.ndarray:
-        """Sixteen times the vector operations of the busiest core, divided by those of an ideal schedule on all
+        """Return sixteen times the vector operations of the busiest core, divided by those of an ideal schedule on all
         cores."""
         lanes = loops.bound(Annotation.VECTORIZE)
         unit = max(self.vector_bytes // facts.store.width, 1)
@@ -206,16 +207,16 @@ class FeatureExtractor:
         return 16 * steps / self.work * unit * self.cores
 
     def _relative(self, steps: np.ndarray, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
-        """Sixteen times the share of instructions that the busiest core has, divided by the vector operations of an
-        ideal schedule on all cores."""
+        """Return sixteen times the share of instructions that the busiest core executes, divided by the vector
+        operations of an ideal schedule on all cores."""
         count, waste = self._parallel(loops)
         waste = waste * np.where(count > 1, 1 + _LAST_SHARE * min(self.cores - 1, 1) * self.cores / count, 1.0)
         unit = max(self.vector_bytes // facts.store.width, 1)
         return 16 * steps * waste / np.minimum(count, self.cores) / self.work * unit * self.cores
 
     def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
-        """The vector width, the lanes of the registers it occupies per lane used, and how many loads and stores are
-        contiguous, broadcast or strided along the vectorized loop (or the innermost one)."""
+        """Return the vector width, the register lanes that it occupies per used lane, and the numbers of loads and
+        stores that are contiguous, broadcast or strided along the vectorized loop (or the innermost one)."""
         lanes = loops.bound(Annotation.VECTORIZE)
         unit = max(self.vector_bytes // facts.store.width, 1)
         waste = np.ceil(lanes / unit) * unit / lanes
@@ -226,8 +227,8 @@ class FeatureExtractor:
         return [lanes, waste, *(moves[last] * is_there[:, None]).T]
 
     def _innermost(self, facts: OperationFacts, loops: StageLoops, touched: np.ndarray) -> list[np.ndarray]:
-        """The elements inside the innermost reduction loop, its extent, the innermost loop, the accumulators of the
-        tile in elements, bytes and registers, and the bytes that one k of the tile touches."""
+        """Return the elements inside the innermost reduction loop, its extent, the extent of the innermost loop, the
+        accumulators of the tile in elements, bytes and registers, and the bytes that one k of the tile accesses."""
         count = loops.extents.shape[1]
         if not loops.axes:
             return [np.ones(count)] * 4 + [np.full(count, facts.store.width)] + [np.ones(count), touched[0]]
@@ -252,16 +253,16 @@ class FeatureExtractor:
 
 
 def estimated_speed(rows: np.ndarray) -> np.ndarray:
-    """The estimate of speeds before anything is measured, from rows of states × stages × features: the negative
-    logarithm of the sum of the instructions of all stages and of those that could run while lines come."""
+    """Return speed estimates without measurements, from rows of states × stages × features: the negative logarithm of
+    the sum of the instructions of all stages and of those that could run during memory latencies."""
     return -np.log2((np.exp2(rows[..., _TIMES].astype("float64")) - 1).sum(axis=(-2, -1)) + 1e-9)
 
 
 @dataclass
 class MemoryLevels:
-    """What the loops of a stage and those around it access, a row for each loop and one for what is inside all of them:
-    the bytes that all iterations of a loop of the stage touch, those of the cache lines of each, what these take up in
-    a cache, and how often it is begun."""
+    """The memory accesses of a stage, with a row for each loop of the stage and around it, and one for the innermost
+    body: the bytes that all iterations of a loop access, the bytes of their cache lines, the cache space that these
+    occupy, and how often the loop is started."""
 
     touched: np.ndarray
     moved: np.ndarray
@@ -279,7 +280,7 @@ class MemoryLevels:
                 own = loops.extents[place] if loops.axes[place] is axis else 1
                 made[outer + place] = made[outer + place + 1] * own
             for place, (_, extents) in enumerate(loops.outer):
-                # A loop around a stage computes all its terms.
+                # A loop around a stage covers all its reduction iterations.
                 made[place] = extents.get(axis, made[outer])
         inner = {axis: made[outer:] for axis, made in inside.items()}
         touched, moved, occupied = np.zeros((depth + 1, count)), np.zeros((size, count)), np.zeros((size, count))
@@ -287,7 +288,8 @@ class MemoryLevels:
             touched += buffer.width * buffer.elements(inner)
             lines, held = buffer.footprint(inside)
             if buffer.is_compact:
-                # A part of the tensor is stored at a time, in the same place; it is in a cache when it is read.
+                # Only a part of the tensor is stored at a time, always in the same memory, so it is in a cache when it
+                # is read.
                 rows = np.maximum(np.arange(size), outer if buffer is facts.store else size - 1)
                 lines, held = (np.broadcast_to(part, (size, count))[rows] for part in (lines, held))
             moved += lines
@@ -300,9 +302,9 @@ class MemoryLevels:
         return MemoryLevels(touched, moved, occupied, times)
 
     def traffic(self, size: int) -> np.ndarray:
-        """The bytes that are loaded from beyond a cache of this size. What an iteration of a loop accesses is still
-        there in the next one where it fits, so the lines that all iterations touch are loaded once each time the
-        innermost loop is begun whose data does not fit."""
+        """Return the bytes that are loaded from beyond a cache of this size. Data of an iteration is reused in the next
+        one if it fits in the cache. So the lines that all iterations access are loaded once per start of the innermost
+        loop whose data does not fit."""
         fits = self.occupied <= size
         fits[-1] = True
         first, every = np.maximum(fits.argmax(axis=0) - 1, 0), np.arange(self.moved.shape[1])
@@ -310,7 +312,7 @@ class MemoryLevels:
 
 
 def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last selected loop of each state, and whether there is one."""
+    """Return the last selected loop of each state, and whether there is one."""
     return len(of) - 1 - of[::-1].argmax(axis=0), of.any(axis=0)
 
 

@@ -13,7 +13,7 @@ _ROOT, _INLINED = 0, 1
 
 
 def state_text(state: StateObject, delete_trivial_loop: bool = True) -> str:
-    """The loops, each stage computed inside another one in its place; loops of one iteration are left out."""
+    """Return the loops as text, with each stage at its compute location; loops of one iteration are omitted."""
     stages = state.stages
     lines = []
     inputs = [stage.op.name for stage in stages if stage.is_placeholder]
@@ -28,7 +28,7 @@ def state_text(state: StateObject, delete_trivial_loop: bool = True) -> str:
         kind = "for" if it.annotation is Annotation.NONE else ANNOTATION_NAMES[it.annotation]
         return f"{kind} {it.name} ({f'{it.min},{it.extent}' if it.extent is not None else 'None'})"
 
-    # Stages and lines that are still to be printed, the last first.
+    # Stages and lines that are not printed yet, in reverse order.
     todo: list[tuple[int, int, int] | str] = [
         (place, 0, 0) for place in reversed(range(len(stages)))
         if not stages[place].is_placeholder and stages[place].compute_at == _ROOT]

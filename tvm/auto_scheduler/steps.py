@@ -1,7 +1,7 @@
-"""Transform steps: the moves of a search as frozen records, written and read as the lists of Ansor's logs.
+"""Transform steps: the schedule primitives of a search as frozen records, stored as the lists of Ansor's logs.
 
-A step says what it does three times: to the loops of a state (``apply``), to a te schedule (``schedule``), and, through
-its fields, to a line of a log. It names stages and iterators by their places at the time it is made.
+A step is applied to the loops of a state (``apply``) or to a te schedule (``schedule``), and its fields are written to
+a log. It refers to stages and iterators by their numbers before the step.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 
 
 class TransformStep:
-    """One move. ``stage_id`` is the place of the stage it changes."""
+    """A transform step. ``stage_id`` is the number of the stage it changes."""
 
     __slots__ = ()
     code: ClassVar[str]
-    # Whether the operations of the program are others after the step, and whether what they are depends on the loops
-    # of its stage before.
+    # Whether the step changes the operations of the program, and whether the new operations depend on the loops of its
+    # stage.
     changes_ops: ClassVar[bool] = False
     takes_loops: ClassVar[bool] = False
-    # True for a step that changes the loops of its stage.
+    # Whether the step changes the loops of its stage.
     changes_loops: ClassVar[bool] = False
     stage_id: int
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
-        """The state with its stages changed; a TVMError where the step does not fit it."""
+        """Return the state with the step applied; raise a TVMError if the step is invalid for it."""
         raise not_defined(self, "apply")
 
     def schedule(self, replay: Replay) -> None:
-        """Do the same to a te schedule."""
+        """Apply the step to a te schedule."""
         raise not_defined(self, "schedule")
 
     def place_before(self, place: int) -> int | None:
-        """Where a stage was before the step; None where the step made it."""
+        """Return the number of a stage before the step; None for a stage that the step created."""
         return place
 
     def alone(self, before: Sequence[TransformStep]) -> TransformStep:
-        """The same step without reference to others."""
+        """Return the same step without references to other steps."""
         return self
 
     def refuse(self, reason: str) -> NoReturn:
         raise TVMError(f"step {self.code} on stage {self.stage_id}: {reason}")
 
     def to_json(self) -> list[Any]:
-        """The step as a list of a log."""
+        """Return the step as a list for a log."""
         return [self.code, *(_plain(getattr(self, f.name)) for f in fields(self))]  # type: ignore[arg-type]
 
 
@@ -67,7 +67,7 @@ STEPS: Registry[type[TransformStep]] = Registry("transform step")
 
 
 def step(code: str) -> Callable[[StepClass], StepClass]:
-    """Make a class of fields the record of the step that logs know by ``code``."""
+    """Return a decorator that makes a class of fields the record of the step with this ``code`` in logs."""
 
     def make(cls: StepClass) -> StepClass:
         record: Any = dataclass(frozen=True, slots=True)(cls)
@@ -87,24 +87,24 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-# Logs write 0 for a length that is not known.
+# Logs contain 0 for a length that is not chosen yet.
 _READ: dict[str, Callable[[Any], Any]] = {
     "bool": bool, "int | None": lambda v: v or None, "tuple[int, ...]": tuple, "tuple[int | None, ...]": tuple}
 
 
 def from_json(value: Any) -> TransformStep:
-    """The step of a list of a log."""
+    """Return the step for a list in a log."""
     if not isinstance(value, list) or not value or value[0] not in STEPS:
         codes = ", ".join(sorted(STEPS))
-        raise TVMError(f"a step of a record is a list that begins with one of {codes}, got {value!r}")
+        raise TVMError(f"a step of a record must be a list that begins with one of {codes}, got {value!r}")
     cls: Any = STEPS[value[0]]
     names = fields(cls)
     if len(value) != len(names) + 1:
-        raise TVMError(f"step {value[0]} has {len(names)} fields, got {value[1:]!r}")
+        raise TVMError(f"step {value[0]} must have {len(names)} fields, got {value[1:]!r}")
     given = []
     for f, item in zip(names, value[1:]):
         if not _CHECKS[str(f.type)](item):
-            raise TVMError(f"step {value[0]}: {f.name} cannot be {item!r}")
+            raise TVMError(f"step {value[0]}: invalid value {item!r} for {f.name}")
         given.append(_READ.get(str(f.type), lambda value: value)(item))
     return cls(*given)
 
@@ -114,7 +114,7 @@ def to_json(steps: Iterable[TransformStep]) -> list[list[Any]]:
 
 
 def replayed(state: StateObject, steps: Sequence[TransformStep], dag: ComputeDAG) -> StateObject:
-    """The state after these steps too."""
+    """Return the state after these additional steps."""
     for s in steps:
         state = state.then(s, dag)
     return state

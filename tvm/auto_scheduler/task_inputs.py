@@ -1,7 +1,7 @@
-"""Arrays of the user's own as inputs of measurements: what indices of sparse data are cannot be left to chance.
+"""User-defined arrays as inputs of measurements: the indices of sparse data must not be random.
 
-An array goes by a name. An input of a computation is given the array of its own name, of the name that an operation
-says for it (the attribute ``TASK_INPUTS``), or of the name that a function of the user's finds for it.
+Each array has a name. An input of a computation uses the array with its own name, with the name that an operation
+specifies for it (the attribute ``TASK_INPUTS``), or with the name that a user-defined function returns for it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ logger = logging.getLogger("auto_scheduler")
 
 # The attribute of an operation that names inputs: pairs of a tensor and the name of its array.
 TASK_INPUTS = "auto_scheduler_task_inputs"
-# The arrays of each workload by their names.
+# The arrays of each workload by name.
 TASK_INPUT_BUFFER_TABLE: dict[str, dict[str, ndarray.NDArray]] = {}
 TASK_INPUT_CHECK_FUNC_REGISTRY: dict[str, Callable[[Sequence[Tensor]], dict[Tensor, str]]] = {}
 
 
 def register_task_input_check_func(func_name: Any, f: Callable | None = None, override: bool = False) -> Any:
-    """Register a function that finds the names of the arrays of a computation's inputs.
+    """Register a function that returns the names of the arrays of a computation's inputs.
 
     Parameters
     ----------
     func_name : str | Callable
-        A name, or the function itself, as of a decorator.
+        The name, or the function itself if used as a decorator.
     f : Callable, optional
-        The function: it takes the inputs and outputs of a computation, and gives names by tensors.
+        The function: it receives the inputs and outputs of a computation, and returns names by tensor.
     override : bool
-        Whether it may take the place of another of its name.
+        Whether to replace another function of the same name.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def register_task_input_check_func(func_name: Any, f: Callable | None = None, ov
     Raises
     ------
     ValueError
-        The name is no string.
+        The name is not a string.
     RuntimeError
         Another function has this name, and ``override`` is false.
     """
@@ -59,7 +59,7 @@ def register_task_input_check_func(func_name: Any, f: Callable | None = None, ov
 def register_task_input_buffer(
     workload_key: str, input_name: str, input_data: Any, overwrite: bool = False, save_to_file: bool = False
 ) -> ndarray.NDArray:
-    """Keep an array for the measurements of a workload.
+    """Register an array for the measurements of a workload.
 
     Parameters
     ----------
@@ -70,19 +70,19 @@ def register_task_input_buffer(
     input_data : NDArray
         The array.
     overwrite : bool
-        Whether it takes the place of another of its name; without it the first one stays, which is said.
+        Whether to replace another array of the same name; otherwise the first one is kept and a warning is logged.
     save_to_file : bool
-        Whether it is written into the current folder too, where later runs find it by its name.
+        Whether to save the array in the current folder too, where later runs find it by its name.
 
     Returns
     -------
     NDArray
-        The array that is kept.
+        The registered array.
     """
     array = input_data if isinstance(input_data, ndarray.NDArray) else ndarray.array(input_data)
     table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
     if input_name in table and not overwrite:
-        logger.warning("the input '%s' of %s is there already and stays; pass task_inputs_overwrite=True to replace it",
+        logger.warning("the input '%s' of %s already exists and is kept; pass task_inputs_overwrite=True to replace it",
                        input_name, workload_key)
     else:
         table[input_name] = array
@@ -93,7 +93,7 @@ def register_task_input_buffer(
 
 
 def get_task_input_buffer(workload_key: str, input_name: str) -> ndarray.NDArray:
-    """The array that is kept for a workload; one of a file in the current folder where none is.
+    """The array that is registered for a workload, or else the array of a file in the current folder.
 
     Parameters
     ----------
@@ -110,21 +110,21 @@ def get_task_input_buffer(workload_key: str, input_name: str) -> ndarray.NDArray
     Raises
     ------
     ValueError
-        There is neither an array nor a file of this name.
+        There is neither an array nor a file with this name.
     """
     table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
     if input_name not in table:
         pattern = re.compile(re.escape(input_name) + r"\.(\d+_)*\w+\.npy")
         found = sorted(name for name in os.listdir(".") if pattern.fullmatch(name))
         if not found:
-            raise ValueError(f"there is no input '{input_name}' of {workload_key}: give it as task_inputs of its "
-                             f"SearchTask, or have its file {input_name}.SHAPE_DTYPE.npy in the current folder")
+            raise ValueError(f"input '{input_name}' of {workload_key} does not exist: pass it as task_inputs of the "
+            f"SearchTask, or put the file {input_name}.SHAPE_DTYPE.npy in the current folder")
         table[input_name] = ndarray.array(_numpy().load(found[0]))
     return table[input_name]
 
 
 def names_of_inputs(tensors: Sequence[Tensor]) -> dict[Tensor, str]:
-    """The names of arrays for the inputs among the arguments of a computation."""
+    """Return the names of arrays for the inputs among the arguments of a computation."""
     names = {t: t.op.name for t in tensors if isinstance(t.op, PlaceholderOp)}
     todo, seen = [t.op for t in tensors], set()
     while todo:
@@ -140,7 +140,7 @@ def names_of_inputs(tensors: Sequence[Tensor]) -> dict[Tensor, str]:
 
 
 class InputFiles:
-    """Arrays of tasks in files, which workers that measure read; they go with this process."""
+    """Files with the arrays of tasks, which measuring workers read; they are deleted at the end of this process."""
 
     def __init__(self) -> None:
         self._folder = ""
@@ -154,7 +154,7 @@ class InputFiles:
                 atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
             path = os.path.join(self._folder, f"{len(self._paths)}.npy")
             _numpy().save(path, array.numpy())
-            # The array is held, so that its identity stays its own.
+            # The array is kept alive, so that its identity is not reused.
             known = self._paths[id(array)] = array, path
         return known[1]
 
@@ -165,7 +165,7 @@ _FILES = InputFiles()
 def with_inputs(
     info: Sequence[Any], tensors: Sequence[Tensor], workload_key: str, input_names: Sequence[str]
 ) -> list[Any]:
-    """The shapes and types of the arguments of a computation, those of the user's arrays with the files they are in."""
+    """Return the shapes and types of the arguments of a computation; those of user-defined arrays include the file."""
     names, missing, found = names_of_inputs(tensors), set(input_names), []
     for (shape, dtype), tensor in zip(info, tensors):
         name = names.get(tensor)
@@ -175,18 +175,18 @@ def with_inputs(
         array = get_task_input_buffer(workload_key, name)
         wanted = get_const_tuple(shape)
         if tuple(array.shape) != wanted or array.dtype != dtype:
-            raise TVMError(f"task_inputs: the input '{name}' is {dtype} of shape {wanted}, got {array.dtype} of shape "
+            raise TVMError(f"task_inputs: input '{name}' must be {dtype} of shape {wanted}, got {array.dtype} of shape "
                            f"{tuple(array.shape)}")
         missing.discard(name)
         found.append((shape, dtype, _FILES.path(array)))
     if missing:
-        raise TVMError(f"task_inputs: the computation has no input '{min(missing)}'; it has "
+        raise TVMError(f"task_inputs: the computation has no input '{min(missing)}'; its inputs are "
                        f"{', '.join(sorted(set(names.values())))}")
     return found
 
 
 def _numpy() -> Any:
-    # Reading a log takes no arrays.
+    # Reading a log needs no arrays.
     import numpy
 
     return numpy

@@ -1,4 +1,4 @@
-"""Several tasks tuned together: each round goes to the task where it promises to save most."""
+"""The task scheduler tunes several tasks together: each round goes to the task with the largest expected saving."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ from .search_task import SearchTask, TuningOptions
 STRATEGIES = ("gradient", "round-robin")
 # The relative change of a task's cost from which the derivative of the objective is estimated.
 _DELTA = 1e-4
-# A task that had this many rounds more than the fastest similar one, and is still slower, is not considered similar.
+# A task that has had this many more rounds than the fastest similar one, and is still slower, does not count as
+# similar.
 _MANY_ROUNDS = 5
 
 
 class TaskSchedulerCallback:
-    """Hears of rounds."""
+    """Receives the events of tuning rounds."""
 
     def pre_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
-        """Before a round of a task; -1 before the first.
+        """Called before a round of a task, and with -1 before the first round.
 
         Parameters
         ----------
         task_scheduler : TaskScheduler
             The scheduler, with its counts and times so far.
         task_id : int
-            The place of the task among those of the scheduler, or -1.
+            The index of the task in the scheduler, or -1.
         """
 
     def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
-        """After a round of a task.
+        """Called after a round of a task.
 
         Parameters
         ----------
         task_scheduler : TaskScheduler
             The scheduler, with its counts and times so far.
         task_id : int
-            The place of the task among those of the scheduler.
+            The index of the task in the scheduler.
         """
 
 
 class PrintTableInfo(TaskSchedulerCallback):
-    """Prints all tasks in a table after the first round of each, and then from time to time.
+    """A callback that prints a table of all tasks after the first rounds, and then periodically.
 
     Parameters
     ----------
     seconds : float
-        How many seconds lie between two tables at least.
+        The minimum number of seconds between two tables.
     """
 
     def __init__(self, seconds: float = 5.0):
@@ -69,7 +70,7 @@ class PrintTableInfo(TaskSchedulerCallback):
 
 
 def table(scheduler: TaskScheduler) -> str:
-    """All tasks: their times, speeds and trials.
+    """A table of all tasks with their times, speeds and trials.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def table(scheduler: TaskScheduler) -> str:
 
 
 class LogEstimatedLatency(TaskSchedulerCallback):
-    """Writes seconds, trials and the estimated latency after each round into a file.
+    """A callback that writes seconds, trials and the estimated latency to a file after each round.
 
     Parameters
     ----------
@@ -126,25 +127,25 @@ class TaskScheduler:
     tasks : list of SearchTask
         The tasks.
     task_weights : list of float, optional
-        How often a model executes each.
+        The number of executions of each task in a run of the model.
     objective_func : Callable, optional
-        Makes one number of the seconds of all tasks; their weighted sum by default.
+        The function that computes the objective from the seconds of all tasks; their weighted sum by default.
     strategy : str
-        "gradient", where it promises to save most, or "round-robin".
+        "gradient", for the task with the largest expected saving, or "round-robin".
     load_model_file : str, optional
-        A cost model to start from.
+        A file with a cost model to start from.
     load_log_file : str, optional
-        Records to go on from.
+        A file with records to continue from.
     alpha : float
-        The share of what the last rounds saved in what is expected.
+        The weight of the savings in the last rounds in the expected saving.
     beta : float
-        How near a task may come to the speed of the fastest one like it: its time is at most so many times as long.
+        The best time that a task is expected to reach, relative to its time at the speed of the fastest similar task.
     gamma : float
-        A task that stays slower than this share of that speed is not like it.
+        A task whose speed stays below this fraction of that speed does not count as similar.
     backward_window_size : int
-        How many rounds are looked back at.
+        The number of past rounds that are considered.
     callbacks : list of TaskSchedulerCallback, optional
-        What hears of rounds; a table and total_latency.tsv by default.
+        The callbacks for rounds; a table and total_latency.tsv by default.
     """
 
     def __init__(
@@ -154,9 +155,12 @@ class TaskScheduler:
         gamma: float = 0.5, backward_window_size: int = 3, callbacks: Sequence[TaskSchedulerCallback] | None = None,
     ):
         if strategy not in STRATEGIES:
-            raise ValueError(f"TaskScheduler: strategy '{strategy}' is not known; there are {', '.join(STRATEGIES)}")
+            raise ValueError(f"TaskScheduler: unknown strategy '{strategy}'; use one of {', '.join(STRATEGIES)}")
         if task_weights is not None and len(task_weights) != len(tasks):
-            raise ValueError(f"TaskScheduler: {len(tasks)} tasks have {len(task_weights)} weights")
+            raise ValueError(
+                f"TaskScheduler: the number of weights, {len(task_weights)}, differs from the number of tasks, "
+                f"{len(tasks)}"
+            )
         self.tasks, self.strategy = list(tasks), strategy
         weights = [1.0] * len(self.tasks) if task_weights is None else [float(w) for w in task_weights]
         self.objective_func = objective_func or (lambda costs: sum(c * w for c, w in zip(costs, weights)))
@@ -166,42 +170,44 @@ class TaskScheduler:
                           else list(callbacks))
         self.verbose, self.tic = 1, 0.0
         count = len(self.tasks)
-        # Rounds of each task, its best time after each, the best so far, and the round it was found in.
+        # For each task: the number of rounds, the best time after each round, the best time so far, and the round in
+        # which it was found.
         self.task_cts, self.task_best_cts = [0] * count, [0] * count
         self.task_costs_history: list[list[float]] = [[] for _ in range(count)]
         self.best_costs = [MAX_FLOAT] * count
         self.cur_score = MAX_FLOAT
-        # Trials so far, the best score, and after how many trials it was reached.
+        # The number of trials, the best score, and the number of trials before the best score was reached.
         self.ct, self.best_ct, self.best_score = 0, 0, MAX_FLOAT
         self.dead_tasks: set[int] = set()
         self.search_policies: list[SearchPolicy] = []
 
-    # -- a run -----------------------------------------------------------------------------------------------------
+    # -- tuning ----------------------------------------------------------------------------------------------------
 
     def tune(
         self, tune_option: TuningOptions, search_policy: str | Sequence[SearchPolicy] = "default",
         search_policy_params: dict[str, Any] | None = None, adaptive_training: bool = False,
         per_task_early_stopping: int | None = None,
     ) -> None:
-        """Tune all tasks; what is measured goes to the callbacks of the options.
+        """Tune all tasks; measurements are passed to the callbacks of the options.
 
         Parameters
         ----------
         tune_option : TuningOptions
-            Trials and size of rounds of all tasks together, builder, runner and callbacks.
+            The trials and the round size for all tasks together, builder, runner and callbacks.
         search_policy : str or list of SearchPolicy, optional
-            "sketch.xgb", "sketch.random", or "default" for what suits the targets; or a policy for each task.
+            "sketch.xgb", "sketch.random", or "default", which depends on the targets; or a policy for each task.
         search_policy_params : dict, optional
-            Numbers that replace the defaults of ``SketchPolicy``, by name.
+            Values that replace the defaults of ``SketchPolicy``, by name.
         adaptive_training : bool, optional
-            Whether the cost model is trained again only when there is a fifth more to learn from.
+            Whether the cost model is trained again only after the number of measurements has grown by a fifth.
         per_task_early_stopping : int, optional
-            A task ends after so many trials without a better one; without it, it goes on.
+            The number of trials without gain after which a task ends; no limit by default.
 
         Raises
         ------
         ValueError
-            There are fewer trials than tasks, the policy is not known, or there are not as many policies as tasks.
+            There are fewer trials than tasks, the policy is unknown, or the number of policies differs from that of
+            tasks.
         """
         if not self.tasks:
             return
@@ -209,8 +215,10 @@ class TaskScheduler:
         self.dead_tasks.clear()
         size = min(tune_option.num_measures_per_round, tune_option.num_measure_trials // len(self.tasks))
         if size < 1:
-            raise ValueError(f"TaskScheduler: {len(self.tasks)} tasks take {len(self.tasks)} trials at least, got "
-                             f"num_measure_trials={tune_option.num_measure_trials}")
+            raise ValueError(
+                f"TaskScheduler: num_measure_trials must be at least the number of tasks, {len(self.tasks)}, got "
+                f"{tune_option.num_measure_trials}"
+            )
         measurer = ProgramMeasurer(
             tune_option.builder, tune_option.runner, tune_option.measure_callbacks, tune_option.verbose)
         self.search_policies = self._policies(search_policy, search_policy_params, size, adaptive_training)
@@ -220,7 +228,7 @@ class TaskScheduler:
         self._restore()
         for callback in self.callbacks:
             callback.pre_tune(self, -1)
-        # Every task has a round first: nothing can be said of one that was never measured.
+        # Every task gets a first round, because the saving of a task that was never measured cannot be estimated.
         for number in range(len(self.tasks)):
             if not self.task_cts[number]:
                 self._round(number, size, measurer, per_task_early_stopping)
@@ -236,7 +244,10 @@ class TaskScheduler:
     ) -> list[SearchPolicy]:
         if not isinstance(policy, str):
             if len(policy) != len(self.tasks):
-                raise ValueError(f"TaskScheduler: {len(self.tasks)} tasks have {len(policy)} policies")
+                raise ValueError(
+                    f"TaskScheduler: the number of policies, {len(policy)}, differs from the number of tasks, "
+                    f"{len(self.tasks)}"
+                )
             return list(policy)
         on_gpus = all(task.target.features.is_gpu for task in self.tasks)
         if policy == "default" and on_gpus and not self.load_model_file:
@@ -249,20 +260,22 @@ class TaskScheduler:
                 for task in self.tasks]
 
     def _model(self, policy: str, size: int, adaptive: bool) -> CostModel:
-        """The one cost model of all tasks, by the name of a policy."""
+        """Return the cost model that all tasks share, given the name of a policy."""
         kind, _, model = policy.partition(".")
         if kind != "sketch" or model not in ("xgb", "random"):
-            raise ValueError(f"TaskScheduler: search_policy '{policy}' is not known; there are default, sketch.xgb and "
-                             "sketch.random")
+            raise ValueError(f"TaskScheduler: unknown search_policy '{policy}'; use default, sketch.xgb or "
+            "sketch.random")
         if model == "random":
             if self.load_model_file:
-                raise ValueError("TaskScheduler: sketch.random has no model that load_model_file could be loaded into")
+                raise ValueError(
+                    "TaskScheduler: sketch.random has no cost model; load_model_file is not supported with it"
+                )
             return RandomModel()
         return XGBModel(
             num_warmup_sample=len(self.tasks) * size, model_file=self.load_model_file, adaptive_training=adaptive)
 
     def _restore(self) -> None:
-        """Take the best times of earlier records."""
+        """Load the best times of earlier records."""
         if not self.load_log_file or not os.path.exists(self.load_log_file):
             return
         places = {(task.workload_key, str(task.target)): number for number, task in enumerate(self.tasks)}
@@ -280,7 +293,7 @@ class TaskScheduler:
         return float(self.objective_func(costs))
 
     def _round(self, number: int, size: int, measurer: ProgramMeasurer, patience: int | None) -> None:
-        """Some more trials of a task."""
+        """Run more trials of a task."""
         for callback in self.callbacks:
             callback.pre_tune(self, number)
         inputs, results = self.search_policies[number].continue_search_one_round(size, measurer)
@@ -299,7 +312,7 @@ class TaskScheduler:
         for callback in self.callbacks:
             callback.post_tune(self, number)
 
-    # -- whose turn it is ------------------------------------------------------------------------------------------
+    # -- task selection ------------------------------------------------------------------------------------------------
 
     def _next(self) -> int:
         alive = [number for number in range(len(self.tasks)) if number not in self.dead_tasks]
@@ -310,7 +323,7 @@ class TaskScheduler:
         return random.choice([number for number in alive if savings[number] == most])
 
     def _expected_saving(self, number: int) -> float:
-        """What another round of a task may save of the objective."""
+        """Return the expected saving of the objective by another round of a task."""
         cost, history, window = self.best_costs[number], self.task_costs_history[number], self.backward_window_size
         if cost >= MAX_FLOAT:
             # The objective is unknown as long as one task has no valid measurement.
@@ -324,8 +337,9 @@ class TaskScheduler:
         return weight * (self.alpha * saved + (1 - self.alpha) * expected)
 
     def _reachable(self, number: int) -> float:
-        """``beta`` times the seconds a task would take at the speed of the fastest task like it; its own where there is
-        no other. A task that had many rounds more and is still slower by ``gamma`` is not like it after all."""
+        """Return ``beta`` times the seconds of a task at the speed of the fastest similar task; its own time without
+        a similar task. A task that has had many more rounds and is still slower by ``gamma`` does not count as
+        similar."""
         structure, flop = _structure(self.tasks[number]), self.tasks[number].compute_dag.flop_ct
         speeds = {i: task.compute_dag.flop_ct / self.best_costs[i] for i, task in enumerate(self.tasks)
                   if i != number and _structure(task) == structure}
@@ -339,7 +353,7 @@ class TaskScheduler:
 
 
 def _structure(task: SearchTask) -> tuple[str, ...]:
-    """What tasks have in common that are the same operations of other sizes."""
+    """Return a key that is equal for tasks with the same operations of other sizes."""
     return tuple(op.tag or op.name for op in task.compute_dag.ops)
 
 

@@ -1,4 +1,4 @@
-"""Tiles: loops split into levels and ordered by a pattern such as SSRSRS."""
+"""Tiling: split loops into levels and order them by a pattern such as SSRSRS."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def divisors(number: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def factorizations(extent: int, count: int, most_inner: int) -> tuple[tuple[int, ...], ...]:
-    """All choices of ``count`` inner lengths whose product divides the extent of a loop, the innermost at most
-    ``most_inner``."""
+    """Return all choices of ``count`` inner lengths whose product divides the extent of a loop, with the innermost at
+    most ``most_inner``."""
     found: list[tuple[int, tuple[int, ...]]] = [(extent, ())]
     for place in range(count):
         limit = most_inner if place == 0 else extent
@@ -32,19 +32,19 @@ def factorizations(extent: int, count: int, most_inner: int) -> tuple[tuple[int,
 
 
 def names_in(op: Any, attribute: str) -> frozenset[str]:
-    """The names of axes that an attribute of an operation lists."""
+    """Return the names of axes that an attribute of an operation contains."""
     return frozenset(str(getattr(name, "value", name)) for name in (op.attrs or {}).get(attribute, ()))
 
 
 def divides(factors: Sequence[int], op: Any) -> bool:
-    """Whether factors divide the lengths of the axes of an operation, those of the reduction last."""
+    """Return whether factors divide the lengths of the axes of an operation, with the reduction axes last."""
     return all(axis.dom.extent.value % factor == 0 for axis, factor in zip((*op.axis, *op.reduce_axis), factors))
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """How the spatial loops of a stage were tiled: the split step of each, or None for a loop that is not split,
-    which is inside (``inner``) or outside of all tiles."""
+    """The tiling of the spatial loops of a stage: the split step of each, or None for a loop that is not split, which
+    is inside (``inner``) or outside all tiles."""
 
     splits: tuple[int | None, ...]
     inner: tuple[bool, ...]
@@ -55,7 +55,7 @@ class Tiles:
 
     @property
     def outer_loops(self) -> int:
-        """The loops that are not split, outside of all tiles."""
+        """Return the loops that are not split and are outside all tiles."""
         return sum(step is None and not inner for step, inner in zip(self.splits, self.inner))
 
 
@@ -63,9 +63,9 @@ def tile(
     state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None,
     outer: frozenset[str] = frozenset(),
 ) -> Tiles:
-    """Tile a stage: split its loops into levels of open lengths, ordered by ``structure``, in which S stands for the
-    spatial loops and R for those of the reduction. Axes in ``fixed`` have one level more, of that length, innermost
-    and in their order; those in ``outer`` are not split, and are outside of all tiles."""
+    """Tile a stage: split its loops into levels, whose lengths are chosen later, ordered by ``structure``, in which S
+    is a level of spatial loops and R a level of reduction loops. Axes in ``fixed`` have an additional innermost level
+    of that length, in the given order. Axes in ``outer`` are not split and are outside all tiles."""
     fixed = fixed or {}
     stage = state.stages[stage_id]
     inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER) | outer
@@ -97,7 +97,7 @@ _KINDS = {"S": IteratorKind.SPATIAL, "R": IteratorKind.REDUCTION}
 
 def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Iterator:
     """Split the loops of a stage by follow-split steps after those of ``tiles`` at the outer ``level`` levels, and
-    order them by level. Returns the innermost loop of the last of these levels."""
+    order them by level. Return the innermost loop of the last of these levels."""
     iters, outermost, innermost, parts = state.stages[stage_id].iters, [], [], []
     for it, step, is_inner in zip(iters, tiles.splits, tiles.inner):
         if step is None:
@@ -109,8 +109,8 @@ def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Itera
 
 
 def row_lengths(stage: Stage) -> list[int]:
-    """The lengths of the last axes of a tiled stage, the last one first, as far as its innermost loops are parts of
-    them in their order. A loop of the whole length and the one around it run over contiguous memory together."""
+    """Return the lengths of the last axes of a tiled stage, the last one first, as far as its innermost loops are parts
+    of them in order. A loop over a whole axis and the loop around it access contiguous memory together."""
     found = []
     for it, axis in zip(reversed(stage.iters), reversed(stage.op.axis)):
         if it.name.rpartition(".")[0] != axis.var.name:
@@ -120,7 +120,7 @@ def row_lengths(stage: Stage) -> list[int]:
 
 
 def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
-    """Fuse the loops of the reduction; returns the fused loop, and the number of spatial loops."""
+    """Fuse the reduction loops. Return the fused loop, and the number of spatial loops."""
     iters = state.stages[stage_id].iters
     over = [it for it in iters if it.kind is IteratorKind.REDUCTION]
     space = len(iters) - len(over)

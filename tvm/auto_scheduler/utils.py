@@ -1,4 +1,4 @@
-"""Small helpers with public names."""
+"""Public helper functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..tuning.remote import request_remote
 
 
 def get_func_name(func: Callable) -> str:
-    """The name a function is registered by.
+    """The name under which a function is registered.
 
     Parameters
     ----------
@@ -27,21 +27,22 @@ def get_func_name(func: Callable) -> str:
     Returns
     -------
     str
-        Its name.
+        The name of the function.
     """
     return getattr(func, "func_name", None) or getattr(func, "__qualname__", None) or func.__name__
 
 
 def register_named(registry: dict[str, Any], what: str, func_name: Any, f: Callable | None, override: bool) -> Any:
-    """Keep a function under a name in a registry, or give a decorator that does; ``what`` names the public function."""
+    """Register a function under a name, or return a decorator that does; ``what`` is the name of the public function
+    for messages."""
     if callable(func_name):
         f, func_name = func_name, get_func_name(func_name)
     if not isinstance(func_name, str):
-        raise ValueError(f"{what}: a name is a string, got {type(func_name).__name__}")
+        raise ValueError(f"{what}: the name must be a string, got {type(func_name).__name__}")
 
     def register(function: Callable) -> Callable:
         if registry.get(func_name, function) is not function and not override:
-            raise RuntimeError(f"{what}: '{func_name}' is registered already; pass override=True")
+            raise RuntimeError(f"{what}: '{func_name}' is already registered; pass override=True to replace it")
         registry[func_name] = function
         return function
 
@@ -49,32 +50,32 @@ def register_named(registry: dict[str, Any], what: str, func_name: Any, f: Calla
 
 
 def get_const_int(value: Any) -> int:
-    """An integer that may be an expression.
+    """The value of an integer, which may be an expression.
 
     Parameters
     ----------
     value : int | PrimExpr
-        The integer.
+        The integer or expression.
 
     Returns
     -------
     int
-        Its value.
+        The value.
 
     Raises
     ------
     ValueError
-        The expression is no constant.
+        The expression is not a constant.
     """
     if isinstance(value, int):
         return value
     if not isinstance(value, IntImm):
-        raise ValueError(f"a constant integer is wanted, got {value}")
+        raise ValueError(f"expected a constant integer, got {value}")
     return value.value
 
 
 def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
-    """Dimensions as integers; those that are known only when the program runs stay expressions.
+    """Dimensions as integers; dynamic dimensions stay expressions.
 
     Parameters
     ----------
@@ -90,7 +91,8 @@ def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
 
 
 def decode_workload_key(workload_key: str) -> tuple[str, tuple[Any, ...] | None]:
-    """The name (or hash) of a key, and its arguments in one flat tuple; None where the key is no JSON list.
+    """The name (or hash) and the arguments, as one flat tuple, of a workload key; None as arguments if the key is not a
+    JSON list.
 
     Parameters
     ----------
@@ -118,20 +120,20 @@ def decode_workload_key(workload_key: str) -> tuple[str, tuple[Any, ...] | None]
 def calc_workload_dis_factor(
     target_workload_pair: tuple[Any, Any], workload_pair: tuple[Any, Any]
 ) -> float:
-    """How many times as large a workload is as another of the same computation, infinite where a schedule of one does
-    not fit the other: each size must be a multiple.
+    """The ratio of the sizes of two workloads of the same computation. It is infinite if the schedule of one cannot be
+    used for the other: each size must be a multiple.
 
     Parameters
     ----------
     target_workload_pair : tuple
-        The workload that is asked for, as ``decode_workload_key`` gives it.
+        The requested workload, as returned by ``decode_workload_key``.
     workload_pair : tuple
-        The one that there is.
+        The available workload.
 
     Returns
     -------
     float
-        The factor.
+        The ratio.
     """
     target_key, target_args = target_workload_pair
     key, args = workload_pair
@@ -144,7 +146,7 @@ def calc_workload_dis_factor(
             continue
         if not all(isinstance(size, int) and not isinstance(size, bool) for size in (wanted, has)):
             return math.inf
-        # A padding or a stride of zero is no size.
+        # A padding or a stride of zero is not a size.
         if wanted == 0 or has == 0 or wanted % has:
             return math.inf
         factor *= wanted / has
@@ -152,7 +154,7 @@ def calc_workload_dis_factor(
 
 
 def list_to_tuple(x: list[Any]) -> tuple[Any, ...]:
-    """A list, and the lists in it, as tuples.
+    """A list and its nested lists, converted to tuples.
 
     Parameters
     ----------
@@ -162,13 +164,13 @@ def list_to_tuple(x: list[Any]) -> tuple[Any, ...]:
     Returns
     -------
     tuple
-        The same.
+        The tuple.
     """
     return tuple(list_to_tuple(item) if isinstance(item, list) else item for item in x)
 
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments of a workload as plain values, tensors by their shapes and types.
+    """The arguments of a workload as JSON values; tensors are their shapes and types.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
-    """The arguments that ``serialize_args`` gave; tensors are inputs.
+    """The arguments for the output of ``serialize_args``; tensors are placeholders.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def deserialize_args(args: Sequence[Any]) -> list[Any]:
 
 
 def _plain(arg: Any) -> Any:
-    """An argument as JSON has it."""
+    """Return an argument as a JSON value."""
     if isinstance(arg, Tensor):
         return ["TENSOR", list(get_const_tuple(arg.shape)), arg.dtype]
     if isinstance(arg, (list, tuple)):
@@ -211,7 +213,7 @@ def _plain(arg: Any) -> Any:
         return arg
     if hasattr(arg, "__index__"):
         return int(arg)
-    raise RuntimeError(f"an argument of a workload is a tensor, a number, a string or a list of them, got {arg!r}")
+    raise RuntimeError(f"a workload argument must be a tensor, a number, a string or a list of these, got {arg!r}")
 
 
 def _argument(value: Any) -> Any:
@@ -239,14 +241,14 @@ def array_mean(arr: Sequence[Any]) -> float:
 
 
 def to_str_round(x: Any, decimal: int = 6) -> str:
-    """Text, numbers or lists of them as text, with so many digits after the point.
+    """Strings, numbers or lists of them as text, with a number of decimal places.
 
     Parameters
     ----------
     x : str, number, list or dict
-        What is written.
+        The value to convert.
     decimal : int
-        How many digits.
+        The number of decimal places.
 
     Returns
     -------
@@ -265,7 +267,7 @@ def to_str_round(x: Any, decimal: int = 6) -> str:
 def check_remote(
     device_key: str, host: str | None = None, port: int | None = None, priority: int = 100, timeout: float = 10
 ) -> bool:
-    """Whether a tracker lends a device within some seconds.
+    """Whether a tracker provides a device within the time limit.
 
     Parameters
     ----------
@@ -274,16 +276,16 @@ def check_remote(
     host : str, optional
         The address of the tracker.
     port : int, optional
-        Its port.
+        The port of the tracker.
     priority : int
-        How urgent the request is.
+        The priority of the request.
     timeout : float
-        How many seconds to wait.
+        The time limit in seconds.
 
     Returns
     -------
     bool
-        Whether it does.
+        True if it does.
     """
     lent = []
 

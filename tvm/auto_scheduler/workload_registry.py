@@ -1,7 +1,7 @@
-"""Workloads: functions that make computations, known by keys that records can hold.
+"""Workloads: functions that create computations, identified by keys that can be stored in records.
 
-A key is JSON: ``["name", argument, ...]`` of a registered function, or ``["hash", shape, ...]`` of tensors that were
-registered as they are.
+A key is a JSON list: ``["name", argument, ...]`` of a registered function, or ``["hash", shape, ...]`` of registered
+tensors.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ..ir.serialize import load_json, save_json
 from ..te.tensor import Tensor
 from .utils import decode_workload_key, deserialize_args, get_func_name, register_named, serialize_args
 
-# The functions by name, and the tensors by key.
+# Functions by name, and tensors by key.
 WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
 
 
 def register_workload(func_name: Any, f: Callable | None = None, override: bool = False) -> Any:
-    """Register a function that returns tensors, inputs first; as a decorator, with a name or without.
+    """Register a function that returns tensors, inputs first. It can be used as a decorator, with or without a name.
 
     Parameters
     ----------
     func_name : str | Callable
-        A name, or the function itself, as of a decorator.
+        The name, or the function itself if used as a decorator.
     f : Callable, optional
-        The function: it gives tensors, inputs first.
+        The function, which returns tensors, inputs first.
     override : bool
-        Whether it may take the place of another of its name.
+        Whether to replace another function of the same name.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
     Raises
     ------
     ValueError
-        The name is no string.
+        The name is not a string.
     RuntimeError
         Another function has this name, and ``override`` is false.
     """
@@ -49,7 +49,7 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
 
 
 def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:
-    """Register tensors, inputs first, under a key, which is given back.
+    """Register tensors, inputs first, under a key and return the key.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
     tensors : list of Tensor
         The inputs and outputs.
     override : bool
-        Whether they may take the place of others.
+        Whether to replace other tensors of the same key.
 
     Returns
     -------
@@ -68,10 +68,12 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
     Raises
     ------
     RuntimeError
-        Others are there already and may not be replaced.
+        Other tensors have this key, and ``override`` is false.
     """
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
-        raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
+        raise RuntimeError(
+            f"register_workload_tensors: {workload_key} is already registered; pass override=True to replace it"
+        )
     WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
     return workload_key
 
@@ -84,7 +86,7 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
     func : Callable | str
         The function, or its name.
     args : tuple
-        Its arguments.
+        The arguments of the function.
 
     Returns
     -------
@@ -94,11 +96,11 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
     Raises
     ------
     ValueError
-        It is no function, or not a registered one.
+        ``func`` is not a function or name, or is not registered.
     """
     name = func if isinstance(func, str) else get_func_name(func) if callable(func) else None
     if name is None:
-        raise ValueError(f"make_workload_key: a function or its name is wanted, got {type(func).__name__}")
+        raise ValueError(f"make_workload_key: expected a function or its name, got {type(func).__name__}")
     if name not in WORKLOAD_FUNC_REGISTRY:
         raise ValueError(f"make_workload_key: '{name}' is not registered; decorate it with register_workload")
     args = args if isinstance(args, (list, tuple)) else (args,)
@@ -106,7 +108,7 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
-    """The tensors of a key, inputs first; those of a function are made anew.
+    """The tensors of a key, inputs first; a registered function is called to create them.
 
     Parameters
     ----------
@@ -139,12 +141,12 @@ def _decoded(workload_key: str) -> list[Any]:
     except ValueError:
         values = None
     if not isinstance(values, list) or not values or not isinstance(values[0], str):
-        raise TVMError(f"a workload key is a JSON list that begins with a name, got {workload_key}")
+        raise TVMError(f"a workload key must be a JSON list that begins with a name, got {workload_key}")
     return values
 
 
 def is_registered(workload_key: str) -> bool:
-    """Whether tensors can be made of a key.
+    """Whether the tensors of a key are available.
 
     Parameters
     ----------
@@ -154,13 +156,13 @@ def is_registered(workload_key: str) -> bool:
     Returns
     -------
     bool
-        Whether they can.
+        True if they are.
     """
     return workload_key in WORKLOAD_FUNC_REGISTRY or _decoded(workload_key)[0] in WORKLOAD_FUNC_REGISTRY
 
 
 def serialize_workload_registry_entry(workload_key: str) -> str:
-    """What another process needs to register the workload of a key, as text. A function goes by its name.
+    """The text that another process needs to register the workload of a key; a function is identified by its name.
 
     Parameters
     ----------
@@ -187,18 +189,18 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
 
 
 def deserialize_workload_registry_entry(data: str) -> None:
-    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name. A
-    function is looked for in its module, which is imported.
+    """Register the output of ``serialize_workload_registry_entry``, unless its name is already registered. The module
+    of a function is imported.
 
     Parameters
     ----------
     data : str
-        What ``serialize_workload_registry_entry`` gave.
+        The output of ``serialize_workload_registry_entry``.
 
     Raises
     ------
     TVMError
-        The function is not found here.
+        The function does not exist in this process.
     """
     name, value = json.loads(data)
     if name in WORKLOAD_FUNC_REGISTRY:
@@ -209,9 +211,11 @@ def deserialize_workload_registry_entry(data: str) -> None:
     try:
         found = attrgetter(value["function"])(importlib.import_module(value["module"]))
     except (ImportError, AttributeError) as error:
-        raise TVMError(f"the workload '{name}' is the function {value['function']} of the module {value['module']}, "
-                       f"which is not found here: {error}") from None
-    # The module registers it where it is decorated.
+        raise TVMError(
+            f"cannot register the workload '{name}': function {value['function']} of module {value['module']} was "
+            f"not found: {error}"
+        ) from None
+    # Importing the module registers the function if it is decorated.
     WORKLOAD_FUNC_REGISTRY.setdefault(name, found)
 
 

@@ -1,4 +1,5 @@
-"""AutoTVM: search for the fastest configuration of a template on a machine, and compile with what was found."""
+"""AutoTVM: search for the fastest configuration of a template on a machine, and compile with the records of the
+search."""
 
 from __future__ import annotations
 

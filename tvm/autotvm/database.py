@@ -1,4 +1,4 @@
-"""Records in a database: SQLite, in a file or in memory."""
+"""Tuning records in an SQLite database, in a file or in memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .measure.measure import MeasureInput, MeasureResult
 
 
 class Database:
-    """Keeps results by what was measured."""
+    """A store of measurements, indexed by their inputs."""
 
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
-        """The last result of a measurement (or all of them); None if there is none."""
+        """Return the last measurement of an input (or all of them); None if there is none."""
         raise not_defined(self, "load")
 
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
@@ -24,7 +24,7 @@ class Database:
 
 
 class SQLiteDatabase(Database):
-    """A file that several processes may use at once; every record is on disk when ``save`` returns."""
+    """A database file that several processes may use at once; ``save`` returns after the record is on disk."""
 
     def __init__(self, path: str | os.PathLike = ":memory:"):
         self.path = os.fspath(path)
@@ -38,7 +38,7 @@ class SQLiteDatabase(Database):
                 self.connection.execute("CREATE INDEX IF NOT EXISTS by_key ON records (key)")
                 self.connection.execute("CREATE INDEX IF NOT EXISTS by_workload ON records (workload, cost)")
         except sqlite3.Error as error:
-            raise TVMError(f"tuning records cannot be kept in '{self.path}': {error}") from None
+            raise TVMError(f"cannot store tuning records in '{self.path}': {error}") from None
 
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
         key, workload = record.measure_str_key(inp), record.measure_str_key(inp, False)
@@ -52,7 +52,7 @@ class SQLiteDatabase(Database):
                     (key, workload, cost, record.encode(inp, res)),
                 )
         except sqlite3.Error as error:
-            raise TVMError(f"a tuning record cannot be written to '{self.path}': {error}") from None
+            raise TVMError(f"cannot write a tuning record to '{self.path}': {error}") from None
 
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
         query = "SELECT line FROM records WHERE key = ? ORDER BY number"
@@ -62,14 +62,14 @@ class SQLiteDatabase(Database):
         return results[-1] if results else None
 
     def best(self, inp: MeasureInput) -> tuple[MeasureInput, MeasureResult] | None:
-        """The fastest record of a workload."""
+        """Return the fastest record of a workload."""
         query = "SELECT line FROM records WHERE workload = ? AND cost IS NOT NULL ORDER BY cost LIMIT 1"
         return next(self._decoded(query, (record.measure_str_key(inp, False),)), None)
 
     def filter(
         self, func: Callable[[MeasureInput, list[MeasureResult]], bool]
     ) -> list[tuple[MeasureInput, list[MeasureResult]]]:
-        """What was measured, with all its results, where ``func`` of both holds."""
+        """Return the inputs with all their measurements for which ``func`` returns true."""
         groups: dict[str, tuple[MeasureInput, list[MeasureResult]]] = {}
         for inp, res in self:
             groups.setdefault(record.measure_str_key(inp), (inp, []))[1].append(res)
@@ -94,7 +94,7 @@ class SQLiteDatabase(Database):
 
 
 class DummyDatabase(SQLiteDatabase):
-    """Records in memory only."""
+    """Records in memory."""
 
     def __init__(self):
         super().__init__(":memory:")

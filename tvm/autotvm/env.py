@@ -1,10 +1,10 @@
-"""State that all of AutoTVM shares in a process."""
+"""The global state of AutoTVM in a process."""
 
 from __future__ import annotations
 
 
 class AutotvmGlobalScope:
-    """``silent`` stops the line about missing configurations; ``in_tuning`` is true while a tuner runs."""
+    """``silent`` suppresses the warning about missing configurations; ``in_tuning`` is true while a tuner runs."""
 
     current: AutotvmGlobalScope | None = None
 
@@ -30,7 +30,7 @@ AutotvmGlobalScope.current = GLOBAL_SCOPE
 
 
 def reset_global_scope(global_scope: AutotvmGlobalScope) -> None:
-    """Take over the settings of another scope."""
+    """Replace the settings by those of another scope."""
     GLOBAL_SCOPE.deep_copy(global_scope)
     AutotvmGlobalScope.current = GLOBAL_SCOPE
 

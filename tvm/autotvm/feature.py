@@ -1,7 +1,7 @@
-"""Numbers that tell a cost model about a configuration.
+"""Features of configurations for cost models.
 
-Two kinds. Those of a space come from its knobs alone: a table for each knob, made once, so that thousands of
-configurations are looked up at once and nothing is lowered to be scored. Those of a schedule are read off its loops.
+There are two kinds. Features of a space are computed from its knobs: one table per knob is computed once, so that
+thousands of configurations can be looked up without lowering them. Features of a schedule are computed from its loops.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .task.space import ConfigEntity, ConfigSpace
 if TYPE_CHECKING:
     import numpy as np
 
-# The most logarithmic columns whose pairs become features as well.
+# The maximum number of logarithmic columns whose pairs become features too.
 _MAX_PAIRED_COLUMNS = 14
 
 
-# -- of knobs --------------------------------------------------------------------------------------------------------
+# -- features of knobs -------------------------------------------------------------------------------------------------
 
 
 def _log2(x: float) -> float:
@@ -38,7 +38,8 @@ def _knob_features(entity: Entity) -> list[float]:
 
 
 def _loop_features(entity: Entity) -> list[float]:
-    """Lengths of loops in powers of two, and of the nests inside each: those decide on caches and registers."""
+    """Return the logarithms of loop lengths and of the nests inside each loop, which determine cache and register
+    use."""
     if isinstance(entity, SplitEntity):
         inner = entity.size[1:]
         lengths = [_log2(s) for s in inner]
@@ -53,7 +54,7 @@ def _loop_features(entity: Entity) -> list[float]:
 
 
 def _curve_features(entity: Entity) -> list[float]:
-    """How much a nest covers, sampled from the innermost loop out to eight levels."""
+    """Return the number of elements that a nest covers, sampled at eight levels from the innermost loop outwards."""
     if isinstance(entity, SplitEntity):
         total, curve = 0.0, []
         for s in reversed(entity.size[1:]):
@@ -67,7 +68,7 @@ _KINDS = {"knob": _knob_features, "itervar": _loop_features, "curve": _curve_fea
 
 
 class SpaceFeatures:
-    """Features of the configurations of one space, as rows of a matrix.
+    """The features of the configurations of a space, as rows of a matrix.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class SpaceFeatures:
         import numpy as np
 
         if kind not in _KINDS:
-            raise RuntimeError(f"feature type '{kind}' is not known; there are {', '.join(_KINDS)}")
+            raise RuntimeError(f"unknown feature type '{kind}'; use one of {', '.join(_KINDS)}")
         self.kind = kind
         self.space = space
         self.names = list(space.space_map)
@@ -95,12 +96,12 @@ class SpaceFeatures:
         self.dims = np.array(space.dims, dtype=np.int64)
 
     def knobs(self, indexes: Any) -> np.ndarray:
-        """The choice of each knob, one row for each index.
+        """The choice of each knob, one row per index.
 
         Parameters
         ----------
         indexes : sequence of int
-            Places of configurations in the space.
+            The indices of configurations in the space.
 
         Returns
         -------
@@ -117,17 +118,17 @@ class SpaceFeatures:
         return np.stack(columns, axis=1) if columns else np.zeros((len(left), 0), np.int64)
 
     def of_knobs(self, knobs: np.ndarray) -> np.ndarray:
-        """The features of configurations that are given by the choice of each knob.
+        """The features of configurations, given by the choice of each knob.
 
         Parameters
         ----------
         knobs : ndarray
-            Integers, configurations × knobs, as ``knobs`` gives them.
+            Integers, configurations × knobs, as returned by ``knobs``.
 
         Returns
         -------
         ndarray
-            Numbers, configurations × features.
+            Floats, configurations × features.
         """
         import numpy as np
 
@@ -136,32 +137,33 @@ class SpaceFeatures:
         return self._with_tile_products(np.concatenate(columns, axis=1) if columns else empty)
 
     def of_indexes(self, indexes: Any) -> np.ndarray:
-        """The features of configurations that are given by their places in the space.
+        """The features of configurations, given by their indices in the space.
 
         Parameters
         ----------
         indexes : sequence of int
-            The places.
+            The indices.
 
         Returns
         -------
         ndarray
-            Numbers, configurations × features.
+            Floats, configurations × features.
         """
         return self.of_knobs(self.knobs(indexes))
 
     def of_configs(self, configs: Sequence[ConfigEntity]) -> np.ndarray:
-        """Features of configurations that may be of another space with the same knobs (records of other shapes).
+        """The features of configurations that may belong to another space with the same knobs (records of other
+        shapes).
 
         Parameters
         ----------
         configs : sequence of ConfigEntity
-            The configurations; features of a knob that one does not have are 0.
+            The configurations; features of a knob that is missing in a configuration are 0.
 
         Returns
         -------
         ndarray
-            Numbers, configurations × features.
+            Floats, configurations × features.
         """
         import numpy as np
 
@@ -175,7 +177,8 @@ class SpaceFeatures:
         return self._with_tile_products(np.array(rows, dtype="float32").reshape(len(rows), sum(self.widths)))
 
     def _with_tile_products(self, x: np.ndarray) -> np.ndarray:
-        """Products of tiles (sums of their logarithms) beside the tiles: trees find thresholds, not products."""
+        """Add products of tile sizes (sums of their logarithms) to the features: decision trees find thresholds, not
+        products."""
         import numpy as np
 
         if self.kind != "itervar":
@@ -199,7 +202,7 @@ class SpaceFeatures:
         return columns
 
 
-# -- of loops --------------------------------------------------------------------------------------------------------
+# -- features of loops -------------------------------------------------------------------------------------------------
 
 _ANNOTATIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "unroll",
                 "vectorize", "parallel", "serial", "vthread")
@@ -209,7 +212,7 @@ _ARITHMETIC = ((AddExpr, Sub), (Mul,), (Div, FloorDiv, Mod))
 
 
 class _Loop:
-    """One loop: its variable, length and word, and what is done inside it."""
+    """A loop: its variable, extent and annotation, and the operations and accesses inside it."""
 
     def __init__(self, var: Var, length: int, word: str, outside: tuple[_Loop, ...]):
         self.var, self.length, self.word, self.outside = var, length, word, outside
@@ -222,7 +225,7 @@ class _Loop:
 
 
 class _Reader:
-    """Collects the loops of a statement in the order they are met."""
+    """An analysis that collects the loops of a statement in program order."""
 
     def __init__(self):
         self.loops: list[_Loop] = []
@@ -265,7 +268,7 @@ class _Reader:
 
 
 def _stride(indices: tuple[PrimExpr, ...], shape: tuple[int, ...], var: Var) -> int:
-    """Elements between what two iterations touch."""
+    """Return the distance in elements between the accesses of two consecutive iterations."""
     total, unit = 0, 1
     for index, size in zip(reversed(indices), reversed(shape)):
         found = detect_linear_equation(index, [var])
@@ -283,7 +286,8 @@ def _read(sch: Any, args: Sequence[Any]) -> list[_Loop]:
 
 
 def _joined_loops(loops: list[_Loop]) -> list[_Loop]:
-    """Loops over one thread are one, and a loop that initializes a reduction belongs to the loop of the reduction."""
+    """Merge loops over the same thread, and merge a loop that initializes a reduction into the loop of the
+    reduction."""
     kept: dict[Any, _Loop] = {}
     for place, loop in enumerate(loops):
         name = loop.var.name.removesuffix(".init")
@@ -296,17 +300,18 @@ def _joined_loops(loops: list[_Loop]) -> list[_Loop]:
 
 
 def _depth(loop: _Loop, path: tuple[_Loop, ...]) -> int:
-    """Where a loop, or the one it was joined with, stands among the loops around an access."""
+    """Return the position of a loop, or of the loop it was merged into, among the loops around an access."""
     names = (loop.var.name, loop.var.name + ".init")
     return next(place for place, x in enumerate(path) if x is loop or x.var is loop.var or x.var.name in names)
 
 
 def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -> list[list[list[Any]]]:
-    """For each loop: its variable, attributes, arithmetic, and how it touches each buffer.
+    """Features of each loop: its variable, attributes, arithmetic operations, and accesses of each buffer.
 
-    ``_attr_`` is length, depth, iterations down to it, iterations from it on, and its word as one of many. A buffer
-    has stride, modulus (-1), elements touched, iterations for each of them, and the last two once more for threads.
-    Loops that initialize a reduction belong to the loops of the reduction.
+    ``_attr_`` contains the extent, the depth, the number of iterations of the loop with all outer loops and with all
+    inner loops, and its annotation as a one-hot vector. For a buffer there are stride, modulus (-1), accessed elements,
+    iterations per element, and the last two again for threads. Loops that initialize a reduction are merged into the
+    loops of the reduction.
 
     Parameters
     ----------
@@ -315,7 +320,7 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
     args : list of Tensor
         The arguments of the program.
     take_log : bool, optional
-        Whether numbers are given as logarithms.
+        Whether to return logarithms.
 
     Returns
     -------
@@ -349,13 +354,14 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
 
 def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
-    """The features of all loops in one row; buffers in the order of what they touch, so that names do not matter. Every
-    loop has room for all accesses of the program, so that schedules of one program have rows of one length.
+    """The features of all loops in one row. Buffers are ordered by the number of accessed elements, so that names do
+    not matter. Every loop has space for all accesses of the program, so that all schedules of a program have rows of
+    equal length.
 
     Parameters
     ----------
     fea : list[list[list[Any]]]
-        What ``get_itervar_feature`` gave.
+        The output of ``get_itervar_feature``.
 
     Returns
     -------
@@ -374,7 +380,7 @@ def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
 
 
 def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = True) -> np.ndarray:
-    """The numbers of all loops of a schedule in one row.
+    """The features of all loops of a schedule in one row.
 
     Parameters
     ----------
@@ -383,7 +389,7 @@ def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = 
     args : list of Tensor
         The arguments of the program.
     take_log : bool, optional
-        Whether numbers are given as logarithms.
+        Whether to return logarithms.
 
     Returns
     -------
@@ -393,12 +399,12 @@ def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = 
 
 
 def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
-    """A name for each feature of ``flatten_itervar_feature``.
+    """The name of each feature of ``flatten_itervar_feature``.
 
     Parameters
     ----------
     fea : list[list[list[Any]]]
-        What ``get_itervar_feature`` gave.
+        The output of ``get_itervar_feature``.
 
     Returns
     -------
@@ -416,8 +422,8 @@ def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
 
 
 def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> np.ndarray:
-    """For each buffer four curves of ``sample_n`` points (x, y) in powers of two: elements touched and iterations for
-    each of them while iterations pass, and these two over each other.
+    """For each buffer, four curves of ``sample_n`` points (x, y) at powers of two: accessed elements and iterations per
+    element as functions of the iterations, and these two as functions of each other.
 
     Parameters
     ----------
@@ -426,7 +432,7 @@ def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int
     args : list of Tensor
         The arguments of the program.
     sample_n : int, optional
-        Points of a curve.
+        The number of points of a curve.
 
     Returns
     -------

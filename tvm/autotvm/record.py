@@ -1,8 +1,8 @@
-"""Records of measurements, one JSON object on a line.
+"""Tuning records, one JSON object per line.
 
-A line holds ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor it was made on;
-``final`` marks the winner of a task. Lines that begin with ``#`` are comments. A last line cut short by a crash is left
-out when reading and taken away when appending.
+A line contains ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor on which it was
+measured; ``final`` marks the winner of a task. Lines that begin with ``#`` are comments. An incomplete last line,
+caused by a crash, is ignored by readers and removed before appending.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _FAILED_COST = 1e9
 
 
 def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
-    """A text that is the same for the same measurement.
+    """A string that is equal for equal measurement inputs.
 
     Parameters
     ----------
     inp : MeasureInput
-        What was measured.
+        The measurement input.
     include_config : bool, optional
-        Whether configurations tell measurements apart.
+        Whether the string includes the configuration.
 
     Returns
     -------
@@ -63,16 +63,16 @@ def _made_on(target_text: str) -> dict[str, Any] | None:
 
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
-    """One line of a record file.
+    """A line of a record file.
 
     Parameters
     ----------
     inp : MeasureInput
-        What was measured.
+        The measurement input.
     result : MeasureResult
-        What came of it.
+        The measurement result.
     protocol : str, optional
-        The format; "json" is the one there is.
+        The format; only "json" is supported.
 
     Returns
     -------
@@ -81,17 +81,17 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     Raises
     ------
     RuntimeError
-        The protocol is not json.
+        The protocol is not "json".
     """
     if protocol != "json":
-        raise RuntimeError(f"records are written as json; '{protocol}' would run code when it is read back")
+        raise RuntimeError(f"records can only be written as json; reading '{protocol}' would execute code")
     costs = [float(c) for c in result.costs] if result.error_no == 0 else [_FAILED_COST]
     row: dict[str, Any] = {
         "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
         "config": inp.config.to_json_dict(),
         "result": [costs, int(result.error_no), float(result.all_cost), float(result.timestamp)],
         "version": AUTOTVM_LOG_VERSION,
-        # A record that was read stays one of where it was made.
+        # A record that was read keeps its origin.
         "tvm_version": inp.tvm_version or __version__,
     }
     made_on = inp.made_on if inp.made_on is not None else _made_on(str(inp.target))
@@ -103,7 +103,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 
 
 def is_made_here(inp: MeasureInput, target: Any) -> bool:
-    """Whether a record is of this target on this kind of processor. One that does not say where it was made is."""
+    """Return whether a record is for this target on this kind of processor; a record without this information is."""
     here = _made_on(str(target)) or {}
     return str(inp.target) == str(target) and (not inp.made_on or inp.made_on.get("cpu") == here.get("cpu"))
 
@@ -122,19 +122,19 @@ def _target(text: str) -> Target:
 def _result(costs: list[Any], error_no: int, all_cost: float, timestamp: float) -> MeasureResult:
     seconds = tuple(float(c) for c in costs)
     if not seconds or not all(0 <= c < math.inf for c in seconds):
-        raise ValueError(f"the costs of a record are seconds, got {costs}")
+        raise ValueError(f"the costs of a record must be seconds, got {costs}")
     return MeasureResult(tuple(costs), int(error_no), float(all_cost), float(timestamp))
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
-    """A line as (input, result); None for lines of a version that is no longer read.
+    """A line converted to (input, result), or None for a line of a version that is no longer supported.
 
     Parameters
     ----------
     row : str
         The line.
     protocol : str, optional
-        The format; "json" is the one there is.
+        The format; only "json" is supported.
 
     Returns
     -------
@@ -143,10 +143,10 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     Raises
     ------
     RuntimeError
-        The protocol is not json.
+        The protocol is not "json".
     """
     if protocol != "json":
-        raise RuntimeError(f"records are read as json; '{protocol}' could run code that a file brings")
+        raise RuntimeError(f"records can only be read as json; '{protocol}' could execute code from the file")
     line = json.loads(row)
     if "v" in line and line["v"] == 0.1:
         return None
@@ -166,14 +166,14 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
 
 
 def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of an open file. Lines that are none are counted in ``unread``, or said in one line.
+    """The records of an open file. Lines that are not records are counted in ``unread``, or reported in one warning.
 
     Parameters
     ----------
     file : Iterable[str]
         The lines.
     unread : Unread, optional
-        Where lines that are no records are counted.
+        The counter of lines that are not records.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Itera
         try:
             found = decode(row)
         except Exception:
-            # Whatever is wrong with a line of a file, the other lines count.
+            # An invalid line does not affect the other lines.
             counts.no_records += 1
             continue
         if found is not None:
@@ -208,7 +208,7 @@ def load_from_file(
     filepath : str | os.PathLike
         The path.
     unread : Unread, optional
-        Where lines that are no records are counted.
+        The counter of lines that are not records.
 
     Returns
     -------
@@ -217,24 +217,24 @@ def load_from_file(
     Raises
     ------
     TVMError
-        The path is that of a device.
+        The path is a device file.
     """
     if os.path.exists(filepath) and stat.S_ISCHR(os.stat(filepath).st_mode):
-        # Devices such as /dev/zero never end.
-        raise TVMError(f"tuning records are read from a file; '{filepath}' is a device")
+        # Device files such as /dev/zero never end.
+        raise TVMError(f"cannot read tuning records from '{filepath}': it is a device, not a file")
     with open(filepath, encoding="utf-8", errors="replace") as file:
         yield from load_from_buffer(file, unread)
 
 
 def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """Records of a path, of an open file, as pairs (input, result), or of any iterable of these.
+    """Records of a path or an open file, as pairs (input, result), or the pairs of any iterable.
 
     Parameters
     ----------
     records : str, file or iterable
         A path, an open file, or pairs.
     unread : Unread, optional
-        Where lines that are no records are counted.
+        The counter of lines that are not records.
 
     Returns
     -------
@@ -253,14 +253,14 @@ def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tupl
 
 
 def split_workload(in_file: str, clean: bool = True) -> None:
-    """Write the records of each workload to a file of its own, ``<in_file>_<n>.log``.
+    """Write the records of each workload to a separate file, ``<in_file>_<n>.log``.
 
     Parameters
     ----------
     in_file : str
-        The file that is read.
+        The file to read.
     clean : bool, optional
-        Whether further records of one configuration are left out.
+        Whether to keep only one record of each configuration.
     """
     rows: dict[str, list[tuple[MeasureInput, MeasureResult]]] = {}
     for inp, res in load_from_file(in_file):
@@ -275,14 +275,14 @@ def split_workload(in_file: str, clean: bool = True) -> None:
 
 
 def pick_best(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
-    """Keep the best record of each workload, together with those that ``out_file`` holds already.
+    """Keep the best record of each workload, including the records that ``out_file`` already contains.
 
     Parameters
     ----------
     in_file : str | os.PathLike
-        The file that is read.
+        The file to read.
     out_file : str | os.PathLike
-        The file that is written.
+        The file to write.
     """
     sources: list[Iterable] = [load_from_file(out_file)] if os.path.isfile(out_file) else []
     sources.append(load_from_file(in_file))

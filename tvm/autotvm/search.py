@@ -1,4 +1,4 @@
-"""AutoTVM's kind of search for the tuning engine: configurations of a template, proposed by a tuner."""
+"""AutoTVM's search for the tuning engine: configurations of a template, which a tuner proposes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .task.dispatcher import Unread
 from .tuner import GATuner, GridSearchTuner, RandomTuner, Tuner
 from .tuner.failures import Failures
 
-# Configurations that a model proposes between two trainings: as many as the engine gives a task in a round.
+# Number of configurations that a model proposes between two trainings: the number that the engine gives a task in a
+# round.
 _PLAN_SIZE = 32
-# Records of other tasks from which a base model is trained.
+# Minimum number of records of other tasks for training a base model.
 _LEAST_SEED_RECORDS = 64
 
 
 def make_tuner(name: str, task: Any, start: bool = True) -> Tuner:
-    """A tuner by its name: ga, random, gridsearch, or xgb with a loss and features (xgb_rank_knob).
+    """Return a tuner by its name: ga, random, gridsearch, or xgb with a loss and features (xgb_rank_knob).
 
-    ``start`` tells a tuner with a cost model to begin with what is chosen without tuning.
+    ``start`` makes a tuner with a cost model begin with the default configuration.
     """
     if name == "ga":
         return GATuner(task, pop_size=50)
@@ -39,13 +40,13 @@ def make_tuner(name: str, task: Any, start: bool = True) -> Tuner:
     loss = next((text for text in ("rank_binary", "rank") if rest.startswith(text)), "")
     feature = rest.removeprefix(loss).strip("_") or "itervar"
     if kind != "xgb" or feature not in ("itervar", "knob", "curve"):
-        raise ValueError(f"tuner '{name}' is not known; there are ga, gridsearch, random, xgb, xgb_rank, xgb_knob, ...")
+        raise ValueError(f"unknown tuner '{name}'; use ga, gridsearch, random, xgb, xgb_rank, xgb_knob, ...")
     return XGBTuner(
         task, plan_size=_PLAN_SIZE, feature_type=feature, loss_type=loss.replace("_", "-") or "reg", start=start)
 
 
 def describe(task: Any) -> str:
-    """A task in a few words: its name and shapes."""
+    """Return a short description of a task: its name and shapes."""
     shapes = ["x".join(map(str, a[1])) for a in task.args if isinstance(a, tuple) and a and a[0] == "TENSOR"]
     times = f" (x{task.count})" if task.count > 1 else ""
     name = task.name
@@ -55,14 +56,15 @@ def describe(task: Any) -> str:
 
 
 def number_of(task: Any, place: int) -> int:
-    """The number that the user knows a task by; its place where it was not found in a model."""
+    """Return the number under which the user knows a task; its index if it was not extracted from a model."""
     return task.number if task.number is not None else place
 
 
 def local_measure_option(
     target: Any, number: int = 10, repeat: int = 1, min_repeat_ms: int | None = None, timeout: float = 10
 ) -> dict[str, Any]:
-    """How this machine measures code for a target. Clocks of devices other than CPUs want longer repeats."""
+    """Return the measurement options of this machine for a target. Devices other than CPUs need longer repeats because
+    of the resolution of their timers."""
     if min_repeat_ms is None:
         min_repeat_ms = 0 if target.features.is_cpu else 1000
     runner = LocalRunner(
@@ -71,7 +73,7 @@ def local_measure_option(
 
 
 class Records:
-    """AutoTVM's record files."""
+    """The record format of AutoTVM."""
 
     begin = RECORD_BEGIN
 
@@ -98,7 +100,7 @@ class TemplateSearch:
         self.builder, self.runner = option["builder"], option["runner"]
         self.title, self.number, self.count, self.flop = describe(task), task.number, task.count, task.flop or 0.0
         self.baseline = [i for i in self.space.start if self.space.is_index_valid(i)]
-        # Batches several times as long as there are builders keep all of them busy.
+        # Batches that are several times larger than the number of builders keep all builders busy.
         self.batch_size = 8 * self.builder.n_parallel
         self.min_repeat_ms = getattr(self.runner, "min_repeat_ms", 0)
         self.failures = Failures(task.name, self.tuner.error_ct_threshold)
@@ -113,7 +115,7 @@ class TemplateSearch:
         return indices
 
     def inputs(self, keys: Sequence[int]) -> list[MeasureInput]:
-        """Candidates as AutoTVM's builders and runners take them."""
+        """Return candidates as inputs of AutoTVM's builders and runners."""
         return [MeasureInput(self.task.target, self.task, self.space.get(key)) for key in keys]
 
     def build(self, keys: Sequence[int]) -> list[Any]:
@@ -133,7 +135,7 @@ class TemplateSearch:
         runner, measurements = self.runner, []
         if most_ms is not None:
             runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
-        # The results of a GPU are compared with those of the CPU.
+        # The outputs of a GPU are compared with those of the CPU.
         runner.verify = verify and self.task.target.features.is_gpu
         try:
             for first in range(0, len(keys), runner.n_parallel):
@@ -168,7 +170,7 @@ class TemplateSearch:
 
 
 def measurement_of(key: int, inp: MeasureInput, result: MeasureResult) -> Measurement:
-    """A measurement as the engine has it."""
+    """Convert a result of AutoTVM to a measurement of the engine."""
     outcome = outcome_of(result.error_no)
     ran = outcome is Outcome.MEASURED
     costs = tuple(float(cost) for cost in result.costs) if ran else ()
@@ -177,10 +179,10 @@ def measurement_of(key: int, inp: MeasureInput, result: MeasureResult) -> Measur
 
 
 def pair_of(measurement: Measurement) -> tuple[MeasureInput, MeasureResult]:
-    """A measurement as AutoTVM's records have it."""
+    """Convert a measurement of the engine to an AutoTVM record."""
     inp, result = measurement.origin
     made = MeasureInput(*inp)
-    # A device that measured it is named; what is not known is this machine.
+    # The record names the device that measured it; None means this machine.
     made.made_on, made.final = inp.made_on or None, measurement.final
     costs = measurement.costs or result.costs
     return made, MeasureResult(costs, result.error_no, measurement.elapsed, measurement.timestamp)

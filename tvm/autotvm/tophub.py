@@ -1,6 +1,7 @@
-"""Records found by target: those that come with the package, and the user's in ``~/.tvm/tophub``.
+"""Records by target: those of the package, and those of the user in ``~/.tvm/tophub``.
 
-Nothing is ever downloaded. ``TOPHUB_LOCATION=NONE`` switches it off; ``AUTOTVM_TOPHUB_ROOT_PATH`` names another folder.
+Nothing is downloaded. ``TOPHUB_LOCATION=NONE`` disables these records; ``AUTOTVM_TOPHUB_ROOT_PATH`` sets another
+folder.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _folders() -> list[Path]:
 
 
 def record_files(target: Any) -> list[Path]:
-    """The record files for a target, those of the user last; of several versions of a name the newest."""
+    """Return the record files for a target, those of the user last; of several versions of a file, only the newest."""
     if os.environ.get("TOPHUB_LOCATION") == "NONE":
         return []
     target = Target(target)
@@ -41,7 +42,7 @@ def record_files(target: Any) -> list[Path]:
 
 
 def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None) -> ApplyHistoryBest:
-    """A dispatch context with the records for a target (or several)."""
+    """Return a dispatch context with the records for a target (or several)."""
     targets = target if isinstance(target, (list, tuple)) else [target]
     best = ApplyHistoryBest([])
     best.quiet = True
@@ -52,5 +53,5 @@ def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None)
         except OSError as error:
             logger.warning("tuning records of '%s' cannot be read: %s", path, error.strerror)
     if not files:
-        logger.info("no tuning records are at hand for %s", ", ".join(str(t) for t in targets))
+        logger.info("no tuning records found for %s", ", ".join(str(t) for t in targets))
     return best

@@ -1,4 +1,4 @@
-"""Small helpers of the tuners."""
+"""Helper functions of the tuners."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ _PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "k": 1e3, "M": 
 
 
 def format_si_prefix(x: float, si_prefix: str) -> float:
-    """``x`` counted in a unit with this prefix."""
+    """Return ``x`` divided by the factor of a unit prefix."""
     try:
         return x / _PREFIXES[si_prefix]
     except KeyError:
-        raise ValueError(f"'{si_prefix}' is no unit prefix; there are {', '.join(p for p in _PREFIXES if p)}") from None
+        raise ValueError(
+            f"unknown unit prefix '{si_prefix}'; use one of {', '.join(p for p in _PREFIXES if p)}"
+        ) from None
 
 
 def get_const_int(expr: Any) -> int:
-    """The value of a constant."""
+    """Return the value of a constant."""
     value = getattr(expr, "value", expr)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ValueError(f"a constant integer is wanted, got {expr!r}")
+        raise ValueError(f"expected a constant integer, got {expr!r}")
     return int(value)
 
 
 def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
-    """Constants as ints; variables stay."""
+    """Return constants as ints; variables are unchanged."""
     return tuple(int(e.value) if hasattr(e, "value") else int(e) if hasattr(e, "__index__") else e for e in in_tuple)
 
 
 def get_rank(values: Sequence[float]) -> Any:
-    """The rank of each value, the largest first."""
+    """Return the rank of each value; the largest value has rank 0."""
     import numpy as np
 
     order = np.argsort(-np.asarray(values, dtype=float), kind="stable")
@@ -43,7 +45,7 @@ def get_rank(values: Sequence[float]) -> Any:
 
 
 def sample_ints(low: int, high: int, m: int) -> list[int]:
-    """``m`` different random integers from ``low`` to before ``high``."""
+    """Return ``m`` different random integers from ``low`` to ``high`` (exclusive)."""
     import random
 
     return random.sample(range(low, high), m)

@@ -1,1 +1,2 @@
-"""Code generation: lowered functions to objects and source. A back end is a row of the table in ``backend``."""
+"""Code generation: lowered functions to object code and source. The table in ``backend`` has an entry for each back
+end."""

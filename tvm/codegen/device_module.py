@@ -1,8 +1,8 @@
-"""Device modules as bytes: the contract between code generation and the runtime.
+"""Binary format of device modules, which code generation writes and the runtime reads.
 
-The magic ``TVMDEV01``, the length of a JSON text (u64, little-endian), the text, and the images back to back. The text
-says what kind of device it is for, where each image lies, and how each kernel is launched. Images stand in order of
-preference.
+A module consists of the magic ``TVMDEV01``, the length of a JSON text (u64, little-endian), the text, and the images
+without gaps. The JSON contains the device type, the position of each image, and the launch parameters of each kernel.
+Images are in order of preference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ MAGIC = b"TVMDEV01"
 
 
 class Image(NamedTuple):
-    """Code in one format: source text ("opencl", "cuda"), "ptx" or "cubin"; ``arch`` where it is for one only."""
+    """Code in one format: source text ("opencl", "cuda"), "ptx" or "cubin". ``arch`` is set if it runs on one
+    architecture only."""
 
     format: str
     arch: str
@@ -27,7 +28,7 @@ class Image(NamedTuple):
 
 
 def pack(kind: str, images: Iterable[Image], kernels: Mapping[str, Kernel]) -> bytes:
-    """The bytes of a device module."""
+    """Return the bytes of a device module."""
     rows, offset = [], 0
     images = list(images)
     for image in images:
@@ -39,23 +40,25 @@ def pack(kind: str, images: Iterable[Image], kernels: Mapping[str, Kernel]) -> b
 
 
 def unpack(data: bytes) -> tuple[dict, list[Image]]:
-    """The JSON of a device module and its images."""
+    """Return the JSON of a device module and its images."""
     if data[:8] != MAGIC:
-        raise TVMError(f"a device module begins with {MAGIC.decode()}, these bytes with {data[:8]!r}")
+        raise TVMError(f"not a device module: the data begins with {data[:8]!r} instead of {MAGIC.decode()}")
     size = int.from_bytes(data[8:16], "little")
     if len(data) < 16 + size:
-        raise TVMError(f"a device module of {len(data)} bytes is cut off: its text alone takes {size}")
+        raise TVMError(f"a device module of {len(data)} bytes is truncated: its JSON text has {size} bytes")
     table = json.loads(data[16 : 16 + size])
     begin = 16 + size
     images = []
     for row in table["images"]:
         first = begin + row["offset"]
         if first + row["size"] > len(data):
-            raise TVMError(f"a device module of {len(data)} bytes is cut off: an image ends at {first + row['size']}")
+            raise TVMError(
+                f"a device module of {len(data)} bytes is truncated: an image ends at byte {first + row['size']}"
+            )
         images.append(Image(row["format"], row["arch"], bytes(data[first : first + row["size"]])))
     return table, images
 
 
 def build(kind: str, images: Iterable[Image], kernels: Mapping[str, Kernel]) -> Module:
-    """A runtime module over the bytes."""
+    """Return a runtime module for the bytes of a device module."""
     return load_device_module(pack(kind, images, kernels))

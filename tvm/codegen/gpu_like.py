@@ -1,8 +1,8 @@
-"""Kernels in the C family: what OpenCL and CUDA have in common.
+"""Kernels in the C family: the common parts of the OpenCL and CUDA code generators.
 
-A kernel is one PrimFunc of ``split_host_device``. Memory that threads share is declared at the top of the kernel,
-wherever the program allocates it; vectors are loaded and stored in as wide pieces as their alignment allows; pointers
-that are only read are ``const``. Kernels give no value, and cannot report errors.
+A kernel is one PrimFunc of ``split_host_device``. Shared memory is declared at the top of the kernel, wherever the
+program allocates it. Vectors are loaded and stored in the largest parts that their alignment allows. Read-only pointers
+are ``const``. Kernels return no value and cannot report errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .c.source import Source
 
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 SHARED = ("shared", "shared.dyn")
-# Small scalars travel as the type beside them.
+# Small scalars are passed as these wider types.
 PROMOTED = {
     "bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
     "float16": "float32", "bfloat16": "float32",
@@ -38,22 +38,22 @@ PROMOTED = {
 
 
 class Kernel(NamedTuple):
-    """What the runtime has to know to launch a kernel."""
+    """The properties of a kernel that the runtime needs to launch it."""
 
     args: tuple[str, ...]
     launch: tuple[str, ...]
     threads: int
     shared: int
-    # Whether it waits itself for the kernels before it, so that it may be launched while they end.
+    # Whether the kernel itself waits for the preceding kernels, so that it may be launched before they have finished.
     dependent: bool = False
 
 
-# Calls that only read what their third argument points to.
+# Calls that only read the memory of their third argument.
 _COPIES = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk")
 
 
 def written(body) -> set[Var]:
-    """Variables whose memory may be written: stored to, or handed to a call."""
+    """Return the variables whose memory may be written by a store or a call."""
     out: set[Var] = set()
     for node in pre_order(body):
         if isinstance(node, BufferStore):
@@ -71,7 +71,7 @@ def written(body) -> set[Var]:
 
 
 def _power_of_two(limit: int, coefficient: int, base: int) -> int:
-    """The largest power of two up to ``limit`` that divides ``coefficient * k + base`` for every k."""
+    """Return the largest power of two up to ``limit`` that divides ``coefficient * k + base`` for every k."""
     got = 1
     while got * 2 <= limit and coefficient % (got * 2) == 0 and base % (got * 2) == 0:
         got *= 2
@@ -90,20 +90,20 @@ def _allocate(p: GpuLike, stmt: Allocate) -> Stmt:
     if scope not in SHARED:
         if scope == "global":
             raise TVMError(
-                f"{p.name}: buffer {var.name} is allocated inside the kernel in scope global, which all threads of "
-                "the device would share; give it scope local or shared (set_scope), or compute it in a kernel before"
+                f"{p.name}: buffer {var.name} is allocated inside the kernel in scope global, where all threads of "
+                "the device would share it; use scope local or shared (set_scope), or compute it in an earlier kernel"
             )
         return c_stmt.STATEMENTS[Allocate](p, stmt)
     count = info(stmt.dtype).lanes
     for extent in stmt.extents:
         if not isinstance(extent, IntImm):
             raise TVMError(
-                f"{p.name}: buffer {var.name} in scope {scope} needs a size known when compiling, got {extent}"
+                f"{p.name}: buffer {var.name} in scope {scope} needs a constant size, got {extent}"
             )
         count *= extent.value
     c_stmt.own_memory(p, var, stmt.dtype)
     name = unique(clean(var.name), {*p.taken, *p.source.taken})
-    # The name stays taken for all of the kernel.
+    # The name is reserved for the whole kernel.
     p.taken[name] = True
     p.names[var] = name
     p.declare_shared(var, stmt.dtype, count)
@@ -128,7 +128,7 @@ def _thread_axis(p: GpuLike, stmt: AttrStmt) -> Stmt:
     tag, value = getattr(stmt.node, "thread_tag", ""), stmt.value
     text = p.thread_axes.get(tag)
     if text is None:
-        raise TVMError(f"{p.name}: there is no thread axis {tag or stmt.node}; there are {', '.join(p.thread_axes)}")
+        raise TVMError(f"{p.name}: unknown thread axis {tag or stmt.node}; use one of {', '.join(p.thread_axes)}")
     known = value.value if isinstance(value, IntImm) else None
     if tag.startswith("threadIdx."):
         p.block.setdefault(tag, known)
@@ -158,9 +158,11 @@ def _access_ptr(p: GpuLike, node: Call) -> str:
 
 
 def _extern(p: GpuLike, node: Call) -> str:
-    """Functions of the language itself, or from a text that pragma import_c brings."""
+    """Print a call of a function of the language, or of source imported with pragma import_c."""
     if not isinstance(node.args[0], StringImm):
-        raise TVMError(f"{p.name}: the first argument of call_extern is the function's name, got {node.args[0]}")
+        raise TVMError(
+            f"{p.name}: the first argument of call_extern must be the name of the function, got {node.args[0]}"
+        )
     name = node.args[0].value
     own = p.calls.get("extern." + name)
     if own is not None:
@@ -172,8 +174,8 @@ def _barrier(p: GpuLike, node: Call) -> str:
     scope = node.args[0].value if node.args and isinstance(node.args[0], StringImm) else ""
     text = p.barriers.get(scope)
     if text is None:
-        raise TVMError(f"{p.name}: {p.language} has no barrier for memory of scope '{scope}'")
-    # Passes for two kinds of memory may both ask for the barrier that is one here.
+        raise TVMError(f"{p.name}: {p.language} does not support a barrier for memory of scope '{scope}'")
+    # Barriers for two storage scopes may be the same barrier in this language; it is printed once.
     if text and not (p.lines and p.lines[-1].strip() == text):
         p.line(text)
     return "0"
@@ -184,7 +186,7 @@ def _nothing(p: GpuLike, node: Call) -> str:
 
 
 def integer_function(names: dict[str, str]) -> Callable[[GpuLike, Call], str]:
-    """A function of integers by the type of its operand."""
+    """Return a function that prints an integer function by the type of its operand."""
 
     def emit(p: GpuLike, node: Call) -> str:
         dtype = element(node.args[0].dtype)
@@ -221,25 +223,25 @@ CALLS: dict[str, Callable] = {
 STATEMENTS: dict[type, Callable] = {
     Allocate: _allocate,
     AllocateConst: _allocate_const,
-    # Device code cannot report errors: assertions are dropped; their conditions still hold for the code after them.
+    # Device code cannot report errors, so assertions are removed; later code may still rely on their conditions.
     AssertStmt: lambda p, stmt: stmt.body,
 }
 
 
 class GpuLike(CLike):
-    """Writes one kernel."""
+    """A printer for one kernel."""
 
     local_function: ClassVar[str] = "static inline "
     alignment: ClassVar[str] = " __attribute__((aligned(16)))"
     unroll_line: ClassVar[str] = "#pragma unroll"
     lane_line: ClassVar[str] = "#pragma unroll"
-    # The text before the name of a kernel; {threads}, {x}, {y}, {z} are the sizes of a block where they are known.
+    # The text before the name of a kernel; {threads}, {x}, {y}, {z} are the block sizes if they are constant.
     kernel_head: ClassVar[str] = ""
     sized_kernel_head: ClassVar[str] = ""
-    # What every kernel begins with.
+    # The first lines of every kernel.
     prologue: ClassVar[tuple[str, ...]] = ()
     constant_scope: ClassVar[str] = "static const "
-    # Bytes of the widest access, and whether it has to be aligned to its size.
+    # The size in bytes of the widest access, and whether it must be aligned to its size.
     widest: ClassVar[int] = 16
     aligned_access: ClassVar[bool] = True
     calls: ClassVar[dict[str, Callable]] = {**c_call.CALLS, **CALLS}
@@ -249,7 +251,7 @@ class GpuLike(CLike):
     def __init__(self, source: Source, name: str, result: str = "void"):
         super().__init__(source, name, result)
         self.head: list[str] = []
-        # Shared memory of the kernel itself, and what its launch adds.
+        # The size of static shared memory, and of dynamic shared memory.
         self.shared_bytes = 0
         self.dynamic_bytes = 0
         self.block: dict[str, int | None] = {}
@@ -292,7 +294,7 @@ class GpuLike(CLike):
         return f"(({scope}{const}{self.memory_type(dtype)}*){name})"
 
     def pieces(self, dtype: str, buffer, index: PrimExpr) -> list[tuple[int, int]]:
-        """(first lane, lanes) of the accesses that make up one of a whole vector."""
+        """Return (first lane, lanes) of the accesses that make up a vector access."""
         size, lanes = info(element(dtype)).bytes, info(dtype).lanes
         most = max(self.widest // size, 1)
         if self.aligned_access:
@@ -315,23 +317,23 @@ class GpuLike(CLike):
         return c_vector.contiguous_base(index, buffer.dtype) is not None and info(dtype).lanes > 1
 
     def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = self.place_of(buffer, index)
+        place = self.vector_address(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, True)
 
     def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = self.place_of(buffer, index)
+        place = self.vector_address(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, False)
 
-    def place_of(self, buffer, index: PrimExpr) -> str:
-        """The address of a vector; the index is one sum, so that it is widened to 64 bits only once."""
+    def vector_address(self, buffer, index: PrimExpr) -> str:
+        """Return the address of a vector; the index is one sum, so that it is widened to 64 bits only once."""
         base, lanes = c_vector.contiguous_base(index, buffer.dtype), info(buffer.dtype).lanes
         steps = self.value(base) if lanes == 1 else f"({self.value(base)} * {lanes})"
         return f"{c_expr.data_pointer(self, buffer)} + {steps}"
 
     def copy(self, array: str, place: str, first: int, dtype: str, count: int, var: Var, load: bool) -> None:
-        """One access of ``count`` elements between lanes ``first``... of ``array`` and memory."""
+        """Print one access of ``count`` elements between ``array``, starting at lane ``first``, and memory."""
         raise not_defined(self, "copy")
 
     def copy_bytes(self, target: str, source: str, size: int) -> None:
@@ -342,7 +344,7 @@ class GpuLike(CLike):
         self.line(f"for (int {name} = 0; {name} < {size}; ++{name}) {step}")
 
     def declare_shared(self, var: Var, dtype: str, count: int) -> None:
-        """An array at the top of the kernel."""
+        """Declare an array at the top of the kernel."""
         self.shared_bytes += count * info(element(dtype)).bytes
         scope = self.scopes[self.storage_scope(var)]
         name = self.names[var]
@@ -351,11 +353,11 @@ class GpuLike(CLike):
     # Expressions ----------------------------------------------------------------------------------------------
 
     def _wants_name(self, node: PrimExpr, text: str) -> bool:
-        # A pointer's type says which memory it points to, which its dtype does not.
+        # The C type of a pointer contains its memory space, but its dtype does not, so pointers are printed inline.
         return node.dtype != "handle" and super()._wants_name(node, text)
 
     def pointer(self, node: PrimExpr) -> tuple[str, Var]:
-        """The text of a pointer, and the variable it comes from."""
+        """Return the text of a pointer and the variable from which it is computed."""
         if isinstance(node, Var):
             return self.value(node), node
         name = getattr(getattr(node, "op", None), "name", "")
@@ -363,11 +365,11 @@ class GpuLike(CLike):
             return self.value(node), node.args[1]
         if name == "tir.address_of":
             return self.value(node), node.args[0].buffer.data
-        raise TVMError(f"{self.name}: a pointer on a device comes from a buffer, got {node}")
+        raise TVMError(f"{self.name}: a pointer in device code must point into a buffer, got {node}")
 
 
 def helpers_with(prefix: str, own: dict[str, str]) -> dict[str, str]:
-    """The helpers by type that are plain C, with the words a language wants before a function."""
+    """Return the typed helper functions that are plain C, with the prefix that a language requires for functions."""
     shared = ("min", "max", "floordiv", "floormod", *(name for name in c_helpers.BY_TYPE if name.startswith("to_")))
     return {**{name: c_helpers.BY_TYPE[name].replace("static inline ", prefix) for name in shared}, **own}
 
@@ -376,7 +378,7 @@ def helpers_with(prefix: str, own: dict[str, str]) -> dict[str, str]:
 
 
 class Limits(NamedTuple):
-    """What a kernel may use: threads of a block, bytes of shared memory (fixed, and with what the launch adds)."""
+    """The limits of a kernel: threads of a block, and bytes of shared memory (static, and including dynamic)."""
 
     threads: int
     shared: int
@@ -393,18 +395,18 @@ def limits_of(target: Target) -> Limits:
 def emit_kernels(
     functions: Iterable[tuple[str, PrimFunc]], dialect: type[GpuLike], limits: Limits
 ) -> tuple[Source, dict[str, Kernel]]:
-    """The text of kernels, and what the runtime has to know about each."""
+    """Return the source of kernels and the launch properties of each."""
     source = Source(dialect)
     kernels: dict[str, Kernel] = {}
     rows = []
     for name, function in functions:
         symbol = str(function.attrs.get("global_symbol") or name)
         if symbol in kernels or symbol in (row[0] for row in rows):
-            raise TVMError(f"two kernels of the module have the name '{symbol}'")
+            raise TVMError(f"two kernels of the module have the same name '{symbol}'")
         if not _IDENTIFIER.match(symbol) or symbol in source.taken:
             raise TVMError(
-                f"'{symbol}' cannot be the name of a kernel in {dialect.language}; name the function with letters, "
-                "digits and underscores, and not like a word of the language"
+                f"'{symbol}' is not a valid kernel name in {dialect.language}; use only letters, "
+                "digits and underscores, and no reserved word of the language"
             )
         source.taken.add(symbol)
         rows.append((symbol, function))
@@ -421,7 +423,7 @@ def _emit_kernel(
     noalias = bool(function.attrs.get("tir.noalias"))
     parameters = [printer.parameter(var, noalias) for var in function.params]
     printer.stmt(function.body)
-    # Zero stands for a size that is known only at run time.
+    # Zero means a block size that is known only at run time.
     sizes = [printer.block.get(f"threadIdx.{axis}", 1) or 0 for axis in "xyz"]
     threads = sizes[0] * sizes[1] * sizes[2]
     head = dialect.kernel_head
@@ -448,13 +450,13 @@ def check_limits(name: str, kernel: Kernel, dynamic: int, limits: Limits) -> Non
     for asked, allowed, what, option, remedy in over:
         if asked > allowed:
             raise ScheduleError(
-                f"kernel {name} takes {asked} {what}, but the target allows {allowed} ({option}); use {remedy}, or "
-                f"give the target -{option}={asked} if the device has as much"
+                f"kernel {name} needs {asked} {what}, but the target allows {allowed} ({option}); use {remedy}, or "
+                f"set -{option}={asked} in the target if the device supports it"
             )
 
 
 def kernel_text(source: Source, head: Iterable[str]) -> str:
-    """The whole file."""
+    """Return the complete source file."""
     parts = [line for line in head if line]
     parts.append("")
     for text in source.imported:

@@ -1,4 +1,5 @@
-"""What an index touches: its elements as a sum of atoms and a stride. The part of unrolled variables is a number."""
+"""Linear forms of indices: a base as a sum of atoms, and a stride over the lanes. Unrolled loop variables are
+constants."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from ..ir.primop import multiply
 from ..tir.buffer import Buffer
 
 _INDEX = frozenset({"int32", "int64"})
-# The terms of two factors whose product is not written as a sum, and how deep factors of factors are.
+# The maximum number of terms of two factors whose product is expanded, and the maximum depth of nested factors.
 _MOST_TERMS, _DEPTH = 8, 4
-# What is computed of the numbers of lanes, none of them negative: quotients and remainders, by powers of two too.
+# Operations on non-negative constant lane offsets: quotients and remainders, also by powers of two.
 _NUMBERS = {"FloorDiv": operator.floordiv, "FloorMod": operator.mod, "tir.shift_right": operator.rshift,
             "tir.bitwise_and": operator.and_}  # fmt: skip
 
 
 class Access(NamedTuple):
-    """Elements base, base + stride, ...; both are None where lanes are no progression. Those that lie at known
-    distances from a common place have that place and their distances as ``scattered``."""
+    """The elements base, base + stride, ... of an index; both are None if the lanes are not an arithmetic progression.
+    If the lanes have constant distances from a common base, ``scattered`` contains the base and the distances."""
 
     base: Sum | None
     stride: int | None
@@ -32,26 +33,26 @@ class Access(NamedTuple):
 
 
 def one_index(buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
-    """The index of an element of flat memory."""
+    """Return the single index of an element of flat memory."""
     if len(indices) != 1:
         raise TVMError(
-            f"buffer {buffer.name} still has {len(indices)} dimensions; run StorageFlatten before code generation"
+            f"buffer {buffer.name} has {len(indices)} dimensions; run StorageFlatten before code generation"
         )
     return indices[0]
 
 
 def linear_form(root: PrimExpr) -> Sum:
-    """Split ``root`` (int32 or int64) into a sum. Overflow of the parts is assumed not to happen: it is an index."""
+    """Convert ``root`` (int32 or int64) to a sum. As an index, its parts are assumed not to overflow."""
     if root.dtype not in _INDEX and not isinstance(root, IntImm):
-        # Narrow and unsigned types wrap; their arithmetic is not ours to change.
+        # Narrow and unsigned types wrap around, so their arithmetic must not be rewritten.
         return Sum({root: 1}, 0)
     form = linear_sum(root, widened=True)
     return _expanded(form) if any(type(atom) is Mul for atom in form.terms) else form
 
 
 def _expanded(form: Sum, depth: int = _DEPTH) -> Sum:
-    """The same with products of sums as sums of products: a row of unknown width is ``(y + dy) * width`` from the
-    first, of which ``y * width`` stays the same in a loop over ``dy``."""
+    """Return the sum with products of sums expanded. A row of dynamic width is at ``(y + dy) * width``, of which ``y *
+    width`` is invariant in a loop over ``dy``."""
     out = Sum({}, form.constant)
     for atom, scale in form.terms.items():
         out = combine(out, _products(atom, depth), scale)
@@ -73,7 +74,7 @@ def _products(atom: PrimExpr, depth: int) -> Sum:
 
 
 def access_form(index: PrimExpr) -> Access:
-    """What a scalar or vector index touches."""
+    """Return the elements that a scalar or vector index accesses."""
     lanes = info(index.dtype).lanes
     if lanes == 1:
         return Access(linear_form(index), 0, 1)
@@ -84,7 +85,7 @@ def access_form(index: PrimExpr) -> Access:
 
 
 def _scattered(node: PrimExpr, depth: int) -> tuple[Sum, tuple[int, ...]] | None:
-    """The place that all lanes of a vector lie around, and how far each lies from it."""
+    """Return the common base of all lanes of a vector, and the distance of each lane from it."""
     if isinstance(node, (Ramp, Broadcast)):
         got = _ramp(node, depth)
         return None if got is None else (got[0], tuple(lane * got[1] for lane in range(info(node.dtype).lanes)))
@@ -111,7 +112,7 @@ def _scattered(node: PrimExpr, depth: int) -> tuple[Sum, tuple[int, ...]] | None
 
 
 def _ramp(node: PrimExpr, depth: int) -> tuple[Sum, int] | None:
-    """Base and stride of a vector that is an arithmetic progression."""
+    """Return the base and stride of a vector that is an arithmetic progression."""
     if isinstance(node, Ramp):
         return (linear_form(node.base), node.stride.value) if isinstance(node.stride, IntImm) else None
     if isinstance(node, Broadcast):

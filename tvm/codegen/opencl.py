@@ -1,4 +1,4 @@
-"""The opencl back end: kernels as OpenCL C 1.2, which the driver compiles where it is loaded."""
+"""The opencl back end: generate OpenCL C 1.2 source, which the driver compiles when it is loaded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _FIXED = {
   return as_float(bits);
 }""",
 }
-# A sum in memory that other threads add to as well; there is no instruction for it in OpenCL 1.2.
+# Atomic float addition, which OpenCL 1.2 does not provide.
 _ATOMIC_ADD = """static inline {T} {name}(volatile {scope} {T}* place, {T} amount) {
   volatile {scope} {U}* bits = (volatile {scope} {U}*)place;
   {U} seen = *bits, old;
@@ -80,7 +80,9 @@ def _atomic_add(p: GpuLike, node: Call) -> str:
         function = "atomic_add" if kind.bits == 32 else "atom_add"
         return f"{function}((volatile {scope} {text}*){place}, {bare(amount)})"
     if dtype not in ("float32", "float64"):
-        raise TVMError(f"{p.name}: opencl has no atomic addition of {dtype}; use float32 or a 32-bit integer")
+        raise TVMError(
+            f"{p.name}: atomic addition of {dtype} is not supported for opencl; use float32 or a 32-bit integer"
+        )
     name = f"tvm_atomic_add_{dtype}_{scope.strip('_')}"
     words = {
         "name": name, "T": text, "U": "uint" if kind.bits == 32 else "ulong", "scope": scope,
@@ -94,7 +96,7 @@ def _atomic_add(p: GpuLike, node: Call) -> str:
 
 
 class OpenCL(GpuLike):
-    """OpenCL C without extensions: fp16 values are kept as their bits."""
+    """A printer for OpenCL C without extensions: float16 values are stored as their bits."""
 
     language: ClassVar[str] = "opencl"
     scalar_types: ClassVar[dict[str, str]] = {
@@ -158,15 +160,15 @@ class OpenCL(GpuLike):
 
 
 class OpenCLHalf(OpenCL):
-    """With cl_khr_fp16 the language computes in fp16."""
+    """A printer for OpenCL C with cl_khr_fp16, which supports float16 arithmetic."""
 
-    native_halves: ClassVar[frozenset[str]] = frozenset(("float16",))
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset(("float16",))
     scalar_types: ClassVar[dict[str, str]] = {**OpenCL.scalar_types, "float16": "half"}
     suffixes: ClassVar[dict[str, str]] = {**OpenCL.suffixes, "float16": "h"}
 
 
 def emit(mod: IRModule, target: Target) -> tuple[str, dict[str, gpu_like.Kernel]]:
-    """The text of a module, and its kernels."""
+    """Return the source of a module and its kernels."""
     dialect = OpenCLHalf if target.attrs.get("supports_float16") else OpenCL
     source, kernels = emit_kernels(prim_functions(mod), dialect, gpu_like.limits_of(target))
     body = "\n".join([*source.functions, *source.helpers.values(), *source.constants])
@@ -186,7 +188,7 @@ def build(mod: IRModule, target: Target) -> Module:
 
 
 def compile_for_device(text: str, arch: str) -> device_module.Image:
-    """The text itself: the driver of the device compiles it."""
+    """Return the source itself; the driver of the device compiles it."""
     return device_module.Image("opencl", "", text.encode())
 
 

@@ -1,4 +1,4 @@
-"""What every back end needs to know of a parallel region before its body becomes a function of its own."""
+"""Analyses of parallel regions, which all back ends use before the body becomes a separate function."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from ..ir.prim import BufferLoad, Call, IntImm, Let, PrimExpr, Var
 from ..ir.visit import post_order, pre_order, rewrite
 from ..tir.stmt import Allocate, AllocateConst, BufferStore, For, ForKind, LetStmt, Stmt, While
 
-# A loop that tasks share is cut into even ranges, one per task (several tasks share one where there are more than
-# RANGES). A task begins with the first half of its own range: always the same iterations, so that it finds in its cache
-# what it left there. The rest of each range is cut into pieces, handed out by a count of its own; a task takes those of
-# its own range, then those the others have left, so that one on a slower core does less.
+# A shared loop is split into even ranges, one per task (with more than RANGES tasks, several share a range). A task
+# begins with the first half of its own range: it always gets the same iterations, whose data may still be in its cache.
+# The rest of each range is split into chunks with a counter per range. A task takes chunks of its own range, then
+# chunks of other ranges, so that a task on a slower core executes fewer of them.
 RANGES = 16
 PIECES = 8
-# Bytes from one count to the next: a cache line each, or tasks would wait for each other's counts.
+# Bytes between counters: one cache line each, to avoid false sharing.
 APART = 64
-# Fewer stores than this take a few microseconds: handing out pieces would cost more than an uneven end.
+# A loop with fewer stores takes a few microseconds, so that distributing chunks would cost more than load imbalance.
 _FEWEST_STORES = 4096
 
 
 def is_worth_sharing(loop: For) -> bool:
-    """Whether a parallel loop may run long enough for its tasks to take pieces of it as they become free."""
+    """Return whether a parallel loop may run long enough to distribute its iterations in chunks."""
     return _stores(loop) >= _FEWEST_STORES
 
 
 def _stores(stmt: Stmt) -> float:
-    """How many stores a statement does, without end where that is not known."""
+    """Return the number of stores that a statement executes; infinite if it is unknown."""
     if isinstance(stmt, For):
         return stmt.extent.value * _stores(stmt.body) if isinstance(stmt.extent, IntImm) else math.inf
     if isinstance(stmt, While):
@@ -41,7 +41,7 @@ def _stores(stmt: Stmt) -> float:
 
 
 def _is_unknown_call(node) -> bool:
-    """Functions of other languages, of the user, and of this module."""
+    """Return whether a node calls an external function, a packed function or a function of this module."""
     if not isinstance(node, Call):
         return False
     name = getattr(node.op, "name", "")
@@ -49,7 +49,7 @@ def _is_unknown_call(node) -> bool:
 
 
 def outer_variables(stmt: Stmt) -> list[Var]:
-    """Variables that ``stmt`` uses and does not define, in order of first use."""
+    """Return the variables that ``stmt`` uses but does not define, in order of first use."""
     used: dict[Var, None] = {}
     own: set[Var] = set()
     for node in pre_order(stmt):
@@ -67,7 +67,8 @@ def outer_variables(stmt: Stmt) -> list[Var]:
 
 
 def without_allocations(stmt: Stmt) -> tuple[Stmt, list[Allocate]]:
-    """Memory the tasks of a region share is allocated before they start; inside a parallel loop it is a task's own."""
+    """Remove the allocations that tasks share, which are allocated before the tasks start. Allocations inside a
+    parallel loop are private to a task."""
     found: list[Allocate] = []
 
     def lift(node):

@@ -1,4 +1,5 @@
-"""Names of objects: those they may leave undefined (memory functions, a short list of libm), and those they define."""
+"""Symbols of object files: the symbols they may leave undefined (memory functions, a short list of libm functions), and
+the symbols they define."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Container
 
 MEMORY = ("memcpy", "memmove", "memset")
 
-# Functions of one and of two doubles; the float32 forms have an f at the end.
+# Functions of one and of two doubles; the float32 functions have the suffix f.
 LIBM_UNARY = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "log", "log10", "log1p",
     "log2", "sin", "sinh", "tan", "tanh",
@@ -16,11 +17,11 @@ LIBM_TERNARY = ("fma",)
 
 LIBM = frozenset(name + suffix for name in LIBM_UNARY + LIBM_BINARY + LIBM_TERNARY for suffix in ("", "f"))
 
-# Everything an object without calls of a user's own functions may refer to.
+# The external symbols that an object without calls of user-defined functions may use.
 ALLOWED_UNDEFINED = LIBM | frozenset(MEMORY)
 
-# Names that C, its libraries and compilers give a meaning of their own. A function of a user must not define them: code
-# in the same object would call it in place of the library's.
+# Names that C, its libraries and compilers reserve. A user-defined function must not define such a symbol, because code
+# in the same object would call it instead of the library function.
 _MATH = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim
     finite floor fma fmax fmaximum fmaximum_num fmin fminimum fminimum_num fmod frexp gamma hypot ilogb isinf isnan j0
@@ -48,34 +49,35 @@ LIBRARY = (
     | frozenset(_LIBC.split())
     | ALLOWED_UNDEFINED
 )
-# Names that begin so belong to compilers (and what they call: __udivti3 and its kin) and to LLVM text.
+# Prefixes reserved for compilers (and their support functions such as __udivti3) and for LLVM text.
 _PREFIXES = ("__", "_Unwind_", "llvm.", "tvm.", ".")
 
-# Names of functions that only their own module calls end with this.
+# Suffix of functions that only their own module calls.
 PRIVATE_SUFFIX = "_private_"
 
-# The loader asks a library for this before the name itself (csrc/src/core/module.c).
+# The loader looks up a name with this prefix before the name itself (csrc/src/core/module.c).
 PREFIX = "__tvm_function_"
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a C library or a compiler owns the symbol ``name``. Names with ``__tvm_`` are ours."""
+    """Return whether a C library or a compiler reserves the symbol ``name``. The prefix ``__tvm_`` is reserved for this
+    project."""
     return name in LIBRARY or (name.startswith(_PREFIXES) and not name.startswith("__tvm_"))
 
 
 def symbol_of(name: str) -> str:
-    """The symbol of the user's function ``name``: the name itself, unless it is reserved."""
+    """Return the symbol of the user-defined function ``name``: the name itself, unless it is reserved."""
     return PREFIX + name if is_reserved(name) else name
 
 
 def means_library(callee: str, functions: Container[str]) -> bool:
-    """Whether an extern call means a library's function, also where a function of the module has its name.
+    """Return whether an external call means a library function even if a function of the module has the same name.
 
-    A function that has a raw entry beside it takes packed arguments, which extern calls do not pass.
+    A function with a separate raw function takes packed arguments, which external calls do not pass.
     """
     return is_reserved(callee) and callee + "_compute_" in functions
 
 
 def name_of(symbol: str) -> str:
-    """The name of the user's function that has ``symbol``."""
+    """Return the name of the user-defined function with the symbol ``symbol``."""
     return symbol.removeprefix(PREFIX)

@@ -1,4 +1,4 @@
-"""Helpers beside the compiler: toolchains, files, outside libraries."""
+"""Utilities around the compiler: toolchains, files, external libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 
 def __getattr__(name: str):
-    """Parts that are loaded when they are first named, as ``tvm.contrib.graph_executor``."""
+    """Import a submodule at its first use, such as ``tvm.contrib.graph_executor``."""
     path = f"{__name__}.{name}"
     try:
         return importlib.import_module(path)

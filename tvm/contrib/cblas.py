@@ -35,18 +35,18 @@ for _n, _function in ((_NAME, _product), (_BATCH, _product), (_ITERATIVE, _one_b
 
 
 def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
-    """An extern operation that multiplies two matrices.
+    """An extern operation that computes a matmul.
 
     Parameters
     ----------
     lhs : Tensor
-        The left matrix.
+        Whether the left matrix is transposed.
     rhs : Tensor
         The right matrix.
     transa : bool, optional
         Whether the left one is transposed.
     transb : bool, optional
-        Whether the right one is transposed.
+        Whether the right matrix is transposed.
     **kwargs
         Further arguments of ``te.extern``.
 
@@ -61,7 +61,7 @@ def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
 
 
 def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs):
-    """An extern operation that multiplies matrices along the first axis.
+    """An extern operation that computes matmuls along the first axis.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs
     rhs : Tensor
         The right matrix.
     transa : bool, optional
-        Whether the left one is transposed.
+        Whether the left matrices are transposed.
     transb : bool, optional
-        Whether the right one is transposed.
+        Whether the right matrices are transposed.
     iterative : bool, optional
-        Whether the library is called once for each pair of matrices (the packed function
-        ``tvm.contrib.cblas.batch_matmul_iterative``), and not once for all.
+        Whether to call the library once per pair of matrices (the packed function
+        ``tvm.contrib.cblas.batch_matmul_iterative``) instead of once for all.
     **kwargs
         Further arguments of ``te.extern``.
 

@@ -1,4 +1,4 @@
-"""The C and C++ compiler: linking, compiling, and asking what machine it compiles for."""
+"""The C and C++ compiler: linking, compiling, and querying its target machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..runtime import link
 
 
 def get_cc() -> str | None:
-    """The path of the compiler that would be used, None if there is none.
+    """The path of the default compiler, or None if there is none.
 
     Returns
     -------
@@ -43,13 +43,13 @@ def create_shared(
     Parameters
     ----------
     output : str
-        The file that is written.
+        The output file.
     objects : str | Sequence[str]
         Object files and sources.
     options : Sequence[str], optional
-        Further options of the compiler.
+        Additional compiler options.
     cc : str, optional
-        The compiler; without it, the first one found.
+        The compiler; by default, the first one found.
     """
     link.create_shared(output, _files(objects), options, cc)
 
@@ -64,25 +64,25 @@ def create_executable(output: str, objects: str | Sequence[str], options: Sequen
     Parameters
     ----------
     output : str
-        The file that is written.
+        The output file.
     objects : str | Sequence[str]
         Object files and sources.
     options : Sequence[str], optional
-        Further options of the compiler.
+        Additional compiler options.
     cc : str, optional
-        The compiler; without it, the first one found.
+        The compiler; by default, the first one found.
     """
     command = [*link.find_compiler(cc), "-o", output, *_files(objects), *(options or ()), "-lm"]
     link.run_compiler(command, f"linking {output}")
 
 
 def create_staticlib(output: str, inputs: str | Sequence[str], ar: str | None = None):
-    """Put object files into the archive ``output``.
+    """Create the archive ``output`` of object files.
 
     Parameters
     ----------
     output : str
-        The file that is written.
+        The output file.
     inputs : str | Sequence[str]
         The object files.
     ar : str, optional
@@ -91,11 +91,12 @@ def create_staticlib(output: str, inputs: str | Sequence[str], ar: str | None = 
     Raises
     ------
     TVMError
-        There is no program that makes archives.
+        No archiver is installed.
     """
     tool = ar or shutil.which("ar")
     if not tool or shutil.which(tool) is None:
-        raise TVMError("an archive needs the program 'ar' (Debian: apt install binutils), or name one with ar=")
+        raise TVMError("creating an archive needs the program 'ar' (Debian: apt install binutils), or another archiver "
+                       "passed as ar=")
     if os.path.exists(output):
         os.remove(output)
     link.run_compiler([tool, "qcs", output, *_files(inputs)], f"making {output}")
@@ -105,7 +106,7 @@ create_staticlib.output_format = "a"
 
 
 def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
-    """A function that asks the compiler for its target triple.
+    """A function that queries the compiler's target triple.
 
     Parameters
     ----------
@@ -137,22 +138,21 @@ def cross_compiler(
 ) -> Callable[..., Any]:
     """A function for ``export_library(fcompile=...)`` that links with another compiler, options and files.
 
-    Code for another machine needs this only where neither gcc for that machine nor the package ziglang is to be used:
-    those are found without it.
+    Code for another machine needs this only if neither gcc for that machine nor the package ziglang is to be used,
+    which are found automatically.
 
     Parameters
     ----------
     compile_func : str | callable
-        A compiler, with options if it needs some ("zig cc -target aarch64-linux-gnu"), or a function such as
-        ``create_shared``.
+        A compiler command with options ("zig cc -target aarch64-linux-gnu"), or a function such as ``create_shared``.
     options : Sequence[str], optional
-        Further options of the compiler.
+        Additional compiler options.
     output_format : str, optional
-        The ending of what it makes.
+        The suffix of the output file.
     get_target_triple : callable, optional
-        Gives the triple of what it compiles for.
+        Returns the triple of its target machine.
     add_files : Sequence[str], optional
-        Files that are linked too.
+        Additional files to link.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""C sources to LLVM text, for ``pragma import_llvm``.
+"""Compilation of C sources to LLVM text, for ``pragma import_llvm``.
 
-clang gives LLVM text. Where only another C compiler is at hand, its assembly is wrapped in LLVM text: that can be
-called but not inlined, and is for this machine only.
+clang generates LLVM text. If only another C compiler is installed, its assembly is embedded in LLVM text: such
+functions can be called but not inlined, and run only on this machine.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..runtime import link
 
 
 def find_clang(required: bool = True) -> list[str]:
-    """Names of clang programs on this machine, newest first.
+    """The names of the clang programs on this machine, newest first.
 
     Parameters
     ----------
     required : bool, optional
-        Whether none is an error.
+        Whether to raise an error if there is none.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def find_clang(required: bool = True) -> list[str]:
     Raises
     ------
     TVMError
-        Where there is none and one is required.
+        There is none, and ``required`` is true.
     """
     names = [f"clang-{n}" for n in range(22, 10, -1)] + ["clang"]
     found = [n for n in ([os.environ["CLANG"]] if os.environ.get("CLANG") else []) + names if shutil.which(n)]
@@ -61,11 +61,11 @@ def create_llvm(inputs, output=None, options=None, cc=None) -> str:
     Raises
     ------
     TVMError
-        Another number of sources than one is given.
+        The number of sources is not one.
     """
     sources = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(sources) != 1:
-        raise TVMError("create_llvm takes one source; link the texts of several by calling it for each")
+        raise TVMError("create_llvm takes one source; call it for each source")
     source = sources[0]
     if os.path.exists(source):
         with open(source, encoding="utf-8") as f:
@@ -88,7 +88,7 @@ _ASSEMBLY_FLAGS = (
 
 
 def _compile(folder: str, compiler: list[str], source: str, flags: list[str]) -> str:
-    """The output of the compiler for a source, compiled as C++ if it contains C++ syntax and as C otherwise."""
+    """Return the output of the compiler for a source, compiled as C++ if it contains C++ syntax and as C otherwise."""
     plain = re.sub(r'extern\s+"C"\s+(?!\{)', "", source)
     kind = "c++" if 'extern "C"' in plain or re.search(r"\b(template|namespace|class|std::)", plain) else "c"
     path = os.path.join(folder, "input.cc" if kind == "c++" else "input.c")
@@ -101,13 +101,13 @@ def _compile(folder: str, compiler: list[str], source: str, flags: list[str]) ->
 
 
 def _wrapped(assembly: str) -> str:
-    """Assembly as LLVM text. A function that another import has brought already is left out, and labels are made
+    """Embed assembly in LLVM text. A function that another import already defines is omitted, and labels are made
     unique, so that texts with common functions can be imported together."""
     mark = hashlib.sha256(assembly.encode()).hexdigest()[:12]
     assembly = re.sub(r"\.L([A-Za-z0-9_]+)", rf".L\1_{mark}", assembly)
     lines: list[str] = []
     for part in re.split(r"(?m)^(?=\s*\.section\b)", assembly):
-        # gcc writes one spelling for x86 and the other for ARM.
+        # gcc uses one syntax for x86 and the other for ARM.
         name = re.search(r"(?m)^\s*\.globa?l\s+(\S+)", part)
         if name:
             lines += [f".ifndef .Limported.{name[1]}", f".set .Limported.{name[1]}, 1"]

@@ -1,4 +1,4 @@
-"""Compiled functions that take the arrays of other libraries, without copies."""
+"""Wrappers that call compiled functions with arrays of other libraries, without copies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..runtime import ndarray
 
 
 def convert_func(tvm_func: Callable, tensor_type: type, to_dlpack_func: Callable) -> Callable:
-    """A function that shares the memory of arguments of ``tensor_type`` with ``tvm_func``; other arguments pass as they
-    are. ``to_dlpack_func`` makes a DLPack capsule of such an argument.
+    """A function that calls ``tvm_func`` with the memory of arguments of ``tensor_type``; other arguments are passed
+    on. ``to_dlpack_func`` creates a DLPack capsule of such an argument.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def convert_func(tvm_func: Callable, tensor_type: type, to_dlpack_func: Callable
     tensor_type : type
         The class of tensors.
     to_dlpack_func : callable
-        Makes a capsule of a tensor.
+        Creates a capsule of a tensor.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Downloads with retries, into a place only whole files reach."""
+"""Downloads with retries; the destination file is written atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..error import TVMError
 
 
 def download(url: str, path, overwrite: bool = False, size_compare: bool = False, retries: int = 3) -> None:
-    """Fetch ``url`` into the file ``path``; a file that is there already is kept unless ``overwrite``.
+    """Download ``url`` to the file ``path``; an existing file is kept unless ``overwrite`` is true.
 
     Parameters
     ----------
@@ -20,16 +20,16 @@ def download(url: str, path, overwrite: bool = False, size_compare: bool = False
     path : str or Path
         The file.
     overwrite : bool, optional
-        Whether a file that is there is fetched again.
+        Whether to download an existing file again.
     size_compare : bool, optional
-        Whether a file of another size is fetched again.
+        Whether to download a file of a different size again.
     retries : int, optional
-        How often to try.
+        The number of attempts.
 
     Raises
     ------
     TVMError
-        The file cannot be fetched.
+        The file cannot be downloaded.
     """
     target = Path(path).resolve()
     if target.is_file() and not overwrite and not size_compare:
@@ -59,7 +59,7 @@ def _cache_folder() -> Path:
 
 
 def download_testdata(url: str, relpath: str, module=None, overwrite: bool = False) -> str:
-    """Fetch test data into the user's cache and say where it is.
+    """Download test data to the user's cache.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def download_testdata(url: str, relpath: str, module=None, overwrite: bool = Fal
     module : str or list of str, optional
         The folder in the cache.
     overwrite : bool, optional
-        Whether a file that is there is fetched again.
+        Whether to download an existing file again.
 
     Returns
     -------
@@ -89,6 +89,6 @@ def download_testdata(url: str, relpath: str, module=None, overwrite: bool = Fal
     elif isinstance(module, (list, tuple)):
         target = _cache_folder().joinpath(*module) / relpath
     else:
-        raise ValueError(f"the module is a name or a list of names, got {module!r}")
+        raise ValueError(f"the module must be a name or a list of names, got {module!r}")
     download(url, target, overwrite)
     return str(target)

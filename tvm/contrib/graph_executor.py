@@ -1,4 +1,4 @@
-"""The graph executor's Python face: a compiled model with its inputs and outputs."""
+"""The Python interface of the graph executor: a compiled model with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..runtime.registry import get_device_func
 
 
 def create(graph_json_str, libmod, device) -> GraphModule:
-    """An executor of a graph (JSON text) over a compiled module, on a device or, for a graph over several kinds of
-    devices, on a list with one of each kind.
+    """An executor of a graph (JSON text) with a compiled module. A graph that uses several device types takes a list
+    with one device per type.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     libmod : Module
         The compiled kernels.
     device : Device or list of Device
-        Where it runs.
+        The device, or a list of devices.
 
     Returns
     -------
@@ -35,17 +35,18 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     Raises
     ------
     ValueError
-        The graph is no string, or there is no device.
+        The graph is not a string, or no device is given.
     TVMError
-        The graph is no JSON, or does not fit the library.
+        The graph is not valid JSON, or does not match the library.
     """
     if not isinstance(graph_json_str, str):
-        raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
+        raise ValueError(f"graph_executor.create: the graph must be JSON text, got {type(graph_json_str).__name__}")
     if "\0" in graph_json_str:
-        raise TVMError("graph: the text holds a zero character, so it is no JSON")
+        raise TVMError("graph: the text contains a null character, so it is not JSON")
     devices = device if isinstance(device, (list, tuple)) else [device]
     if not devices:
-        raise ValueError("graph_executor.create: the list of devices is empty; give one of each kind the graph runs on")
+        raise ValueError("graph_executor.create: the list of devices is empty; pass one device per device type of the "
+                         "graph")
     _load(libmod)
     numbers = [number for dev in devices for number in (dev.device_type % RPC_SESS_MASK, dev.device_id)]
     made = get_device_func("tvm.graph_executor.create", devices[0])(graph_json_str, libmod, *numbers)
@@ -53,7 +54,7 @@ def create(graph_json_str, libmod, device) -> GraphModule:
 
 
 def _load(module) -> None:
-    """Bring code that is compiled when first asked for into memory: the executor looks functions up by itself."""
+    """Load lazily compiled code, because the C executor looks up functions directly."""
     for part in module.with_imports():
         part._load()
 
@@ -64,9 +65,9 @@ class GraphModule:
     Parameters
     ----------
     module : Module
-        The executor, as a module of the runtime.
+        The executor, as a runtime module.
     keep : optional
-        What must live as long as it.
+        Objects that must live as long as the executor.
 
     Examples
     --------
@@ -90,40 +91,40 @@ class GraphModule:
             setattr(self, "_" + name, module[name])
         count = self._get_num_inputs()
         self._input_names = [self._get_input_name(i) for i in range(count)]
-        # Arrays that the executor reads or writes without a copy, kept alive with it, by number of the input or output.
+        # Arrays that the executor reads or writes without a copy, kept alive by index of the input or output.
         self._lent_inputs: dict[int, Any] = {}
         self._lent_outputs: dict[int, Any] = {}
 
     def _index(self, key) -> int:
         if isinstance(key, int):
             if not 0 <= key < len(self._input_names):
-                raise RuntimeError(f"there is no input {key}; there are {len(self._input_names)}")
+                raise RuntimeError(f"input index {key} is out of range; the model has {len(self._input_names)} inputs")
             return key
         found = self._get_input_index(str(key))
         if found < 0:
-            raise RuntimeError(f"there is no input named '{key}'; the inputs are {', '.join(self._input_names)}")
+            raise RuntimeError(f"unknown input '{key}'; the inputs are {', '.join(self._input_names)}")
         return found
 
     def set_input(self, key=None, value=None, **params) -> None:
-        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is rejected. An
-        input that is a single number may also be given as an array of one. A tuple for ``"p"`` sets the inputs
-        ``"p_0"``, ``"p_1"`` and so on, which a parameter of tuple type became.
+        """Set one input by name or index, or several by name. Data is converted to the input's type; a different shape
+        is an error, except that a scalar input also accepts an array with one element. A tuple for ``"p"`` sets the
+        inputs ``"p_0"``, ``"p_1"`` and so on, which represent a parameter of tuple type.
 
         Parameters
         ----------
         key : str or int, optional
-            The name or number of the input.
+            The name or index of the input.
         value : NDArray or array, optional
             The data.
         **params
-            Further inputs by name; names of no input, as of parameters that were folded away, are passed over.
+            Further inputs by name; unknown names, such as parameters that were folded, are ignored.
 
         Raises
         ------
         RuntimeError
-            There is no input ``key``.
+            The input ``key`` does not exist.
         ValueError
-            The data has another shape than the input.
+            The shape of the data differs from that of the input.
         """
         if key is not None:
             self._set_fields(key, value)
@@ -131,7 +132,7 @@ class GraphModule:
         for name, value in params.items():
             if name not in known and isinstance(value, (tuple, list)) and self._has_fields(name):
                 self._set_fields(name, value)
-        # Large arrays first: their copies need the most memory.
+        # Large arrays first, because their copies need the most memory.
         for name in sorted(params, key=lambda k: -_size(params[k])):
             if name in known:
                 self._set(self._get_input_index(name), params[name])
@@ -144,12 +145,12 @@ class GraphModule:
         fields = (f"{key}_{i}" for i in itertools.count())
         count = next(i for i, name in enumerate(fields) if name not in self._input_names and not self._has_fields(name))
         if len(value) != count:
-            raise ValueError(f"input '{key}' is a tuple of {count} fields, got {len(value)}")
+            raise ValueError(f"input '{key}' is a tuple of {count} fields, got {len(value)} values")
         for i, field in enumerate(value):
             self._set_fields(f"{key}_{i}", field)
 
     def _has_fields(self, key) -> bool:
-        """Whether inputs are the fields of a parameter of tuple type; the first one ends with zeros."""
+        """Whether a parameter of tuple type was split into inputs; the name of its first field ends with _0."""
         first = re.compile(re.escape(str(key)) + "(_0)+")
         return any(first.fullmatch(name) for name in self._input_names)
 
@@ -171,7 +172,7 @@ class GraphModule:
         if isinstance(value, ndarray.NDArray) and (value.dtype != dtype or (array and not _same_machine(value, array))):
             value = value.numpy()
         if not isinstance(value, ndarray.NDArray):
-            # Converted on the way into the executor's own array, or, where the input is lent, into a copy of it.
+            # Converted directly into the executor's own array, or into a copy if the input uses the caller's memory.
             array = array or self._get_input(index)
             array.copyfrom(value)
             value = array
@@ -184,7 +185,7 @@ class GraphModule:
         Parameters
         ----------
         key : str or int, optional
-            The name or number of the input.
+            The name or index of the input.
         value : NDArray, optional
             The array.
         **params
@@ -197,12 +198,12 @@ class GraphModule:
             self._lent_inputs[index] = array
 
     def set_output_zero_copy(self, key, value) -> None:
-        """Fill ``value`` with output number ``key`` at every run; it must be aligned to 64 bytes.
+        """Write output ``key`` to the array ``value`` in every run; the array must be aligned to 64 bytes.
 
         Parameters
         ----------
         key : int
-            The number of the output.
+            The index of the output.
         value : NDArray
             The array.
         """
@@ -222,7 +223,7 @@ class GraphModule:
         self._run()
 
     def get_num_outputs(self) -> int:
-        """How many outputs the model has.
+        """The number of outputs of the model.
 
         Returns
         -------
@@ -232,7 +233,7 @@ class GraphModule:
         return self._get_num_outputs()
 
     def get_num_inputs(self) -> int:
-        """How many inputs the model has, parameters included.
+        """The number of inputs of the model, including parameters.
 
         Returns
         -------
@@ -242,7 +243,7 @@ class GraphModule:
         return self._get_num_inputs()
 
     def get_num_copies(self) -> int:
-        """How many values the runs so far have copied from one device to another.
+        """The number of values that were copied between devices in all runs so far.
 
         Returns
         -------
@@ -257,14 +258,14 @@ class GraphModule:
         Parameters
         ----------
         index : int or str
-            Its number or name.
+            Its index or name.
         out : NDArray, optional
             An array to copy it into.
 
         Returns
         -------
         NDArray
-            An array of the executor's, or ``out``.
+            The executor's own array, or ``out``.
         """
         array = self._get_input(self._index(index))
         if out is not None:
@@ -273,7 +274,7 @@ class GraphModule:
         return array
 
     def get_input_index(self, name: str) -> int:
-        """The number of an input.
+        """The index of an input.
 
         Parameters
         ----------
@@ -283,7 +284,7 @@ class GraphModule:
         Returns
         -------
         int
-            The number; -1 where there is no such input.
+            The index, or -1 if the input does not exist.
         """
         return self._get_input_index(name)
 
@@ -300,12 +301,12 @@ class GraphModule:
         return Map(shapes), Map({n: String(dtype) for n, (dtype, _) in types.items()})
 
     def get_output(self, index: int, out=None):
-        """Result ``index``, as an array of the executor's or copied into ``out``.
+        """Output ``index``: the executor's own array, or a copy in ``out``.
 
         Parameters
         ----------
         index : int
-            The number of the output.
+            The index of the output.
         out : NDArray, optional
             An array to copy it into.
 
@@ -322,7 +323,7 @@ class GraphModule:
         return out
 
     def debug_get_output(self, node, out):
-        """The result of a node, which the debug executor alone has.
+        """Not supported; only the debug executor stores the outputs of nodes.
 
         Parameters
         ----------
@@ -336,20 +337,20 @@ class GraphModule:
         NotImplementedError
             Always: use ``tvm.contrib.debugger.debug_executor``.
         """
-        raise NotImplementedError("use tvm.contrib.debugger.debug_executor for results of single nodes")
+        raise NotImplementedError("outputs of nodes are only available in tvm.contrib.debugger.debug_executor")
 
     def load_params(self, params_bytes) -> None:
-        """Set the parameters from a blob.
+        """Set the parameters from serialized parameters.
 
         Parameters
         ----------
         params_bytes : bytes
-            What ``relay.save_param_dict`` gave.
+            The return value of ``relay.save_param_dict``.
         """
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
 
     def load_params_from_file(self, path) -> None:
-        """Set the parameters from a file, which is never in memory as a whole.
+        """Set the parameters from a file without reading the whole file into memory.
 
         Parameters
         ----------
@@ -359,14 +360,14 @@ class GraphModule:
         self.module["load_params_from_file"](os.fspath(path))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
-        """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it).
+        """Use the parameters of another executor of the same model without copying (except arrays of the caller).
 
         Parameters
         ----------
         other : GraphModule
             The other executor.
         params_bytes : bytes
-            A blob whose names say which parameters are shared.
+            Serialized parameters, whose names determine the shared parameters.
         """
         from ..runtime.params import load_param_dict
 
@@ -377,19 +378,19 @@ class GraphModule:
         self._share_arrays(*args)
 
     def flush_denormals(self, enabled: bool | None = None) -> bool:
-        """Whether runs take numbers below the normal range of their type for zero; sets it first where it is given.
+        """Whether runs flush denormal numbers to zero; if ``enabled`` is given, it is set first.
 
-        They do unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0 when the executor is made.
+        The default is true unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0 when the executor is created.
 
         Parameters
         ----------
         enabled : bool, optional
-            What to set.
+            The new value.
 
         Returns
         -------
         bool
-            Whether they do.
+            Whether denormal numbers are flushed.
         """
         return bool(self.module["flush_denormals"](*(() if enabled is None else (bool(enabled),))))
 
@@ -400,28 +401,28 @@ class GraphModule:
         self, device, func_name="run", repeat=5, number=5, min_repeat_ms=None, limit_zero_time_iterations=100,
         end_to_end=False, cooldown_interval_ms=0, repeats_to_cooldown=1, **kwargs,
     ) -> BenchmarkResult:
-        """Times of whole runs; ``end_to_end`` adds setting inputs and copying outputs.
+        """The times of whole runs; ``end_to_end`` includes setting inputs and copying outputs.
 
         Parameters
         ----------
         device : Device
-            The device that is waited for.
+            The device whose clock is used.
         func_name : str
-            The function that is timed.
+            The function to measure.
         repeat : int
-            How many times there are.
+            The number of measurements.
         number : int
-            How many runs each of them is the mean of.
+            The number of runs that are averaged in one measurement.
         min_repeat_ms : int, optional
-            The milliseconds that they take at least together.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int
-            How often a time of zero is tried again.
+            How often a repeat with a measured time of zero is retried.
         end_to_end : bool
-            Whether inputs and outputs are part of it.
+            Whether to include setting inputs and copying outputs.
         cooldown_interval_ms : int
-            The milliseconds of rest between repeats.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int
-            After how many repeats there is one.
+            The number of repeats between pauses.
         **kwargs
             Inputs by name.
 
@@ -463,12 +464,12 @@ def _same_machine(a, b) -> bool:
 
 
 def _is_number(given, wanted: tuple[int, ...]) -> bool:
-    """Whether a single number is meant, of which one side has no dimensions and the other has some of size one."""
+    """Whether a scalar is given for a shape of ones, or a shape of ones for a scalar."""
     return tuple(given) != wanted and not (given and wanted) and all(d == 1 for d in (*given, *wanted))
 
 
 def _lacks_batch(given, wanted: tuple[int, ...]) -> bool:
-    """Whether only sizes of one are missing in front: a picture in place of a batch of one."""
+    """Whether only leading dimensions of size one are missing, such as the batch dimension of one image."""
     missing = len(wanted) - len(given)
     return bool(given) and missing > 0 and tuple(given) == wanted[missing:] and all(d == 1 for d in wanted[:missing])
 

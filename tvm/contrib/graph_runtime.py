@@ -1,4 +1,4 @@
-"""The graph executor under its older name."""
+"""The old name of the graph executor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import graph_executor
 
 
 def create(*args, **kwargs):
-    """An executor: ``create(graph_json, lib, device)``."""
+    """Create a graph executor: ``create(graph_json, lib, device)``."""
     warnings.warn("tvm.contrib.graph_runtime is now tvm.contrib.graph_executor", DeprecationWarning, stacklevel=2)
     return graph_executor.create(*args, **kwargs)
 

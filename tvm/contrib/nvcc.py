@@ -1,4 +1,4 @@
-"""What NVIDIA devices can do, by compute version; compiling CUDA sources."""
+"""Capabilities of NVIDIA GPUs by compute version, and compilation of CUDA sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..target import Target, nvidia
 
 
 def parse_compute_version(compute_version: str) -> tuple[int, int]:
-    """(major, minor) of "8.0".
+    """The (major, minor) numbers of a version such as "8.0".
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
     Raises
     ------
     TVMError
-        The version is not written like 8.0.
+        The version does not have the form 8.0.
     """
     major, _, minor = compute_version.partition(".")
     try:
         return int(major), int(minor or 0)
     except ValueError as error:
-        raise TVMError(f"the compute version is written like 8.0, got '{compute_version}'") from error
+        raise TVMError(f"the compute version must have the form 8.0, got '{compute_version}'") from error
 
 
 def get_target_compute_version(target: Target | None = None) -> str:
@@ -42,7 +42,7 @@ def get_target_compute_version(target: Target | None = None) -> str:
     Parameters
     ----------
     target : Target, optional
-        The target; without it, the current one.
+        The target; by default the current one.
 
     Returns
     -------
@@ -51,18 +51,18 @@ def get_target_compute_version(target: Target | None = None) -> str:
     Raises
     ------
     TVMError
-        No architecture is known.
+        The architecture is unknown.
     """
     target = target or Target.current(allow_none=True)
     arch = target.arch if target is not None and target.arch else ""
     if not arch:
-        raise TVMError("no CUDA architecture is known here; give one, as in Target('cuda -arch=sm_80')")
+        raise TVMError("the CUDA architecture is unknown; specify one, as in Target('cuda -arch=sm_80')")
     major, minor = divmod(nvidia.number_of(arch), 10)
     return f"{major}.{minor}"
 
 
 def have_fp16(compute_version: str) -> bool:
-    """Whether a GPU computes in float16.
+    """Whether a GPU has float16 arithmetic.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def have_fp16(compute_version: str) -> bool:
 
 
 def have_int8(compute_version: str) -> bool:
-    """Whether a GPU has dot products of bytes.
+    """Whether a GPU has int8 dot products.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def have_tensorcore(compute_version: str | None = None, target: Target | None = 
     compute_version : str, optional
         The compute capability of the GPU, such as "8.0".
     target : Target, optional
-        The target; without it, the current one.
+        The target; by default the current one.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def have_tensorcore(compute_version: str | None = None, target: Target | None = 
 
 
 def have_cudagraph() -> bool:
-    """Whether the toolkit can record graphs of launches.
+    """Whether the toolkit supports CUDA graphs.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def have_cudagraph() -> bool:
 
 
 def have_fp8(compute_version: str) -> bool:
-    """Whether a GPU has floats of eight bits.
+    """Whether a GPU supports 8-bit floats.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def have_fp8(compute_version: str) -> bool:
 
 
 def find_cuda_path() -> str:
-    """The folder of the CUDA toolkit that nvcc belongs to.
+    """The folder of the CUDA toolkit that contains nvcc.
 
     Returns
     -------
@@ -144,18 +144,18 @@ def find_cuda_path() -> str:
     Raises
     ------
     RuntimeError
-        There is no toolkit.
+        No toolkit is installed.
     """
     found = shutil.which("nvcc")
     if found is not None:
         return os.path.dirname(os.path.dirname(os.path.realpath(found)))
     if os.path.exists("/usr/local/cuda/bin/nvcc"):
         return "/usr/local/cuda"
-    raise RuntimeError("no CUDA toolkit is found: nvcc is not on the PATH")
+    raise RuntimeError("no CUDA toolkit was found: nvcc is not on the PATH")
 
 
 def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
-    """(major, minor) of the toolkit.
+    """The (major, minor) version of the toolkit.
 
     Parameters
     ----------
@@ -169,18 +169,18 @@ def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
     Raises
     ------
     RuntimeError
-        There is no toolkit, or it does not say its version.
+        No toolkit is installed, or it does not report its version.
     """
     nvcc = os.path.join(cuda_path or find_cuda_path(), "bin", "nvcc")
     said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"release (\d+)\.(\d+)", said)
     if found is None:
-        raise RuntimeError(f"{nvcc} does not say its version")
+        raise RuntimeError(f"{nvcc} does not report its version")
     return int(found.group(1)), int(found.group(2))
 
 
 def have_bf16(compute_version: str) -> bool:
-    """Whether a GPU computes in bfloat16.
+    """Whether a GPU has bfloat16 arithmetic.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def have_bf16(compute_version: str) -> bool:
 
 
 def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None, path_target: str | None = None):
-    """Compile CUDA C to "ptx", "cubin" or "fatbin", by NVRTC or nvcc; the bytes, which ``path_target`` gets too.
+    """Compile CUDA C to "ptx", "cubin" or "fatbin" with NVRTC or nvcc; also write it to ``path_target``, if given.
 
     Parameters
     ----------
@@ -206,9 +206,9 @@ def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None,
     arch : str, optional
         The architecture, such as "sm_80".
     options : list of str, optional
-        Further options.
+        Additional options.
     path_target : str, optional
-        The file that the result is written to.
+        The output file.
 
     Returns
     -------
@@ -218,16 +218,16 @@ def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None,
     Raises
     ------
     TVMError
-        ``arch`` names no architecture, or the code does not compile.
+        ``arch`` is not an architecture, or the compilation failed.
     """
     if arch is None:
         major, minor = parse_compute_version(get_target_compute_version())
         arch = f"sm_{major}{minor}"
     elif not isinstance(arch, str):
-        # Flags of nvcc, as in ["-gencode", "arch=compute_80,code=sm_80"].
+        # Flags of nvcc, such as ["-gencode", "arch=compute_80,code=sm_80"].
         found = re.search(r"sm_\d+[af]?", " ".join(arch))
         if found is None:
-            raise TVMError(f"no architecture (sm_80 or the like) is named in {arch}")
+            raise TVMError(f"{arch} does not contain an architecture such as sm_80")
         arch = found.group()
     extra = [options] if isinstance(options, str) else list(options or ())
     made = bytearray(nvrtc.compile_cuda(code, arch, target_format, extra))

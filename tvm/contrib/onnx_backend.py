@@ -1,4 +1,4 @@
-"""The ``onnx.backend`` interface: models and single nodes compiled for the CPU and run."""
+"""The ``onnx.backend`` interface: compiles models and single nodes for the CPU and runs them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .onnx_values import given, open_shapes, taken, texts_of
 
 
 class CompiledModel(BackendRep):
-    """A compiled model; ``run`` takes inputs in the model's order, or by name. A sequence is a list, an optional that
-    holds nothing is None. A model that leaves the number of dimensions of an input open is compiled when it first runs,
-    for the numbers it is then given.
+    """A compiled model; ``run`` takes inputs in the model's order, or by name.
+
+    A sequence is represented as a list, an empty optional as None. If the rank of an input is unknown, the model is
+    compiled at the first run, for the ranks of the given inputs.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def _from_carrier(array: Any, kind: SmallType, texts: Texts | None) -> Any:
 
 
 class _Program:
-    """A model compiled for the graph executor if that can run it, otherwise for the virtual machine."""
+    """A model compiled for the graph executor if possible, otherwise for the virtual machine."""
 
     def __init__(self, model, shape: dict[str, list], opt_level: int):
         from ..relay import build, vm
@@ -72,7 +73,7 @@ class _Program:
         result = main.checked_type_.ret_type
         self.types = [result] if len(model.graph.output) == 1 else list(result.fields)
         self.inputs = {p.name_hint: p.checked_type_ for p in main.params}
-        # Why the model needs the virtual machine; None if the graph executor runs it.
+        # The reason why the model needs the virtual machine; None if the graph executor can run it.
         self.reason = vm.needs_vm(module, params)
         with PassContext(opt_level=opt_level):
             if self.reason is None:
@@ -94,7 +95,7 @@ class _Program:
 
 
 class TVMBackend(Backend):
-    """prepare, run_model, run_node and supports_device of ONNX's interface."""
+    """Implements prepare, run_model, run_node and supports_device of the ONNX back-end interface."""
 
     @classmethod
     def is_compatible(cls, model, device: str = "CPU", **kwargs: Any) -> bool:
@@ -107,7 +108,7 @@ class TVMBackend(Backend):
         device : str, optional
             "CPU".
         **kwargs
-            Taken for callers that pass more.
+            Ignored.
 
         Returns
         -------
@@ -171,7 +172,7 @@ class TVMBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """One node on arrays; the inputs stay inputs of the compiled program.
+        """The outputs of one node on arrays; its inputs remain inputs of the compiled program.
 
         Parameters
         ----------
@@ -184,7 +185,7 @@ class TVMBackend(Backend):
         outputs_info : Sequence[tuple[Any, tuple[int, ...]]], optional
             Type and shape of each output.
         **kwargs
-            Taken for callers that pass more.
+            Ignored.
 
         Returns
         -------
@@ -209,7 +210,7 @@ class TVMBackend(Backend):
         Parameters
         ----------
         device : str
-            The name; "CPU" is the one there is.
+            The name; only "CPU" is supported.
 
         Returns
         -------

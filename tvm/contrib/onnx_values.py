@@ -1,4 +1,4 @@
-"""Sequences and optionals of ONNX between Python and the virtual machine: lists, and a value or None."""
+"""Conversion of ONNX sequences and optionals between Python (lists, a value or None) and the virtual machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..relay.frontend.onnx.values import is_type
 from ..runtime import ndarray
 from ..runtime.container import ADT
 
-# The numbers of the constructors of List and Option.
+# Indices of the constructors of List and Option.
 CONS = SOME = 0
 NIL = NONE = 1
 
 
 def given(value: Any, t: Type) -> Any:
-    """A value for an input of this type.
+    """A Python value converted to an input of this type.
 
     Parameters
     ----------
@@ -31,19 +31,19 @@ def given(value: Any, t: Type) -> Any:
     Returns
     -------
     NDArray or ADT
-        What the machine takes.
+        The argument for the virtual machine.
 
     Raises
     ------
     TypeError
-        A sequence is wanted, and the value is no list.
+        The type is a sequence, but the value is not a list.
     """
     if is_type(t, "Option"):
         return ADT(NONE) if value is None else ADT(SOME, [given(value, t.args[0])])
     if not is_type(t, "List"):
         return ndarray.array(to_carrier(np.array(value, order="C")))
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"a sequence of tensors is a list, got {type(value).__name__}")
+        raise TypeError(f"a sequence of tensors must be a list, got {type(value).__name__}")
     made = ADT(NIL)
     for item in reversed(value):
         made = ADT(CONS, [given(item, t.args[0]), made])
@@ -51,19 +51,19 @@ def given(value: Any, t: Type) -> Any:
 
 
 def taken(value: Any, t: Type) -> Any:
-    """A result of this type as Python's value.
+    """An output of this type converted to a Python value.
 
     Parameters
     ----------
     value : NDArray or ADT
-        What the machine gave.
+        The output of the virtual machine.
     t : Type
         Its type.
 
     Returns
     -------
     numpy.ndarray, list or None
-        The value; a tuple is a list, too.
+        The value; tuples are also converted to lists.
     """
     if isinstance(t, TensorType):
         return value.numpy()
@@ -79,24 +79,24 @@ def taken(value: Any, t: Type) -> Any:
 
 
 def _number(value: ADT) -> int:
-    """The number of a value's constructor in its type; the upper bits of the tag are those of the type."""
+    """Return the index of a value's constructor in its type; the upper bits of the tag identify the type."""
     return value.tag & ((1 << TAG_BITS) - 1)
 
 
 def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
-    """Shapes of as many dimensions as values have, for the inputs whose number of dimensions the model leaves open.
+    """The shapes of the inputs whose rank the model does not specify, with the ranks of the given values.
 
     Parameters
     ----------
     model : ModelProto
         The model.
     inputs : dict
-        Values by name; {} says which inputs need one.
+        Values by name; {} raises an error that names the inputs that need values.
 
     Returns
     -------
     dict of str to list
-        By input the shape of its tensors, with dynamic dimensions only.
+        Shapes by input, with only dynamic dimensions.
     """
     from ..relay import Any as Unknown
 
@@ -116,7 +116,7 @@ def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
 
 
 def texts_of(model, inputs: dict[str, Any]) -> Texts:
-    """The strings that a model can give: its own and those of its inputs.
+    """The strings that a model can output: its own strings and those of its inputs.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def texts_of(model, inputs: dict[str, Any]) -> Texts:
     Returns
     -------
     Texts
-        The strings by their numbers.
+        The strings by number.
 
     Raises
     ------
     TVMError
-        Two strings have one number.
+        Two strings have the same number.
     """
     from onnx import TensorProto, numpy_helper
 
@@ -149,7 +149,7 @@ def texts_of(model, inputs: dict[str, Any]) -> Texts:
         for tensor in tensors:
             if tensor.data_type == TensorProto.STRING:
                 found.numbers(numpy_helper.to_array(tensor))
-    # What a table without a default gives.
+    # The value that a table without a default returns.
     found.numbers(np.array(["_Unused"], object))
     for value in inputs.values():
         if np.asarray(value).dtype.kind in "OUS":

@@ -1,4 +1,4 @@
-"""Results of slow functions kept. Named as in classic TVM; files have NumPy's own format, never pickle."""
+"""Caching of results of slow functions. Named as in Apache TVM, but files use NumPy's format and never pickle."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import os
 import warnings
 from pathlib import Path
 
-# What functions returned in this process, by the text of what it was made of. The values that the text tells are held
-# too: it may name them by their addresses.
+# Results in this process, by the text of their arguments. The arguments are also kept alive, because the text may
+# contain their addresses.
 _RESULTS: dict[str, tuple[object, object]] = {}
 
 
 def _closure(function) -> list[tuple[str, object]]:
-    """The variables of the functions around this one that it uses, and what they hold when it is decorated."""
+    """Return the closure variables that a function uses, with their values at the time of decoration."""
     return list(zip(function.__code__.co_freevars, [cell.cell_contents for cell in function.__closure__ or ()]))
 
 
 def _text(value) -> str:
-    """What tells a value from others. Arrays are told by all their elements, of which ``repr`` shows the first and
-    last."""
+    """Return a text that identifies a value. Arrays are identified by all elements; ``repr`` would abbreviate them."""
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(_text, value))})"
     if isinstance(value, dict):
@@ -31,7 +30,7 @@ def _text(value) -> str:
 
 
 def _read(path: Path):
-    """The arrays of a file: a single one as it is, more as a tuple."""
+    """Read the arrays of a file: one array is returned directly, several as a tuple."""
     import numpy
 
     with numpy.load(path, allow_pickle=False) as data:
@@ -44,7 +43,8 @@ def _write(path: Path, result, what: str) -> None:
 
     arrays = result if isinstance(result, tuple) else (result,)
     if not all(isinstance(a, numpy.ndarray) and a.dtype != object for a in arrays):
-        warnings.warn(f"memoize: {what} returned {type(result).__name__}, which is kept for this process only; arrays "
+        warnings.warn(f"memoize: {what} returned {type(result).__name__}, which is cached in this process only; only "
+                      "arrays "
                       "and tuples of arrays are saved", stacklevel=3)
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -54,16 +54,16 @@ def _write(path: Path, result, what: str) -> None:
 
 
 def memoize(key: str, save_at_exit: bool = False):
-    """Keep what a function returns, by its arguments and the variables around it.
+    """Cache the results of a function by its arguments and closure variables.
 
     Parameters
     ----------
     key : str
-        What keeps results apart from those of other functions.
+        A key that separates these results from those of other functions.
     save_at_exit : bool, optional
-        Whether arrays are also left in the user's cache folder for later processes. They are written when they are
-        made, so a process that is ended leaves them too; of a result that is no array or tuple of arrays a warning
-        says that it is not. By default results live as long as the process.
+        Whether to also store arrays in the user's cache folder for later processes. They are written immediately, so
+        they are stored even if the process is killed; a result that is not an array or tuple of arrays causes a
+        warning. By default, results are cached for the lifetime of the process.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Pages about compiled models: a profile with its roofline, and the memory plan. Each is one file of HTML."""
+"""HTML pages about compiled models, each in one file: a profile with its roofline, and the memory plan."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from ..drawing.profile import profile_page as _profile_page
 
 
 def profile_page(report: Any, lib: Any = None, machine: Any = None) -> str:
-    """A page about a profile: the calls in order, where the time goes, the roofline, and a table of the calls.
+    """A page about a profile: a timeline of the calls, the distribution of time, the roofline, and a table of the
+    calls.
 
     Parameters
     ----------
     report : tvm.runtime.profiling.Report
-        What ``profile`` of the debug executor gave.
+        The return value of ``profile`` of the debug executor.
     lib : GraphExecutorFactoryModule, optional
-        The compiled model, which knows how many operations its kernels do.
+        The compiled model, which provides the operation counts of its kernels.
     machine : tvm.driver.tvmc.roofline.Machine, optional
-        The peaks of the machine it ran on. Where the model is compiled for this machine they are measured, in about two
-        seconds, and kept.
+        The peaks of the machine on which it ran. If the model is compiled for this machine, they are measured in about
+        two seconds and stored.
 
     Returns
     -------
@@ -37,7 +38,7 @@ def profile_page(report: Any, lib: Any = None, machine: Any = None) -> str:
 
 
 def _peaks(target: Any) -> Any:
-    """The peaks of this machine, None where the code is for another one."""
+    """Return the peaks of this machine, or None if the code is for another machine."""
     from ..driver.tvmc.roofline import machine
     from ..target import Target
     from ..target.backend import compiled_cpu
@@ -47,7 +48,7 @@ def _peaks(target: Any) -> Any:
 
 
 def memory_page(lib: Any) -> str:
-    """A page about the memory plan of a compiled model: where each value lies, and how long it lives.
+    """A page about the memory plan of a compiled model: the offset and lifetime of each value.
 
     Parameters
     ----------

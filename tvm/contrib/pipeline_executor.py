@@ -1,7 +1,7 @@
-"""Models that are cut into several modules, each of which computes while the others do: the pipeline executor.
+"""The pipeline executor: runs a model that is split into several modules, which compute in parallel.
 
-Every module has a thread. A run is handed to all threads at once; each of them waits for the modules that it reads
-from, computes, and goes on to the next run, so that several runs are under way at the same time.
+Every module has a thread. A run is passed to all threads at once; each thread waits for the modules from which its
+module reads, computes, and continues with the next run, so that several runs are processed at the same time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..runtime import load_module, ndarray
 from ..runtime.devices import Device
 from . import graph_executor
 
-# The device of a module in a file: its type and its number.
+# The device of a module in a file: device type and number.
 _DEVICE = "{},{}"
 
 
 def pipeline_executor_enabled() -> bool:
-    """Whether there is a pipeline executor.
+    """Whether the pipeline executor is available.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def pipeline_executor_enabled() -> bool:
 
 
 class _Run:
-    """One run of a pipeline: what each module computed, and the error of the first one that failed."""
+    """A run of a pipeline: the outputs of each module, and the error of the first module that failed."""
 
     def __init__(self, inputs: Mapping[tuple[int, str], Any], params: Mapping[int, Mapping[str, Any]], count: int):
         self.inputs, self.params = inputs, params
@@ -49,7 +49,7 @@ class _Run:
 
 
 class _Stage:
-    """A module of a pipeline and what it is connected with; runs arrive in ``runs``, None ends its thread."""
+    """A module of a pipeline and its connections; runs arrive in ``runs``, and None ends its thread."""
 
     def __init__(self, number: int, executor: Any, sources: Mapping[str, tuple[int, int]], outputs: Sequence[int],
                  cpus: Sequence[int]):  # fmt: skip
@@ -85,7 +85,7 @@ class _Stage:
 
 
 class _Pipeline:
-    """Executors of graphs, connected as a configuration says."""
+    """Graph executors that are connected according to a configuration."""
 
     def __init__(self, executors: Sequence[Any], config: Mapping[str, Any]):
         self.inputs = {c["global_interface_name"]: (int(c["mod_idx"]), c["module_interface_name"])
@@ -120,11 +120,11 @@ def _end(stages: Sequence[_Stage]) -> None:
 
 
 def _cpus(text: str) -> list[int]:
-    """CPUs as a configuration lists them: numbers with commas between them."""
+    """Parse the CPUs in a configuration: comma-separated numbers."""
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise RuntimeError(f"pipeline: cpu_affinity '{text}' is no list of CPUs, such as \"0,1\"") from None
+        raise RuntimeError(f"pipeline: cpu_affinity '{text}' is not a list of CPUs such as \"0,1\"") from None
 
 
 class PipelineModule:
@@ -133,7 +133,7 @@ class PipelineModule:
     Parameters
     ----------
     module : PipelineExecutorFactoryModule
-        What ``pipeline_executor_build.build`` returned.
+        The return value of ``pipeline_executor_build.build``.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class PipelineModule:
     def __init__(self, module: Any):
         made = module.get_pipeline_executor_module() if isinstance(module, PipelineExecutorFactoryModule) else module
         if not isinstance(made, _Pipeline):
-            raise TypeError(f"PipelineModule: the result of pipeline_executor_build.build is needed, got "
+            raise TypeError(f"PipelineModule: expected the result of pipeline_executor_build.build, got "
                             f"{type(module).__name__}")
         self.module = made
         self._inputs: dict[tuple[int, str], Any] = {}
@@ -164,7 +164,7 @@ class PipelineModule:
         self._started = 0
 
     def run(self) -> None:
-        """Start a run of the whole pipeline with the inputs as they are set now; it goes on while this returns."""
+        """Start a run of the pipeline with the current inputs, without waiting for its end."""
         params = {module: dict(values) for module, values in self._params.items()}
         run = _Run(dict(self._inputs), params, len(self.module.stages))
         self._runs.append(run)
@@ -173,24 +173,24 @@ class PipelineModule:
             stage.runs.put(run)
 
     def get_output(self, synchronize: bool = True, sleep_interval: float = 0.001) -> list[Any]:
-        """The outputs of the oldest run whose outputs were not taken yet.
+        """The outputs of the oldest run whose outputs have not been returned yet.
 
         Parameters
         ----------
         synchronize : bool, optional
-            Whether to wait until that run has ended.
+            Whether to wait until that run has finished.
         sleep_interval : float, optional
-            How many seconds pass between looks at it.
+            The polling interval in seconds.
 
         Returns
         -------
         list of NDArray
-            The outputs; empty where there is no such run, or it has not ended.
+            The outputs; empty if there is no such run or it has not finished.
 
         Raises
         ------
         Exception
-            What a module of that run raised.
+            The error that a module of that run raised.
         """
         if not self._runs:
             return []
@@ -204,7 +204,7 @@ class PipelineModule:
         return [run.values[key] for key in self.module.outputs]
 
     def set_input(self, key: str, value: Any) -> None:
-        """Set an input of the pipeline for the runs that are started from now on.
+        """Set an input of the pipeline for subsequent runs.
 
         Parameters
         ----------
@@ -216,13 +216,13 @@ class PipelineModule:
         Raises
         ------
         RuntimeError
-            The pipeline has no such input.
+            The pipeline does not have this input.
         """
         given = value.numpy() if hasattr(value, "numpy") else value
         self._inputs[self._input(key)] = ndarray.array(given)
 
     def get_input(self, key: str) -> Any:
-        """The data that an input was set to, or what its module holds.
+        """The data to which an input was set, or the current data of its module.
 
         Parameters
         ----------
@@ -239,27 +239,27 @@ class PipelineModule:
         return self.module.executors[module].get_input(name) if held is None else held
 
     def set_params(self, params_group_name: str, params_data: Mapping[str, Any]) -> None:
-        """Set the weights of a module for the runs that are started from now on.
+        """Set the weights of a module for subsequent runs.
 
         Parameters
         ----------
         params_group_name : str
-            The name of the group, which is connected with the module.
+            The name of the weight group, which is connected with the module.
         params_data : dict of str to NDArray
             The weights by name.
 
         Raises
         ------
         RuntimeError
-            There is no such group, or there are no weights.
+            The group does not exist, or there are no weights.
         """
         if not params_data:
-            raise RuntimeError(f"set_params: the weights of group '{params_group_name}' are empty; give them by name")
+            raise RuntimeError(f"set_params: the weights of group '{params_group_name}' are empty; pass them by name")
         module = self.get_params_group_pipeline_map(params_group_name)
         self._params.setdefault(module, {}).update(params_data)
 
     def get_input_pipeline_map(self, name: str) -> list[str]:
-        """Which module an input goes to.
+        """The module with which an input is connected.
 
         Parameters
         ----------
@@ -269,13 +269,13 @@ class PipelineModule:
         Returns
         -------
         list of str
-            The number of the module, and the name of the input there.
+            The index of the module, and the name of its input.
         """
         module, there = self._input(name)
         return [str(module), there]
 
     def get_params_group_pipeline_map(self, name: str) -> int:
-        """Which module a group of weights goes to.
+        """The module with which a weight group is connected.
 
         Parameters
         ----------
@@ -285,35 +285,36 @@ class PipelineModule:
         Returns
         -------
         int
-            The number of the module.
+            The index of the module.
         """
         if name not in self.module.groups:
-            raise RuntimeError(f"pipeline: there is no weight group '{name}'; there are {_names(self.module.groups)}")
+            raise RuntimeError(f"pipeline: unknown weight group '{name}'; the groups are {_names(self.module.groups)}")
         return self.module.groups[name]
 
     @property
     def num_executing_pipeline(self) -> int:
-        """How many runs were started."""
+        """The number of runs that were started."""
         return self._started
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs the pipeline has."""
+        """The number of outputs of the pipeline."""
         return len(self.module.outputs)
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs the pipeline has."""
+        """The number of inputs of the pipeline."""
         return len(self.module.inputs)
 
     @staticmethod
     def load_library(config_file_name: str) -> PipelineModule:
-        """The pipeline that ``export_library`` wrote.
+        """The pipeline in a file that ``export_library`` wrote.
 
         Parameters
         ----------
         config_file_name : str
-            The file whose name ``export_library`` returned. The libraries beside it contain code, which runs here.
+            The file whose name ``export_library`` returned. The libraries in the same folder contain code, which is
+            executed.
 
         Returns
         -------
@@ -333,7 +334,7 @@ class PipelineModule:
 
     def _input(self, key: str) -> tuple[int, str]:
         if key not in self.module.inputs:
-            raise RuntimeError(f"pipeline: there is no input '{key}'; there are {_names(self.module.inputs)}")
+            raise RuntimeError(f"pipeline: unknown input '{key}'; the inputs are {_names(self.module.inputs)}")
         return self.module.inputs[key]
 
 
@@ -347,7 +348,7 @@ class PipelineExecutorFactoryModule:
     Parameters
     ----------
     pipeline_mods : dict of int to dict
-        By the number of a module its library (``lib``), its device (``dev``), and how it is exported.
+        By index of a module: its library (``lib``), its device (``dev``), and export options.
     mods_config : dict
         The connections.
     """
@@ -358,12 +359,12 @@ class PipelineExecutorFactoryModule:
         self._module: _Pipeline | None = None
 
     def get_pipeline_executor_module(self) -> Any:
-        """The executors of the modules, connected.
+        """The connected executors of the modules.
 
         Returns
         -------
         object
-            What ``PipelineModule`` takes; the same one again at every call.
+            The argument of ``PipelineModule``; repeated calls return the same object.
         """
         if self._module is None:
             executors, text = self.graph_executor_create(self.pipeline_mods, self.mods_config)
@@ -376,14 +377,14 @@ class PipelineExecutorFactoryModule:
         Parameters
         ----------
         pipeline_mods : dict of int to dict
-            The modules by number.
+            The modules by index.
         mod_config : dict
             The connections.
 
         Returns
         -------
         tuple of list of GraphModule and str
-            The executors by number, and the connections as JSON.
+            The executors by index, and the connections as JSON.
         """
         executors = []
         for number in sorted(pipeline_mods):
@@ -397,7 +398,7 @@ class PipelineExecutorFactoryModule:
         Parameters
         ----------
         directory_path : str
-            The folder, which exists.
+            An existing folder.
 
         Returns
         -------
@@ -407,11 +408,11 @@ class PipelineExecutorFactoryModule:
         Raises
         ------
         RuntimeError
-            There is no such folder.
+            The folder does not exist.
         """
         folder = Path(directory_path)
         if not folder.is_dir():
-            raise RuntimeError(f"export_library: there is no folder '{directory_path}'; make it first")
+            raise RuntimeError(f"export_library: the folder '{directory_path}' does not exist; create it first")
         libraries = []
         for number, part in sorted(self.pipeline_mods.items()):
             name = f"lib{number}.so"

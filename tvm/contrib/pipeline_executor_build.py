@@ -1,4 +1,4 @@
-"""How the modules of a pipeline are connected and compiled: ``PipelineConfig`` and ``build``."""
+"""Configuration and compilation of pipelines: ``PipelineConfig`` and ``build``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
     Raises
     ------
     RuntimeError
-        A module has no target or no device, or nothing is connected with an output.
+        A module has no target or no device, or no output is connected.
     """
     config = pipe_configs.get_config()
     modules: dict[int, dict[str, Any]] = {}
@@ -57,7 +57,7 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
         connections.append({**given["pipeline"], "dev": f"{int(given['dev'].device_type)},{given['dev'].device_id}"})
     connections.sort(key=lambda module: module["mod_idx"])
     if not any("global_output_index" in d for m in connections for o in m["output"] for d in o["dependencies"]):
-        raise RuntimeError("pipeline: no module's output is connected with an output of the pipeline; connect "
+        raise RuntimeError("pipeline: no module output is connected with an output of the pipeline; connect "
                            "config[mod]['output'][0] with config['output'][0]")
     return PipelineExecutorFactoryModule(modules, {**config, "module_connection": connections})
 
@@ -70,7 +70,7 @@ def export_library(factory: PipelineExecutorFactoryModule, directory_path: str) 
     factory : PipelineExecutorFactoryModule
         The pipeline.
     directory_path : str
-        The folder, which exists.
+        An existing folder.
 
     Returns
     -------
@@ -81,16 +81,16 @@ def export_library(factory: PipelineExecutorFactoryModule, directory_path: str) 
 
 
 class Binding:
-    """An input, an output or the weights of a module or of the pipeline, and what it is connected with.
+    """An input, output or weight group of a module or of the pipeline, with its connection.
 
     Parameters
     ----------
     owner : ModuleWrapper or PipelineConfig
-        Whose it is.
+        The module or pipeline.
     io_type : str
         "input", "output" or "param".
     name : str or int
-        Its name, or the number of an output.
+        Its name, or the index of an output.
     data_type : Type, optional
         The type of the data.
     """
@@ -101,43 +101,45 @@ class Binding:
         self.parents: list[Binding] = []
 
     def is_pipeline_executor_interface(self) -> bool:
-        """Whether it belongs to the pipeline, not to a module."""
+        """Whether it belongs to the pipeline instead of a module."""
         return not isinstance(self.io_owner, ModuleWrapper)
 
     def get_name(self) -> tuple[str, str]:
-        """The name of the module, "" for the pipeline, and its own name."""
+        """The name of the module, or "" for the pipeline, and the own name."""
         return "" if self.is_pipeline_executor_interface() else self.io_owner.name, self.name
 
     def __repr__(self) -> str:
         return f"  |{self.name}: " + " ".join(":".join(b.get_name()) for b in self.bindings)
 
     def connect(self, binding: Binding) -> None:
-        """Send the data of this one to another: an input of the pipeline to one of a module, an output of a module to
-        an input of another or to an output of the pipeline, a group of weights to those of a module.
+        """Connect this binding with another: an input of the pipeline with an input of a module, an output of a module
+        with an input of another module or with an output of the pipeline, or a weight group with the weights of a
+        module.
 
         Parameters
         ----------
         binding : Binding
-            The other.
+            The other binding.
 
         Raises
         ------
         RuntimeError
-            The two cannot be connected, have different types, or would form a cycle.
+            The connection is not allowed, the types differ, or it would form a cycle.
         """
         ends = tuple(("pipeline " if b.is_pipeline_executor_interface() else "module ") + b.io_type
                      for b in (self, binding))  # fmt: skip
         if ends not in _CONNECTIONS:
-            raise RuntimeError(f"pipeline: a {ends[0]} cannot be connected with a {ends[1]}; connections are "
+            raise RuntimeError(f"pipeline: a {ends[0]} cannot be connected with a {ends[1]}; allowed connections are "
                                + ", ".join(f"{a} to {b}" for a, b in sorted(_CONNECTIONS)))
         if self.io_owner is binding.io_owner:
             raise RuntimeError(f"pipeline: an output of {self.io_owner.name} cannot be connected with its own input")
         if ends[0] == "pipeline input" and self.bindings:
-            raise RuntimeError(f"pipeline: input '{self.name}' is connected already; an input goes to one module")
+            raise RuntimeError(f"pipeline: input '{self.name}' is already connected; an input can be connected with "
+                               "only one module")
         both = not self.is_pipeline_executor_interface() and not binding.is_pipeline_executor_interface()
         if both and self.data_type != binding.data_type:
-            raise RuntimeError(f"pipeline: output {self.name} has type {self.data_type} and input '{binding.name}' "
-                               f"type {binding.data_type}; connect equal types")
+            raise RuntimeError(f"pipeline: output {self.name} has type {self.data_type}, but input '{binding.name}' "
+                               f"has type {binding.data_type}; the types must be equal")
         if both and binding.io_owner in (self.io_owner, *_before(self.io_owner)):
             raise RuntimeError(f"pipeline: output {self.name} connected with input '{binding.name}' would form a cycle")
         self.bindings.append(binding)
@@ -151,7 +153,7 @@ _CONNECTIONS = {
 
 
 def _before(wrapper: ModuleWrapper) -> Iterator[ModuleWrapper]:
-    """The modules that a module reads from, directly or through others."""
+    """Yield the modules from which a module reads, directly or indirectly."""
     for binding in wrapper.input_bindings.bindings.values():
         for parent in binding.parents:
             if isinstance(parent.io_owner, ModuleWrapper):
@@ -160,12 +162,12 @@ def _before(wrapper: ModuleWrapper) -> Iterator[ModuleWrapper]:
 
 
 class BindingList:
-    """The inputs, the outputs or the groups of weights of a module or of the pipeline, made when they are named.
+    """The inputs, outputs or weight groups of a module or of the pipeline, created on access.
 
     Parameters
     ----------
     owner : ModuleWrapper or PipelineConfig
-        Whose they are.
+        The module or pipeline.
     io_type : str
         "input", "output" or "param".
     """
@@ -183,7 +185,7 @@ class BindingList:
 
 
 class ModuleWrapper:
-    """A module of a pipeline: how it is compiled, and its inputs and outputs.
+    """A module of a pipeline: its compilation options, inputs and outputs.
 
     Parameters
     ----------
@@ -197,7 +199,7 @@ class ModuleWrapper:
         self.idx, self.name = -1, "a module"
         self.input_bindings, self.output_bindings = BindingList(self, "input"), BindingList(self, "output")
         self.param_binding = Binding(self, "param", "param")
-        # How it is compiled and exported: `relay.build` and the usual linker where nothing is given.
+        # Functions for compiling and exporting; by default `relay.build` and the usual linker.
         self.target: Any = None
         self.target_host: Any = None
         self.dev: Any = None
@@ -205,22 +207,22 @@ class ModuleWrapper:
         self.build_func: Any = None
         self.fcompile: Any = None
         self.export_cc: str | None = None
-        # CPUs of its thread, as "0,1"; "" for any.
+        # CPUs of its thread, such as "0,1"; "" for any.
         self.cpu_affinity = ""
 
     def __getitem__(self, key: str) -> Any:
         found = {"input": self.input_bindings, "output": self.output_bindings, "param": self.param_binding}.get(key)
         if found is None:
-            raise RuntimeError(f"pipeline: a module has 'input', 'output' and 'param', not '{key}'")
+            raise RuntimeError(f"pipeline: unknown key '{key}' of a module; use 'input', 'output' or 'param'")
         return found
 
     def get_data_type(self, key: Any, interface_type: str) -> Any:
-        """The type of an input by its name, or of an output by its number.
+        """The type of an input by name, or of an output by index.
 
         Parameters
         ----------
         key : str or int
-            The name or number.
+            The name or index.
         interface_type : str
             "input" or "output".
 
@@ -232,7 +234,7 @@ class ModuleWrapper:
         Raises
         ------
         RuntimeError
-            There is no such input or output.
+            The input or output does not exist.
         """
         outputs = list(self.output_type.fields) if isinstance(self.output_type, TupleType) else [self.output_type]
         table = {p.name_hint: p.checked_type for p in self.input_params}
@@ -245,7 +247,7 @@ class ModuleWrapper:
 
 class PipelineConfig:
     """The modules of a pipeline and their connections: ``config[mod]`` is a module, ``config["input"]``,
-    ``config["output"]`` and ``config["param_group"]`` are those of the pipeline."""
+    ``config["output"]`` and ``config["param_group"]`` are lists of the pipeline."""
 
     def __init__(self) -> None:
         self.mod_wrapper: dict[IRModule, ModuleWrapper] = {}
@@ -259,7 +261,7 @@ class PipelineConfig:
             return self.mod_wrapper[key]
         lists = {"input": self.input_bindings, "output": self.output_bindings, "param_group": self.param_group_bindings}
         if key not in lists:
-            raise RuntimeError(f"pipeline: a configuration has modules, {', '.join(lists)}; there is no {key!r}")
+            raise RuntimeError(f"pipeline: the keys of a configuration are modules, {', '.join(lists)}; got {key!r}")
         return lists[key]
 
     def __str__(self) -> str:
@@ -297,7 +299,7 @@ class PipelineConfig:
         Parameters
         ----------
         idx : int
-            Its number.
+            Its index.
 
         Returns
         -------
@@ -306,7 +308,7 @@ class PipelineConfig:
         return self.output_bindings[idx]
 
     def get_mod_idx(self, mod: IRModule) -> int:
-        """The number of a module, in the order in which data passes them.
+        """The index of a module in the order of the data flow.
 
         Parameters
         ----------
@@ -321,7 +323,7 @@ class PipelineConfig:
         return self[mod].idx
 
     def dag_topology_sort(self) -> None:
-        """Number the modules: each after those it reads from, otherwise in the order they were named in."""
+        """Number the modules: each after the modules from which it reads, otherwise in the order of first use."""
         ordered: dict[ModuleWrapper, None] = {}
 
         def visit(wrapper: ModuleWrapper) -> None:
@@ -337,7 +339,7 @@ class PipelineConfig:
         self.mod_wrapper = {wrapper.mod: wrapper for wrapper in ordered}
 
     def get_config(self) -> dict[str, Any]:
-        """The configuration as plain data.
+        """The configuration as a dictionary.
 
         Returns
         -------
@@ -347,7 +349,7 @@ class PipelineConfig:
         Raises
         ------
         RuntimeError
-            An input or a group of weights of the pipeline is connected with nothing.
+            An input or weight group of the pipeline is not connected.
         """
         self.dag_topology_sort()
         inputs = [{"global_interface_name": b.name, "mod_idx": to.io_owner.idx, "module_interface_name": to.name}
@@ -361,7 +363,7 @@ class PipelineConfig:
 def _targets(bindings: BindingList) -> Iterator[tuple[Binding, Binding]]:
     for binding in bindings.bindings.values():
         if not binding.bindings:
-            raise RuntimeError(f"pipeline: {binding.io_type} '{binding.name}' is connected with no module")
+            raise RuntimeError(f"pipeline: {binding.io_type} '{binding.name}' is not connected with a module")
         yield binding, binding.bindings[0]
 
 

@@ -1,8 +1,8 @@
-"""Functions run in processes of their own, with a limit on their time.
+"""Execution of functions in separate processes with a time limit.
 
-Arguments and results are copied. A function is found in the other process by its name, so it is one of a module; where
-cloudpickle is installed, closures and functions of ``__main__`` are copied with their code. Messages go through a pipe
-between this process and its own child alone, so nothing that a stranger wrote is unpacked.
+Arguments and results are copied. The other process imports the function by name, so it must be a module-level function;
+if cloudpickle is installed, closures and functions of ``__main__`` are copied with their code. Messages use a pipe
+between this process and its own child only, so no untrusted data is unpickled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..runtime.host_cpu import usable_cores
 
 
 class StatusKind(IntEnum):
-    """How a call ended."""
+    """How a call ended: normally, with an error, or by a timeout."""
 
     RUNNING = 0
     COMPLETE = 1
@@ -30,12 +30,12 @@ class StatusKind(IntEnum):
 
 
 class MapResult(NamedTuple):
-    """The end of one call of a map: its kind, and the result or the exception.
+    """The outcome of one call of a map: its status, and the result or the exception.
 
     Parameters
     ----------
     status : StatusKind
-        How it ended.
+        The status.
     value : object
         The result or the exception.
     """
@@ -45,7 +45,7 @@ class MapResult(NamedTuple):
 
 
 def kill_child_processes(pid: int) -> None:
-    """Send a process the signal it cannot ignore.
+    """Kill a process with SIGKILL.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ def kill_child_processes(pid: int) -> None:
 
 
 def _packed(message: tuple, what: str) -> Any:
-    """A message for the other process: bytes of cloudpickle where it is installed, else the message itself.
+    """Prepare a message for the other process: bytes of cloudpickle if it is installed, else the message itself.
 
     Raises
     ------
     TypeError
-        The other process could not import a function or class of the message.
+        The other process cannot import a function or class of the message.
     """
     if importlib.util.find_spec("cloudpickle") is not None:
         import cloudpickle
@@ -105,20 +105,21 @@ def _serve(pipe: Any, initial: Any) -> None:
 
 
 class PopenWorker:
-    """One process that runs one call at a time; a call that takes too long ends it, and the next starts another.
+    """A process that runs one call at a time; a call that exceeds its time limit ends the process, and the next starts
+    another.
 
     Parameters
     ----------
     initializer : callable, optional
-        Called once in each process.
+        A function that is called once in each process.
     initargs : Iterable[Any], optional
-        Its arguments.
+        The arguments of the initializer.
     maximum_uses : int, optional
-        Calls after which the process is replaced.
+        The number of calls after which the process is replaced.
     stdout : optional
-        Where the processes write what they print.
+        Not supported; must be None.
     stderr : optional
-        Where the processes write errors.
+        Not supported; must be None.
     """
 
     def __init__(
@@ -126,9 +127,10 @@ class PopenWorker:
         maximum_uses: int | None = None, stdout: Any = None, stderr: Any = None,
     ):  # fmt: skip
         if stdout is not None or stderr is not None:
-            raise NotImplementedError("PopenWorker: the output of a process goes where this one's goes")
+            raise NotImplementedError("PopenWorker: stdout and stderr cannot be redirected; processes use the output "
+                                      "of this process")
         if maximum_uses is not None and maximum_uses < 1:
-            raise ValueError(f"PopenWorker: maximum_uses is at least 1, got {maximum_uses}")
+            raise ValueError(f"PopenWorker: maximum_uses must be at least 1, got {maximum_uses}")
         self._initial = _packed((initializer, tuple(initargs)), "PopenWorker: the initializer")
         self._maximum_uses = maximum_uses
         self._uses = 0
@@ -145,30 +147,30 @@ class PopenWorker:
         self._uses = 0
 
     def is_alive(self) -> bool:
-        """Whether the process runs.
+        """Whether the process is running.
 
         Returns
         -------
         bool
-            False also before the first call.
+            Also False before the first call.
         """
         return self._process is not None and self._process.is_alive()
 
     def send(self, fn: Callable[..., Any], args: Iterable[Any] = (), kwargs: dict | None = None,
              timeout: float | None = None) -> None:  # fmt: skip
-        """Start a call in the process. One that does not run, or has had its ``maximum_uses``, is replaced first.
+        """Start a call in the process. A process that has ended, or reached ``maximum_uses``, is replaced first.
 
         Parameters
         ----------
         fn : callable
-            The function, which the other process imports by its name, or gets with its code where cloudpickle is
+            The function, which the other process imports by name, or receives with its code if cloudpickle is
             installed.
         args : Iterable[Any], optional
             Its arguments.
         kwargs : dict, optional
             Its named arguments.
         timeout : float, optional
-            How many seconds ``recv`` waits for the result; without it, as long as it takes.
+            The time limit of ``recv`` in seconds; None for no limit.
 
         Raises
         ------
@@ -190,19 +192,19 @@ class PopenWorker:
         Returns
         -------
         Any
-            What the function returned. An error that it raised is raised here.
+            The return value of the function. If the function raised an error, it is raised here.
 
         Raises
         ------
         RuntimeError
-            Nothing was sent.
+            No call was sent.
         TimeoutError
             The call took longer than its ``timeout``; the process is ended.
         ChildProcessError
-            The process ended before the call did.
+            The process ended before the call finished.
         """
         if self._process is None:
-            raise RuntimeError("PopenWorker: nothing was sent")
+            raise RuntimeError("PopenWorker: recv was called without a preceding send")
         if not self._pipe.poll(self._timeout):
             self.kill()
             raise TimeoutError(f"the call took longer than {self._timeout} s")
@@ -210,7 +212,7 @@ class PopenWorker:
             status, value = _unpacked(self._pipe.recv())
         except EOFError:
             self.kill()
-            raise ChildProcessError("the process ended before the call did") from None
+            raise ChildProcessError("the process ended before the call finished") from None
         if status is StatusKind.EXCEPTION:
             raise value
         return value
@@ -221,7 +223,7 @@ class PopenWorker:
         Parameters
         ----------
         timeout : float, optional
-            How many seconds at most.
+            The maximum number of seconds.
         """
         if self._process is not None:
             self._process.join(timeout)
@@ -243,24 +245,24 @@ class PopenWorker:
 
 
 class PopenPoolExecutor:
-    """Some processes that share calls; each call has ``timeout`` seconds.
+    """A pool of processes; each call has a time limit of ``timeout`` seconds.
 
     Parameters
     ----------
     max_workers : int, optional
-        How many processes; without it, as many as there are processors.
+        The number of processes; by default the number of processors.
     timeout : float, optional
-        The most seconds of a call.
+        The time limit of a call in seconds.
     initializer : callable, optional
-        Called once in each process.
+        A function that is called once in each process.
     initargs : Iterable[Any], optional
-        Its arguments.
+        The arguments of the initializer.
     maximum_process_uses : int, optional
-        Calls after which a process is replaced.
+        The number of calls after which a process is replaced.
     stdout : optional
-        Where the processes write what they print.
+        Not supported; must be None.
     stderr : optional
-        Where the processes write errors.
+        Not supported; must be None.
     """
 
     def __init__(
@@ -288,7 +290,7 @@ class PopenPoolExecutor:
         Parameters
         ----------
         fn : callable
-            The function, which the other process imports by its name.
+            The function, which the other process imports by name.
         *args
             Its arguments.
         **kwargs
@@ -297,24 +299,24 @@ class PopenPoolExecutor:
         Returns
         -------
         Future
-            Has the result, or the error: the function's own, a TimeoutError or a ChildProcessError.
+            Contains the result or the error: the function's own, a TimeoutError or a ChildProcessError.
         """
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def map_with_error_catching(self, fn: Callable[..., Any], iterator: Iterable[Any]) -> Iterator[MapResult]:
-        """The call on every item, in order; one that fails or takes too long does not end the others.
+        """Call a function on every item, in order; a call that fails or times out does not end the others.
 
         Parameters
         ----------
         fn : callable
             The function of one argument.
         iterator : Iterable[Any]
-            The arguments, all of which are taken before the first result is given.
+            The arguments, all of which are read before the first result is returned.
 
         Yields
         ------
         MapResult
-            How the call ended, and its result or its error.
+            The status of the call, and its result or error.
         """
         for future in [self.submit(fn, item) for item in iterator]:
             try:
@@ -330,8 +332,8 @@ class PopenPoolExecutor:
         Parameters
         ----------
         wait : bool, optional
-            Whether calls that run or wait for a process may end first; without it, processes are ended at once, and the
-            calls in them fail.
+            Whether to finish pending and running calls first; otherwise the processes are ended immediately, and their
+            calls fail.
         """
         self._threads.shutdown(wait=wait)
         for worker in self._workers:

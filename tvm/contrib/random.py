@@ -1,4 +1,4 @@
-"""Arrays of random numbers, drawn with NumPy when a program runs."""
+"""Arrays of random numbers, generated with NumPy at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _generator() -> Any:
 
 @register_func("tvm.contrib.random.seed", override=True)
 def seed(value: int) -> None:
-    """Let the numbers that follow be the same each time.
+    """Set the seed, so that subsequent numbers are reproducible.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def _drawn(name: str, size: Any, dtype: str, *limits: Any) -> Any:
 
 
 def randint(low: int, high: int, size: Any, dtype: str = "int32") -> Any:
-    """Integers from ``low`` to below ``high``.
+    """Integers in the range from ``low`` (inclusive) to ``high`` (exclusive).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def randint(low: int, high: int, size: Any, dtype: str = "int32") -> Any:
 
 
 def uniform(low: float, high: float, size: Any) -> Any:
-    """float32 numbers between two limits, all alike.
+    """float32 numbers that are uniformly distributed between two limits.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Sparse matrices whose rows are lists of elements (CSR): arrays of them, and placeholders for programs."""
+"""Sparse matrices in CSR format: arrays, and placeholders for programs."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ _INDEX = "int32"
 
 
 class CSRNDArray:
-    """A sparse matrix in memory.
+    """A sparse matrix in memory, in CSR format.
 
     Parameters
     ----------
     arg1 : numpy.ndarray or tuple of NDArray
-        A dense matrix, or the values, columns and starts of rows of a sparse one.
+        A dense matrix, or the values, column indices and row pointers of a sparse matrix.
     device : Device, optional
-        Where a dense matrix goes; the CPU where none is given. Parts that are given stay where they are.
+        The device for a dense matrix (default: CPU). Given parts stay on their device.
     shape : tuple of int, optional
-        Rows and columns, where the parts are given.
+        Rows and columns, if the parts are given.
     """
 
     def __init__(self, arg1: Any, device: Any = None, shape: tuple[int, int] | None = None):
         if isinstance(arg1, tuple):
             if len(arg1) != 3 or shape is None:
-                raise TVMError("CSRNDArray: values, columns, starts of rows and a shape are wanted")
+                raise TVMError("CSRNDArray: expected values, column indices, row pointers and a shape")
             self.data, self.indices, self.indptr = arg1
             elsewhere = [part.device for part in arg1 if part.device != (arg1[0].device if device is None else device)]
             if elsewhere:
                 wanted = f"on {device}, which was asked for" if device is not None else "on one device"
-                raise TVMError(f"CSRNDArray: the parts are not {wanted}: one of them is on {elsewhere[0]}")
+                raise TVMError(f"CSRNDArray: not all parts are {wanted}: one is on {elsewhere[0]}")
         else:
             device = device if device is not None else ndarray.cpu(0)
             source = np.asarray(arg1)
             if source.ndim != 2:
-                raise TVMError(f"CSRNDArray: a matrix is wanted, got {source.ndim} dimensions")
+                raise TVMError(f"CSRNDArray: expected a matrix, got an array with {source.ndim} dimensions")
             places = source != 0
             starts = np.concatenate([[0], np.cumsum(places.sum(axis=1))])
             self.data = ndarray.array(source[places], device)
@@ -50,12 +50,12 @@ class CSRNDArray:
         self.dtype = self.data.dtype
 
     def numpy(self) -> np.ndarray:
-        """The dense matrix.
+        """The dense matrix as a NumPy array.
 
         Returns
         -------
         numpy.ndarray
-            Zeros and the elements.
+            The matrix, including zeros.
         """
         full = np.zeros(self.shape, self.dtype)
         starts = self.indptr.numpy()
@@ -67,18 +67,18 @@ class CSRNDArray:
 
 
 class SparsePlaceholderOp:
-    """A sparse matrix that a program takes.
+    """A sparse matrix that is an input of a program.
 
     Parameters
     ----------
     shape : tuple of PrimExpr
         Rows and columns.
     nonzeros : PrimExpr
-        How many elements there are.
+        The number of non-zero elements.
     dtype : str
-        Their type.
+        The element type.
     name : str
-        What the tensors are named after.
+        The prefix of the tensor names.
     """
 
     def __init__(self, shape: Any, nonzeros: Any, dtype: str, name: str):
@@ -87,18 +87,18 @@ class SparsePlaceholderOp:
 
 
 class CSRPlaceholderOp(SparsePlaceholderOp):
-    """One whose rows are lists of elements.
+    """A sparse matrix in CSR format that is an input of a program.
 
     Parameters
     ----------
     shape : tuple of PrimExpr
         Rows and columns.
     nonzeros : PrimExpr
-        How many elements there are.
+        The number of non-zero elements.
     dtype : str
-        Their type.
+        The element type.
     name : str
-        What the tensors are named after.
+        The prefix of the tensor names.
     """
 
     def __init__(self, shape: Any, nonzeros: Any, dtype: str, name: str):
@@ -108,18 +108,18 @@ class CSRPlaceholderOp(SparsePlaceholderOp):
 
 
 def array(source_array: Any, device: Any = None, shape: tuple[int, int] | None = None, stype: str = "csr") -> Any:
-    """A sparse matrix of a dense one, or of its parts.
+    """A sparse matrix from a dense matrix or from its parts.
 
     Parameters
     ----------
     source_array : numpy.ndarray or tuple of NDArray
         The matrix.
     device : Device, optional
-        Where it lives.
+        The device.
     shape : tuple of int, optional
-        Rows and columns, where the parts are given.
+        Rows and columns, if the parts are given.
     stype : str
-        The format; "csr" is there.
+        The format; only "csr" is supported.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def array(source_array: Any, device: Any = None, shape: tuple[int, int] | None =
     Raises
     ------
     NotImplementedError
-        Another format.
+        The format is not supported.
     """
     _check_format(stype)
     return CSRNDArray(source_array, device, shape)
@@ -138,20 +138,20 @@ def array(source_array: Any, device: Any = None, shape: tuple[int, int] | None =
 def placeholder(
     shape: Any, nonzeros: Any = None, dtype: str | None = None, name: str = "placeholder", stype: str = "csr"
 ) -> CSRPlaceholderOp:
-    """The tensors of a sparse matrix that a program takes: ``data``, ``indices`` and ``indptr``.
+    """The input tensors of a sparse matrix: ``data``, ``indices`` and ``indptr``.
 
     Parameters
     ----------
     shape : tuple of PrimExpr
         Rows and columns.
     nonzeros : PrimExpr, optional
-        How many elements there are; a variable where nothing is given.
+        The number of non-zero elements; by default a variable.
     dtype : str, optional
-        Their type; float32 where none is given.
+        The element type; float32 by default.
     name : str
-        What the tensors are named after.
+        The prefix of the tensor names.
     stype : str
-        The format; "csr" is there.
+        The format; only "csr" is supported.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def placeholder(
     Raises
     ------
     NotImplementedError
-        Another format.
+        The format is not supported.
     """
     _check_format(stype)
     nonzeros = nonzeros if nonzeros is not None else te.var("nonzeros")
@@ -170,7 +170,7 @@ def placeholder(
 
 def _check_format(stype: str) -> None:
     if stype != "csr":
-        raise NotImplementedError(f"sparse matrices are csr here, not '{stype}'")
+        raise NotImplementedError(f"sparse format '{stype}' is not supported; use 'csr'")
 
 
 __all__ = ["CSRNDArray", "CSRPlaceholderOp", "SparsePlaceholderOp", "array", "placeholder"]

@@ -1,4 +1,4 @@
-"""Tar archives: made from files, extracted only inside their folder."""
+"""Tar archives: creation, and extraction restricted to a folder."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import zlib
 
 from ..error import TVMError
 
-# Compiled models hold weights, which hardly shrink; what shrinks more than this is a bomb.
+# Weights of compiled models are hardly compressible; a higher compression ratio indicates a decompression bomb.
 _MOST_SHRINKING = 100
 
 
 def tar(output: str, files) -> None:
-    """Put files (by their base names) into the archive ``output``; bz2 or gz by its ending.
+    """Create the archive ``output`` of files, stored by base name; the suffix selects bz2 or gz compression.
 
     Parameters
     ----------
     output : str
-        The file that is written.
+        The output file.
     files : list of str
         The files.
     """
@@ -37,19 +37,19 @@ tar.output_format = "tar"
 
 
 def untar(tar_file: str, directory: str) -> None:
-    """Extract; an entry that would land outside ``directory``, a link, a device or a bomb is refused.
+    """Extract an archive; entries outside ``directory``, links, devices and decompression bombs are rejected.
 
     Parameters
     ----------
     tar_file : str
         The archive.
     directory : str
-        Where to.
+        The destination folder.
 
     Raises
     ------
     TVMError
-        The file is no archive, a damaged one, or has an entry that would do harm.
+        The file is not an archive, is damaged, or contains a dangerous entry.
     """
     try:
         with tarfile.open(tar_file) as archive:
@@ -65,13 +65,13 @@ def untar(tar_file: str, directory: str) -> None:
                 with source, open(target, "wb") as out:
                     shutil.copyfileobj(source, out)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise TVMError(f"{tar_file} is not a tar archive, or a damaged one: {error}") from error
+        raise TVMError(f"{tar_file} is not a tar archive or is damaged: {error}") from error
     except (OSError, ValueError) as error:
-        raise TVMError(f"{tar_file} cannot be extracted: {error}") from error
+        raise TVMError(f"cannot extract {tar_file}: {error}") from error
 
 
 def _checked(tar_file: str, archive: tarfile.TarFile, root: str) -> list[tarfile.TarInfo]:
-    """The entries, each looked at before the next one is read: skipping over a bomb's data would unpack it."""
+    """Check each entry before reading the next one, because skipping the data of a bomb would decompress it."""
     left = min(os.path.getsize(tar_file) * _MOST_SHRINKING + (1 << 20), shutil.disk_usage(root).free)
     members = []
     for member in archive:
@@ -91,12 +91,12 @@ def _checked(tar_file: str, archive: tarfile.TarFile, root: str) -> list[tarfile
 
 
 def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:
-    """Files with archives replaced by what is in them; ``temp`` is a TempDirectory.
+    """The files, with archives replaced by their contents; ``temp`` is a TempDirectory.
 
     Parameters
     ----------
     temp : TempDirectory
-        Where archives are unpacked.
+        The folder for extracted archives.
     file_list : list of str
         The files.
 
@@ -107,7 +107,7 @@ def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:
     Raises
     ------
     FileNotFoundError
-        A file is not there.
+        A file does not exist.
     """
     out = []
     for i, path in enumerate(file_list):

@@ -1,7 +1,7 @@
-"""Pictures of schedules: trees of stages, axes and loops, dataflow. Graphviz is not needed.
+"""Pictures of schedules: trees of stages, axes and loops, and dataflow. Graphviz is not needed.
 
-Each function takes a schedule. ``dot_file_path`` is written: in Graphviz's language, or as a picture where the name
-ends in ".svg". ``output_dot_string`` returns the text. ``show_svg`` shows the picture in a notebook.
+Each function takes a schedule. It writes ``dot_file_path``: DOT text, or a picture if the name ends in ".svg".
+``output_dot_string`` returns the text. ``show_svg`` shows the picture in a notebook.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _give(picture: Picture, show_svg: bool, dot_file_path: str, output_dot_strin
         try:
             from IPython.display import SVG, display
         except ImportError:
-            raise RuntimeError("show_svg shows the picture in a notebook, and IPython is not installed; "
+            raise RuntimeError("show_svg shows the picture in a notebook, but IPython is not installed; "
                                'dot_file_path="name.svg" writes it to a file') from None
         display(SVG(picture.drawing.file()))
     return picture.dot.text() if output_dot_string else None
@@ -37,7 +37,7 @@ def _give(picture: Picture, show_svg: bool, dot_file_path: str, output_dot_strin
 def viz_schedule_tree(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:
-    """The stages with their loops, each below the stage in whose loops it is computed."""
+    """A picture of the stages with their loops, each below the stage to which it is attached."""
     return _give(schedule_tree(sch), show_svg, dot_file_path, output_dot_string)
 
 
@@ -45,7 +45,7 @@ def viz_schedule_tree(
 def viz_itervar_relationship_graph(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:
-    """The axes of each stage, and the loops that splits and fusions made of them."""
+    """A picture of the axes of each stage, and the loops that splits and fusions created from them."""
     return _give(axis_graph(sch), show_svg, dot_file_path, output_dot_string)
 
 
@@ -53,7 +53,7 @@ def viz_itervar_relationship_graph(
 def viz_dataflow_graph(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:
-    """The stages and the tensors they hand on."""
+    """A picture of the stages and the tensors that they exchange."""
     return _give(dataflow_graph(sch), show_svg, dot_file_path, output_dot_string)
 
 

@@ -10,40 +10,40 @@ import threading
 
 
 class TempDirectory:
-    """A folder that is removed when the program, or the object, ends.
+    """A folder that is removed when the program or the object ends.
 
     Parameters
     ----------
     custom_path : str, optional
         The folder to use, which must not exist.
     keep_for_debug : bool, optional
-        Whether it stays.
+        Whether to keep the folder.
     """
 
-    # Set by tests that keep what they made.
+    # Set by tests that keep their output.
     _KEEP_FOR_DEBUG = False
-    # The folders that are removed when the program ends: paths of theirs outlive the objects.
+    # Folders to be removed when the program ends, because their paths may be in use after the objects are gone.
     TEMPDIRS: set[str] = set()
 
     @classmethod
     def remove_tempdirs(cls) -> None:
-        """Remove every folder that was not to be kept, with what is in it."""
+        """Remove every folder that is not to be kept, with its contents."""
         while TempDirectory.TEMPDIRS:
             shutil.rmtree(TempDirectory.TEMPDIRS.pop(), ignore_errors=True)
 
     @classmethod
     def set_keep_for_debug(cls, set_to: bool = True):
-        """A scope for ``with``: folders that are made inside of it stay when the program ends.
+        """A context in which created folders are kept when the program ends.
 
         Parameters
         ----------
         set_to : bool, optional
-            Whether they stay; false for a scope in which they are removed.
+            Whether to keep folders; False for a context in which they are removed.
 
         Returns
         -------
         context manager
-            The scope.
+            The context.
         """
         return _Keep(cls, set_to)
 
@@ -62,11 +62,11 @@ class TempDirectory:
         return self.temp_dir
 
     def remove(self) -> None:
-        """Remove the folder with what is in it, unless it was to be kept."""
+        """Remove the folder with its contents, unless it is to be kept."""
         if not self._keep and self.temp_dir in self.TEMPDIRS:
             self.TEMPDIRS.remove(self.temp_dir)
             shutil.rmtree(self.temp_dir, ignore_errors=True)
-        # Another folder of this path is not this object's.
+        # A new folder with this path does not belong to this object.
         self._keep = True
 
     def __truediv__(self, other: str):
@@ -126,7 +126,7 @@ def tempdir(custom_path: str | None = None, keep_for_debug: bool | None = None) 
     custom_path : str, optional
         The folder to use, which must not exist.
     keep_for_debug : bool, optional
-        Whether it stays.
+        Whether to keep the folder.
 
     Returns
     -------
@@ -164,7 +164,7 @@ class FileLock:
             _LOCKS.setdefault(path, threading.Lock()).acquire()
 
     def release(self) -> None:
-        """Let the next one have the lock, and close the file; a lock that was released stays so."""
+        """Release the lock and close the file; repeated calls have no effect."""
         if self._file is None:
             return
         try:
@@ -193,7 +193,7 @@ def filelock(path: str) -> FileLock:
 
 
 def is_source_path(path: str) -> bool:
-    """Whether a file is a source of C, C++ or CUDA, by its ending.
+    """Whether a file is a C, C++ or CUDA source, by its suffix.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def is_source_path(path: str) -> bool:
 
 
 def which(exec_name: str) -> str | None:
-    """The path of a program, None if it is not installed.
+    """The path of a program, or None if it is not installed.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Pages and pictures from plain data: HTML in one file, SVG, layered graphs, dot text. The standard library only."""
+"""Pages and pictures from plain data: self-contained HTML, SVG, layered graphs, DOT text. Standard library only."""

@@ -12,7 +12,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 
 
 class Axes(Drawing):
-    """A frame with two axes, each linear or logarithmic, and what is drawn in it."""
+    """A frame with two axes, each linear or logarithmic, and the elements drawn in it."""
 
     def __init__(
         self, label: str, x_title: str, y_title: str, x_range: tuple[float, float], y_range: tuple[float, float], *,
@@ -46,14 +46,14 @@ class Axes(Drawing):
 
 
 def _place(value: float, low: float, high: float, logarithmic: bool) -> float:
-    """Where a value lies between two others, 0 to 1; what lies outside is put on the edge."""
+    """Return the relative position of a value between two others, clamped to 0 to 1."""
     if logarithmic:
         value, low, high = math.log10(max(value, low)), math.log10(low), math.log10(high)
     return min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
 
 
 def ticks(low: float, high: float, logarithmic: bool) -> list[float]:
-    """Round numbers between two others."""
+    """Return round numbers between two others."""
     if logarithmic:
         return [10.0**e for e in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
     step = _round_step((high - low) / 5 or 1.0)
@@ -70,9 +70,9 @@ def roofline(
     label: str, flops: float, roofs: Sequence[tuple[str, float]],
     points: Sequence[tuple[int, float, float, float | None]], word: str = "task",
 ) -> str:
-    """Speed over intensity. A point is (number, operations per byte, best, untuned); speeds in GFLOPS.
+    """Draw speed over intensity. A point is (index, operations per byte, best, untuned); speeds in GFLOPS.
 
-    ``roofs`` are names and GB/s; ``word`` is what a point is.
+    ``roofs`` are pairs of a name and GB/s; ``word`` describes a point.
     """
     every = [x for _, x, _, _ in points] + [flops / bandwidth for _, bandwidth in roofs]
     speeds = [y for _, _, best, before in points for y in (best, before) if y] + [flops]
@@ -94,7 +94,7 @@ def roofline(
 
 
 def paired_bars(label: str, rows: Sequence[tuple[str, float | None, float | None, str]], width: float = 1000.0) -> str:
-    """Pairs of bars below each other, of values before and after; a row is its name, both values and words beside them.
+    """Draw pairs of bars, for values before and after; a row is a name, both values, and text next to them.
 
     A value that is None has no bar.
     """
@@ -112,7 +112,7 @@ def paired_bars(label: str, rows: Sequence[tuple[str, float | None, float | None
 
 
 def _legend_places(names: Sequence[str], left: float, width: float) -> list[tuple[float, float]]:
-    """Return where each name of a legend begins: a name that does not fit in the line begins the next one."""
+    """Return the positions of the names in a legend; a name that does not fit in a line starts the next one."""
     places: list[tuple[float, float]] = []
     x, y = left, 24.0
     for name in names:
@@ -127,9 +127,9 @@ def _legend_places(names: Sequence[str], left: float, width: float) -> list[tupl
 def grouped_bars(
     label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None]]], most: float, mark: float
 ) -> Drawing:
-    """A group of bars for each row, a bar for each series, with a line at ``mark``; a value of None has no bar.
+    """Draw a group of bars for each row, with a bar for each series and a line at ``mark``; None has no bar.
 
-    Bars longer than ``most`` are cut there; the value beside a bar is always the whole.
+    Bars longer than ``most`` are cut; the text next to a bar is the full value.
     """
     left, bar, gap, unit, width = 150.0, 10.0, 12.0, 420.0 / most, 620.0
     places = _legend_places(series, left, width)

@@ -1,6 +1,6 @@
-"""The columns of a graph in layers, after Brandes and Koepf: four times vertices are lined up with the middle one of
-their neighbours (above or below, from the left or from the right) and pushed together; the mean of the two middle
-results is straight where a graph is, and leans to neither side.
+"""Horizontal coordinates of a layered graph, after Brandes and Koepf: four times, vertices are aligned with their
+median neighbour (above or below, from the left or from the right) and compacted; the mean of the two median results
+gives straight edges without a bias to one side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Neighbours = Sequence[Sequence[int]]
 def columns(
     layers: Layers, above: Neighbours, below: Neighbours, widths: Sequence[float], nodes: int, gap: float
 ) -> list[float]:
-    """The middle of each vertex. Those from number ``nodes`` on are places of edges, which want to be straight."""
+    """Return the centre of each vertex. Vertices from index ``nodes`` on are bends of edges, which should be
+    straight."""
     results = []
     for upwards in (False, True):
         for leftwards in (False, True):
@@ -39,7 +40,7 @@ def _ends(at: Sequence[float], widths: Sequence[float]) -> tuple[float, float]:
 
 
 def _lined_up(layers: Layers, neighbours: Neighbours, count: int, nodes: int) -> list[int]:
-    """For each vertex the first one of the line it stands in. Lines do not cross."""
+    """Return the first vertex of the aligned block of each vertex. Blocks do not cross."""
     place = {v: i for layer in layers for i, v in enumerate(layer)}
     root = list(range(count))
     for before, layer in zip(layers, layers[1:]):
@@ -56,7 +57,7 @@ def _lined_up(layers: Layers, neighbours: Neighbours, count: int, nodes: int) ->
 def _crossing_straight_edges(
     before: Sequence[int], layer: Sequence[int], neighbours: Neighbours, place: dict[int, int], nodes: int
 ) -> set[tuple[int, int]]:
-    """Edges between two layers that cross one that passes both: that one stays straight."""
+    """Return the edges between two layers that cross an inner segment of a long edge, which must stay straight."""
     crossed: set[tuple[int, int]] = set()
     left, start = -1, 0
     for i, v in enumerate(layer):
@@ -71,7 +72,7 @@ def _crossing_straight_edges(
 
 
 def _pushed_left(layers: Layers, root: Sequence[int], widths: Sequence[float], gap: float) -> list[float]:
-    """Each line as far left as those to its left allow, then as near as that to what stands to its right."""
+    """Place each block as far left as possible, then move it towards its right neighbours."""
     after: dict[int, list[tuple[int, float]]] = {root[v]: [] for layer in layers for v in layer}
     waiting = dict.fromkeys(after, 0)
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Graphs in the language of Graphviz, as text."""
+"""Graphs in Graphviz's DOT language."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _KEYWORDS = {"node", "edge", "graph", "digraph", "subgraph", "strict"}
 
 
 class Html(str):
-    """A label in the markup that Graphviz takes for tables; what is shown in it is escaped."""
+    """A label in Graphviz's HTML-like markup; the contents are escaped."""
 
 
 def quote(text: object) -> str:
-    """A name or a value: as it is where that can be read back, otherwise in quotes. A line break starts a new line."""
+    """Format a name or a value: unquoted if possible, otherwise quoted. A line break is preserved."""
     if isinstance(text, Html):
         return f"<{text}>"
     plain = str(text)
@@ -32,7 +32,7 @@ def _list(attributes: Mapping[str, object]) -> str:
 
 
 class Digraph:
-    """A directed graph: nodes, edges, and graphs inside of it."""
+    """A directed graph: nodes, edges, and subgraphs."""
 
     def __init__(
         self, name: str = "", graph_attr: Mapping[str, object] | None = None,
@@ -45,7 +45,7 @@ class Digraph:
                 self.lines.append(f"{what}{_list(attributes)}")
 
     def attribute(self, name: str, value: object) -> None:
-        """Say something of the graph itself."""
+        """Set attributes of the graph."""
         self.lines.append(f"{quote(name)}={quote(value)}")
 
     def node(self, key: str, label: object = None, attributes: Mapping[str, object] | None = None) -> None:
@@ -66,14 +66,14 @@ class Digraph:
 
 
 def rows(*cells: tuple[str, ...], **attributes: object) -> Html:
-    """A table as a label: each row is its cells, each cell text or ``Html`` with its own markup."""
+    """Format a table as a label: each row is a list of cells, each a text or ``Html`` with its own markup."""
     more = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
     body = "".join("<TR>" + "".join(c if isinstance(c, Html) else cell(c) for c in row) + "</TR>" for row in cells)
     return Html(f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" CELLPADDING="4"{more}>{body}</TABLE>')
 
 
 def cell(text: object, **attributes: object) -> Html:
-    """A cell of a table; a line break starts a new line."""
+    """Format a cell of a table; line breaks are preserved."""
     more = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
     return Html(f"<TD{more}>{escape(text).replace(chr(10), '<br/>')}</TD>")
 

@@ -1,4 +1,4 @@
-"""A graph as a picture: boxes with text in layers, edges from above to below."""
+"""A layered drawing of a graph: boxes with text, edges from top to bottom."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from .layout import Point, layered
 from .svg import Drawing, at, shorten
 
-# Text in letters of one width: the width of a letter, the height of a line, the padding; and the lines a box shows.
+# Metrics of monospaced text: width of a letter, height of a line, padding; and the maximum number of lines in a box.
 _LETTER, _LINE, _PADDING = 6.7, 14.0, 8.0
 _MOST_LINES, _MOST_LINES_OF_A_LIST = 8, 40
 
 
 class Node(NamedTuple):
-    """A box: its first line, more lines, its kind (a class of the style sheet), what is shown when it is pointed at,
-    how hot it is, from 0 to 1, and whether its lines are a list, which begins at the left."""
+    """A box: its first line, further lines, its class in the style sheet, its tooltip, its heat from 0 to 1, and
+    whether its lines are a left-aligned list."""
 
     key: str
     title: str
@@ -28,7 +28,7 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """From one node to another, by their keys. A ``kind`` of "weak" is drawn dashed."""
+    """An edge between two nodes, given by their keys. An edge of the ``kind`` "weak" is dashed."""
 
     start: str
     end: str
@@ -36,7 +36,7 @@ class Edge(NamedTuple):
 
 
 def _columns(text: str) -> int:
-    """How many letters wide a text is: those of East Asia take two."""
+    """Return the width of a text in letters; East Asian letters have the width two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
@@ -47,7 +47,7 @@ def _shown(node: Node) -> list[str]:
 
 
 def draw_graph(label: str, nodes: Iterable[Node], edges: Iterable[Edge]) -> Drawing:
-    """The picture of a graph. A node that only edges name is a box with its key."""
+    """Draw a graph. A node that only occurs in edges is a box with its key."""
     by_key = {node.key: node for node in nodes}
     edges = list(edges)
     for edge in edges:
@@ -84,11 +84,11 @@ def _draw_node(drawing: Drawing, node: Node, text: list[str], place: tuple[float
 
 
 def _curve(route: Sequence[Point]) -> str:
-    """The path of an edge, with the head of an arrow at its end."""
+    """Return the path of an edge, with an arrowhead at its end."""
     parts = [f"M{at(route[0][0])} {at(route[0][1])}"]
     for i, ((x1, y1), (x2, y2)) in enumerate(zip(route, route[1:])):
         if i % 2 == 0 or abs(x1 - x2) < 0.5:
-            # What follows in the same direction draws it too.
+            # Consecutive segments in the same direction are merged.
             if i + 2 == len(route) or abs(route[i + 2][0] - x2) >= 0.5:
                 parts.append(f"L{at(x2)} {at(y2)}")
         else:
@@ -100,7 +100,7 @@ def _curve(route: Sequence[Point]) -> str:
 
 
 def _loop(center: Point, size: tuple[float, float]) -> str:
-    """From a node to itself: around its lower right corner."""
+    """Return the path of an edge from a node to itself, around its lower right corner."""
     x, y = center[0] + size[0] / 2, center[1]
     low = y + size[1] / 2
     return f"M{at(x)} {at(y)}C{at(x + 12)} {at(y)} {at(x)} {at(low + 12)} {at(x - 8)} {at(low)}"

@@ -1,8 +1,8 @@
-"""Where the nodes of a graph are drawn: in layers, so that edges go down.
+"""The layered layout of a graph, in which edges point down.
 
-The steps are those of Sugiyama: edges that close a cycle are turned around, nodes get the layer of their longest path,
-an edge over several layers gets a place in each, and layers are ordered and lined up (``columns.py``) by neighbours.
-Every step is a few passes over nodes and edges, and none recurses.
+The steps are those of Sugiyama: edges that close a cycle are reversed, nodes are assigned to layers by their longest
+path, long edges get a dummy vertex in each layer, and layers are ordered and aligned (``columns.py``) by neighbours.
+Every step makes a few passes over nodes and edges, without recursion.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 from .columns import columns
 
 _MARGIN, _GAP, _LAYER_GAP = 12.0, 18.0, 30.0
-# The width of an edge where it passes a layer.
+# The width of an edge at a dummy vertex.
 _EDGE_WIDTH = 4.0
 _SWEEPS = 6
-# Places of edges in the layers they pass, for each node and edge; the longest edges have none beyond that.
+# Maximum number of dummy vertices per node and edge; the longest edges get none beyond it.
 _PASSES_PER_PART, _PASSES = 4, 2_000
 
 Point = tuple[float, float]
 
 
 class Layout(NamedTuple):
-    """The middle of each node, and for each edge points: straight lines lead from an even one to the next odd one,
-    through a layer, and curves from an odd one to the next even one, between layers."""
+    """The centre of each node, and points for each edge: straight lines from even to odd points, through a layer, and
+    curves from odd to even points, between layers."""
 
     centers: list[Point]
     routes: list[list[Point]]
@@ -33,7 +33,7 @@ class Layout(NamedTuple):
 
 
 def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
-    """The layout of nodes of these widths and heights."""
+    """Compute the layout of nodes with these widths and heights."""
     turned = _closing(len(sizes), edges)
     down = [(b, a) if i in turned else (a, b) for i, (a, b) in enumerate(edges)]
     ranks = _ranks(len(sizes), down)
@@ -46,7 +46,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
     below: list[list[int]] = [[] for _ in ranks]
     for chain in chains:
         for a, b in zip(chain, chain[1:]):
-            # An edge without places pulls nobody: what it passes is drawn over it.
+            # An edge without dummy vertices does not affect the order; it is drawn below other elements.
             if ranks[b] == ranks[a] + 1:
                 below[a].append(b)
                 above[b].append(a)
@@ -56,7 +56,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
 
 
 def _closing(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
-    """Numbers of the edges that close a cycle, walking from the first node on."""
+    """Return the indices of the edges that close a cycle in a depth-first search from the first node."""
     leaving: list[list[int]] = [[] for _ in range(count)]
     for i, (a, _) in enumerate(edges):
         leaving[a].append(i)
@@ -81,7 +81,8 @@ def _closing(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each node: below all it comes from; what comes from nothing, right above what needs it."""
+    """Return the layer of each node: below all its predecessors; a node without predecessors is right above its
+    users."""
     after: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for a, b in edges:
@@ -103,7 +104,7 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _chains(edges: Sequence[tuple[int, int]], ranks: list[int], widths: list[float]) -> list[list[int]]:
-    """Each edge as the vertices it leads through; a vertex for each place in between is added to ``ranks``."""
+    """Return the vertices of each edge; a dummy vertex for each intermediate layer is added to ``ranks``."""
     spans = [ranks[b] - ranks[a] for a, b in edges]
     left = _PASSES + _PASSES_PER_PART * (len(ranks) + len(edges))
     chains = [[a, b] for a, b in edges]
@@ -120,7 +121,7 @@ def _chains(edges: Sequence[tuple[int, int]], ranks: list[int], widths: list[flo
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Order each layer by where the neighbours stand, down and up in turn: that leaves few crossings."""
+    """Order each layer by the positions of neighbours, alternating down and up, to reduce crossings."""
     place = {vertex: float(i) for layer in layers for i, vertex in enumerate(layer)}
     for sweep in range(_SWEEPS):
         neighbours = below if sweep % 2 else above
@@ -132,8 +133,8 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 
 def _pulling(above: list[list[int]], below: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """The neighbours without those that come from nothing, as parameters do, where there are others: what is computed
-    stands in line, and parameters stand beside it."""
+    """Return the neighbours without nodes that have no predecessors, such as parameters, if there are others: computed
+    nodes are aligned, and parameters are next to them."""
     up = [[n for n in near if above[n]] or near for near in above]
     kept = [set(near) for near in up]
     return up, [[n for n in near if v in kept[n]] for v, near in enumerate(below)]
@@ -147,7 +148,7 @@ def _placed(
     sizes: Sequence[tuple[float, float]], layers: list[list[int]], chains: list[list[int]], turned: set[int],
     at: list[float],
 ) -> Layout:
-    """Coordinates from the top left corner on."""
+    """Return coordinates relative to the top left corner."""
     nodes = len(sizes)
     left = min((at[v] - sizes[v][0] / 2 for v in range(nodes)), default=0.0)
     left = min([left, *at[nodes:]]) - _MARGIN

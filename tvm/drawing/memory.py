@@ -1,8 +1,8 @@
-"""The memory plan of a compiled model as a chart: which value lies where, from the kernel that writes it to the last
-one that reads it.
+"""The memory plan of a compiled model as a chart: the offset of each value, and its lifetime from the kernel that
+writes it to the last kernel that reads it.
 
-The graph of a compiled model says the storage of each value and the first byte in it; lifetimes follow from who reads
-what. Weights and inputs are there all the time and are told as numbers.
+The graph of a compiled model contains the storage and offset of each value; lifetimes follow from the readers of
+values. Weights and inputs exist all the time and are shown as numbers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .page import escape, table
 from .profile import short_name
 
 _MIB = float(1 << 20)
-# Graphs name the values given from outside so, and the nodes that only look at a value otherwise so.
+# Names of input nodes and of view nodes in graphs.
 _GIVEN, _VIEW = "null", "__nop"
 
 
 class Value(NamedTuple):
-    """A value that a run makes: its name, type, storage, first byte and bytes there, and the steps it lives in."""
+    """A value of a run: its name, type, storage, offset and size in bytes, and the steps of its lifetime."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Value(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The values of a run in ``steps`` steps, the bytes of each storage they lie in, and bytes of what is given."""
+    """The values of a run of ``steps`` steps, the size of each storage, and the size of inputs and weights."""
 
     steps: int
     values: list[Value]
@@ -52,7 +52,7 @@ class Memory(NamedTuple):
         return sum(value.nbytes for value in self.values)
 
     def live(self) -> list[int]:
-        """Bytes of the values that live, at each step."""
+        """Return the total size of live values at each step."""
         change = [0] * (self.steps + 1)
         for value in self.values:
             change[value.first] += value.nbytes
@@ -65,7 +65,7 @@ class Memory(NamedTuple):
 
 
 def memory_of(graph_json: str) -> Memory:
-    """The plan that the graph of a compiled model holds."""
+    """Return the memory plan in the graph of a compiled model."""
     graph = json.loads(graph_json)
     nodes, rows = graph["nodes"], graph["node_row_ptr"]
     attrs = {name: values[1] for name, values in graph["attrs"].items()}
@@ -89,7 +89,7 @@ def memory_of(graph_json: str) -> Memory:
 
 
 def _taking_turns(values: list[Value]) -> list[Value]:
-    """The values, where a kernel writes its result over an input: that one ends where the result begins."""
+    """Adjust values that a kernel overwrites with its output: their lifetime ends where the output's starts."""
     found = list(values)
     latest: dict[int, list[int]] = {}
     for i, value in enumerate(values):
@@ -113,7 +113,7 @@ def _is_view(node: Mapping[str, Any]) -> bool:
 
 
 def _last_reads(graph: Mapping[str, Any], step: Mapping[int, int], outputs: set[int]) -> list[int]:
-    """The step of the last kernel that reads each value; what is seen as another value lives as long as that."""
+    """Return the last step that reads each value; a view extends the lifetime of its value."""
     rows = graph["node_row_ptr"]
     last = [0] * rows[-1]
     for n in reversed(range(len(graph["nodes"]))):
@@ -128,7 +128,7 @@ def _last_reads(graph: Mapping[str, Any], step: Mapping[int, int], outputs: set[
 
 
 def memory_chart(memory: Memory) -> str:
-    """The storages on top of each other, and in each the values that take turns in it."""
+    """Draw the storages on top of each other, each with the values that use it in turn."""
     top = memory.planned / _MIB * 1.02 or 1.0
     height = int(min(max(240.0, 18.0 * len(memory.storages) + 80), 720.0))
     axes = Axes("where each value lies and how long it lives", "kernel, in order", "MiB", (0.0, max(memory.steps, 1)),
@@ -149,7 +149,7 @@ def memory_chart(memory: Memory) -> str:
 
 
 def live_chart(memory: Memory) -> str:
-    """Bytes of the values that live while each kernel runs, below the bytes that are planned."""
+    """Draw the size of live values at each kernel, below the planned size."""
     live = memory.live()
     top = max([*live, memory.planned, 1]) / _MIB * 1.05
     axes = Axes("bytes of values that live while each kernel runs", "kernel, in order", "MiB",
@@ -162,12 +162,12 @@ def live_chart(memory: Memory) -> str:
 
 
 def size_words(count: float) -> str:
-    """A number of bytes in words."""
+    """Format a number of bytes."""
     return f"{count / _MIB:.2f} MiB" if count >= _MIB / 10 else f"{count / 1024:.1f} KiB"
 
 
 def memory_body(memory: Memory) -> str:
-    """The charts, and the sums in a table."""
+    """Return the charts, and a table with totals."""
     if not memory.values:
         return "<p>The model makes no values.</p>"
     rows = [["planned for values a run makes", memory.planned], ["most that live at once", max(memory.live())],

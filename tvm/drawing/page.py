@@ -1,6 +1,6 @@
-"""Pages of HTML in one file: no script, nothing fetched, light and dark as the reader's system has it.
+"""HTML pages in one file, without scripts or external resources, in the light or dark mode of the reader's system.
 
-Colours are variables of the style sheet and pictures name them by class, so that one picture suits both.
+Colours are variables of the style sheet, and pictures refer to them by class, so that one picture works in both modes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-# The browser itself refuses whatever is not in the page.
+# The content security policy makes the browser reject external resources.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 _LIGHT = (
@@ -50,7 +50,7 @@ summary{cursor:pointer;color:var(--accent)}
 .columns>section{flex:1 1 22rem;min-width:0}
 .scroll{overflow:auto;max-height:85vh;border-radius:6px;background:var(--card)}
 """
-# What pictures are drawn with. Charts grow with the page; graphs (.natural) keep the size of their text.
+# Styles of pictures. Charts scale with the page; graphs (.natural) keep the size of their text.
 _PICTURE = """
 svg{background:var(--card);width:100%;height:auto;border-radius:6px}
 svg.natural{width:auto;max-width:none;display:block}
@@ -98,12 +98,12 @@ svg .onbar{fill:var(--back)}
 _PRINT = "@media print{svg{background:none}}"
 _RULE = re.compile(r"([^{}]+)\{([^}]*)\}")
 _FULL, _NAME = ' class="full"', ' class="name"'
-# The class of the element that holds a picture inside somebody else's page.
+# The class of the element that contains a picture inside another page.
 FRAGMENT = "tvm-picture"
 
 
 def _scoped(rules: str, scope: str) -> str:
-    """The rules, each selector of them below ``scope``."""
+    """Return the rules, with each selector nested below ``scope``."""
 
     def place(match: re.Match) -> str:
         selectors = ",".join(f"{scope}{' ' if scope else ''}{one.strip()}" for one in match[1].split(","))
@@ -119,12 +119,12 @@ def _variables(root: str) -> str:
 
 
 def picture_style() -> str:
-    """The style sheet of a picture that is a file of its own."""
+    """Return the style sheet of a standalone picture."""
     return _variables(":root") + _scoped(_PICTURE, "")
 
 
 def escape(text: object) -> str:
-    """Text as it stands in an element or an attribute. Characters that XML has no way to write become U+FFFD."""
+    """Escape text for elements and attributes. Characters that XML cannot represent become U+FFFD."""
     return html.escape(_UNWRITABLE.sub("\ufffd", str(text)))
 
 
@@ -132,7 +132,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def page(title: str, body: str, full_width: bool = False) -> str:
-    """A whole page, which is well-formed XML too."""
+    """Return a complete page, which is also well-formed XML."""
     style = _variables(":root") + _scoped(_PAGE + _TEXT + _PICTURE, "") + _PRINT
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -144,7 +144,7 @@ def page(title: str, body: str, full_width: bool = False) -> str:
 
 
 def fragment(body: str) -> str:
-    """A part of somebody else's page, as notebooks show it: its style reaches nothing outside of it."""
+    """Return a fragment for another page, such as a notebook; its styles do not affect other parts of the page."""
     scope = f".{FRAGMENT}"
     own = f"{scope}{{font:14px/1.45 system-ui,sans-serif;color:var(--text);background:var(--back);padding:.5rem}}"
     style = _variables(scope) + own + _scoped(_TEXT + _PICTURE, scope)
@@ -152,7 +152,7 @@ def fragment(body: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", name: int = 0, key: str = "") -> str:
-    """A table. Cells are HTML; column ``name`` names its row."""
+    """Return a table. Cells are HTML; column ``name`` contains the row headers."""
     cells = "".join(f'<th scope="col"{_NAME if i == name else ""}>{h}</th>' for i, h in enumerate(head))
     body = "".join(
         "<tr>"

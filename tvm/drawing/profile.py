@@ -1,6 +1,6 @@
-"""A profile as pictures: the calls in order, where the time goes as flames, and the roofline.
+"""A profile as pictures: a timeline of the calls, a flame graph, and the roofline.
 
-A report is read by its rows, so that reports of any executor and of a file are shown alike.
+A report is read by its rows, so that reports of any executor and of a file are handled in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHAPE = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 class Call(NamedTuple):
-    """One call of a kernel: its name, microseconds, shapes, place in the model, operations and bytes that it moves."""
+    """A call of a kernel: its name, microseconds, shapes, source operator, operation count, and bytes moved."""
 
     name: str
     microseconds: float
@@ -33,7 +33,7 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The operators of the kernel, without the number that tells kernels of one kind apart."""
+        """Return the operators of the kernel, without the suffix that numbers kernels with the same operators."""
         return re.sub(r"_\d+$", "", self.name)
 
     @property
@@ -42,12 +42,12 @@ class Call(NamedTuple):
 
 
 def short_name(kernel: str) -> str:
-    """The name of a kernel without what all of them begin with."""
+    """Return the name of a kernel without the common prefix."""
     return {"__nop": "view", "__copy": "copy to device"}.get(kernel) or kernel.removeprefix("tvmgen_default_fused_")
 
 
 def calls_of(report: Any, flop: Mapping[str, float] | None = None) -> list[Call]:
-    """The calls of a report; ``flop`` are the operations of its kernels by name."""
+    """Return the calls of a report; ``flop`` are the operation counts of its kernels by name."""
     found = []
     for row in report.calls:
         name, shapes = str(row.get("Name", "")), str(row.get("Argument Shapes", ""))
@@ -58,7 +58,7 @@ def calls_of(report: Any, flop: Mapping[str, float] | None = None) -> list[Call]
 
 
 def _bytes(shapes: str) -> int:
-    """Bytes of arguments and results, each moved once, from text such as ``float32[1, 3], float32[3]``."""
+    """Return the total size of arguments and outputs, from text such as ``float32[1, 3], float32[3]``."""
     total = 0
     for dtype, dims in _SHAPE.findall(shapes):
         size = info(dtype)
@@ -83,7 +83,7 @@ class _Bars:
         self.colour = {kind: min(i, _COLOURS - 1) for i, kind in enumerate(ranked)}
 
     def bar(self, begin: float, took: float, row: int, words: str, tip: str, kind: str | None, height: int = 1) -> None:
-        """A bar from one time on; ``kind`` None is the whole."""
+        """Draw a bar that starts at a given time; ``kind`` None is the whole run."""
         x, width = begin / self.total * _WIDTH, took / self.total * _WIDTH
         y, tall = row * _ROW + 1, height * _ROW - 1
         name = f"bar bar{_COLOURS - 1 if kind is None else self.colour[kind]}"
@@ -100,7 +100,7 @@ def _tip(call: Call) -> str:
 
 
 def timeline(calls: Sequence[Call]) -> str:
-    """The calls in the order they run."""
+    """Draw the calls in execution order."""
     bars, now = _Bars("calls of kernels in order, as long as they take", calls, 2), 0.0
     for call in calls:
         bars.bar(now, call.microseconds, 0, call.name, _tip(call), call.kind, height=2)
@@ -109,7 +109,7 @@ def timeline(calls: Sequence[Call]) -> str:
 
 
 def flames(calls: Sequence[Call]) -> str:
-    """The whole, the kinds of kernels below it, each kind's kernels, and each kernel's calls; the longest first."""
+    """Draw a flame graph: the run, the kinds of kernels, the kernels of each kind, and their calls; longest first."""
     tree: dict[str, dict[str, list[Call]]] = {}
     for call in calls:
         tree.setdefault(call.kind, {}).setdefault(call.name, []).append(call)
@@ -164,7 +164,7 @@ def _table(calls: Sequence[Call], machine: Any) -> str:
 
 
 def profile_body(report: Any, flop: Mapping[str, float] | None = None, machine: Any = None, whole: bool = True) -> str:
-    """The pictures of a report; with ``whole`` the roofline and the table of calls too."""
+    """Return the pictures of a report; with ``whole`` including the roofline and the table of calls."""
     calls = calls_of(report, flop)
     spent = sum(call.microseconds for call in calls)
     runs = [f"{device}: {microseconds(row['Duration (us)'].value)} a run"
@@ -181,7 +181,7 @@ def profile_body(report: Any, flop: Mapping[str, float] | None = None, machine: 
 
 
 def profile_page(report: Any, flop: Mapping[str, float] | None = None, machine: Any = None) -> str:
-    """The page of a report."""
+    """Return the page of a report."""
     return page("Profile", f"<h1>Profile</h1>{profile_body(report, flop, machine)}")
 
 

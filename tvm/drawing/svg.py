@@ -1,4 +1,4 @@
-"""A picture as SVG: what is drawn, in order. Sizes are in the picture's own units, colours come by class."""
+"""SVG pictures, drawn in order. Sizes are in the picture's own units; colours are set by class."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from .page import escape, picture_style
 
 
 def at(value: float) -> str:
-    """A coordinate, to a tenth, without a needless point and zero."""
+    """Format a coordinate with one decimal place, without trailing zeros."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def shorten(text: str, most: int = 40) -> str:
-    """The text, or its beginning and end where it is longer."""
+    """Return the text, or its beginning and end if it is too long."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most * 2 // 3]}\u2026{text[len(text) - most + most * 2 // 3 + 1 :]}"
 
 
 class Drawing:
-    """A picture of a given size. ``label`` says in words what it shows."""
+    """A picture with a given size. ``label`` is its text alternative."""
 
     def __init__(self, label: str, width: float, height: float):
         self.label, self.width, self.height = label, width, height
@@ -32,7 +32,7 @@ class Drawing:
 
     @contextmanager
     def group(self, tip: object) -> Iterator[None]:
-        """What is drawn inside shows ``tip`` when it is pointed at."""
+        """Show ``tip`` as a tooltip of the elements that are drawn inside."""
         self.parts.append(f"<g><title>{escape(tip)}</title>")
         yield
         self.parts.append("</g>")
@@ -41,7 +41,7 @@ class Drawing:
         self, x: float, y: float, width: float, height: float, kind: str, tip: object = "",
         opacity: float | None = None, rounded: float = 0,
     ) -> None:
-        """A rectangle; ``tip`` is shown when it is pointed at."""
+        """Draw a rectangle with the tooltip ``tip``."""
         more = (f' rx="{at(rounded)}"' if rounded else "") + ("" if opacity is None else f' opacity="{opacity:.2f}"')
         sizes = f'x="{at(x)}" y="{at(y)}" width="{at(width)}" height="{at(height)}"'
         self.parts.append(_element("rect", f'class="{kind}" {sizes}{more}', tip))
@@ -60,16 +60,16 @@ class Drawing:
         self.parts.append(f'<polyline class="{kind}" points="{places}"/>')
 
     def add(self, other: Drawing, x: float, y: float) -> None:
-        """Put another picture into this one."""
+        """Insert another picture into this one."""
         self.parts += [f'<g transform="translate({at(x)} {at(y)})">', *other.parts, "</g>"]
 
     def svg(self, natural: bool = False) -> str:
-        """The picture as a part of a page; ``natural``: in its own size, however wide the page is."""
+        """Return the picture as a fragment of a page; ``natural``: in its own size, regardless of the page width."""
         sizes = f' class="natural" width="{at(self.width)}" height="{at(self.height)}"' if natural else ""
         return f"<svg{sizes} {self._attributes()}>{''.join(self.parts)}</svg>"
 
     def file(self) -> str:
-        """The picture as a file of its own."""
+        """Return the picture as a standalone file."""
         size = f'width="{at(self.width)}" height="{at(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="natural" {size} {self._attributes()}>'

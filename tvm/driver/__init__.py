@@ -1,4 +1,4 @@
-"""Drivers: compile programs and, on the command line, whole models."""
+"""Drivers: ``tvm.lower`` and ``tvm.build`` for programs, and the command line ``tvmc`` for models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["build", "lower"]
 
 
 def __getattr__(name: str):
-    # The runtime alone has the command line and no compiler.
+    # The runtime-only package contains the command line without the compiler.
     if name in ("build_module", "tvmc"):
         return importlib.import_module("." + name, __name__)
     if name not in __all__:

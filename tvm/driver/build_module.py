@@ -1,4 +1,4 @@
-"""From programs to compiled modules: ``tvm.lower`` and ``tvm.build``."""
+"""Compile programs to modules: ``tvm.lower`` and ``tvm.build``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..tir.function import PrimFunc
 
 
 def schedule_to_module(sch: Schedule, args=None, name: str = "main", binds=None) -> IRModule:
-    """The loops of a schedule as one function of ``args``, before any pass."""
+    """Convert a schedule to a module with one function of ``args``, before any pass."""
     if args is None:
-        raise ValueError("lower: the arguments (tensors and variables, in order) are needed beside a schedule")
+        raise ValueError("lower: a schedule needs the function's arguments (tensors and variables, in order)")
     table, buffers = argument_buffers(args, broadcast_inputs(sch), binds)
     sch = sch.normalize()
     bounds = Bounds(sch)
@@ -36,7 +36,7 @@ def schedule_to_module(sch: Schedule, args=None, name: str = "main", binds=None)
 
 
 def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = False) -> IRModule:
-    """Loops and buffers after the lowering passes; ``simple_mode`` stops where they are easiest to read.
+    """The program after the lowering passes; ``simple_mode`` stops where its loops are easiest to read.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     binds : dict of Tensor to Buffer, optional
         Buffers for some of the tensors.
     simple_mode : bool, optional
-        Whether the result is for reading.
+        Whether to stop early, with a program that is easier to read.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     Raises
     ------
     ValueError
-        ``inp`` is no schedule, function or module.
+        ``inp`` is not a schedule, PrimFunc or IRModule.
 
     Examples
     --------
@@ -76,13 +76,12 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     elif isinstance(inp, IRModule):
         mod = inp
     else:
-        raise ValueError(f"lower: a schedule, a PrimFunc or an IRModule is wanted, got {type(inp).__name__}")
+        raise ValueError(f"lower: expected a schedule, a PrimFunc or an IRModule, got {type(inp).__name__}")
     return pipeline.lower(mod, PassContext.current(), simple_mode)
 
 
 def _with_symbols(mod: IRModule) -> IRModule:
-    """The module in which each function that no other one calls has a ``global_symbol``: without it, only functions of
-    the module could call it."""
+    """Add a ``global_symbol`` to each function that no other function calls, so that it is callable from outside."""
     funcs = {var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
     nameless = {name for name, func in funcs.items() if "global_symbol" not in func.attrs}
     if not nameless:
@@ -105,15 +104,15 @@ def build(
     Parameters
     ----------
     inputs : Schedule, PrimFunc, IRModule or dict of Target to IRModule
-        What is compiled.
+        The program to compile.
     args : list of Tensor, Var or Buffer, optional
         The parameters of the function, for a schedule.
     target : str or Target, optional
-        What it is compiled for; without it, the current target, or "llvm".
+        The target; by default the current target, or "llvm".
     target_host : str or Target, optional
-        What the host code of a GPU is compiled for.
+        The target of the host code for a GPU.
     runtime : Runtime, optional
-        The runtime the module is for.
+        The runtime of the module.
     name : str, optional
         The name of the function.
     binds : dict of Tensor to Buffer, optional
@@ -157,7 +156,7 @@ def _targets(inputs, target, target_host) -> tuple[Target, Target]:
 def _input_module(inputs, args, name: str, binds) -> IRModule:
     if isinstance(inputs, Schedule):
         if args is None:
-            raise ValueError("build: the arguments (tensors and variables, in order) are needed beside a schedule")
+            raise ValueError("build: a schedule needs the function's arguments (tensors and variables, in order)")
         check_outputs(inputs, args)
         return lower(inputs, args, name, binds)
     if isinstance(inputs, (PrimFunc, IRModule)):
@@ -168,13 +167,13 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
             merged.update(_input_module(part, None, name, None))
         return merged
     raise ValueError(
-        "build: a schedule, a PrimFunc, an IRModule or a dictionary of them by target is wanted, got "
+        "build: expected a schedule, a PrimFunc, an IRModule or a dictionary of them by target, got "
         f"{type(inputs).__name__}"
     )
 
 
 class _Together(AbstractContextManager):
-    """Functions that a back end takes all at once."""
+    """Collects functions for a back end that compiles all functions at once."""
 
     def __init__(self, target: Target):
         self.target, self.mod = target, IRModule()
@@ -186,7 +185,7 @@ class _Together(AbstractContextManager):
         return _generate(self.mod, self.target)
 
     def __exit__(self, *error: object) -> None:
-        """Nothing is under way."""
+        """Do nothing, because no compilation runs in the background."""
 
 
 def build_parts(parts: dict[Target, IRModule], host: Target):
@@ -195,8 +194,9 @@ def build_parts(parts: dict[Target, IRModule], host: Target):
 
 
 def build_kernels(kernels: Iterable[tuple[Target, IRModule]], host: Target):
-    """The same of lowered kernels, each with its target, which may be lowered as they are asked for: code for the host
-    is made meanwhile, where its back end can."""
+    """Compile lowered kernels, each with its target, into one runtime module.
+
+    The kernels may be lowered while they are iterated; meanwhile a back end can compile host code in the background."""
     begin = backend_of(host).compilation
     return _compiled(kernels, host, _Together(host) if begin is None else load(begin)(host))
 
@@ -214,7 +214,7 @@ def _compiled(modules: Iterable[tuple[Target, IRModule]], host: Target, code: An
             if len(device_part):
                 devices.setdefault(target, IRModule()).update(device_part)
         if not found:
-            raise TVMError("build: there is no function to compile")
+            raise TVMError("build: the module contains no function to compile")
         generated = [_generate(part, target) for target, part in devices.items()]
         built = code.finish()
     for device in generated:
@@ -223,7 +223,7 @@ def _compiled(modules: Iterable[tuple[Target, IRModule]], host: Target, code: An
 
 
 def _generate(mod: IRModule, target: Target) -> Any:
-    """Machine code (or source) of functions in the form code generation takes."""
+    """Generate machine code or source for functions that have been lowered for code generation."""
     return load(backend_of(target).build)(mod, target)
 
 

@@ -1,1 +1,1 @@
-"""Programs: ``python -m tvm.exec.<name>``."""
+"""Command-line programs: ``python -m tvm.exec.<name>``."""

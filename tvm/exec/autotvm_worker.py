@@ -1,6 +1,6 @@
-"""The process that compiles and runs candidates for a tuner: ``python -m tvm.exec.autotvm_worker``.
+"""The worker process that compiles and runs candidates of a tuner: ``python -m tvm.exec.autotvm_worker``.
 
-How it speaks and measures is in ``tvm.runtime.measure.worker``.
+The protocol and the measurement are implemented in ``tvm.runtime.measure.worker``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..runtime.measure import worker
 from ..runtime.module import Module, from_jit, load_device_module
 from ..target.backend import load
 
-# Candidates that share a JIT.
+# Number of candidates per JIT instance.
 _PER_ENGINE = 32
 
 
 def build(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """LLVM text to an object."""
+    """Compile LLVM text to an object file."""
     machine = llvm_jit.target_machine(message["triple"], message["cpu"], message["features"], message["opt_level"])
     module = llvm_jit.parse(payload.decode(), message["imports"])
     llvm_jit.optimize(module, machine, message["opt_level"])
@@ -30,7 +30,7 @@ def build(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byte
 
 
 def kernels_of(device: dict[str, Any] | None) -> bytes:
-    """The text of kernels to the bytes of a device module. What a device's driver compiles stays text."""
+    """Convert the text of kernels to the bytes of a device module. Source that a driver compiles stays text."""
     if device is None:
         return b""
     image = load(device["compile"])(device["text"], device["arch"])
@@ -50,7 +50,7 @@ def _module(message: dict[str, Any], payload: bytes) -> Module:
 
 
 class Engines:
-    """JITs for candidates: a new one now and then, as each keeps some memory of all it ever held."""
+    """JIT instances for candidates, replaced from time to time, because each retains memory of all its code."""
 
     def __init__(self):
         self.engine: Any = None
@@ -67,7 +67,7 @@ ENGINES = Engines()
 
 
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Measure an object, or a library in a file."""
+    """Measure an object file, or a library file."""
     return worker.measure(_module(message, payload), message)
 
 

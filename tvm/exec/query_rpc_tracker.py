@@ -1,4 +1,4 @@
-"""What a tracker has: ``python -m tvm.exec.query_rpc_tracker``."""
+"""Prints the servers and queues of a tracker: ``python -m tvm.exec.query_rpc_tracker``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def main() -> None:
     host = os.environ.get("TVM_TRACKER_HOST", "127.0.0.1")
     port = int(os.environ.get("TVM_TRACKER_PORT", "9190"))
     parser.add_argument("--host", default=host, help="address of the tracker (default: TVM_TRACKER_HOST or 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=port, help="its port (default: TVM_TRACKER_PORT or 9190)")
+    parser.add_argument("--port", type=int, default=port, help="port of the tracker (default: TVM_TRACKER_PORT or "
+                                                               "9190)")
     args = parser.parse_args()
     print(f"Tracker address {args.host}:{args.port}\n")
     print(connect_tracker(args.host, args.port).text_summary())

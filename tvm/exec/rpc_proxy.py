@@ -1,4 +1,4 @@
-"""Join clients to RPC servers that can only call out: ``python -m tvm.exec.rpc_proxy``."""
+"""Runs an RPC proxy, which connects clients with servers behind a firewall: ``python -m tvm.exec.rpc_proxy``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rpc_server import address, run_program
 
 def _flag(text: str) -> bool:
     if text.lower() not in ("0", "1", "false", "true", "no", "yes"):
-        raise argparse.ArgumentTypeError(f"true or false is wanted, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected true or false, got '{text}'")
     return text.lower() in ("1", "true", "yes")
 
 

@@ -1,4 +1,4 @@
-"""Offer the devices of this machine: ``python -m tvm.exec.rpc_server``."""
+"""Runs an RPC server for the devices of this machine: ``python -m tvm.exec.rpc_server``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..rpc.server import serve
 
 
 def address(text: str) -> tuple[str, int]:
-    """``HOST:PORT``."""
+    """Parse ``HOST:PORT``."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
-        raise argparse.ArgumentTypeError(f"HOST:PORT is wanted, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, got '{text}'")
     return host, int(port)
 
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
     if args.tracker and not args.key:
-        raise RuntimeError("a server that is offered to a tracker (--tracker) needs a key (--key)")
+        raise RuntimeError("registering with a tracker (--tracker) requires a key (--key)")
     options = {
         "key": args.key, "load_library": args.load_library, "max_seconds": args.max_seconds,
         "max_memory": args.max_memory, "max_message": args.max_message, "max_files": args.max_files,
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.through_proxy:
         if args.tracker or args.custom_addr:
-            raise RuntimeError("a server behind a proxy (--through-proxy) is offered to a tracker by the proxy")
+            raise RuntimeError("--tracker and --through-proxy are mutually exclusive: the proxy registers its servers "
+                               "with its tracker")
         base.check_reach(args.host, "rpc_server --through-proxy")
         serve(-1, proxy_addr=(args.host, args.port), **options)
         return
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def run_program(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]) -> None:
-    """Run a server; what cannot be done with the arguments is an error of one line."""
+    """Run a server; print errors in the arguments in one line."""
     logging.basicConfig(level=logging.INFO)
     args = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-"""Lend RPC servers by key: ``python -m tvm.exec.rpc_tracker``."""
+"""Runs an RPC tracker, which assigns servers to clients by key: ``python -m tvm.exec.rpc_tracker``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The parts every IR shares: nodes, expressions, types, modules, operators, passes."""
+"""Common parts of all IRs: nodes, expressions, types, modules, operators, passes."""
 
 from __future__ import annotations
 
 from ..hooks import IR_LOADED
 from ..object_path import ObjectPath
-from . import diagnostics, instrument, primop, transform  # primop holds the operators of expressions
+from . import diagnostics, instrument, primop, transform  # primop defines the operators on expressions
 from .adt import Constructor, TypeData
 from .affine_type import TensorAffineType, TupleAffineType
 from .attrs import Attrs, DictAttrs, make_node

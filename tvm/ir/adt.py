@@ -10,18 +10,18 @@ from .type import TAG_BITS, Type
 
 
 class Constructor(RelayExpr, key="relay.Constructor"):
-    """A constructor of the data type ``belong_to``; ``tag`` tells it from all others of a module.
+    """A constructor of the data type ``belong_to``; ``tag`` identifies it in a module.
 
     Parameters
     ----------
     name_hint : str
-        Its name.
+        The name of the constructor.
     inputs : list of Type
         The types of its fields.
     belong_to : GlobalTypeVar
         The data type.
     tag : int, optional
-        The tag, which a module gives it with its type.
+        The tag, which a module assigns when the type is added to it.
     """
 
     name_hint: str
@@ -31,12 +31,12 @@ class Constructor(RelayExpr, key="relay.Constructor"):
 
     @property
     def number(self) -> int:
-        """Its number among the constructors of its type, which the virtual machine compares."""
+        """The index of the constructor in its type, which the virtual machine compares."""
         return self.tag & ((1 << TAG_BITS) - 1)
 
     def __call__(self, *args: Any):
         if not CALL:
-            raise TypeError(f"constructor {self.name_hint} can be called once tvm.relay is imported")
+            raise TypeError(f"constructor {self.name_hint}: import tvm.relay before calling it")
         return CALL(self, args)
 
 

@@ -1,4 +1,4 @@
-"""How the numbers of a quantized tensor stand for real ones."""
+"""Types of quantized tensors, which describe how integers represent real values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class AffineType(Node):
-    """Base of the records below."""
+    """Base class of affine types."""
 
 
 class TensorAffineType(AffineType, key="TensorAffineType"):
-    """real = (number - zero_point) * scale, per channel of ``axis`` where scale is a vector; axis -1 is per tensor.
+    """real = (integer - zero_point) * scale, per channel of ``axis`` if scale is a vector; axis -1 means per tensor.
 
     Parameters
     ----------
     scale : Expr
-        The factor, a number or one for each channel.
+        The scale, a scalar or one value per channel.
     zero_point : Expr
-        The integer that stands for zero.
+        The integer that represents zero.
     dtype : str
         The type of the stored integers.
     axis : int, optional
-        The dimension of the channels.
+        The channel dimension.
     """
 
     scale: Any

@@ -21,7 +21,7 @@ class AttrFieldInfo(NamedTuple):
 
 
 class Attrs(Node):
-    """A record of attributes: subclasses declare the fields, read as ``attrs.name`` or ``attrs["name"]``."""
+    """Base class of attribute records: subclasses declare the fields, read as ``attrs.name`` or ``attrs["name"]``."""
 
     def keys(self) -> list[str]:
         """The names of the attributes.
@@ -66,7 +66,7 @@ class Attrs(Node):
         key : str
             Its name.
         default : Any, optional
-            The value where there is none.
+            The value returned if the attribute does not exist.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class DictAttrs(Node, key="DictAttrs"):
         return self.entries[key]
 
     def __getattr__(self, key: str) -> Any:
-        # Slots are found first, so only names of attributes arrive here.
+        # Python finds slots first, so this is only called for attribute names.
         if key == "entries" or key.startswith("_"):
             raise AttributeError(key)
         try:
@@ -212,7 +212,7 @@ class DictAttrs(Node, key="DictAttrs"):
         key : str
             The name of the attribute.
         default : Any, optional
-            The value where there is no such attribute.
+            The value returned if the attribute does not exist.
 
         Returns
         -------
@@ -225,25 +225,25 @@ Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue, repor
 
 
 def near_matches(name: str, known: Any) -> str:
-    """A hint for an unknown name: the closest known ones, or all when there are few."""
+    """Return a hint for an unknown name: the closest known names, or all if there are few."""
     known = sorted(known)
     few = "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"
     return did_you_mean(name, known, cutoff=0.5) or few
 
 
 class NodeFieldError(TVMError, AttributeError, TypeError):
-    """No node can be made of these fields."""
+    """A node cannot be created from the given fields."""
 
 
 def _literals(value: Any) -> Any:
-    """Numbers as literal nodes, also inside lists."""
+    """Convert numbers to literal nodes, also inside lists."""
     if isinstance(value, (list, tuple)):
         return tuple([_literals(v) for v in value])
     return CONVERT(value) if isinstance(value, (bool, int, float)) else value
 
 
 def make_node(type_key: str, **kwargs: Any) -> Node:
-    """A node from its type key and fields, as JSON has them. Numbers in a DictAttrs become literal nodes.
+    """A node from its type key and fields, as stored in JSON. Numbers in a DictAttrs become literal nodes.
 
     Parameters
     ----------
@@ -259,11 +259,11 @@ def make_node(type_key: str, **kwargs: Any) -> Node:
     Raises
     ------
     NodeFieldError
-        The type is not known, or has other fields.
+        The type is unknown, or its fields differ.
     """
     cls = NODE_TYPES.get(type_key)
     if cls is None:
-        raise NodeFieldError(f"make_node: no node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")
+        raise NodeFieldError(f"make_node: unknown node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")
     if cls is DictAttrs:
         return DictAttrs({name: _literals(value) for name, value in kwargs.items()})
     for name in kwargs:
@@ -272,4 +272,4 @@ def make_node(type_key: str, **kwargs: Any) -> Node:
     try:
         return cls(**kwargs)
     except TypeError as error:
-        raise NodeFieldError(f"make_node: {type_key} cannot be made of {sorted(kwargs)}: {error}") from None
+        raise NodeFieldError(f"make_node: cannot create {type_key} from the fields {sorted(kwargs)}: {error}") from None

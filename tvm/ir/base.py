@@ -1,4 +1,4 @@
-"""``tvm.ir.base``: nodes, their comparison and their text, under TVM's path."""
+"""``tvm.ir.base``: alias module of Apache TVM for nodes, their comparison and their text form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TVM's names for lists and dictionaries inside nodes. Ours are plain tuples and dictionaries."""
+"""Apache TVM's names for sequences and mappings inside nodes, which are plain tuples and dictionaries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _ContainerMeta(type):
-    """``isinstance(x, Array)`` asks for the plain type."""
+    """Makes ``isinstance(x, Array)`` test for the plain Python type."""
 
     _plain: type
 

@@ -1,4 +1,4 @@
-"""Messages about a user's program, collected and then shown together."""
+"""Messages about a user's program, which are collected and printed together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DiagnosticLevel(IntEnum):
 
 
 class Diagnostic(NamedTuple):
-    """One message and the place it is about."""
+    """A message and its source location."""
 
     level: DiagnosticLevel
     span: Span | None
@@ -28,7 +28,7 @@ class Diagnostic(NamedTuple):
 
 
 class DiagnosticRenderer:
-    """Shows the messages of a context; the function is called with the context."""
+    """Prints the messages of a context by calling a function with the context."""
 
     def __init__(self, render_func: Callable[[DiagnosticContext], None]):
         self.render_func = render_func
@@ -38,7 +38,7 @@ class DiagnosticRenderer:
 
 
 def render_text(ctx: DiagnosticContext) -> str:
-    """All messages of the context as text, each with its source lines where these are known."""
+    """Format all messages of the context, with their source lines if known."""
     parts: list[str] = []
     for one in ctx.diagnostics:
         level = one.level.name.lower()
@@ -65,12 +65,12 @@ def get_renderer() -> DiagnosticRenderer:
 
 
 def override_renderer(render_func: Callable[[DiagnosticContext], None] | None) -> None:
-    """Show messages with this function from now on; None goes back to standard error."""
+    """Use this function to print messages; None restores printing to standard error."""
     _RENDERER[0] = DiagnosticRenderer(render_func or _to_standard_error)
 
 
 class DiagnosticContext:
-    """The messages about one module. ``sources`` maps the name of a source to its text."""
+    """The messages about one module. ``sources`` maps source names to texts."""
 
     def __init__(self, mod: Any, renderer: DiagnosticRenderer | None = None, sources: dict[str, str] | None = None):
         self.module = mod
@@ -82,7 +82,7 @@ class DiagnosticContext:
         self.diagnostics.append(diagnostic)
 
     def render(self) -> None:
-        """Show what was collected; raise DiagnosticError if there is an error among it."""
+        """Print the collected messages; raise DiagnosticError if one of them is an error."""
         self.renderer.render(self)
         errors = [d for d in self.diagnostics if d.level <= DiagnosticLevel.ERROR]
         if errors:

@@ -1,4 +1,4 @@
-"""Functions of the environment, named inside IR and found when called."""
+"""Global functions that IR refers to by name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _find(name: str) -> Any:
 
 
 class EnvFunc(Node, key="EnvFunc"):
-    """A global function by name: saved as its name, looked up when it is needed.
+    """A reference to a global function by name, which is looked up when the function is called.
 
     Parameters
     ----------
     name : str
-        The name it is registered under.
+        The name under which the function is registered.
     """
 
     name: str
@@ -37,7 +37,7 @@ class EnvFunc(Node, key="EnvFunc"):
         Parameters
         ----------
         name : str
-            The name it is registered under.
+            The name under which the function is registered.
 
         Returns
         -------

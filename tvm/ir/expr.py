@@ -1,4 +1,4 @@
-"""``tvm.ir.expr``: the bases of expressions, under TVM's path."""
+"""``tvm.ir.expr``: alias module of Apache TVM for the base classes of expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tvm.ir.function``: the base of functions, under TVM's path."""
+"""``tvm.ir.function``: alias module of Apache TVM for the base class of functions."""
 
 from __future__ import annotations
 

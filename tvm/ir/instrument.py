@@ -1,4 +1,4 @@
-"""Instruments: what is told about every pass that runs in a context."""
+"""Instruments: callbacks around every pass that runs in a context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .transform import DUMP_INSTRUMENT
 
 
 class PassInstrument:
-    """Base of instruments; a subclass defines the methods it is interested in."""
+    """Base class of instruments; a subclass overrides the callbacks that it needs."""
 
     name = "PassInstrument"
 
@@ -23,18 +23,18 @@ class PassInstrument:
             cls.name = cls.__name__
 
     def enter_pass_ctx(self) -> None:
-        """The context with this instrument is entered."""
+        """Called when a context with this instrument is entered."""
 
     def exit_pass_ctx(self) -> None:
-        """The context with this instrument is left."""
+        """Called when a context with this instrument is exited."""
 
     def should_run(self, mod: Any, info: Any) -> bool:
-        """Whether the pass may run. One instrument that says no is enough; required passes run regardless.
+        """Whether the pass may run. If any instrument returns False, the pass is skipped, unless it is required.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass would get.
+            The input module of the pass.
         info : PassInfo
             Name and level of the pass.
 
@@ -45,30 +45,30 @@ class PassInstrument:
         return True
 
     def run_before_pass(self, mod: Any, info: Any) -> None:
-        """The pass is about to run on ``mod``.
+        """Called before the pass runs on ``mod``.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass gets.
+            The input module of the pass.
         info : PassInfo
             Name and level of the pass.
         """
 
     def run_after_pass(self, mod: Any, info: Any) -> None:
-        """The pass gave ``mod``.
+        """Called after the pass has run.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass gave.
+            The output module of the pass.
         info : PassInfo
             Name and level of the pass.
         """
 
 
 def pass_instrument(pi_cls: Any = None):
-    """Decorate a class that has some of PassInstrument's methods; its instances are instruments.
+    """Decorate a class with some of PassInstrument's methods; its instances are instruments.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def pass_instrument(pi_cls: Any = None):
 
 
 class _Profile:
-    """Time spent in one run of a pass, and in the passes it ran."""
+    """The time of one run of a pass, and of the passes that it ran."""
 
     __slots__ = ("children", "name", "seconds", "start")
 
@@ -118,7 +118,7 @@ _TIMINGS = _Timings()
 
 
 class PassTimingInstrument(PassInstrument):
-    """Measures every pass. ``render()`` inside the context gives the table of this thread."""
+    """Measures every pass. ``render()`` inside the context returns the table of this thread."""
 
     def enter_pass_ctx(self) -> None:
         _TIMINGS.clear()
@@ -132,12 +132,12 @@ class PassTimingInstrument(PassInstrument):
         _TIMINGS.stack.append(profile)
 
     def run_after_pass(self, mod: Any, info: Any) -> None:
-        """The innermost running pass ended, or failed: its time is what went by since it began.
+        """Record the time since the start of the innermost running pass, which ended or failed.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass gave; what it got, where it failed.
+            The output of the pass, or its input if it failed.
         info : PassInfo
             Name and level of the pass.
         """
@@ -149,12 +149,12 @@ class PassTimingInstrument(PassInstrument):
 
     @staticmethod
     def render() -> str:
-        """One line per pass, indented under the pass that ran it: microseconds, without inner passes, shares.
+        """One line per pass, indented below the pass that ran it: total time, time without inner passes, percentages.
 
         Returns
         -------
         str
-            The table of the passes that this thread ran in the context; empty where there were none.
+            The table of the passes that this thread ran in the context; empty if there were none.
         """
         total = sum(p.seconds for p in _TIMINGS.root)
         lines: list[str] = []
@@ -175,14 +175,14 @@ def _percent(part: float, whole: float) -> str:
 
 
 class PassPrintingInstrument(PassInstrument):
-    """Prints the module before and after the passes named.
+    """Prints the module before and after the named passes.
 
     Parameters
     ----------
     print_before_pass_names : Sequence[str], optional
-        Passes before which the module is printed.
+        Passes before which to print the module.
     print_after_pass_names : Sequence[str], optional
-        Passes after which it is printed.
+        Passes after which to print the module.
     """
 
     def __init__(self, print_before_pass_names: Sequence[str] = (), print_after_pass_names: Sequence[str] = ()):
@@ -215,19 +215,19 @@ class PrintAfterAll(PassInstrument):
 
 
 class DumpIR(PassInstrument):
-    """Writes the module after every pass to numbered files in a directory (made if missing).
+    """Writes the module after every pass to numbered files in a directory, which is created if necessary.
 
-    ``refresh`` empties the directory first; ``only_changes`` leaves out passes that gave back the module they got.
-    Files of this process carry its number, so several processes may write to one directory.
+    ``refresh`` empties the directory first; ``only_changes`` skips passes that returned their input module. File names
+    contain the process ID, so several processes may write to one directory.
 
     Parameters
     ----------
     dump_dir : str or Path
         The directory.
     refresh : bool, optional
-        Whether the directory is emptied first.
+        Whether to empty the directory first.
     only_changes : bool, optional
-        Whether passes that change nothing are left out.
+        Whether to skip passes that change nothing.
     """
 
     def __init__(self, dump_dir: Any, refresh: bool = False, only_changes: bool = False):
@@ -246,12 +246,12 @@ class DumpIR(PassInstrument):
         stack.append(mod)
 
     def pass_failed(self, mod: Any, info: Any) -> None:
-        """The pass raised an error: it gets no file.
+        """Called when a pass raised an error; no file is written.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass got.
+            The input module of the pass.
         info : PassInfo
             Name and level of the pass.
         """

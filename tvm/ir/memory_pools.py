@@ -1,4 +1,4 @@
-"""Memory regions a program may place its workspace and constants in."""
+"""Memory pools in which a program may allocate its workspace and constants."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 
 class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
-    """Size and speed of a region; -1 means unknown, and a size of -1 means unlimited.
+    """Size and speed of a memory pool; -1 means unknown, and a size of -1 means unlimited.
 
     Parameters
     ----------
     size_hint_bytes : int, optional
-        Its size.
+        The size of the pool in bytes.
     clock_frequency_hz : int, optional
-        Its clock.
+        The clock frequency.
     read_bandwidth_bytes_per_cycle : int, optional
-        Bytes that can be read in a cycle.
+        The number of bytes that can be read per cycle.
     write_bandwidth_bytes_per_cycle : int, optional
-        Bytes that can be written in a cycle.
+        The number of bytes that can be written per cycle.
     read_latency_cycles : int, optional
-        Cycles until a value that is read arrives.
+        The read latency in cycles.
     write_latency_cycles : int, optional
-        Cycles until a value is written.
+        The write latency in cycles.
     target_burst_bytes : dict of Target to int, optional
-        Bytes of a burst, for each target.
+        The burst size in bytes for each target.
     """
 
     size_hint_bytes: int = -1
@@ -41,14 +41,15 @@ class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
 
 
 class PoolInfo(Node):
-    """A region: its name, the targets that reach it, and its properties, which are read from it, too.
+    """A memory pool: its name, the targets that can access it, and its properties, which are also attributes of the
+    pool.
 
     Parameters
     ----------
     pool_name : str
-        The name of the region.
+        The name of the pool.
     targets : list of Target
-        The targets that reach it.
+        The targets that can access it.
     pool_info_properties : PoolInfoProperties, optional
         Its size and speed.
     """
@@ -65,14 +66,14 @@ class PoolInfo(Node):
 
 
 class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
-    """A region for intermediate values.
+    """A memory pool for intermediate values.
 
     Parameters
     ----------
     pool_name : str
-        The name of the region.
+        The name of the pool.
     targets : list of Target
-        The targets that reach it.
+        The targets that can access it.
     pool_info_properties : PoolInfoProperties, optional
         Its size and speed.
     """
@@ -82,7 +83,7 @@ class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
 
 
 class ConstantInfo(Node, key="ir.ConstantInfo"):
-    """One constant placed in a region."""
+    """A constant in a memory pool."""
 
     name_hint: str
     byte_offset: int
@@ -90,16 +91,16 @@ class ConstantInfo(Node, key="ir.ConstantInfo"):
 
 
 class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
-    """A region for constants, with those it holds.
+    """A memory pool for constants, with its contents.
 
     Parameters
     ----------
     pool_name : str
-        The name of the region.
+        The name of the pool.
     targets : list of Target
-        The targets that reach it.
+        The targets that can access it.
     constant_info_array : list, optional
-        The constants it holds.
+        The constants in the pool.
     pool_info_properties : PoolInfoProperties, optional
         Its size and speed.
     """
@@ -119,21 +120,22 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
 
 
 class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
-    """The regions that a compiler may put intermediate values into.
+    """The memory pools in which a compiler may allocate intermediate values.
 
     Parameters
     ----------
     pools : list of PoolInfo
-        The regions, in the order in which they are filled.
+        The pools, in the order in which they are filled.
     """
 
     pools: tuple[Any, ...]
 
 
 class MemoryInfo(Node, key="MemoryInfo"):
-    """Memory of a kind of its own, as a scratchpad: how much there is, and how it is read, in bits.
+    """Properties of a special memory, such as a scratchpad: its size and access units in bits.
 
-    A global function ``tvm.info.mem.SCOPE`` that gives one tells the compiler of the memory of that scope.
+    A global function ``tvm.info.mem.SCOPE`` that returns a MemoryInfo describes the memory of that scope to the
+    compiler.
     """
 
     unit_bits: int
@@ -143,12 +145,12 @@ class MemoryInfo(Node, key="MemoryInfo"):
 
 
 class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
-    """The regions that a compiler may put constants into.
+    """The memory pools in which a compiler may place constants.
 
     Parameters
     ----------
     pools : list of PoolInfo
-        The regions, in the order in which they are filled.
+        The pools, in the order in which they are filled.
     """
 
     pools: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Functions and modules of them."""
+"""IR modules, and the base classes of functions and relational expressions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ RELAY_FUNCTION: Hook[[Any], Any] = Hook(
 )
 
 
-# The upper bits of a constructor's tag are those of its type; tags are positive int32.
+# The upper bits of a constructor's tag identify its type; tags are positive int32.
 _MOST_TYPES = (1 << 14) - 1
 
 
 class CallingConv(IntEnum):
-    """How a function is called."""
+    """The calling convention of a function."""
 
     DEFAULT = 0
     C_PACKED_FUNC = 1
@@ -46,7 +46,7 @@ class CallingConv(IntEnum):
 
 
 class RelayExpr(BaseExpr):
-    """Base of expressions over tensors and functions; ``checked_type`` is there once inference has run."""
+    """Base class of expressions over tensors and functions; ``checked_type`` is set after type inference."""
 
     _followed = True
 
@@ -54,7 +54,7 @@ class RelayExpr(BaseExpr):
     def checked_type(self):
         got = getattr(self, "checked_type_", None)
         if got is None:
-            raise ValueError(f"the type of this {type(self).__name__} is not known yet; run InferType first")
+            raise ValueError(f"the type of this {type(self).__name__} has not been inferred; run InferType first")
         return got
 
     def astext(self, show_meta_data: Any = True, annotate: Any = None) -> str:
@@ -63,9 +63,9 @@ class RelayExpr(BaseExpr):
         Parameters
         ----------
         show_meta_data : bool, optional
-            Whether constants are written out after it, so that ``tvm.relay.fromtext`` can read it.
+            Whether to append the constants, so that ``tvm.relay.fromtext`` can parse the text.
         annotate : callable, optional
-            Gives a comment for each expression.
+            A function that returns a comment for each expression.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class GlobalVar(RelayExpr, key="GlobalVar", derived={"checked_type_": "None"}):
 
 
 class BaseFunc(RelayExpr):
-    """Base of functions of every IR; ``attrs`` is a dictionary of facts about the function."""
+    """Base class of functions of every IR; ``attrs`` is a dictionary of attributes."""
 
     if TYPE_CHECKING:
 
@@ -159,14 +159,14 @@ class BaseFunc(RelayExpr):
 
 
 class Definitions(dict[Any, Any]):
-    """What a module defines, by its variables. ``items()`` is a list, of which scripts take the first."""
+    """The definitions of a module by variable. ``items()`` returns a list, because scripts index it."""
 
     def items(self) -> list:  # type: ignore[override]
         return list(super().items())
 
 
 class IRModule(Node, key="IRModule"):
-    """Functions by name. The one mutable node: passes build a new module, users may add to one.
+    """Functions by name. The only mutable node: passes create a new module, but users may add functions.
 
     Parameters
     ----------
@@ -212,8 +212,10 @@ class IRModule(Node, key="IRModule"):
         self.functions[var if isinstance(var, GlobalVar) else GlobalVar(name)] = value
 
     def _tag(self, var: GlobalTypeVar, number: int) -> int:
-        """A tag that no constructor of another type of the module has: the type's name chooses the upper bits, so that
-        it is the same in every module that has no other type with these bits."""
+        """Return a tag prefix that no other type of the module uses.
+
+        The upper bits are derived from the name of the type, so they are the same in every module without a
+        collision."""
         others = {c.tag >> TAG_BITS for v, data in self.type_definitions.items() if v.name_hint != var.name_hint
                   for c in getattr(data, "constructors", ())}  # fmt: skip
         upper = crc32(var.name_hint.encode()) % _MOST_TYPES + 1
@@ -273,9 +275,9 @@ class IRModule(Node, key="IRModule"):
         self[var] = func
 
     def _add(self, var: Any, val: Any, update: bool = True) -> None:
-        """Add a function; ``update`` says that it may replace one of that name."""
+        """Add a function; ``update`` allows replacing a function of the same name."""
         if not update and var in self:
-            raise ValueError(f"the module has a function '{getattr(var, 'name_hint', var)}' already")
+            raise ValueError(f"the module already has a function '{getattr(var, 'name_hint', var)}'")
         self[var] = val
 
     def get_global_var(self, name: str) -> GlobalVar:
@@ -294,7 +296,7 @@ class IRModule(Node, key="IRModule"):
         Raises
         ------
         ValueError
-            There is no function of this name.
+            The module has no function of this name.
         """
         for var in self.functions:
             if var.name_hint == name:
@@ -329,7 +331,7 @@ class IRModule(Node, key="IRModule"):
         Raises
         ------
         ValueError
-            There is no type of this name.
+            The module has no type of this name.
         """
         for var in self.type_definitions:
             if var.name_hint == name:
@@ -350,7 +352,7 @@ class IRModule(Node, key="IRModule"):
         return [v.name_hint for v in self.get_global_type_vars()]
 
     def get_type(self, name: str) -> tuple[Any, ...]:
-        """The type of that name followed by its constructors.
+        """The type with this name, followed by its constructors.
 
         Parameters
         ----------
@@ -366,12 +368,12 @@ class IRModule(Node, key="IRModule"):
         return (var, *self.type_definitions[var].constructors)
 
     def get_constructor(self, tag: int) -> Any:
-        """The constructor of a type definition by its number.
+        """The constructor with a given tag.
 
         Parameters
         ----------
         tag : int
-            The number.
+            The tag.
 
         Returns
         -------
@@ -381,7 +383,7 @@ class IRModule(Node, key="IRModule"):
         Raises
         ------
         ValueError
-            No type has such a constructor.
+            No type has a constructor with this tag.
         """
         for var in self.get_global_type_vars():
             for constructor in self.type_definitions[var].constructors:
@@ -390,7 +392,7 @@ class IRModule(Node, key="IRModule"):
         raise ValueError(f"the module has no constructor with tag {tag}")
 
     def import_from_std(self, file_to_import: str) -> None:
-        """Add the definitions of a file of the standard library of relay.
+        """Add the definitions of a file of Relay's standard library.
 
         Parameters
         ----------
@@ -400,7 +402,7 @@ class IRModule(Node, key="IRModule"):
         Raises
         ------
         ValueError
-            There is no such file.
+            The file does not exist.
         """
         if not IMPORT_STANDARD:
             raise ValueError("import_from_std needs tvm.relay; import it first")
@@ -417,7 +419,7 @@ class IRModule(Node, key="IRModule"):
         Returns
         -------
         Any
-            Its value; None where it is not set.
+            The value, or None if the attribute is not set.
         """
         return self.attrs.get(attr_key)
 
@@ -461,7 +463,7 @@ class IRModule(Node, key="IRModule"):
         return self
 
     def clone(self) -> IRModule:
-        """A copy with the same functions, which can be changed by itself.
+        """A copy with the same functions, which can be modified independently.
 
         Returns
         -------
@@ -473,12 +475,12 @@ class IRModule(Node, key="IRModule"):
         return new
 
     def map_functions(self, f: Callable[[Any, Any], Any]) -> IRModule:
-        """A module with ``f(global_var, function)`` in place of each function; None drops it.
+        """A module in which ``f(global_var, function)`` replaces each function; None removes the function.
 
         Parameters
         ----------
         f : Callable
-            Makes the new function of each.
+            A function that returns the replacement of each function.
 
         Returns
         -------
@@ -495,7 +497,7 @@ class IRModule(Node, key="IRModule"):
 
     @staticmethod
     def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> IRModule:
-        """A module whose ``main`` is an expression, or a function under its own name.
+        """A module whose ``main`` is the expression; a function with a global symbol keeps its own name.
 
         Parameters
         ----------
@@ -517,14 +519,14 @@ class IRModule(Node, key="IRModule"):
         return mod
 
     def astext(self, show_meta_data: Any = True, annotate: Any = None) -> str:
-        """The text of the module, which ``tvm.relay.fromtext`` reads.
+        """The text of the module, which ``tvm.relay.fromtext`` can parse.
 
         Parameters
         ----------
         show_meta_data : bool
-            Whether constants are written out after it.
+            Whether to append the constants.
         annotate : Callable, optional
-            Gives a comment for each expression.
+            A function that returns a comment for each expression.
 
         Returns
         -------
@@ -534,7 +536,7 @@ class IRModule(Node, key="IRModule"):
         return AS_TEXT(self, show_meta_data, annotate)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the graphs of its functions, where it has some, and its text."""
+        """Return the HTML for notebooks: the graphs of the functions and the text."""
         from ..drawing.page import escape, fragment
 
         graphs = PICTURE(self)

@@ -1,9 +1,9 @@
 """Nodes: immutable records with declared fields.
 
-A node class lists its fields as annotations and nothing else; the metaclass turns them into slots and writes
-``__init__``, ``children`` and ``map_children`` from them. Annotations decide what a traversal follows: ``PrimExpr``,
-``Stmt``, ``Range``, ``IterVar`` and tuples of these are children; everything else (names, variables being defined,
-buffers, dictionaries) is data.
+A node class lists its fields as annotations; the metaclass converts them to slots and generates ``__init__``,
+``children`` and ``map_children``. The annotations determine what a traversal visits: ``PrimExpr``, ``Stmt``, ``Range``,
+``IterVar`` and tuples of these are children; all other fields (names, variables being defined, buffers, dictionaries)
+are data.
 
 Equality of nodes is identity (``==`` on expressions builds an expression, as in TVM); ``structural_equal`` and
 ``structural_hash`` are functions in ``ir.structural``.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..hooks import Hook
 
-# Names of the classes that say of themselves that fields of them are children.
+# Names of the classes that declare that fields of these classes are children.
 _FOLLOWED: set[str] = set()
 # type key -> class, for JSON and `ir.make_node`.
 NODE_TYPES: dict[str, type[Any]] = {}
@@ -27,7 +27,7 @@ REQUIRED = object()
 
 
 def to_tuple(values: Any) -> tuple[Any, ...]:
-    """Lists, arrays and single values as a tuple; None as the empty tuple."""
+    """Convert a list, array or single value to a tuple; None becomes the empty tuple."""
     if values is None:
         return ()
     if isinstance(values, (list, tuple)):
@@ -60,7 +60,7 @@ def _map_tuple(f: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _field_kind(annotation: str) -> str:
-    """'child', 'children' (a tuple of them), 'optional' (child or None), 'tuple' or 'data'."""
+    """Return the kind of a field: 'child', 'children' (a tuple), 'optional' (child or None), 'tuple' or 'data'."""
     text = annotation.replace(" ", "")
     if text in _FOLLOWED:
         return "child"
@@ -76,7 +76,8 @@ def _field_kind(annotation: str) -> str:
 def _write_methods(
     fields: list[tuple[str, str, Any]], derived: dict[str, str], check: str | None, converts: bool, own_init: bool
 ):
-    """Source of ``__init__`` (unless the class has its own), ``children`` and ``map_children`` for one class."""
+    """Generate the source of ``__init__`` (unless the class defines it), ``children`` and ``map_children`` of a
+    class."""
     params: list[str] = []
     init: list[str] = []
     kids: list[str] = []
@@ -132,20 +133,20 @@ if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 
     def _keyword(*, default: Any = None, kw_only: Literal[True] = True) -> Any:
-        """A field that constructors take by its name, after all others."""
+        """A keyword field of the constructor, after all positional fields."""
 
     def slot_field(*, init: Literal[False] = False) -> Any:
-        """A slot that constructors fill themselves."""
+        """A slot that constructors set themselves."""
 else:
     dataclass_transform = lambda **_: lambda cls: cls
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(_keyword, slot_field) if TYPE_CHECKING else ())
 class NodeMeta(type):
-    """Turns field annotations into slots and methods. See the module text.
+    """Converts field annotations to slots and methods; see the module docstring.
 
-    Class keywords: ``derived`` maps extra slots to the expression that computes them (evaluated in ``__init__``),
-    ``check`` is a statement run at the end of ``__init__``, ``key`` is the type key used in JSON.
+    Class keywords: ``derived`` maps additional slots to the expressions that compute them (evaluated in ``__init__``),
+    ``check`` is a statement executed at the end of ``__init__``, ``key`` is the type key in JSON.
     """
 
     _type_key: str
@@ -190,12 +191,12 @@ class NodeMeta(type):
                     setattr(cls, method, function)
         if key:
             if key in NODE_TYPES:
-                raise ValueError(f"node type key '{key}' is registered already")
+                raise ValueError(f"node type key '{key}' is already registered")
             NODE_TYPES[key] = cls
             cls._type_key = key
         return cls
 
-    # The keywords of a class end in __new__.
+    # The class keywords are handled in __new__.
     def __init__(  # pyright: ignore[reportInconsistentConstructor]
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
     ):
@@ -203,25 +204,25 @@ class NodeMeta(type):
 
 
 class Node(metaclass=NodeMeta):
-    """Base of every record in every IR."""
+    """Base class of all IR nodes."""
 
     _type_key = ""
-    # Set by a class itself, not inherited: fields that are annotated with it are children.
+    # Set by the class itself, not inherited: fields that are annotated with this class are children.
     _followed = False
-    # The fields in the order they are compared, "!" after those that define variables; None: all, defining none.
+    # The fields in comparison order, "!" marks fields that define variables; None: all fields, none defines variables.
     _compared = None
-    # True for a class whose objects are variables: matched where they are defined, their names do not count.
+    # True for a class of variables, which are matched where they are defined, regardless of their names.
     _variable = False
-    # Set by a class itself, not inherited: one object on the left stands for one on the right, as a computation does.
+    # Set by the class itself, not inherited: objects are matched one to one, as computations of a graph.
     _in_graph = False
-    # True for a class whose public interface changes it in place.
+    # True for a class whose public interface modifies it in place.
     _mutable = False
 
     if TYPE_CHECKING:
         span: Any = _keyword(default=None)
-        # Written by the metaclass: the names of the fields, those of base classes first.
+        # Generated by the metaclass: the names of the fields, fields of base classes first.
         _fields: ClassVar[tuple[str, ...]]
-        # For each field its name, how a traversal treats it, and its default.
+        # The name of each field, its kind for traversals, and its default.
         _field_specs: ClassVar[tuple[tuple[str, str, Any], ...]]
     else:
 
@@ -229,7 +230,7 @@ class Node(metaclass=NodeMeta):
             self.span = span
 
     def children(self) -> list[Any]:
-        """The nodes in the fields of this one that passes follow, in the order of the fields.
+        """The child nodes that passes visit, in the order of the fields.
 
         Returns
         -------
@@ -239,22 +240,22 @@ class Node(metaclass=NodeMeta):
         return []
 
     def map_children(self, f: Callable[[Any], Any]):
-        """This node with ``f`` of each child in its place.
+        """This node with each child replaced by ``f(child)``.
 
         Parameters
         ----------
         f : Callable
-            Gives a node for a node.
+            A function that returns a replacement node.
 
         Returns
         -------
         Node
-            A new node; this one where no child changes.
+            A new node, or this node if no child changes.
         """
         return self
 
     def replace(self, **changes: Any):
-        """A copy with some fields changed; the same object when nothing differs.
+        """A copy with some fields changed; the same object if nothing changes.
 
         Parameters
         ----------
@@ -274,7 +275,7 @@ class Node(metaclass=NodeMeta):
 
     @property
     def type_key(self) -> str:
-        """The name of this kind of node in JSON and ``tvm.ir.make_node``."""
+        """The type key of the node's class in JSON and ``tvm.ir.make_node``."""
         return self._type_key  # pyright: ignore[reportPrivateUsage]
 
     def same_as(self, other: Any) -> bool:
@@ -283,12 +284,12 @@ class Node(metaclass=NodeMeta):
         Parameters
         ----------
         other : object
-            The other.
+            The other object.
 
         Returns
         -------
         bool
-            Whether they are.
+            Whether both are the same object.
         """
         return self is other
 
@@ -299,12 +300,12 @@ class Node(metaclass=NodeMeta):
         return PRINTER(self)
 
     def script(self, **options: Any) -> str:
-        """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen.
+        """The text of this node; ``tvm.script.printer.Options`` lists the options.
 
         Parameters
         ----------
         **options
-            How it is written.
+            Printer options.
 
         Returns
         -------
@@ -314,16 +315,16 @@ class Node(metaclass=NodeMeta):
         return PRINTER(self, **options)
 
     def show(self, style: Any = None, black_format: Any = None, **options: Any) -> None:
-        """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake.
+        """Print the text of this node. ``style`` and ``black_format`` are accepted for compatibility and ignored.
 
         Parameters
         ----------
         style : str, optional
-            Accepted for colour terminals' sake.
+            Ignored.
         black_format : bool, optional
-            Likewise.
+            Ignored.
         **options
-            How it is written, as ``script`` takes it.
+            Printer options, as for ``script``.
         """
         print(self.script(**options))
 
@@ -337,7 +338,8 @@ class Node(metaclass=NodeMeta):
 if _FROZEN:
 
     def _refuse(self: Any, name: str, value: Any):
-        # Names with an underscore hold what is worked out from the fields on demand, at their end what inference finds.
+        # Private names cache values computed from the fields on demand; names with a trailing underscore are set by
+        # type inference.
         if self._mutable or name.startswith("_") or name.endswith("_"):
             object.__setattr__(self, name, value)
             return

@@ -1,4 +1,4 @@
-"""Operators: one record per operator or intrinsic, found by name."""
+"""Operators: one record per operator or intrinsic, looked up by name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .span import Span
 
 OPS: Registry[Op] = Registry("operator")
-# Relations between the types of inputs and result, by name: ``rule(attrs, types) -> type``.
+# Type relations by name: ``rule(attrs, types) -> type`` relates the types of inputs and output.
 TYPE_RELATIONS: Registry[Callable[[Any, list[Any]], Any]] = Registry("type relation")
 
 
 class Argument(NamedTuple):
-    """An input of an operator, for readers."""
+    """The description of an operator's input."""
 
     name: str
     type_info: str
@@ -26,18 +26,18 @@ class Argument(NamedTuple):
 
 
 class Op(Node, key="Op"):
-    """An operator. ``attrs`` holds what the layers say about it: effect, type rule, fusion pattern, lowering rules.
+    """An operator. ``attrs`` contains its properties: effect, type relation, fusion pattern, lowering rules.
 
     Parameters
     ----------
     name : str
         The name.
     description : str, optional
-        A sentence about it.
+        A one-sentence description.
     num_inputs : int, optional
-        How many inputs it takes; -1 for any number.
+        The number of inputs; -1 for any number.
     attrs : dict, optional
-        What is known of it.
+        The properties of the operator.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Op(Node, key="Op"):
         Returns
         -------
         Any
-            Its value; None where it is not set.
+            The value, or None if the attribute is not set.
         """
         return self.attrs.get(attr_name)
 
@@ -116,7 +116,7 @@ class Op(Node, key="Op"):
         Returns
         -------
         bool
-            Whether it has.
+            Whether the attribute is set.
         """
         return attr_name in self.attrs
 
@@ -130,7 +130,7 @@ class Op(Node, key="Op"):
         value : Any
             Its value.
         plevel : int
-            Accepted: what is set last counts.
+            Ignored: the last value is used.
         """
         self.attrs[attr_name] = value
 
@@ -145,10 +145,10 @@ class Op(Node, key="Op"):
         self.attrs.pop(attr_name, None)
         _LEVELS.pop((self.name, attr_name), None)
 
-    # -- an operator described from Python ---------------------------------------------------------------------
+    # -- defining an operator from Python -----------------------------------------------------------------------
 
     def set_num_inputs(self, n: int) -> None:
-        """How many inputs calls of the operator have.
+        """Set the number of inputs of the operator.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Op(Node, key="Op"):
         return self.attrs.get("arguments", ())
 
     def set_support_level(self, level: int) -> None:
-        """How well the operator is supported; 1 is best.
+        """Set the support level of the operator; 1 is best.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Op(Node, key="Op"):
         return self.attrs.get("support_level", 10)
 
     def set_attrs_type_key(self, key: str) -> None:
-        """The class of the attributes of its calls.
+        """Set the attribute class of the operator's calls.
 
         Parameters
         ----------
@@ -200,7 +200,8 @@ class Op(Node, key="Op"):
         self.attrs["attrs_type_key"] = key
 
     def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list[Any], Any], Any] | None = None) -> None:
-        """The type of a result: ``type_rel_func(types of the inputs, attributes)``, or a relation known by its name.
+        """Set the type relation: ``type_rel_func(input types, attributes)`` returns the output type; or a registered
+        name.
 
         Parameters
         ----------
@@ -212,12 +213,13 @@ class Op(Node, key="Op"):
         Raises
         ------
         TVMError
-            No function is given, and no relation has this name.
+            No function is given, and no relation with this name is registered.
         """
         if type_rel_func is None and rel_name not in TYPE_RELATIONS:
-            raise TVMError(f"type relation '{rel_name}' is not known; there are {', '.join(TYPE_RELATIONS.names())}")
+            raise TVMError(f"unknown type relation '{rel_name}'; registered relations: "
+                           f"{', '.join(TYPE_RELATIONS.names())}")
         if "type_rule" in self.attrs:
-            raise TVMError(f"operator {self.name} has a type relation already")
+            raise TVMError(f"operator {self.name} already has a type relation")
         if type_rel_func is None:
             self.attrs["type_rule"] = TYPE_RELATIONS[rel_name]
             return
@@ -234,7 +236,7 @@ class Op(Node, key="Op"):
 
 
 def register_op(name: str, description: str = "", num_inputs: int = -1, **attrs: Any) -> Op:
-    """Make the operator ``name``; a name in use is refused."""
+    """Create the operator ``name``; raise an error if the name is in use."""
     return OPS.register(name, Op(name, description, num_inputs, attrs))
 
 
@@ -243,7 +245,7 @@ _LEVELS: dict[tuple[str, str], int] = {}
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10):
-    """Set an attribute of an operator, making the operator if it is new. Without a value: a decorator.
+    """Set an attribute of an operator and create the operator if necessary. Without a value, return a decorator.
 
     Parameters
     ----------
@@ -254,7 +256,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     value : optional
         Its value.
     level : int, optional
-        A value set before at a higher level stays.
+        The priority; a value that was set with a higher level is kept.
 
     Returns
     -------
@@ -273,21 +275,22 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 
 def register_intrin_lowering(op_name: str, target: str, *, f: Any = None, level: int = 10):
-    """How a back end turns a call of ``op_name`` into simpler expressions: ``f(call) -> expression``.
+    """Register how a back end lowers a call of ``op_name`` to simpler expressions: ``f(call) -> expression``.
 
     Parameters
     ----------
     op_name : str
         The name of the operator.
     target : str
-        The kind of target, or "default".
+        The target kind, or "default".
     f : callable, optional
         The rule; without it, a decorator is returned.
     level : int, optional
-        A value set before at a higher level stays.
+        The priority; a rule that was set with a higher level is kept.
 
     Returns
     -------
     callable
+        The rule, or a decorator if there is no rule.
     """
     return register_op_attr(op_name, target + ".FLowerIntrinsic", f, level)

@@ -1,8 +1,7 @@
-"""Options of passes: every key a PassContext accepts, with its type and default.
+"""Options of passes: all keys that a PassContext accepts, with their types and defaults.
 
-A layer declares its keys with ``register_pass_config``; a key that nobody declared is refused, so a misspelt option
-is an error and not silence. The keys of the lowering passes are declared here because scripts name them before the
-passes are imported.
+A layer declares its keys with ``register_pass_config``; undeclared keys are rejected, so a misspelt option is an error.
+The keys of the lowering passes are declared here, because scripts use them before the passes are imported.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from .prim import FloatImm, IntImm, StringImm
 
 
 class PassConfigError(TVMError, AttributeError, TypeError):
-    """An option that does not exist, or a value of the wrong type for one."""
+    """An unknown option, or a value of the wrong type."""
 
 
 class ConfigEntry(NamedTuple):
-    """One declared option. ``kind`` is a Python type, an Attrs class, or None for any value."""
+    """A declared option. ``kind`` is a Python type, an Attrs class, or None for any value."""
 
     key: str
     kind: type | None
@@ -39,7 +38,7 @@ _TYPE_NAMES = {bool: "IntImm", int: "IntImm", float: "FloatImm", str: "runtime.S
 
 CONFIGS: dict[str, ConfigEntry] = {}
 
-# Keys with these beginnings belong to code outside the tree (back ends a user brings) and take any value.
+# Keys with these prefixes belong to code outside this repository (custom back ends) and accept any value.
 FREE_PREFIXES: list[str] = ["relay.ext."]
 
 
@@ -50,7 +49,7 @@ def register_pass_config(
     doc: str = "",
     check: Callable[[Any], str | None] | None = None,
 ) -> None:
-    """Declare an option. ``check(value)`` may return a complaint. Declaring a key twice alike is allowed.
+    """Declare an option. ``check(value)`` may return an error message. Repeating an identical declaration is allowed.
 
     Parameters
     ----------
@@ -59,26 +58,26 @@ def register_pass_config(
     kind : type, optional
         The type of its value.
     default : optional
-        The value where none is given.
+        The default value.
     doc : str, optional
-        A sentence about it.
+        A one-sentence description.
     check : callable, optional
-        Gives a complaint about a value, or None.
+        A function that returns an error message for a value, or None.
 
     Raises
     ------
     ValueError
-        The option is declared already, with another type or default.
+        The option is already declared with another type or default.
     """
     entry = ConfigEntry(key, kind, default, doc, check)
     old = CONFIGS.get(key)
     if old is not None and (old.kind, old.default) != (kind, default):
-        raise ValueError(f"pass option '{key}' is declared already, as {old.type_name} with default {old.default!r}")
+        raise ValueError(f"pass option '{key}' is already declared, as {old.type_name} with default {old.default!r}")
     CONFIGS[key] = entry
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with their values in Python form; raises on an unknown key or a value of the wrong type."""
+    """Return the options with Python values; raise an error for an unknown key or a value of the wrong type."""
     out: dict[str, Any] = {}
     for key, value in config.items():
         entry = CONFIGS.get(key)
@@ -87,7 +86,7 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
                 out[key] = value
                 continue
             raise PassConfigError(
-                f"PassContext: '{key}' is no known option; {near_matches(str(key), CONFIGS)} "
+                f"PassContext: unknown option '{key}'; {near_matches(str(key), CONFIGS)} "
                 "PassContext.list_configs() lists them all."
             )
         out[key] = _convert(entry, value)
@@ -114,7 +113,7 @@ def _convert_value(kind: type[Any], value: Any, where: str) -> Any:
         value = value.value
     if kind is bool and isinstance(value, (bool, int)):
         if value not in (0, 1):
-            raise PassConfigError(f"{where} takes a bool, got {value!r}")
+            raise PassConfigError(f"{where} must be a bool, got {value!r}")
         return bool(value)
     if kind is int and isinstance(value, (bool, int)):
         return int(value)
@@ -126,7 +125,7 @@ def _convert_value(kind: type[Any], value: Any, where: str) -> Any:
         return dict(value)
     if isinstance(value, kind) and kind not in (bool, int, float):
         return value
-    raise PassConfigError(f"{where} takes a value of type {kind.__name__}, got {value!r} ({type(value).__name__})")
+    raise PassConfigError(f"{where} must have the type {kind.__name__}, got {value!r} ({type(value).__name__})")
 
 
 _FIELD_TYPES = {"bool": bool, "int": int, "float": float, "str": str, "list": list, "dict": dict}
@@ -136,7 +135,7 @@ def _convert_record(kind: type[Any], value: Any, where: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise PassConfigError(f"{where} takes a dictionary of {', '.join(kind._fields)}, got {value!r}")
+        raise PassConfigError(f"{where} must be a dictionary with the fields {', '.join(kind._fields)}, got {value!r}")
     fields = {}
     for name, given in value.items():
         if name not in kind._fields:
@@ -147,7 +146,7 @@ def _convert_record(kind: type[Any], value: Any, where: str) -> Any:
 
 
 def list_configs() -> dict[str, dict[str, Any]]:
-    """Every declared option: its type, default and meaning."""
+    """Return the type, default and description of every declared option."""
     return {
         key: {"type": entry.type_name, "default": entry.default, "doc": entry.doc}
         for key, entry in sorted(CONFIGS.items())
@@ -155,7 +154,7 @@ def list_configs() -> dict[str, dict[str, Any]]:
 
 
 class UnrollLoopConfig(Attrs, key="tir.transform.UnrollLoopConfig"):
-    """Which loops the unroll pass expands."""
+    """The loops that the unroll pass expands."""
 
     auto_max_step: int = 0
     auto_max_depth: int = 8
@@ -165,7 +164,7 @@ class UnrollLoopConfig(Attrs, key="tir.transform.UnrollLoopConfig"):
 
 
 class LoopPartitionConfig(Attrs, key="tir.transform.LoopPartitionConfig"):
-    """How loops with conditions on their variable are divided."""
+    """How loops are partitioned by conditions on their variable."""
 
     partition_const_loop: bool = False
     no_unroll_loop_with_extent_one: bool = False
@@ -173,7 +172,7 @@ class LoopPartitionConfig(Attrs, key="tir.transform.LoopPartitionConfig"):
 
 
 class SimplifyConfig(Attrs, key="tir.transform.SimplifyConfig"):
-    """How hard the statement simplifier tries."""
+    """The extent of the statement simplifier's analysis."""
 
     transitively_prove_inequalities: bool = False
     propagate_knowns_to_prove_conditional: bool = False
@@ -187,7 +186,7 @@ class HoistIfThenElseConfig(Attrs, key="tir.transform.HoistIfThenElseConfig"):
 
 
 class HoistExpressionConfig(Attrs, key="tir.transform.HoistExpressionConfig"):
-    """Masks of what may be hoisted; see ``tir.transform.HoistExpression``."""
+    """Bit masks of the expressions that may be hoisted; see ``tir.transform.HoistExpression``."""
 
     hoisted_conditionals: int = 15
     hoisted_let_bindings: int = 15

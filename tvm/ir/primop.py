@@ -1,6 +1,7 @@
-"""Arithmetic on expressions: operand types are matched, literals folded, and neutral elements dropped.
+"""Arithmetic on expressions: matches operand types, folds literals, and removes neutral elements.
 
-These functions are what ``a + b`` means. Anything deeper (``(x * 4 + y) // 4``) is the analyzer's work.
+These functions implement ``a + b`` and the other operators. Deeper simplification (``(x * 4 + y) // 4``) is done by the
+analyzer.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ TENSOR_BINARY: Hook[[str, Any, Any], Any] = Hook(
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as the Python number that it holds, any other value as it is. Beside an operator both mean the
-    same: the width of the scalar says how it was computed, not how the expression is."""
+    """Convert a NumPy scalar to a Python number; return other values unchanged.
+
+    As operands both have the same meaning: the width of a NumPy scalar does not determine the type of the
+    expression."""
     item = getattr(value, "item", None) if isinstance(value, Number) else None
     return value if item is None else item()
 
@@ -70,7 +73,7 @@ def _number(value: Any):
 
 
 def _operands(name: str, a: Any, b: Any):
-    """Convert and match two operands; None where the tensor hook took over."""
+    """Convert and match two operands; return None if the tensor hook handled the operation."""
     hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook(name, a, b)
@@ -85,9 +88,9 @@ def _operands(name: str, a: Any, b: Any):
 
 
 def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Bring two operands to one type: scalars broadcast, integers become floats, narrow types widen.
+    """Convert two operands to a common type: scalars broadcast, integers become floats, narrow types are widened.
 
-    Between signed and unsigned integers the wider type wins, and unsigned where the widths are the same.
+    For signed and unsigned integers, the wider type is used; if the widths are equal, the unsigned type.
     """
     if a.dtype == b.dtype:
         return a, b
@@ -110,7 +113,7 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     if y.is_float and not x.is_float:
         return cast(b.dtype, a), b
     if x.is_float and y.is_float:
-        # bfloat16 beside float16 or float32 goes to the wider (float32) value.
+        # bfloat16 combined with float16 or float32 gives float32.
         if x.bits == y.bits:
             wide = make("float", 32, x.lanes)
             return cast(wide, a), cast(wide, b)
@@ -125,7 +128,7 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 
 
 def wrap_int(value: int, dtype: str) -> int:
-    """``value`` as the two's complement integer of this type."""
+    """Return ``value`` as a two's complement integer of this type."""
     kind = info(dtype)
     if kind.is_bool:
         return 1 if value else 0
@@ -139,7 +142,7 @@ _PACK = {"float32": "f", "float16": "e"}
 
 
 def round_float(value: float, dtype: str) -> float:
-    """``value`` rounded to the nearest the type can hold, ties to even; float64 is itself."""
+    """Round ``value`` to the nearest value of the type, ties to even; float64 is unchanged."""
     if dtype == "float64":
         return value
     if value != value or value in (math.inf, -math.inf):
@@ -149,7 +152,7 @@ def round_float(value: float, dtype: str) -> float:
         if code is not None:
             return struct.unpack(code, struct.pack(code, value))[0]
         if dtype == "bfloat16":
-            # The upper half of a float32; the lower half decides the rounding.
+            # The upper half of a float32 is the bfloat16; the lower half determines the rounding.
             bits = struct.unpack("I", struct.pack("f", value))[0]
             bits += 0x7FFF + ((bits >> 16) & 1)
             return struct.unpack("f", struct.pack("I", bits & 0xFFFF0000))[0]
@@ -166,12 +169,12 @@ def _float(value: float, dtype: str) -> PrimExpr:
     return FloatImm(dtype, round_float(value, dtype))
 
 
-# Narrower floats are left to the back end, which may compute them in a wider type.
+# Operations on narrower floats are left to the back end, which may compute them in a wider type.
 _FOLDED_FLOATS = ("float32", "float64")
 
 
 def literal(e: PrimExpr):
-    """The Python value of a literal (also of a broadcast one), else None."""
+    """Return the Python value of a literal (also of a broadcast literal), else None."""
     if isinstance(e, _LITERAL):
         return e.value
     if isinstance(e, Broadcast) and isinstance(e.value, _LITERAL):
@@ -182,7 +185,7 @@ def literal(e: PrimExpr):
 def _fold(
     a: PrimExpr, b: PrimExpr, ints: Any, floats: Callable[[float, float], float | None] | None = None
 ) -> PrimExpr | None:
-    """Fold two scalar literals; None if they are not."""
+    """Fold two scalar literals; return None if they are not literals."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         got = ints(a.value, b.value)
         return None if got is None else _int(got, a.dtype)
@@ -201,10 +204,10 @@ def trunc_mod(a: int, b: int) -> int:
     return a - b * trunc_div(a, b)
 
 
-# Arithmetic of truth values is that of the integers 0 and 1, of whose result it is asked whether it is not zero: a sum
-# is logical or, a difference whether they differ, products and quotients are logical and, remainders false.
+# Arithmetic on bool computes with the integers 0 and 1 and tests whether the result is not zero: a sum is logical or, a
+# difference is exclusive or, products and quotients are logical and, remainders are false.
 def add(a: Any, b: Any, span: Span | None = None):
-    """``a + b``, with literals folded; tensors are added element by element.
+    """``a + b`` with folded literals; tensors are added elementwise.
 
     Parameters
     ----------
@@ -231,7 +234,7 @@ def add(a: Any, b: Any, span: Span | None = None):
 
 
 def subtract(a: Any, b: Any, span: Span | None = None):
-    """``a - b``, with literals folded; tensors are subtracted element by element.
+    """``a - b`` with folded literals; tensors are subtracted elementwise.
 
     Parameters
     ----------
@@ -256,7 +259,7 @@ def subtract(a: Any, b: Any, span: Span | None = None):
 
 
 def multiply(a: Any, b: Any, span: Span | None = None):
-    """``a * b``, with literals folded; tensors are multiplied element by element.
+    """``a * b`` with folded literals; tensors are multiplied elementwise.
 
     Parameters
     ----------
@@ -319,7 +322,7 @@ def div(a: Any, b: Any, span: Span | None = None):
 
 
 def true_divide(a: Any, b: Any, span: Span | None = None):
-    """``a / b``: refused on two integers, where rounding would be ambiguous."""
+    """``a / b``; raises an error for two integers, whose rounding would be ambiguous."""
     x = getattr(a, "dtype", None) or canonical(type(a))
     y = getattr(b, "dtype", None) or canonical(type(b))
     if not hasattr(a, "op") and not hasattr(b, "op") and info(x).is_integer and info(y).is_integer:
@@ -345,7 +348,7 @@ def truncmod(a: Any, b: Any, span: Span | None = None):
 
 
 def _folded_remainder(a: Any, b: Any, function: Any):
-    """A remainder that is known without computing it at run time; None where it is not."""
+    """Return a remainder that is known at compile time, else None."""
     got = _fold(a, b, function)
     if got is not None:
         return got
@@ -357,7 +360,7 @@ def _folded_remainder(a: Any, b: Any, function: Any):
 
 
 def floordiv(a: Any, b: Any, span: Span | None = None):
-    """The quotient of integers rounded down, with literals folded.
+    """The integer quotient rounded down, with folded literals.
 
     Parameters
     ----------
@@ -387,7 +390,7 @@ def floordiv(a: Any, b: Any, span: Span | None = None):
 
 
 def floormod(a: Any, b: Any, span: Span | None = None):
-    """What floordiv leaves; it has the sign of the divisor.
+    """The remainder of floordiv, with the sign of the divisor.
 
     Parameters
     ----------
@@ -517,11 +520,12 @@ def logical_not(a: Any, span: Span | None = None):
 
 def _want_integer(name: str, a: PrimExpr) -> None:
     if not info(a.dtype).is_integer:
-        raise ExprTypeError(f"{name}: only integers have bits, got {a.dtype}")
+        raise ExprTypeError(f"{name}: expected an integer, got {a.dtype}")
 
 
 def _bit_operands(name: str, a: Any, b: Any):
-    """As _operands, but a Python integer takes the type of the other operand: widening would change the bits."""
+    """Like _operands, but a Python integer gets the type of the other operand, because widening would change the
+    bits."""
     for x, y in ((a, b), (b, a)):
         if x.__class__ is int and isinstance(y, PrimExpr) and info(y.dtype).is_integer:
             number = const(wrap_int(x, with_lanes(y.dtype, 1)), y.dtype)
@@ -586,7 +590,7 @@ right_shift = _shift(
 
 
 def bitwise_not(a: Any, span: Span | None = None):
-    """The bits not set in an integer.
+    """The bitwise complement of an integer.
 
     Parameters
     ----------
@@ -610,7 +614,8 @@ def broadcast(value: Any, lanes: int) -> PrimExpr:
 
 
 def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
-    """``value`` as ``dtype``. Literals are converted here: floats to integers truncate, integers wrap."""
+    """Convert ``value`` to ``dtype``. Literals are converted immediately: floats truncate to integers, integers
+    wrap."""
     hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook("cast", value, dtype)
@@ -622,7 +627,8 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
         return value
     to, source = info(dtype), info(value.dtype)
     if source.is_handle and not to.is_handle:
-        raise ExprTypeError(f"cast: a pointer or string cannot become {dtype}; use tvm.tir.reinterpret for its bits")
+        raise ExprTypeError(f"cast: cannot convert a pointer or string to {dtype}; use tvm.tir.reinterpret for its "
+                            "bits")
     if to.lanes == source.lanes:
         if isinstance(value, _LITERAL) and not to.is_handle:
             return _cast_literal(value.value, dtype)
@@ -630,7 +636,8 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
             return Broadcast(cast(with_lanes(dtype, 1), value.value), value.lanes)
         return Cast(dtype, value)
     if source.lanes != 1:
-        raise ExprTypeError(f"cast: cannot turn {value.dtype} into {dtype}: {source.lanes} lanes against {to.lanes}")
+        raise ExprTypeError(f"cast: cannot convert {value.dtype} to {dtype}: {source.lanes} lanes instead of "
+                            f"{to.lanes}")
     return Broadcast(cast(with_lanes(dtype, 1), value), to.lanes)
 
 
@@ -647,7 +654,7 @@ def _cast_literal(value: Any, dtype: str) -> PrimExpr:
 
 
 def call_pure(name: str, *args: Any) -> PrimExpr:
-    """A call of the intrinsic ``tir.name`` whose type is that of its first operand."""
+    """Create a call of the intrinsic ``tir.name`` whose type is that of its first operand."""
     return Call(args[0].dtype, Op.get("tir." + name), args)
 
 
@@ -660,7 +667,7 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 
 def is_literal(e: Any, value: Any = None) -> bool:
-    """Whether ``e`` is a literal, and equal to ``value`` when one is given."""
+    """Whether ``e`` is a literal, and equal to ``value`` if given."""
     return isinstance(e, _LITERAL) and (value is None or e.value == value)
 
 

@@ -1,14 +1,15 @@
-"""Nodes as JSON text and back.
+"""Serialization of nodes as JSON.
 
-The text is ``{"format", "root", "nodes", "arrays"}``. Each node is ``[type key, {field: value}]`` and refers to nodes
-before it, so sharing and the identity of variables survive, nothing recurses, and the same graph always gives the same
-text. Values: null, booleans, numbers, strings and lists are themselves; everything else is an object with one key:
+The text is ``{"format", "root", "nodes", "arrays"}``. Each node is ``[type key, {field: value}]`` and refers to earlier
+nodes, so sharing and the identity of variables are preserved, nothing recurses, and the same graph always gives the
+same text. Values: null, booleans, numbers, strings and lists represent themselves; any other value is an object with
+one key:
 
     {"node": 3}  {"map": [[key, value], ...]}  {"float": "nan"}  {"bytes": "..."}  {"array": 0}
     {"object": [name, value]}
 
-A class whose constructor takes other arguments than its fields has a class method ``from_fields(dictionary)``.
-Loading trusts nothing: unknown types and fields, references forward, and values of the wrong kind are ValueErrors.
+A class whose constructor parameters differ from its fields defines a class method ``from_fields(dictionary)``. Loading
+validates its input: unknown types and fields, forward references, and values of the wrong type raise a ValueError.
 """
 
 from __future__ import annotations
@@ -33,22 +34,23 @@ from .visit import post_order
 
 FORMAT = "tvm-classic-ir-1"
 
-# Objects that are no nodes: class -> (name, to plain value); name -> from plain value. Layers above add theirs.
+# Objects other than nodes: class -> (name, function to plain value); name -> function from plain value. Layers above
+# register their own.
 ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
 DECODERS: dict[str, Callable[[Any], Any]] = {}
 
 
 def register_json_codec(cls: type, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
-    """Let fields hold objects of ``cls``: ``encode`` gives a plain JSON value or one that holds nodes,
-    ``decode`` makes the object of it."""
+    """Register a codec for fields with objects of ``cls``: ``encode`` returns a JSON value, which may contain nodes;
+    ``decode`` creates the object from it."""
     if name in DECODERS:
-        raise ValueError(f"JSON codec '{name}' is registered already")
+        raise ValueError(f"JSON codec '{name}' is already registered")
     ENCODERS[cls] = (name, encode)
     DECODERS[name] = decode
 
 
 def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Raw bytes as a read-only NumPy array."""
+    """Return a read-only NumPy array over raw bytes."""
     import numpy
 
     kind: Any = dtype
@@ -66,7 +68,8 @@ MAKE_ARRAY: Hook[[bytes, str, tuple[int, ...]], Any] = Hook(
 
 
 def _fields(node: Any) -> list[tuple[str, Any]]:
-    """What of a node is saved. An operator is its name: the record itself belongs to the program, not to the text."""
+    """Return the serialized fields of a node. An operator is serialized as its name, because the record is part of
+    TVM."""
     if isinstance(node, Op):
         return [("name", node.name)]
     out = [(name, getattr(node, name)) for name in node._fields]
@@ -76,7 +79,7 @@ def _fields(node: Any) -> list[tuple[str, Any]]:
 
 
 def _nodes_in(value: Any, out: list[Node]) -> None:
-    """Nodes a value refers to, in order. Containers nest a few levels at most; nodes are not entered."""
+    """Append the nodes in a value, in order. Containers are only a few levels deep; nodes are not entered."""
     if isinstance(value, Node):
         out.append(value)
     elif isinstance(value, (list, tuple)):
@@ -91,7 +94,7 @@ def _nodes_in(value: Any, out: list[Node]) -> None:
 
 
 def _referred(node: Node) -> list[Node]:
-    """The nodes that the fields of a node refer to."""
+    """Return the nodes that the fields of a node refer to."""
     out: list[Node] = []
     for _, value in _fields(node):
         _nodes_in(value, out)
@@ -106,7 +109,7 @@ class _Writer:
         self.array_index: dict[int, int] = {}
 
     def add(self, root: Any) -> None:
-        """Number every node reachable from ``root``, what it refers to first."""
+        """Number every node reachable from ``root``; referenced nodes come first."""
         first: list[Node] = []
         _nodes_in(root, first)
         for start in first:
@@ -138,7 +141,7 @@ class _Writer:
             return {"array": self.array(value)}
         if isinstance(value, (str, int)):
             return str(value) if isinstance(value, str) else int(value)
-        raise TypeError(f"save_json: {where} holds a {type(value).__name__}, which has no form as JSON")
+        raise TypeError(f"save_json: {where} contains a {type(value).__name__}, which cannot be serialized as JSON")
 
     def array(self, value: Any) -> int:
         got = self.array_index.get(id(value))
@@ -157,7 +160,7 @@ class _Writer:
 def _type_key(node: Node) -> str:
     key = type(node).__dict__.get("_type_key", "")
     if not key:
-        raise TypeError(f"save_json: {type(node).__name__} has no type key, so it could not be loaded again")
+        raise TypeError(f"save_json: {type(node).__name__} has no type key and could not be loaded again")
     return key
 
 
@@ -178,7 +181,7 @@ def save_json(node: Any) -> str:
     >>> tvm.ir.load_json(tvm.ir.save_json(tvm.tir.IntImm("int32", 3)))
     3
     """
-    # A comparison with == or != is an expression only where it is used as one.
+    # A comparison with == or != becomes an expression only when it is used as one.
     node = node.asobject() if hasattr(node, "asobject") and not isinstance(node, Node) else node
     writer = _Writer()
     writer.add(node)
@@ -186,7 +189,7 @@ def save_json(node: Any) -> str:
     return json.dumps(whole, separators=(",", ":"), allow_nan=False)
 
 
-# Field annotation -> class its value must have; annotations that are not here take any value.
+# Field annotation -> required class of the value; other annotations accept any value.
 _FIELD_CLASSES: dict[str, type | tuple[type, ...]] = {
     "PrimExpr": PrimExpr,
     "Range": Range,
@@ -203,7 +206,7 @@ _FIELD_CLASSES: dict[str, type | tuple[type, ...]] = {
 
 
 def _checks(cls: type[Any]) -> dict[str, Callable[[Any], bool]]:
-    """Field -> test of its value, from the annotations of the class and its bases."""
+    """Return a validation function for each field, from the annotations of the class and its bases."""
     annotations: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         annotations.update(base.__dict__.get("__annotations__", {}))
@@ -252,13 +255,13 @@ class _Reader:
         build = getattr(cls, "from_fields", None)
         try:
             return cls(**fields) if build is None else build(fields)
-        except Exception as error:  # whatever a constructor finds wrong with a value is a fault of the text
-            raise self.fail(f"{key} refuses its fields: {error}") from error
+        except Exception as error:  # any error of a constructor is an error in the text
+            raise self.fail(f"cannot create {key} from its fields: {error}") from error
 
     def operator(self, fields: dict[Any, Any]) -> Op:
         name = fields.get("name")
         if not isinstance(name, str) or len(fields) != 1:
-            raise self.fail("an operator has one field, its name")
+            raise self.fail("an operator must have one field, its name")
         try:
             return Op.get(name)
         except AttributeError as error:
@@ -270,14 +273,14 @@ class _Reader:
                 raise self.fail(f"{key} has no field '{name}'; its fields are: {', '.join(cls._fields)}")
         for name, _, default in cls._field_specs:
             if name not in fields and default is REQUIRED:
-                raise self.fail(f"{key} lacks its field '{name}'")
+                raise self.fail(f"{key}: the field '{name}' is missing")
         checks = _CHECKS.get(cls)
         if checks is None:
             checks = _CHECKS[cls] = _checks(cls)
         for name, value in fields.items():
             test = checks.get(name)
             if test is not None and not test(value):
-                raise self.fail(f"field '{name}' of {key} cannot be a {type(value).__name__}")
+                raise self.fail(f"field '{name}' of {key} must not have the type {type(value).__name__}")
 
     def value(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -285,7 +288,7 @@ class _Reader:
         if not isinstance(value, dict):
             return value
         if len(value) != 1:
-            raise self.fail(f"a value that is an object has one key, got {sorted(value)}")
+            raise self.fail(f"an object that represents a value must have one key, got {sorted(value)}")
         [(kind, content)] = value.items()
         if kind == "node":
             return self.reference(content, self.nodes, "node")
@@ -301,22 +304,22 @@ class _Reader:
             try:
                 return DECODERS[content[0]](self.value(content[1]))
             except Exception as error:  # as for constructors of nodes
-                raise self.fail(f"a {content[0]} cannot be made of its value: {error}") from error
+                raise self.fail(f"cannot create a {content[0]} from its value: {error}") from error
         raise self.fail(f"unknown value {json.dumps(value)[:80]}")
 
     def reference(self, index: Any, table: list[Any], what: str) -> Any:
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(table):
-            raise self.fail(f"refers to {what} {index!r}; only {len(table)} come before it")
+            raise self.fail(f"refers to {what} {index!r}, but only {len(table)} precede it")
         return table[index]
 
     def mapping(self, content: Any) -> dict[Any, Any]:
         if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
-            raise self.fail("a map is a list of [key, value]")
+            raise self.fail("a map must be a list of [key, value]")
         out: dict[Any, Any] = {}
         for key, item in content:
             name = self.value(key)
             if not isinstance(name, (str, int, Node)):
-                raise self.fail(f"a key of a map cannot be a {type(name).__name__}")
+                raise self.fail(f"a key of a map must not have the type {type(name).__name__}")
             out[name] = self.value(item)
         return out
 
@@ -332,13 +335,14 @@ class _Reader:
             shape = tuple(int(n) for n in record["shape"])
             return MAKE_ARRAY(data, str(record["dtype"]), shape)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"load_json: array {number} is not what its dtype and shape say: {error}") from None
+            raise ValueError(f"load_json: array {number} does not match its dtype and shape: {error}") from None
 
 
 def load_json(json_str: str) -> Any:
-    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``, here or in Apache TVM up to 0.14.
+    """The node (or list or dictionary) in JSON text that ``save_json`` of this version or of Apache TVM up to 0.14
+    wrote.
 
-    Of a document of Apache TVM, types that inference found and places of values on devices are left out.
+    Inferred types and virtual devices in files of Apache TVM are ignored.
 
     Parameters
     ----------
@@ -348,12 +352,12 @@ def load_json(json_str: str) -> Any:
     Returns
     -------
     Node
-        What was saved.
+        The deserialized object.
 
     Raises
     ------
     ValueError
-        The text is no document that ``save_json`` wrote.
+        The text was not written by ``save_json``.
     """
     try:
         loaded = json.loads(json_str)
@@ -367,14 +371,14 @@ def load_json(json_str: str) -> Any:
         raise ValueError(f"load_json: expected a document of format '{FORMAT}', found {found!r}")
     for part in ("nodes", "arrays"):
         if not isinstance(whole.get(part), list):
-            raise ValueError(f"load_json: the document has no list '{part}'")
+            raise ValueError(f"load_json: the list '{part}' is missing")
     if "root" not in whole:
-        raise ValueError("load_json: the document has no 'root'")
+        raise ValueError("load_json: the field 'root' is missing")
     reader = _Reader(whole)
     try:
         return reader.value(whole["root"])
     except RecursionError:
-        raise ValueError("load_json: values are nested too deep") from None
+        raise ValueError("load_json: values are nested too deeply") from None
 
 
 __all__ = ["load_json", "register_json_codec", "save_json"]

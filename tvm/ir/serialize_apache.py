@@ -1,8 +1,8 @@
-"""Nodes from the JSON text that Apache TVM's ``save_json`` writes (0.6 to 0.14).
+"""Loading of nodes from JSON text that Apache TVM's ``save_json`` wrote (0.6 to 0.14).
 
 The text is ``{"root", "nodes", "b64ndarrays", "attrs": {"tvm_version"}}``. A node has a type key and fields, whose
-values are texts: a number that refers to another node, or a plain value. Which of both it is follows from the class
-of the node, and for attributes of operators from the parameters of the function that makes their calls.
+values are strings: a number that refers to another node, or a plain value. Which of the two is determined by the class
+of the node, and for operator attributes by the parameters of the function that creates the operator's calls.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .node import NODE_TYPES, Node
 from .op import OPS, Op
 from .prim import IntImm
 
-# Fields that hold what can be found again, and is not loaded.
+# Fields that are ignored, because they can be recomputed.
 _DERIVED = {"_checked_type_", "checked_type_", "virtual_device_", "source_map", "global_var_map_",
             "global_type_var_map_"}
 _NAMES = {"Variable": "tir.Var", "relay.Module": "IRModule"}
 _RENAMED = {("relay.Var", "vid"): "name_hint", ("relay.TypeVar", "var"): "name_hint",
             ("relay.GlobalTypeVar", "var"): "name_hint", ("DictAttrs", "__dict__"): "entries"}
-# Fields of attributes that are objects there, though their values are plain numbers here.
+# Attribute fields that are objects in Apache TVM and plain numbers here.
 _BOXED = {
     "relay.attrs.TakeAttrs": {"axis", "batch_dims"}, "relay.attrs.StackAttrs": {"axis"},
     "relay.attrs.RepeatAttrs": {"repeats", "axis"}, "relay.attrs.GatherAttrs": {"axis"},
@@ -33,7 +33,7 @@ _BOXED = {
     "relay.attrs.TopkAttrs": {"k"}, "relay.attrs.SplitAttrs": {"indices_or_sections"},
     "relay.attrs.NonMaximumSuppressionAttrs": {"max_output_size"},
 }
-# ... and those that are plain numbers, where the parameter here has no number by default.
+# ... and fields that are plain numbers, although the parameter here has no number as default.
 _PLAIN = {
     **dict.fromkeys(("a_min", "a_max", "eps", "spatial_scale", "threshold"), "float"),
     **dict.fromkeys(("iou_loss", "is_multiply", "is_lshift_required", "is_rshift_required"), "bool"),
@@ -49,14 +49,14 @@ _BUFFER_TYPES = {"1": "", "2": "auto_broadcast"}
 
 
 class ApacheReader:
-    """Makes the nodes of a document, each when it is first needed; nothing recurses."""
+    """Creates the nodes of a document on demand, without recursion."""
 
     def __init__(self, whole: dict[str, Any], make_array: Callable[[bytes, str, tuple[int, ...]], Any]):
         self.records: list[Any] = whole["nodes"]
         self.arrays = [_array(i, text, make_array) for i, text in enumerate(whole.get("b64ndarrays") or [])]
         facts: dict[str, Any] = whole.get("attrs") or {}
         version = str(facts.get("tvm_version", ""))
-        # Texts were written into the fields themselves.
+        # In these versions, strings are stored in the fields themselves.
         self.has_plain_texts = version.startswith("0.6")
         self.made: dict[int, Any] = {0: None}
 
@@ -64,9 +64,9 @@ class ApacheReader:
         return ValueError(f"load_json: node {index} of a document of Apache TVM: {problem}")
 
     def load(self, root: Any) -> Any:
-        """The value of the node with this number."""
+        """Return the value of the node with this index."""
         todo = [self.index(root, 0)]
-        # Nodes that wait for others: those from the root to the present one.
+        # A stack of nodes that depend on others, from the root to the current node.
         waiting: set[int] = set()
         while todo:
             at = todo[-1]
@@ -88,15 +88,15 @@ class ApacheReader:
         try:
             number = 0 if value == "null" else int(value)
         except (TypeError, ValueError):
-            raise self.fail(of, f"expected the number of a node, found {value!r}") from None
+            raise self.fail(of, f"expected the index of a node, found {value!r}") from None
         if not 0 <= number < len(self.records):
-            raise self.fail(of, f"refers to node {number}; there are {len(self.records)}")
+            raise self.fail(of, f"refers to node {number}, but there are only {len(self.records)}")
         return number
 
-    # -- one record ----------------------------------------------------------------------------------------------
+    # -- nodes ----------------------------------------------------------------------------------------------
 
     def key(self, at: int) -> str:
-        """The type key of a node, as we call it."""
+        """Return the type key of a node, converted to the key used here."""
         record: Any = self.records[at]
         key: Any = record.get("type_key") if isinstance(record, dict) else None  # pyright: ignore[reportUnknownMemberType]
         if not isinstance(key, str):
@@ -111,7 +111,7 @@ class ApacheReader:
         return {name: value for name, value in found.items() if name not in _DERIVED}
 
     def referred(self, at: int) -> list[int]:
-        """The numbers of the nodes that one is made of."""
+        """Return the indices of the nodes that a node refers to."""
         key, record = self.key(at), self.records[at]
         if "repr_str" in record or "repr_b64" in record or "global_key" in record:
             return []
@@ -138,13 +138,13 @@ class ApacheReader:
         return [int(value)] if kind == "text" and self.is_text(value) else []
 
     def is_text(self, value: str) -> bool:
-        """Whether a value is the number of a text."""
+        """Whether a value is the index of a string node."""
         if self.has_plain_texts or not value.isdigit() or int(value) >= len(self.records):
             return False
         return self.records[int(value)].get("type_key") in ("runtime.String", "StringImm", "relay.Id", "Variable", "")
 
     def kind(self, key: str, name: str) -> str:
-        """Whether a field is a text, a plain number or refers to a node."""
+        """Whether a field is a string, a plain number or a reference to a node."""
         if (key, name) in _RENAMED:
             return "ref"
         if name == "dtype":
@@ -181,7 +181,7 @@ class ApacheReader:
             if kind == "array":
                 return self.arrays[int(value)]
         except (ValueError, IndexError):
-            raise self.fail(at, f"{value!r} is no {kind}") from None
+            raise self.fail(at, f"{value!r} is not of type {kind}") from None
         if kind == "dtype":
             return {"bool": "bool", "uint1": "bool"}.get(value, value)
         if kind == "buffer_type":
@@ -191,7 +191,7 @@ class ApacheReader:
         got = self.made[self.index(value, at)]
         return "" if kind == "text" and got is None else got
 
-    # -- making --------------------------------------------------------------------------------------------------
+    # -- creation --------------------------------------------------------------------------------------------------
 
     def make(self, at: int) -> Any:
         key, record = self.key(at), self.records[at]
@@ -210,11 +210,11 @@ class ApacheReader:
         if key == "Op":
             op = OPS.get(text)
             if op is None:
-                raise self.fail(at, f"there is no operator '{text}'")
+                raise self.fail(at, f"unknown operator '{text}'")
             return op
         cls = NODE_TYPES.get(key)
         if cls is None:
-            raise self.fail(at, f"a {key} has no counterpart here")
+            raise self.fail(at, f"nodes of type {key} are not supported")
         if key == "SourceName":
             return cls(text)
         return self.call(at, cls) if key == "relay.Call" else self.node(at, key, cls)
@@ -258,13 +258,13 @@ class ApacheReader:
         out: dict[str, Any] = {}
         for name, text in self.fields(at).items():
             value = _plain(self.value(kinds(name), text, at))
-            # Layouts that a search rewrites, and the like, are empty unless it was made there.
+            # Layouts that the auto-scheduler rewrites, and similar fields, are empty unless the search set them.
             if name in known or value not in (None, (), "", 0, "0"):
                 out[name] = value
         return out
 
     def defaults(self, op: Op, args: Any, attrs: dict[str, Any]) -> dict[str, Any]:
-        """What the attributes are besides, as the function makes them that builds calls of the operator."""
+        """Return the remaining attributes, as set by the function that creates calls of the operator."""
         build = op.attrs.get("build")
         if build is None:
             return {}
@@ -280,8 +280,8 @@ class ApacheReader:
     def built(self, at: int, key: str, build: Callable[[], Any]) -> Any:
         try:
             return build()
-        except Exception as error:  # whatever a constructor finds wrong with a value is a fault of the text
-            raise self.fail(at, f"{key} refuses its fields: {error}") from error
+        except Exception as error:  # any error of a constructor is an error in the text
+            raise self.fail(at, f"cannot create {key} from its fields: {error}") from error
 
 
 def _parameters(build: Any) -> dict[str, inspect.Parameter]:
@@ -289,7 +289,7 @@ def _parameters(build: Any) -> dict[str, inspect.Parameter]:
 
 
 def _plain(value: Any) -> Any:
-    """The value of an attribute as we have it: numbers in place of nodes for them."""
+    """Convert the value of an attribute: literal nodes become numbers."""
     if isinstance(value, tuple):
         return tuple([_plain(item) for item in value])
     if isinstance(value, IntImm):
@@ -298,12 +298,12 @@ def _plain(value: Any) -> Any:
 
 
 def _array(number: int, text: Any, make_array: Callable[[bytes, str, tuple[int, ...]], Any]) -> Any:
-    """An array: magic number, a reserved word, device, dimensions, type, shape, size and data."""
+    """Parse an array: magic number, a reserved word, device, dimensions, type, shape, size and data."""
     try:
         data = base64.b64decode(text, validate=True)
         magic, _, _, _, ndim, code, bits, lanes = struct.unpack_from("<QQiiiBBH", data, 0)
         if magic != _MAGIC or lanes != 1 or not 0 <= ndim < 64:
-            raise ValueError("it does not begin as arrays do")
+            raise ValueError("the magic number is missing")
         shape = struct.unpack_from(f"<{ndim}q", data, 32)
         (size,) = struct.unpack_from("<q", data, 32 + 8 * ndim)
         dtype = "bool" if (code, bits) == (1, 1) else f"{_CODES[code]}{bits}"
@@ -313,7 +313,7 @@ def _array(number: int, text: Any, make_array: Callable[[bytes, str, tuple[int, 
 
 
 def is_apache(whole: dict[str, Any]) -> bool:
-    """Whether a document is one that Apache TVM wrote."""
+    """Whether Apache TVM wrote a document."""
     nodes = whole.get("nodes")
     return "format" not in whole and "root" in whole and isinstance(nodes, list) and "attrs" in whole
 

@@ -1,4 +1,4 @@
-"""Where in a source text a node came from, and how to show the place."""
+"""Source locations of nodes, and their display."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .node import Node
 
 
 class SourceName(Node, key="SourceName"):
-    """The name of a source: a file, a model, a layer. One object per name.
+    """The name of a source: a file, a model, or a layer. There is one object per name.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SourceName(Node, key="SourceName"):
 
 
 class _Place(Node):
-    """Base of spans: they compare by content."""
+    """Base class of spans, which compare by content."""
 
     def _content(self) -> tuple[Any, ...]:
         return tuple(getattr(self, f) for f in self._fields)
@@ -45,7 +45,7 @@ class _Place(Node):
 
 
 class Span(_Place, key="Span"):
-    """Lines and columns of a source; both ends belong to it, and counting starts at one.
+    """A range of lines and columns in a source; both ends are inclusive, and counting starts at one.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Span(_Place, key="Span"):
         self.span = span
 
     def merge(self, other: Span) -> Span:
-        """The smallest span with both; they must be of one source.
+        """The smallest span that contains both; both must be in the same source.
 
         Parameters
         ----------
@@ -95,12 +95,12 @@ class Span(_Place, key="Span"):
         Returns
         -------
         Span
-            From the earlier of the two beginnings to the later of the two ends.
+            A span from the smaller start to the larger end.
 
         Raises
         ------
         ValueError
-            The spans are of different sources.
+            The spans are in different sources.
         """
         if self.source_name != other.source_name:
             raise ValueError(f"spans of '{self.source_name}' and '{other.source_name}' cannot be merged")
@@ -116,12 +116,12 @@ class Span(_Place, key="Span"):
 
 
 class SequentialSpan(_Place, key="SequentialSpan"):
-    """Several places at once: a node that came from many. Nested ones are flattened.
+    """Several locations, for a node that was created from several nodes. Nested spans are flattened.
 
     Parameters
     ----------
     spans : list of Span
-        The places.
+        The locations.
     """
 
     spans: tuple[Any, ...]
@@ -141,13 +141,13 @@ class SequentialSpan(_Place, key="SequentialSpan"):
 
 
 def source_text(span: Span | SequentialSpan) -> str:
-    """The names of the sources that a span is of, each with its line where it has one."""
+    """Return the source names of a span, each with its line if known."""
     several = span.spans if isinstance(span, SequentialSpan) else (span,)
     return ", ".join(str(s.source_name) if s.line == 0 else f"{s.source_name}:{s.line}" for s in several)
 
 
 def render_place(source: str, span: Span, message: str = "", level: str = "error") -> str:
-    """The lines of ``source`` at ``span`` with the place underlined, under a heading with the message."""
+    """Format the lines of ``source`` at ``span`` with the location underlined, below a heading with the message."""
     out = [f"{level}: {message}", f" --> {span.source_name}:{span.line}:{span.column}"]
     lines = source.splitlines()
     last = max(span.line, span.end_line)

@@ -1,14 +1,14 @@
 """Structural equality and hashing.
 
-Two nodes are equal when their fields are, with variables matched where they are defined: names of variables do not
-matter. Neither does sharing (a tree equals the same tree with common parts), except of classes that are ``_in_graph``:
-an operator of a graph that is computed once and used twice differs from two that compute the same. A variable that is
-used but not defined inside equals only itself, unless ``map_free_vars`` is given.
+Two nodes are equal when their fields are equal. Variables are matched where they are defined, so their names do not
+matter. Sharing does not matter either (a tree equals the same tree with shared subtrees), except for classes that are
+``_in_graph``: an operator of a graph that is computed once and used twice differs from two equal operators. A variable
+that is used but not defined inside equals only itself, unless ``map_free_vars`` is given.
 
-Which fields count, in which order, and where variables are defined, a class says in ``_compared``; every other class
-counts all its fields in order; ``label=attribute`` compares an attribute that stands for the field. Equality and hash
-read the same words, so equal nodes have equal hashes; only float attributes that were rounded differently are equal
-with different hashes. Sharing does not enter hashes. They depend on content alone: they are the same in every process.
+``_compared`` of a class lists the compared fields, their order, and the fields that define variables; by default all
+fields are compared in order. ``label=attribute`` compares an attribute instead of the field. Equality and hash use the
+same list, so equal nodes have equal hashes; the exception is float attributes that were rounded differently. Sharing
+does not affect hashes. They depend on content only and are the same in every process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .prim import FloatImm, IntImm, PrimExpr, StringImm, convert
 
 
 class _Plan(NamedTuple):
-    """How one class is compared: its kind, and for plain nodes the labels, definition marks and getter of its parts."""
+    """How a class is compared: its kind, and for plain nodes the labels, definition marks and getter of its parts."""
 
     kind: int
     labels: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def _node_plan(cls: type[Any]) -> _Plan:
 
 
 def _plain(value: Any) -> Any:
-    """Values of dictionaries: literal nodes count as the Python values they hold."""
+    """Convert values of dictionaries: literal nodes become the Python values that they contain."""
     if isinstance(value, (IntImm, FloatImm, StringImm)):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -104,11 +104,11 @@ def is_array(value: Any) -> bool:
 
 
 def _data_key(value: Any) -> str | None:
-    """Text that stands for a piece of data, or None when only identity and ``==`` can tell."""
+    """Return a text that represents data, or None if only identity and ``==`` can compare it."""
     if value is None:
         return "n"
     if isinstance(value, (bool, int)):
-        # True and 1 are one value: attributes are written either way.
+        # True and 1 are treated as equal, because both forms of attributes are used.
         return f"i{int(value)}"
     if isinstance(value, float):
         return "f" + struct.pack(">d", value).hex()
@@ -126,7 +126,7 @@ def _data_key(value: Any) -> str | None:
 
 
 def _near(a: float, b: float) -> bool:
-    """Whether two floats are one number that was written with different precision, as 1e-5 and its float32."""
+    """Whether two floats are the same number in different precision, such as 1e-5 and its float32."""
     return abs(a - b) < 1e-9 and abs(a - b) <= 1e-6 * max(abs(a), abs(b))
 
 
@@ -140,7 +140,7 @@ def _same_data(a: Any, b: Any) -> bool:
 
 
 def _map_key(key: Any) -> str:
-    """A key of a dictionary as text: keys are names, numbers or named nodes."""
+    """Return a key of a dictionary as text: keys are names, numbers or named nodes."""
     got = _data_key(key)
     if got is not None:
         return got
@@ -149,7 +149,7 @@ def _map_key(key: Any) -> str:
 
 
 def _in_order(keys: Mapping[Any, Any]) -> list[Any]:
-    """Names sorted, then variables as they come."""
+    """Return sorted names, followed by variables in their original order."""
     return sorted([k for k in keys if isinstance(k, str)]) + [k for k in keys if not isinstance(k, str)]
 
 
@@ -158,7 +158,7 @@ def _is_variable(value: Any) -> bool:
 
 
 class Mismatch(NamedTuple):
-    """Where two sides part: the paths on both sides, what is there, and why it differs."""
+    """A difference: the paths on both sides, the values there, and the reason."""
 
     lhs_path: ObjectPath
     rhs_path: ObjectPath
@@ -167,13 +167,13 @@ class Mismatch(NamedTuple):
     reason: str
 
 
-# A path under construction is () for the root, (path before, name) for a field, else (path before, step on the left,
-# step on the right), where a step is the name of a method of ObjectPath and its argument.
+# A path under construction is () for the root, (parent path, name) for a field, or (parent path, left step, right
+# step), where a step is the name of a method of ObjectPath and its argument.
 _ROOT: tuple[Any, ...] = ()
 
 
 class _Absent:
-    """Stands for what one side lacks."""
+    """Represents an element that exists on only one side."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -194,9 +194,9 @@ def _path(steps: tuple[Any, ...], side: int) -> ObjectPath:
 
 
 class _Comparison:
-    """One run of structural equality: pairs still to compare, and variables and nodes of graphs matched so far.
+    """A run of structural equality: remaining pairs, and the variables and graph nodes matched so far.
 
-    Matches are never undone, so a pair found equal once stays equal. The first difference ends the run.
+    Matches are never undone, so a pair that was found equal stays equal. The first difference ends the run.
     """
 
     __slots__ = ("backward", "forward", "graph", "renamed", "skipped", "stack")
@@ -204,12 +204,12 @@ class _Comparison:
     def __init__(self):
         self.forward: dict[Any, Any] = {}
         self.backward: dict[Any, Any] = {}
-        # Nodes of graphs by identity, the left ones (0) with their right ones and the right ones (1) with their left.
+        # Matched graph nodes by identity: left to right (0) and right to left (1).
         self.graph: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
-        # Whether some variable or node of a graph was matched with another: then one object on both sides need not
-        # mean equality.
+        # Whether a variable or graph node was matched with a different object: then an object that is on both sides is
+        # not necessarily equal to itself.
         self.renamed = False
-        # Objects found on both sides and not looked into; their variables stand for themselves.
+        # Objects that are on both sides and were skipped; their variables are matched with themselves.
         self.skipped: list[Any] = []
         self.stack: list[tuple[Any, ...]] = []
 
@@ -245,7 +245,7 @@ class _Comparison:
             for i in range(len(labels) - 1, -1, -1):
                 u, v = x[i], y[i]
                 part = u.__class__
-                # Equal texts and numbers need no visit; unequal ones wait for their turn.
+                # Equal strings and numbers are not pushed; unequal ones are compared in order.
                 if part is v.__class__ and (
                     (part is str or part is int) and u == v
                     or part is IntImm and u.value == v.value and u.dtype == v.dtype
@@ -255,7 +255,8 @@ class _Comparison:
         return None
 
     def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
-        """Compare what is no plain node: where and why it differs; None after pushing what is left to compare."""
+        """Compare values that are not plain nodes; return paths and reason of a difference, or None after pushing
+        parts."""
         if kind == _DATA:
             return None if a is b or _same_data(a, b) else (path, f"{_show(a)} against {_show(b)}")
         if kind == _SEQUENCE:
@@ -280,7 +281,7 @@ class _Comparison:
             return path, f"a list against {_kind(b)}"
         n = min(len(a), len(b))
         if len(a) != len(b):
-            # Compared after the elements both have: a differing one of those says more.
+            # Compared after the elements that both have, because a difference in those is more informative.
             here, gone = ("array_index", n), ("missing_array_element", n)
             if len(a) > n:
                 self.stack.append((a[n], _ABSENT, free, (path, here, gone)))
@@ -294,7 +295,7 @@ class _Comparison:
     def mapping(self, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
         if _plan(b.__class__).kind != _MAPPING:
             return path, f"a dictionary against {_kind(b)}"
-        # Keys that are variables are matched as variables; other keys by name, in the order of names.
+        # Keys that are variables are matched as variables; other keys by name, in sorted order.
         forward = self.forward
         x = {forward.get(k, k) if _is_variable(k) else _map_key(k): (k, v) for k, v in a.items()}
         y = {k if _is_variable(k) else _map_key(k): (k, v) for k, v in b.items()}
@@ -310,8 +311,8 @@ class _Comparison:
         return None
 
     def fix_skipped(self) -> None:
-        """Match the variables and nodes of graphs of everything skipped so far with themselves, before any is given
-        another meaning."""
+        """Match the variables and graph nodes of all skipped objects with themselves, before any of them is matched
+        with another object."""
         self.renamed = True
         stack = self.skipped
         seen: set[int] = set()
@@ -333,7 +334,7 @@ class _Comparison:
                 stack.extend(value)
 
     def matches(self, a: Any, b: Any) -> bool:
-        """Match nodes of two graphs; False if one of them is matched with another already."""
+        """Match nodes of two graphs; return False if one of them is already matched with another node."""
         if a is not b and not self.renamed:
             self.fix_skipped()
         left, right = self.graph
@@ -364,7 +365,7 @@ def _name(var: Any) -> str:
 
 
 def _variable_type(var: Any) -> str:
-    """The type of a variable as text; text, so that equality and hash cannot disagree."""
+    """Return the type of a variable as text, so that equality and hash use the same representation."""
     dtype = getattr(var, "dtype", "")
     return f"{dtype} {_type_text(getattr(var, 'type_annotation', None))}".strip()
 
@@ -385,7 +386,7 @@ def _kind(value: Any) -> str:
 def _show(value: Any) -> str:
     try:
         text = repr(value) if not isinstance(value, Node) else str(value)
-    except Exception as error:  # a broken printer must not hide the difference that is being reported
+    except Exception as error:  # an error in a printer must not hide the difference
         text = f"<{type(value).__name__}, which cannot be printed: {error}>"
     lines = text.splitlines() or [""]
     if len(lines) > 20:
@@ -414,7 +415,7 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     rhs
         The other side.
     map_free_vars : bool, optional
-        Whether free variables may stand for each other.
+        Whether free variables may be matched with each other.
 
     Returns
     -------
@@ -430,14 +431,14 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 
 
 def find_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
-    """The first place where the two sides differ, with what is there; None when they are equal."""
+    """Return the first difference between the two sides, or None if they are equal."""
     return _Comparison().run(_prepare(lhs), _prepare(rhs), map_free_vars)
 
 
 def get_first_structural_mismatch(
     lhs: Any, rhs: Any, map_free_vars: bool = False
 ) -> tuple[ObjectPath, ObjectPath] | None:
-    """The paths, on both sides, of the first difference; None when the sides are equal.
+    """The paths of the first difference on both sides; None if the sides are equal.
 
     Parameters
     ----------
@@ -446,7 +447,7 @@ def get_first_structural_mismatch(
     rhs
         The other side.
     map_free_vars : bool, optional
-        Whether free variables may stand for each other.
+        Whether free variables may be matched with each other.
 
     Returns
     -------
@@ -457,7 +458,7 @@ def get_first_structural_mismatch(
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
-    """Raise ValueError, showing the first difference, unless the two sides are structurally equal.
+    """Raise a ValueError that shows the first difference, unless the two sides are structurally equal.
 
     Parameters
     ----------
@@ -466,12 +467,12 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     rhs
         The other side.
     map_free_vars : bool, optional
-        Whether free variables may stand for each other.
+        Whether free variables may be matched with each other.
 
     Raises
     ------
     ValueError
-        The structures differ; it says where.
+        The structures differ; the message contains the location.
     """
     got = find_mismatch(lhs, rhs, map_free_vars)
     if got is not None:
@@ -489,10 +490,10 @@ def _indent(text: str) -> str:
 
 
 class _Numbering:
-    """Gives every distinct structure a number; the sequence of new structures is what gets hashed.
+    """Assigns a number to every distinct structure; the sequence of new structures is hashed.
 
-    Two nodes with one number are structurally equal but for sharing, which no number tells; numbers are given in the
-    order of first visit, so the sequence depends on content alone.
+    Nodes with the same number are structurally equal except for sharing. Numbers are assigned in the order of the first
+    visit, so the sequence depends on content only.
     """
 
     def __init__(self):
@@ -507,7 +508,8 @@ class _Numbering:
         return got
 
     def run(self, root: Any, map_free_vars: bool) -> None:
-        # `done` collects numbers of finished values; a (None, plan, node, count) entry folds the last `count` of them.
+        # `done` contains numbers of finished values; a (None, plan, node, count) entry combines the last `count` of
+        # them.
         stack: list[tuple[Any, ...]] = [(root, map_free_vars)]
         done: list[int] = []
         memo, numbers, plans = self.memo, self.numbers, _PLANS
@@ -561,7 +563,7 @@ class _Numbering:
         if plan.kind == _NAMED:
             return self.number((plan.tag, plan.parts(value)))
         key = _data_key(value)
-        # Objects that only `==` can compare count by their type: equal ones agree, and the hash stays the same.
+        # Objects that only `==` can compare are represented by their type, so equal objects have equal hashes.
         return self.number(("data", key) if key is not None else ("object", type(value).__qualname__))
 
     def variable(self, plan: _Plan, var: Any, free: bool) -> int:
@@ -582,14 +584,14 @@ def _digest(node: Any, map_free_vars: bool) -> Any:
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A 64-bit number that structurally equal nodes share; the same in every process.
+    """A 64-bit hash that is equal for structurally equal nodes, in every process.
 
     Parameters
     ----------
     node
         The node.
     map_free_vars : bool, optional
-        Whether free variables may stand for each other.
+        Whether free variables may be matched with each other.
 
     Returns
     -------
@@ -599,7 +601,7 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
 
 
 def structural_key(node: Any, map_free_vars: bool = False) -> str:
-    """The same as 32 hexadecimal digits: fit to name a cache entry."""
+    """Return the structural hash as 32 hexadecimal digits, for names of cache entries."""
     return _digest(node, map_free_vars).hexdigest()
 
 

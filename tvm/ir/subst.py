@@ -11,7 +11,7 @@ from .visit import post_order, rewrite
 
 
 def substitute(node: Node, values: Mapping[Any, Any] | Callable[[Var], Any]) -> Any:
-    """``node`` with variables replaced; sharing is kept. A callable returns None to leave a variable alone."""
+    """Replace variables in ``node``, preserving sharing. A callable returns None to keep a variable."""
     if callable(values):
         lookup = values
     else:
@@ -48,5 +48,5 @@ def uses_var(node: Node, variables: Callable[[Var], bool] | Any) -> bool:
 
 
 def variables(node: Node) -> list[Var]:
-    """Variables used in ``node``, in order of first use."""
+    """Return the variables used in ``node``, in order of first use."""
     return [n for n in post_order(node) if isinstance(n, Var)]

@@ -1,4 +1,4 @@
-"""Names that are not taken yet."""
+"""Generation of unique names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .module import GlobalVar, IRModule
 
 
 class NameSupply:
-    """Gives names, each once: a name in use gets a number.
+    """Generates unique names: a number is appended to a name that is in use.
 
     Parameters
     ----------
     prefix : str, optional
-        What every name begins with.
+        The prefix of all names.
     """
 
     def __init__(self, prefix: str = ""):
@@ -24,14 +24,14 @@ class NameSupply:
         return f"{self.prefix}_{name}" if add_prefix and self.prefix else name
 
     def fresh_name(self, name: str, add_prefix: bool = True) -> str:
-        """A name that was not given yet, which is taken from then on.
+        """A new unique name, which is marked as used.
 
         Parameters
         ----------
         name : str
-            The name that is wanted; where it is taken, a number comes after it.
+            The preferred name; a number is appended if it is in use.
         add_prefix : bool, optional
-            Whether the prefix of the supply comes before it.
+            Whether to add the prefix of the supply.
 
         Returns
         -------
@@ -49,33 +49,33 @@ class NameSupply:
         return got
 
     def reserve_name(self, name: str, add_prefix: bool = True) -> str:
-        """Take ``name`` as it is; the name with the prefix.
+        """Mark ``name`` as used; the name with its prefix.
 
         Parameters
         ----------
         name : str
             The name.
         add_prefix : bool, optional
-            Whether the prefix of the supply comes before it.
+            Whether to add the prefix of the supply.
 
         Returns
         -------
         str
-            The name that is taken; it may have been taken before.
+            The reserved name, which may already be in use.
         """
         wanted = self._full(name, add_prefix)
         self._next.setdefault(wanted, 0)
         return wanted
 
     def contains_name(self, name: str, add_prefix: bool = True) -> bool:
-        """Whether a name is taken.
+        """Whether a name is in use.
 
         Parameters
         ----------
         name : str
             The name.
         add_prefix : bool, optional
-            Whether the prefix of the supply comes before it.
+            Whether to add the prefix of the supply.
 
         Returns
         -------
@@ -85,12 +85,12 @@ class NameSupply:
 
 
 class GlobalVarSupply:
-    """Gives GlobalVars with names that are free in some modules.
+    """Creates GlobalVars with names that are unique in some modules.
 
     Parameters
     ----------
     value : NameSupply | IRModule | Iterable[IRModule], optional
-        What names are taken already: a supply of names, a module or several.
+        The names in use: a name supply, or one or more modules.
     """
 
     def __init__(self, value: NameSupply | IRModule | Iterable[IRModule] | None = None):
@@ -104,14 +104,14 @@ class GlobalVarSupply:
                     self.reserve_global(var)
 
     def fresh_global(self, name: str, add_prefix: bool = True) -> GlobalVar:
-        """A new GlobalVar with a name that is not taken.
+        """A new GlobalVar with a unique name.
 
         Parameters
         ----------
         name : str
-            The name that is wanted; where it is taken, a number comes after it.
+            The preferred name; a number is appended if it is in use.
         add_prefix : bool, optional
-            Whether the prefix of the supply of names comes before it.
+            Whether to add the prefix of the name supply.
 
         Returns
         -------
@@ -122,32 +122,32 @@ class GlobalVarSupply:
         return var
 
     def unique_global_for(self, name: str, add_prefix: bool = True) -> GlobalVar:
-        """The GlobalVar of this name: always the same one.
+        """The GlobalVar of this name; repeated calls return the same one.
 
         Parameters
         ----------
         name : str
             The name.
         add_prefix : bool, optional
-            Whether the prefix of the supply of names comes before it.
+            Whether to add the prefix of the name supply.
 
         Returns
         -------
         GlobalVar
-            Made when the name is first asked for.
+            Created at the first call with this name.
         """
         full = self.name_supply.reserve_name(name, add_prefix)
         return self._vars.setdefault(full, GlobalVar(full))
 
     def reserve_global(self, global_var: GlobalVar, allow_conflict: bool = False) -> None:
-        """Take the name of a GlobalVar that exists.
+        """Reserve the name of an existing GlobalVar.
 
         Parameters
         ----------
         global_var : GlobalVar
-            The variable, which ``unique_global_for`` gives for its name from then on.
+            The variable, which ``unique_global_for`` will return for its name.
         allow_conflict : bool, optional
-            Whether it may replace another GlobalVar of the same name.
+            Whether it may replace another GlobalVar with the same name.
 
         Raises
         ------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Size:
-    """A size that is computed, or unknown, where types are compared: equal to one that is written alike."""
+    """A computed or unknown dimension in type comparisons, which equals dimensions with the same expression."""
 
     __slots__ = ("expr",)
 
@@ -34,12 +34,12 @@ def _comparable(size: PrimExpr) -> object:
     return size.value if isinstance(size, IntImm) else size if isinstance(size, Var) else _Size(size)
 
 
-# Sizes in which nothing is unknown: types of a program share them.
+# Dimensions without unknown parts, which the types of a program share.
 _KNOWN: WeakValueDictionary[int, PrimExpr] = WeakValueDictionary()
 
 
 def _size(given: Any) -> PrimExpr:
-    """A size of a shape; one that is computed from an unknown one is unknown."""
+    """Convert a dimension of a shape; one that is computed from a dynamic dimension is dynamic."""
     size = convert(given)
     if isinstance(size, (IntImm, Var, Any_)) or _KNOWN.get(id(size)) is size:
         return size
@@ -50,7 +50,7 @@ def _size(given: Any) -> PrimExpr:
 
 
 class TensorType(Type, key="relay.TensorType"):
-    """A shape (expressions; ``Any`` where unknown) and an element type.
+    """The type of a tensor: a shape (expressions; ``Any`` for unknown dimensions) and an element type.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class TensorType(Type, key="relay.TensorType"):
         The element type.
     """
 
-    # Sizes are equal by value, whatever the integer type they are written in.
+    # Dimensions are compared by value, regardless of their integer types.
     _compared = "shape=_sizes dtype"
 
     shape: tuple[PrimExpr, ...]
@@ -82,10 +82,10 @@ class TensorType(Type, key="relay.TensorType"):
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:
-        """The shape as integers; a symbolic size is refused."""
+        """Return the shape as integers; raise an error for a symbolic dimension."""
         for size in self.shape:
             if not isinstance(size, IntImm):
-                raise ValueError(f"the shape {list(self.shape)} has a size that is not a number: {size}")
+                raise ValueError(f"the shape {list(self.shape)} has a dimension that is not constant: {size}")
         return tuple([s.value for s in self.shape])
 
     @property

@@ -1,7 +1,7 @@
-"""Passes: functions from module to module, the context they run in, and pipelines of them.
+"""Passes, which are functions from module to module, their context, and pipelines.
 
-A pass is an object with ``info`` and ``run(mod, ctx)``. Calling it asks the instruments of the current context first;
-``Sequential`` and ``run_pipeline`` also leave out what the context disables or its level does not reach.
+A pass is an object with ``info`` and ``run(mod, ctx)``. Calling it invokes the instruments of the current context;
+``Sequential`` and ``run_pipeline`` also skip passes that the context disables or whose level is too high.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .attrs import near_matches
 from .module import Definitions, IRModule
 from .pass_config import CONFIGS, PassConfigError, check_config, list_configs, register_pass_config
 
-# Passes that others may require by name: name -> function without arguments that makes the pass.
+# Passes that other passes may require: name -> function without arguments that creates the pass.
 PASSES: Registry[Callable[[], Pass]] = Registry("pass")
 
 DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
@@ -30,16 +30,16 @@ DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
 
 
 class PassInfo:
-    """What is known of a pass before it runs: its name, the level it belongs to, the passes it needs before it.
+    """Metadata of a pass: its name, its optimization level, and the passes that it requires.
 
     Parameters
     ----------
     opt_level : int
-        From which level of optimization the pass runs.
+        The lowest optimization level at which the pass runs.
     name : str
         The name.
     required : Iterable[str], optional
-        Passes that must have run before.
+        Passes that must run before.
     """
 
     __slots__ = ("name", "opt_level", "required")
@@ -57,12 +57,12 @@ def _names(values: Any, what: str) -> list[str]:
     if values is None:
         return []
     if isinstance(values, (str, bytes)) or not isinstance(values, (list, tuple, set, frozenset)):
-        raise TypeError(f"{what} takes a list of names of passes, got {values!r}")
+        raise TypeError(f"{what} must be a list of pass names, got {values!r}")
     return [str(v) for v in (sorted(values) if isinstance(values, (set, frozenset)) else values)]
 
 
 class _Contexts(threading.local):
-    """The contexts entered by this thread, innermost last; the first is the default one."""
+    """The stack of contexts of this thread, innermost last; the first is the default context."""
 
     def __init__(self):
         self.stack: list[PassContext] = []
@@ -74,20 +74,21 @@ class _Contexts(threading.local):
 
 
 class PassContext:
-    """How passes run: level, passes asked for or left out, instruments, options. Use with ``with``.
+    """The configuration of passes: optimization level, required and disabled passes, instruments, options. Used with
+    ``with``.
 
-    An inner context replaces the outer one whole; nothing is inherited.
+    An inner context replaces the outer context completely; nothing is inherited.
 
     Parameters
     ----------
     opt_level : int, optional
         The level of optimization.
     required_pass : Iterable[str], optional
-        Passes that run at any level.
+        Passes that run at any optimization level.
     disabled_pass : Iterable[str], optional
-        Passes that do not run.
+        Passes that are skipped.
     instruments : Sequence[Any], optional
-        What watches the passes.
+        Instruments that are called around passes.
     config : Mapping[str, Any], optional
         Options of passes by name.
     """
@@ -104,7 +105,7 @@ class PassContext:
         self.required_pass = _names(required_pass, "required_pass")
         self.disabled_pass = _names(disabled_pass, "disabled_pass")
         if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"PassContext: config takes a dictionary, got {config!r}")
+            raise TypeError(f"PassContext: config must be a dictionary, got {config!r}")
         self.config = check_config(config) if config else {}
         self.instruments = _check_instruments(instruments)
 
@@ -118,7 +119,7 @@ class PassContext:
         stack = _CONTEXTS.stack
         try:
             if stack[-1] is not self:
-                raise TVMError("PassContext: contexts must be left in the reverse order they were entered")
+                raise TVMError("PassContext: contexts must be exited in the reverse order in which they were entered")
             self._exit_instruments()
         finally:
             if stack and stack[-1] is self:
@@ -131,7 +132,7 @@ class PassContext:
                 instrument.enter_pass_ctx()
                 entered.append(instrument)
         except BaseException:
-            # An instrument that failed leaves none behind: those that were entered are told to finish.
+            # If an instrument fails, exit the instruments that have already been entered.
             self.instruments = []
             for instrument in entered:
                 instrument.exit_pass_ctx()
@@ -146,7 +147,7 @@ class PassContext:
             raise
 
     def override_instruments(self, instruments: Sequence[Any] | None) -> None:
-        """Leave the present instruments and enter these instead.
+        """Exit the current instruments and enter these instead.
 
         Parameters
         ----------
@@ -171,26 +172,26 @@ class PassContext:
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, Any]]:
-        """Every option ``config`` may have: its type, default and meaning.
+        """Every option of ``config``: its type, default and description.
 
         Returns
         -------
         dict
-            A dictionary for each option.
+            A dictionary per option.
         """
         return list_configs()
 
     def get_config(self, key: str, default: Any = None) -> Any:
-        """The value of an option; when it was not given: ``default``, else what was declared for it.
+        """The value of an option; if it is not set: ``default``, or else the declared default.
 
-        An option that is a record of fields gives the record with its defaults.
+        For an option that is a record, the missing fields have their defaults.
 
         Parameters
         ----------
         key : str
             The option.
         default : Any, optional
-            The value where it was not given.
+            The value returned if the option is not set.
 
         Returns
         -------
@@ -200,7 +201,7 @@ class PassContext:
         Raises
         ------
         PassConfigError
-            There is no such option.
+            The option is unknown.
         """
         if key in self.config:
             return self.config[key]
@@ -208,13 +209,13 @@ class PassContext:
             return default
         entry = CONFIGS.get(key)
         if entry is None:
-            raise PassConfigError(f"PassContext: '{key}' is no known option; {near_matches(key, CONFIGS)}")
+            raise PassConfigError(f"PassContext: unknown option '{key}'; {near_matches(key, CONFIGS)}")
         if entry.default is None and entry.kind is not None and hasattr(entry.kind, "_fields"):
             return entry.kind()
         return entry.default
 
     def pass_enabled(self, info: PassInfo) -> bool:
-        """Whether a pipeline run in this context includes the pass.
+        """Whether a pipeline in this context runs the pass.
 
         Parameters
         ----------
@@ -224,7 +225,7 @@ class PassContext:
         Returns
         -------
         bool
-            Whether it does.
+            Whether the pass is enabled.
         """
         if info.name in self.disabled_pass:
             return False
@@ -241,12 +242,12 @@ def _check_instruments(instruments: Any) -> list[Any] | None:
     if instruments is None:
         return None
     if not isinstance(instruments, (list, tuple)):
-        raise TypeError(f"PassContext: instruments takes a list, got {instruments!r}")
+        raise TypeError(f"PassContext: instruments must be a list, got {instruments!r}")
     for instrument in instruments:
         if not hasattr(instrument, "run_before_pass") or isinstance(instrument, type):
             raise TypeError(
-                f"PassContext: {instrument!r} is no pass instrument; decorate its class with "
-                "@tvm.instrument.pass_instrument and give an instance"
+                f"PassContext: {instrument!r} is not a pass instrument; decorate its class with "
+                "@tvm.instrument.pass_instrument and pass an instance"
             )
     return list(instruments)
 
@@ -255,20 +256,20 @@ _CONTEXTS = _Contexts()
 
 
 class Pass:
-    """Base of passes. Subclasses give ``info`` and ``run(mod, ctx)``."""
+    """Base class of passes. Subclasses define ``info`` and ``run(mod, ctx)``."""
 
     info: PassInfo
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module that the pass makes of another; subclasses define it. Calling the pass does this with the current
+        """The output module of the pass; subclasses implement this method. Calling the pass calls it with the current
         context and its instruments.
 
         Parameters
         ----------
         mod : IRModule
-            What the pass gets, which it must not change.
+            The input module, which must not be modified.
         ctx : PassContext
-            Levels and options of the run.
+            The context of the run.
 
         Returns
         -------
@@ -277,7 +278,7 @@ class Pass:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement the method.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define run(mod, ctx)")
 
@@ -289,7 +290,7 @@ class Pass:
 
 
 def _instruments(ctx: PassContext) -> list[Any] | None:
-    """The instruments of the context, with the one that TVM_DUMP asks for."""
+    """Return the instruments of the context, with the one that TVM_DUMP requests."""
     directory = os.environ.get("TVM_DUMP")
     if directory and DUMP_INSTRUMENT:
         return [*(ctx.instruments or ()), DUMP_INSTRUMENT(directory)]
@@ -297,7 +298,7 @@ def _instruments(ctx: PassContext) -> list[Any] | None:
 
 
 def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run one pass under the instruments of ``ctx``. Its level is not consulted: the caller asked for it.
+    """Run one pass with the instruments of ``ctx``, regardless of the optimization level.
 
     Parameters
     ----------
@@ -306,22 +307,22 @@ def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     mod : IRModule
         The module.
     ctx : PassContext
-        The context it runs in.
+        The context.
 
     Returns
     -------
     IRModule
-        The module the pass gives.
+        The output module of the pass.
 
     Raises
     ------
     TypeError
-        ``mod`` is no module.
+        ``mod`` is not a module.
     """
     if not isinstance(mod, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
-            f"pass {pass_.info.name} works on an IRModule, got {type(mod).__name__}; "
-            "wrap a function with tvm.IRModule.from_expr(func)"
+            f"pass {pass_.info.name} expects an IRModule, got {type(mod).__name__}; "
+            "convert a function with tvm.IRModule.from_expr(func)"
         )
     instruments = _instruments(ctx)
     return _run_instrumented(pass_, mod, ctx, instruments) if instruments else _run_checked(pass_, mod, ctx)
@@ -335,14 +336,14 @@ def _run_checked(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
             error.add_note(f"(in pass {pass_.info.name})")
         raise
     if not isinstance(new, IRModule):
-        raise TypeError(f"pass {pass_.info.name} must return an IRModule, it returned {type(new).__name__}")
+        raise TypeError(f"pass {pass_.info.name} must return an IRModule, but it returned {type(new).__name__}")
     return new
 
 
 def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments: list[Any]) -> IRModule:
     info = pass_.info
     if info.name not in ctx.required_pass:
-        # Every instrument is asked, also after one said no: they may count.
+        # Call every instrument, even after one has returned False: they may count calls.
         answers = [instrument.should_run(mod, info) for instrument in instruments]
         if not all(answers):
             return mod
@@ -356,7 +357,7 @@ def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments:
             started.remove(instrument)
             instrument.run_after_pass(new, info)
     except BaseException:
-        # Instruments that keep a stack of running passes are told that this one ended.
+        # Inform instruments that keep a stack of running passes that this pass ended.
         for instrument in started:
             failed = getattr(instrument, "pass_failed", None)
             if failed is not None:
@@ -366,7 +367,7 @@ def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments:
 
 
 def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None = None) -> IRModule:
-    """Run passes in order, leaving out those the context disables and running first what a pass requires.
+    """Run passes in order, skipping those that the context disables and running required passes first.
 
     Parameters
     ----------
@@ -375,7 +376,7 @@ def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None 
     passes : Iterable[Pass]
         The passes in order.
     ctx : PassContext, optional
-        The context; without it, the current one.
+        The context; by default the current one.
 
     Returns
     -------
@@ -395,7 +396,7 @@ def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None 
 
 
 def find_pass(name: str) -> Pass:
-    """The pass registered under ``name`` (or under ``layer.name``), made without arguments.
+    """The pass registered under ``name`` or ``layer.name``, created without arguments.
 
     Parameters
     ----------
@@ -409,25 +410,25 @@ def find_pass(name: str) -> Pass:
     Raises
     ------
     ValueError
-        No pass, or several, have the name.
+        No pass or several passes have the name.
     """
     make = PASSES.get(name)
     if make is None:
         ends = [full for full in PASSES if full.rsplit(".", 1)[-1] == name]
         if len(ends) != 1:
             problem = "several layers have one: " + ", ".join(ends) if ends else near_matches(name, PASSES)
-            raise ValueError(f"no single pass is named '{name}'; {problem}")
+            raise ValueError(f"cannot find the pass '{name}'; {problem}")
         make = PASSES[ends[0]]
     return make()
 
 
 class ModulePass(Pass):
-    """A pass made of a function ``(mod, ctx) -> mod``.
+    """A pass implemented by a function ``(mod, ctx) -> mod``.
 
     Parameters
     ----------
     function : callable
-        Gives the new module for a module and the context.
+        The function that returns the new module.
     info : PassInfo
         Name, level and requirements of the pass.
     """
@@ -441,15 +442,15 @@ class ModulePass(Pass):
 
 
 class FunctionPass(Pass):
-    """A pass that treats the functions of a module one by one.
+    """A pass that transforms the functions of a module one by one.
 
-    ``function_type`` says which: a subclass per IR sets it. The function ``(func, mod, ctx) -> func`` returns None to
-    drop a function.
+    Subclasses for each IR set ``function_type``. The function ``(func, mod, ctx) -> func`` returns None to remove a
+    function.
 
     Parameters
     ----------
     function : callable
-        Gives the new function.
+        The function that returns the new function.
     info : PassInfo
         Name, level and requirements of the pass.
     """
@@ -461,7 +462,7 @@ class FunctionPass(Pass):
         self.info = info
 
     def skips(self, func: Any) -> bool:
-        """Whether this function is to be left as it is.
+        """Whether to leave this function unchanged.
 
         Parameters
         ----------
@@ -471,7 +472,7 @@ class FunctionPass(Pass):
         Returns
         -------
         bool
-            Whether it is.
+            Whether the function is skipped.
         """
         return False
 
@@ -488,12 +489,12 @@ class FunctionPass(Pass):
         Returns
         -------
         IRModule
-            The module with what the pass makes of each.
+            The module with the transformed functions.
 
         Raises
         ------
         TypeError
-            The pass gave something that is no function.
+            The pass returned a value that is not a function.
         """
         changes: dict[Any, Any] = {}
         for var, func in mod.functions.items():
@@ -512,18 +513,18 @@ class FunctionPass(Pass):
 
 
 class Sequential(Pass):
-    """Passes one after the other.
+    """A sequence of passes.
 
     Parameters
     ----------
     passes : Sequence[Pass], optional
         The passes.
     opt_level : int, optional
-        From which level of optimization the pass runs.
+        The lowest optimization level at which the pass runs.
     name : str, optional
         The name.
     required : Iterable[str], optional
-        Passes that must have run before.
+        Passes that must run before.
 
     Examples
     --------
@@ -542,11 +543,11 @@ class Sequential(Pass):
     ):
         passes = [] if passes is None else passes
         if not isinstance(passes, (list, tuple)):
-            raise TypeError(f"Sequential takes a list of passes, got {passes!r}")
+            raise TypeError(f"Sequential expects a list of passes, got {passes!r}")
         for pass_ in passes:
             if not isinstance(pass_, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
                 hint = "; it must be called to make the pass" if callable(pass_) else ""
-                raise TypeError(f"Sequential takes a list of passes, and {pass_!r} is none{hint}")
+                raise TypeError(f"Sequential expects a list of passes, but {pass_!r} is not a pass{hint}")
         self.passes: list[Pass] = list(passes)
         self.info = PassInfo(opt_level, name, required)
 
@@ -555,7 +556,7 @@ class Sequential(Pass):
 
 
 def _make_pass_class(base: Any, user_class: type, method: str, info: PassInfo) -> type:
-    """A pass class around a user's class that has ``method``; instances forward attributes to the user's object."""
+    """Create a pass class for a user's class that defines ``method``; attributes are forwarded to the user's object."""
     if not callable(getattr(user_class, method, None)):
         raise TypeError(f"the pass class {user_class.__name__} must define {method}")
 
@@ -579,11 +580,11 @@ def _make_pass_class(base: Any, user_class: type, method: str, info: PassInfo) -
 
 def _pass_decorator(base: type, method: str, what: str, pass_func: Any, opt_level: Any, name: Any, required: Any):
     if opt_level is None:
-        raise ValueError(f"{what}: opt_level is missing; write @{what}(opt_level=0)")
+        raise ValueError(f"{what}: opt_level is missing; use @{what}(opt_level=0)")
 
     def make(argument: Any):
         if not callable(argument):
-            raise TypeError(f"{what} decorates a function or a class, got {argument!r}")
+            raise TypeError(f"{what} must decorate a function or a class, got {argument!r}")
         info = PassInfo(opt_level, name or getattr(argument, "__name__", what), required)
         if isinstance(argument, type):
             return _make_pass_class(base, argument, method, info)
@@ -595,33 +596,33 @@ def _pass_decorator(base: type, method: str, what: str, pass_func: Any, opt_leve
 def module_pass(
     pass_func: Any = None, opt_level: Any = None, name: Any = None, required: Any = None, traceable: Any = False
 ):
-    """Make a pass of a function ``(mod, ctx) -> mod`` or of a class with ``transform_module(self, mod, ctx)``.
+    """Create a pass from a function ``(mod, ctx) -> mod`` or from a class with ``transform_module(self, mod, ctx)``.
 
-    A decorated class stays a class: its instances are the passes. ``traceable`` is accepted and has no effect.
+    A decorated class remains a class, whose instances are passes. ``traceable`` is accepted and ignored.
 
     Parameters
     ----------
     pass_func : callable or type, optional
         The function or class; without it, a decorator is returned.
     opt_level : int, optional
-        From which level of optimization the pass runs.
+        The lowest optimization level at which the pass runs.
     name : str, optional
         The name of the pass.
     required : list of str, optional
-        Passes that must have run before.
+        Passes that must run before.
     traceable : bool, optional
-        Taken for programs that pass it.
+        Ignored.
 
     Returns
     -------
     ModulePass or callable
-        The pass, or a decorator where there is no function.
+        The pass, or a decorator if there is no function.
     """
     return _pass_decorator(ModulePass, "transform_module", "module_pass", pass_func, opt_level, name, required)
 
 
 def function_pass_factory(pass_class: type, what: str = "function_pass"):
-    """The decorator that makes passes of ``pass_class`` (a FunctionPass) from ``(func, mod, ctx) -> func``.
+    """A decorator that creates passes of ``pass_class`` (a FunctionPass) from ``(func, mod, ctx) -> func``.
 
     ``prim_func_pass = function_pass_factory(PrimFuncPass, "prim_func_pass")``
 
@@ -630,7 +631,7 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
     pass_class : type
         The class of the passes.
     what : str, optional
-        How the decorator is called in errors.
+        The name of the decorator in error messages.
 
     Returns
     -------
@@ -659,14 +660,14 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
 
 
 def PrintIR(header: str = "", show_meta_data: bool = False) -> ModulePass:
-    """A pass that writes the module to standard error and leaves it as it is.
+    """A pass that prints the module to standard error and returns it unchanged.
 
     Parameters
     ----------
     header : str, optional
-        A line before the module.
+        A line that is printed before the module.
     show_meta_data : bool, optional
-        Whether constants are printed too.
+        Whether to print the constants too.
 
     Returns
     -------
@@ -684,16 +685,16 @@ def PrintIR(header: str = "", show_meta_data: bool = False) -> ModulePass:
 def ApplyPassToFunction(
     transform: Pass, func_name_regex: str, error_if_no_function_matches_regex: bool = False
 ) -> ModulePass:
-    """A pass that runs ``transform`` on the functions whose whole name matches; the others are put back untouched.
+    """A pass that applies ``transform`` to the functions whose complete name matches; other functions stay unchanged.
 
     Parameters
     ----------
     transform : Pass
         The pass.
     func_name_regex : str
-        A regular expression for whole names.
+        A regular expression for complete names.
     error_if_no_function_matches_regex : bool, optional
-        Whether it is an error when no name matches.
+        Whether to raise an error if no name matches.
 
     Returns
     -------

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TypeKind(IntEnum):
-    """What a type variable stands for."""
+    """The kind of a type variable."""
 
     Type = 0
     ShapeVar = 1
@@ -23,7 +23,7 @@ class TypeKind(IntEnum):
 
 
 class Type(Node):
-    """Base of all types. Types compare by content, unlike other nodes."""
+    """Base class of all types. Unlike other nodes, types compare by content."""
 
     def _content(self):
         return tuple(getattr(self, f) for f in self._fields)
@@ -42,7 +42,7 @@ class Type(Node):
 
 
 class PrimType(Type, key="PrimType"):
-    """A scalar or vector: its dtype text.
+    """A scalar or vector type, defined by its dtype.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class PointerType(Type, key="PointerType"):
     Parameters
     ----------
     element_type : Type
-        What it points to.
+        The type of the elements.
     storage_scope : str, optional
-        The memory it points into.
+        The memory scope of the elements.
     """
 
     element_type: Type
@@ -81,7 +81,7 @@ class TupleType(Type, key="relay.TupleType"):
 
 
 class FuncType(Type, key="relay.FuncType"):
-    """The type of a function; the names of the type variables of a polymorphic one do not count.
+    """The type of a function; the names of its type variables are ignored in comparisons.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class FuncType(Type, key="relay.FuncType"):
     ret_type : Type
         The type of its result.
     type_params : list of TypeVar, optional
-        What may stand for any type.
+        The type variables.
     type_constraints : list of TypeConstraint, optional
-        What must hold of the types.
+        The constraints of the types.
     """
 
     _compared = "type_params! arg_types ret_type type_constraints"
@@ -114,14 +114,14 @@ class FuncType(Type, key="relay.FuncType"):
 
 
 class VoidType:
-    """``void`` is the empty tuple type."""
+    """The type ``void``, which is represented as the empty tuple type."""
 
     def __new__(cls):
         return TupleType(())
 
 
 class _NamedType(Type):
-    """Types that are themselves only: equality is identity."""
+    """Base class of types that compare by identity."""
 
     def __eq__(self, other: object):
         return self is other
@@ -130,14 +130,14 @@ class _NamedType(Type):
 
 
 class TypeVar(_NamedType, key="relay.TypeVar"):
-    """A variable that stands for a type, in a polymorphic function.
+    """A type variable of a polymorphic function.
 
     Parameters
     ----------
     name_hint : str
         Its name in printed programs.
     kind : TypeKind, optional
-        What kind of type it stands for.
+        The kind of the variable.
     """
 
     _variable = True
@@ -154,7 +154,7 @@ class TypeVar(_NamedType, key="relay.TypeVar"):
         return TypeCall(self, args)
 
 
-# The lower bits of a constructor's tag: its number among the constructors of its type.
+# The lower bits of a constructor's tag are its index among the constructors of its type.
 TAG_BITS = 16
 
 
@@ -166,7 +166,7 @@ class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
     name_hint : str
         The name.
     kind : TypeKind, optional
-        The kind.
+        The kind of the type.
     """
 
     name_hint: str
@@ -182,12 +182,12 @@ class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
 
 
 class IncompleteType(_NamedType, key="relay.IncompleteType"):
-    """A type that inference has not found yet.
+    """A type that has not been inferred yet.
 
     Parameters
     ----------
     kind : TypeKind, optional
-        What kind of type is to be found.
+        The kind of the type.
     """
 
     kind: TypeKind = TypeKind.Type
@@ -210,7 +210,7 @@ class RelayRefType(Type, key="relay.RefType"):
 
 
 class TypeConstraint(Type):
-    """Base of what may be demanded of type variables."""
+    """Base class of constraints on types."""
 
 
 class TypeCall(Type, key="relay.TypeCall"):
@@ -221,7 +221,7 @@ class TypeCall(Type, key="relay.TypeCall"):
     func : Type
         The type function.
     args : list of Type
-        What it is applied to.
+        The arguments of the type function.
     """
 
     func: Any
@@ -229,7 +229,7 @@ class TypeCall(Type, key="relay.TypeCall"):
 
 
 class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
-    """``func`` relates the types ``args``, of which the first ``num_inputs`` are inputs.
+    """``func`` relates the types ``args``, of which the first ``num_inputs`` are input types.
 
     Parameters
     ----------
@@ -238,9 +238,9 @@ class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
     args : list of Type
         The types.
     num_inputs : int
-        How many of them are inputs.
+        The number of input types.
     attrs : Attrs, optional
-        Attributes of the operator.
+        The attributes of the operator.
     """
 
     func: Any

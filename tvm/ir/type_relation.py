@@ -1,4 +1,4 @@
-"""``tvm.ir.type_relation``: calls and relations of types, under TVM's path."""
+"""``tvm.ir.type_relation``: alias module of Apache TVM for type calls and relations."""
 
 from __future__ import annotations
 

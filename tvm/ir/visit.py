@@ -1,4 +1,4 @@
-"""One traversal for every IR: iterative, memoised by identity, sharing kept, same object back when nothing changed."""
+"""Traversals for all IRs: iterative, memoised by identity, preserving sharing and returning unchanged objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .node import Node
 
 T = TypeVar("T")
 
-# On the stack of a walk, above a node whose operands have been visited.
+# A stack entry above a node marks that its operands have been visited.
 _READY: Any = object()
 
 
@@ -19,11 +19,12 @@ def post_order(
     operands: Callable[[Any], Sequence[Any]] | None = None,
     seen: set[int] | None = None,
 ) -> Iterator[Any]:
-    """Every node reachable through children, or through ``operands(node)`` where given, operands before users, each
-    once; none of those whose ids are ``known`` when they are reached, nor what is below them. ``seen`` are the ids met
-    so far, for walks from several roots.
+    """Yield every node reachable through children, or through ``operands(node)`` if given, once and operands before
+    users.
 
-    A node is built by whoever takes it before the next one is looked for, so ``known`` may be the memo of results.
+    Nodes whose ids are in ``known`` when they are reached are skipped, with everything below them. ``seen`` contains
+    the ids visited so far, for walks from several roots. The caller processes a node before the next one is searched,
+    so ``known`` may be the memo of results.
     """
     seen = set() if seen is None else seen
     stack: list[Any] = [root]
@@ -48,8 +49,10 @@ def post_order(
 
 
 def components(roots: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[list[T]]:
-    """The strongly connected components of what ``roots`` need, each after those that it needs: nodes that need each
-    other are one component. Nodes are told apart by equality. (Kosaraju's algorithm, linear in the needs.)"""
+    """Return the strongly connected components of the nodes that ``roots`` depend on, each after its dependencies.
+
+    Nodes that depend on each other form one component. Nodes are compared by equality. (Kosaraju's algorithm, linear in
+    the number of dependencies.)"""
     same: dict[T, T] = {}
     needed: dict[T, list[T]] = {}
 
@@ -69,7 +72,7 @@ def components(roots: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[li
 
 
 def pre_order(root: Node, stop: Callable[[Node], bool] | None = None) -> Iterator[Any]:
-    """Every node once, users before operands; ``stop(node)`` true keeps out of that node's children."""
+    """Yield every node once, users before operands; the children of a node are skipped if ``stop(node)`` is true."""
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -94,10 +97,10 @@ def rewrite(
     pre: Callable[[Node], Node | None] | None = None,
     memo: dict[int, tuple[Node, Node]] | None = None,
 ) -> Any:
-    """Rebuild bottom-up. ``pre`` may replace a node before its children are visited (they are then not visited);
-    ``post`` sees the node with new children and may replace it; None means unchanged.
+    """Rebuild a node bottom-up. ``pre`` may replace a node before its children are visited (which are then not
+    visited); ``post`` receives the node with new children and may replace it; None means unchanged.
 
-    ``memo`` maps id(old) to (old, new); holding the old node keeps its id from being reused.
+    ``memo`` maps id(old) to (old, new); storing the old node prevents its id from being reused.
     """
     if memo is None:
         memo = {}

@@ -1,8 +1,9 @@
-"""Parts of the interface whose feature is not built: their modules import, and what they name refuses to be used.
+"""Parts of Apache TVM's interface that are not implemented: their modules can be imported, but using their names raises
+an error.
 
-A script that only imports such a part, or only reaches it on another machine, runs. ``PARTS`` says for each module what
-it gives, in the words of the error, and its names. A module made of a row is found after the files of the tree, so a
-part that is built takes the place of its row.
+A script that only imports such a part, or only uses it on another machine, runs. ``PARTS`` contains for each module the
+feature, as named in the error, and its names. Modules from this table are found after the files of the package, so an
+implemented module replaces its entry.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ..error import TVMError
 
 
 class FeatureNotBuilt(TVMError, NotImplementedError):
-    """A part of the interface that is to come was used."""
+    """A part of the interface that is not implemented was used."""
 
 
 class _NoAttribute(FeatureNotBuilt, AttributeError):
-    """An attribute of such a part was asked for."""
+    """An attribute of such a part was accessed."""
 
 
 def _sentence(path: str, feature: str) -> str:
@@ -30,7 +31,8 @@ def _sentence(path: str, feature: str) -> str:
 
 
 class NotBuilt:
-    """What a name of such a part means: it can be imported, passed on and derived from, and raises when it is used."""
+    """The value of a name in such a part: it can be imported, passed on and subclassed, and raises an error when
+    used."""
 
     def __init__(self, path: str, feature: str):
         self.__dict__.update(_path=path, _feature=feature)
@@ -57,13 +59,13 @@ class NotBuilt:
 
 
 def decorator(path: str, feature: str) -> Callable[..., Any]:
-    """A decorator of such a part: what it decorates refuses to be used, the decorating does not."""
+    """A decorator in such a part: decorating works, and using the decorated object raises an error."""
 
     def decorate(function: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not callable(function):
             return lambda f: decorate(f)
         made = f"{path} of '{function.__name__}'"
-        # Errors about an argument of a wrong type show the name of the type.
+        # Errors about arguments of a wrong type print the name of the type.
         return type(_sentence(made, feature), (NotBuilt,), {})(made, feature)
 
     return decorate
@@ -74,7 +76,7 @@ def _no(*args: Any, **kwargs: Any) -> bool:
 
 
 def name_of(module: str, name: str) -> Any:
-    """What ``module.name`` means while its feature is not built; AttributeError where the table does not know it.
+    """The value of ``module.name`` for a part that is not implemented; AttributeError if the table does not contain it.
 
     Parameters
     ----------
@@ -102,8 +104,9 @@ def name_of(module: str, name: str) -> Any:
 
 
 class _Parts:
-    """Finds and makes the modules of ``PARTS`` that no file of the tree is. The table is read when a module of ours is
-    not found; the base classes for finders and loaders would load a dozen modules with every ``import tvm``."""
+    """Finds and creates the modules of ``PARTS`` that do not exist as files. The table is read when one of our modules
+    is not found; the standard base classes of finders and loaders would import a dozen modules with every ``import
+    tvm``."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
         if not fullname.startswith("tvm."):
@@ -124,5 +127,5 @@ class _Parts:
 
 
 def install() -> None:
-    """Let the modules of ``PARTS`` be found."""
+    """Register the finder for the modules of ``PARTS``."""
     sys.meta_path.append(_Parts())

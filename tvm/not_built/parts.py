@@ -1,4 +1,4 @@
-"""The modules whose feature is not built, and the names published programs use of them."""
+"""The modules that are not implemented, and their names that published programs use."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """A module: the feature it gives, its names, those that decorate, and those that ask whether the feature is
-    there."""
+    """A module: its feature, its names, its decorators, and its functions that report whether the feature is
+    available."""
 
     feature: str
     names: str = ""

@@ -1,4 +1,4 @@
-"""The graph language: models as functions over tensors, the passes that improve them, and their compilation."""
+"""Relay: models as functions over tensors, graph passes, and compilation."""
 
 import importlib
 
@@ -76,7 +76,7 @@ from .transform import build_config
 from .transform.function_pass import InferType
 
 
-# The older path of these names.
+# The deprecated import path of these names.
 expr.__dict__.update({name: getattr(_with_fields, name) for name in _with_fields.__all__})
 
 
@@ -95,7 +95,7 @@ _layer_hooks.install()
 
 
 def __getattr__(name: str):
-    # The importers stand above the graph language: they are loaded when a script first names them.
+    # These modules depend on Relay, so they are imported on first access.
     if name in ("collage", "data_dep_optimization", "frontend", "quantize", "vm"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tvm.relay' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Algebraic data types in graphs: patterns and the match expression."""
+"""Algebraic data types in Relay: patterns and the match expression."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .expr import _TYPED, ExprWithOp, RelayExpr, Var
 
 
 class Pattern(Node):
-    """What a value is compared with in a clause of a match."""
+    """A pattern in a clause of a match."""
 
 
 class PatternWildcard(Pattern, key="relay.PatternWildcard"):
-    """Matches everything."""
+    """A pattern that matches every value."""
 
     def __init__(self, span=None):
         self.span = span
 
 
 class PatternVar(Pattern, key="relay.PatternVar"):
-    """Matches everything and gives it a name.
+    """A pattern that matches every value and binds it to a variable.
 
     Parameters
     ----------
     var : Var
-        The name.
+        The variable.
     """
 
     _compared = "var!"
@@ -36,7 +36,7 @@ class PatternVar(Pattern, key="relay.PatternVar"):
 
 
 class PatternConstructor(Pattern, key="relay.PatternConstructor"):
-    """Matches values made by a constructor whose fields match.
+    """A pattern that matches values of a constructor whose fields match.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class PatternConstructor(Pattern, key="relay.PatternConstructor"):
 
 
 class PatternTuple(Pattern, key="relay.PatternTuple"):
-    """Matches tuples whose fields match.
+    """A pattern that matches tuples whose fields match.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class PatternTuple(Pattern, key="relay.PatternTuple"):
 
 
 class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
-    """If the pattern ``lhs`` matches, the result is ``rhs``.
+    """A clause of a match: the value of the match is ``rhs`` if the pattern ``lhs`` matches.
 
     Parameters
     ----------
     lhs : Pattern
         The pattern.
     rhs : RelayExpr
-        The result.
+        The value of the clause.
     """
 
     _followed = True
@@ -80,16 +80,16 @@ class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
 
 
 class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
-    """The right side of the first clause that matches; ``complete`` says that one always does.
+    """The value of the first clause that matches; ``complete`` asserts that one always matches.
 
     Parameters
     ----------
     data : RelayExpr
-        What is matched.
+        The value to match.
     clauses : list of Clause
         The clauses, tried in order.
     complete : bool, optional
-        Whether one of them always matches.
+        Whether the clauses cover all values.
     """
 
     _in_graph = True
@@ -100,7 +100,7 @@ class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
 
 
 def pattern_variables(pattern: Pattern) -> list[Var]:
-    """The variables a pattern defines, from left to right."""
+    """Return the variables that a pattern binds, from left to right."""
     out: list[Var] = []
     stack = [pattern]
     while stack:
@@ -113,7 +113,7 @@ def pattern_variables(pattern: Pattern) -> list[Var]:
 
 
 def renamed_pattern(pattern: Pattern, table: dict[Var, Var]) -> Pattern:
-    """A pattern with its variables replaced; patterns nest a few levels only."""
+    """Return a pattern with replaced variables."""
     if isinstance(pattern, PatternVar):
         return PatternVar(table.get(pattern.var, pattern.var))
     if isinstance(pattern, (PatternConstructor, PatternTuple)):
@@ -126,7 +126,7 @@ __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "P
 
 
 def rename_pattern(pattern: Pattern, table: Mapping[Var, Var]) -> Pattern:
-    """A pattern that defines other variables."""
+    """Return a pattern that binds other variables."""
     if isinstance(pattern, PatternVar):
         return PatternVar(table.get(pattern.var, pattern.var))
     if isinstance(pattern, PatternConstructor):

@@ -1,4 +1,4 @@
-"""``tvm.relay.base``: places in sources, and text, under TVM's path."""
+"""``tvm.relay.base``: source spans and text output under the module path of Apache TVM."""
 
 from ..ir.base import SourceName, Span
 from .printer import astext, pretty_print

@@ -1,4 +1,4 @@
-"""From a graph to a deployable module: ``relay.build``."""
+"""``relay.build``: compile a graph to a deployable module."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ from .transform.fuse_ops import constants_outside, fuse_function
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
-    """Parameters of the function replaced by constants, by their names; names it does not have are ignored. uint16
-    gives the bits of a parameter that is bfloat16."""
+    """Replace parameters of a function by constants, by name.
+
+    Names without a parameter are ignored. A uint16 array contains the bits of a bfloat16 parameter.
+    """
     names = {p.name_hint: p for p in func.params}
     twice = [n for n in names if sum(p.name_hint == n for p in func.params) > 1 and n in params]
     if twice:
-        raise ValueError(f"several parameters of the function are named '{twice[0]}'")
+        raise ValueError(f"several parameters of the function are named '{twice[0]}'; parameter names must be unique")
     table = {n: _constant(v, names[n].type_annotation) for n, v in params.items() if n in names}
     return bind(func, table) if table else func
 
@@ -56,7 +58,7 @@ def _constant(value, wanted) -> Constant:
         return value
     array = value if isinstance(value, ndarray.NDArray) else ndarray.array(value)
     if array.dtype == "uint16" and isinstance(wanted, TensorType) and wanted.dtype == "bfloat16":
-        # Scripts without ml_dtypes hold bfloat16 as bits.
+        # Scripts without ml_dtypes represent bfloat16 by its bits.
         array = ndarray.empty(array.shape, "bfloat16").copyfrom(array.numpy())
     return Constant(array)
 
@@ -68,26 +70,26 @@ def _as_module(ir_mod) -> IRModule:
         )
         return IRModule.from_expr(ir_mod)
     if not isinstance(ir_mod, IRModule):
-        raise ValueError(f"relay.build: an IRModule is wanted, got {type(ir_mod).__name__}")
+        raise ValueError(f"relay.build: expected an IRModule, got {type(ir_mod).__name__}")
     return ir_mod
 
 
 def _targets(target, target_host) -> tuple[Target, Target]:
-    """One target, and its host."""
+    """Return a single target and its host target."""
     targets, host = all_targets(target, target_host)
     if len(targets) != 1:
-        raise TVMError(f"one target is wanted here, got {len(targets)}: {', '.join(str(t).strip() for t in targets)}")
+        raise TVMError(f"expected one target, got {len(targets)}: {', '.join(str(t).strip() for t in targets)}")
     return targets[0], host
 
 
 def all_targets(target, target_host) -> tuple[list[Target], Target]:
-    """The targets of a build, one for each kind of device, and the host they share."""
+    """Return the targets of a build, one for each device type, and their common host target."""
     if target is None:
         target = Target.current(allow_none=True) or "llvm"
     given = list(target.values()) if isinstance(target, Mapping) and "kind" not in target else target
     given = list(given) if isinstance(given, (list, tuple)) else [given]
     if not given:
-        raise TVMError("relay.build: no target is given")
+        raise TVMError("relay.build: there is no target; pass target= or use `with target:`")
     targets = [Target(t) if target_host is None else Target(t, target_host) for t in given]
     _check_devices(target, targets)
     given_host = next((t.host for t in targets if t.host is not None), None)
@@ -97,12 +99,12 @@ def all_targets(target, target_host) -> tuple[list[Target], Target]:
 
 
 def _check_devices(given, targets: list[Target]) -> None:
-    """Each target has a kind of device of its own, and where a mapping names the device, it is the target's."""
+    """Check that the targets have different device types, and that the keys of a mapping agree with them."""
     kinds = [t.get_target_device_type() for t in targets]
     for number, kind in enumerate(kinds):
         if kind in kinds[:number]:
             raise TVMError(f"relay.build: targets '{str(targets[kinds.index(kind)]).strip()}' and "
-                           f"'{str(targets[number]).strip()}' run on one kind of device; give one target for each kind")
+                           f"'{str(targets[number]).strip()}' have the same device type; give one target for each")
     if isinstance(given, Mapping) and "kind" not in given:
         for key, target, kind in zip(given, targets, kinds):
             named = getattr(key, "device_type", key)
@@ -112,21 +114,21 @@ def _check_devices(given, targets: list[Target]) -> None:
 
 
 def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
-    """The module after the graph passes.
+    """Apply the graph passes to a module.
 
     Parameters
     ----------
     mod : IRModule
-        The module.
+        The module to optimize.
     target : optional
-        The target; without it, the current one.
+        The target; None selects the current target.
     params : dict of str to NDArray, optional
         The weights by name.
 
     Returns
     -------
     tuple of IRModule and dict
-        The module, and the weights that are not part of it.
+        The optimized module, and the weights that are not constants in it.
     """
     mod = _as_module(mod)
     if params:
@@ -138,12 +140,12 @@ def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
     return infer_module(mod), dict(params or {})
 
 
-def say_nothing(stage: str, done: int, total: int) -> None:
-    """The progress nobody asked for."""
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Ignore the progress; the default progress callback."""
 
 
 def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
-    """The module as calls of kernels; without FuseOps each operator is a kernel of its own."""
+    """Return the module as calls of kernels; without FuseOps each operator is a separate kernel."""
     if "FuseOps" in (ctx.disabled_pass or ()):
         fused = run_pipeline(mod, (PlaceKernels(),), ctx).clone()
         fused["main"] = fuse_function(fused["main"], 0)
@@ -155,40 +157,40 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
 
 def build(
     ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
-    constant_memory_pools=None, params=None, mod_name="default", *, progress=say_nothing,
+    constant_memory_pools=None, params=None, mod_name="default", *, progress=ignore_progress,
 ) -> Any:
-    """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
+    """Compile the function ``main``. The result creates executors: ``lib["default"](device)``.
 
-    ``executor`` and ``runtime`` choose what the compiled program is written as. ``progress(stage, done, total)`` is
-    told how far it is. A parameter ``p`` of tuple type becomes the inputs ``p_0``, ``p_1`` and so on, its fields.
+    ``executor`` and ``runtime`` select the output format. ``progress(stage, done, total)`` is called during
+    compilation. A parameter ``p`` of tuple type becomes inputs ``p_0``, ``p_1`` and so on for its fields.
 
     Parameters
     ----------
     ir_mod : IRModule or Function
         The model; its function ``main`` is compiled.
     target : str, Target, list or dict, optional
-        What it is compiled for; without it, the current target.
+        The target of the compilation; None selects the current target.
     target_host : str or Target, optional
-        What the host code of a GPU is compiled for.
+        The target of the host code, for example for a GPU.
     executor : Executor, optional
-        How the model is run; the graph executor without it.
+        The executor; the graph executor by default.
     runtime : Runtime, optional
-        The runtime it is for.
+        The runtime of the compiled model.
     workspace_memory_pools : WorkspaceMemoryPools, optional
-        Regions for intermediate values.
+        Memory pools for intermediate values; not supported.
     constant_memory_pools : ConstantMemoryPools, optional
-        Regions for constants.
+        Memory pools for constants; not supported.
     params : dict of str to NDArray, optional
         The weights by name, which become constants.
     mod_name : str, optional
-        The name of the module, which names of kernels begin with.
+        The module name, which is the prefix of kernel names.
     progress : callable, optional
-        Told what is being done and how much of it.
+        Called with the current stage, the number of finished items and their total number.
 
     Returns
     -------
     ExecutorFactoryModule
-        The compiled model: ``export_library`` saves it, ``["default"](device)`` makes an executor.
+        The compiled model: ``export_library`` saves it, ``["default"](device)`` creates an executor.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def build(
     targets, host = all_targets(target, target_host)
     for one in targets:
         if one.libs:
-            warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not available yet; every operator is "
+            warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not supported yet; every operator is "
                           "compiled", stacklevel=2)
     with contextlib.ExitStack() as scope:
         scope.enter_context(rare_collections)
@@ -218,12 +220,12 @@ def build(
     return writer.write(writers.CompiledModel(program, library, fused, target, mod_name, executor, runtime))
 
 
-# Elements of weights from which on the temporary arrays of compiling are worth giving back.
+# From this number of weight elements on, temporary memory is returned to the system after compilation.
 _MANY_WEIGHTS = 1 << 22
 
 
 def records_at_hand(target: Target) -> Any:
-    """Records at hand for the target, where the user has given none."""
+    """Return a context with the default tuning records for the target, unless the user has set tuning records."""
     untouched = type(DispatchContext.current) is FallbackContext
     return tophub.context(target) if untouched and tophub.record_files(target) else contextlib.nullcontext()
 
@@ -231,7 +233,7 @@ def records_at_hand(target: Target) -> Any:
 def _compile_graph(
     ir_mod, targets: list[Target], params, mod_name: str, executor: Executor, progress
 ) -> tuple[Program, IRModule, list[Target]]:
-    """The planned program of a model, the graph it was made from, and the targets whose devices it runs on."""
+    """Return the planned program of a model, the optimized graph, and the targets that it uses."""
     progress("improving the graph", 0, 0)
     mod = _as_module(ir_mod)
     if params:
@@ -245,16 +247,16 @@ def _compile_graph(
 
 
 def to_kernels(mod: IRModule, target: Target) -> IRModule:
-    """The module as calls of kernels for a target."""
+    """Return the module as calls of kernels for a target."""
     optimized, _ = optimize(mod, target)
     return _fuse(optimized, target, PassContext.current())
 
 
-def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=say_nothing) -> Any:
-    """The code of all kernels as one module."""
+def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=ignore_progress) -> Any:
+    """Compile all kernels to one library module."""
 
     def lowered():
-        # Those that the back end takes longest for come first: it compiles them while others are scheduled.
+        # Kernels with long back-end compilation come first: they are compiled while other kernels are scheduled.
         for done, kernel in enumerate(sorted(kernels, key=_is_light)):
             progress("scheduling kernels", done, len(kernels))
             yield kernel.target, kernel.module
@@ -271,13 +273,13 @@ def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, p
 
 
 def _is_light(kernel: Any) -> bool:
-    """Whether a kernel has no operator whose code is long: no matmul, convolution, or the like."""
+    """Return whether a kernel contains no matmul, convolution or similar operator with long code."""
     names = getattr(kernel, "operators", ())
     return not any(pattern_of(OPS[name]) == OpPattern.OUT_ELEMWISE_FUSABLE for name in names if name in OPS)
 
 
 def _empty() -> IRModule:
-    """A model may be nothing but reshapes; its library still needs a function."""
+    """Return a module with an empty function, for the library of a model that consists only of reshapes."""
     from ..tir.function import PrimFunc
     from ..tir.stmt import no_op
 
@@ -285,7 +287,7 @@ def _empty() -> IRModule:
 
 
 def __getattr__(name: str) -> Any:
-    # The executors stand on this module; under TVM's path they are names of it.
+    # The executors depend on this module, so they are imported on first access.
     if name in ("DebugExecutor", "GraphExecutor", "create_executor"):
         return getattr(importlib.import_module(".interpreter", __package__), name)
     if name == "VMExecutor":

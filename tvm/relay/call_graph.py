@@ -1,4 +1,4 @@
-"""Which functions of a module call which."""
+"""The call graph of a module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expr import Function
 
 
 class CallGraph:
-    """The functions of a module and the functions that each names.
+    """The functions of a module, with the functions that each of them references.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class CallGraph:
         return self.module.get_global_var(var if isinstance(var, str) else var.name_hint).name_hint
 
     def global_call_count(self, var: str | GlobalVar) -> int:
-        """How many functions a function names.
+        """Return how many functions a function references.
 
         Parameters
         ----------
@@ -46,11 +46,12 @@ class CallGraph:
         Returns
         -------
         int
+            The number of functions.
         """
         return len(self._called[self._name(var)])
 
     def ref_count(self, var: str | GlobalVar) -> int:
-        """How many functions name a function; itself counts where it does.
+        """Return how many functions reference a function, including itself.
 
         Parameters
         ----------
@@ -60,11 +61,12 @@ class CallGraph:
         Returns
         -------
         int
+            The number of functions.
         """
         return self._references[self._name(var)]
 
     def is_recursive(self, var: str | GlobalVar) -> bool:
-        """Whether a function may come to call itself, perhaps through others.
+        """Return whether a function can call itself, directly or through other functions.
 
         Parameters
         ----------
@@ -74,18 +76,19 @@ class CallGraph:
         Returns
         -------
         bool
+            True if the function is recursive.
         """
         return self._name(var) in self.recursive
 
     @functools.cached_property
     def recursive(self) -> frozenset[str]:
-        """The names of all functions that may come to call themselves: those in a strongly connected component of
-        several, and those that name themselves."""
+        """The names of all recursive functions: those that reference themselves or are in a strongly connected
+        component of several functions."""
         groups = components(self._called, lambda name: self._called.get(name, []))
         return frozenset(n for group in groups for n in group if len(group) > 1 or n in self._called.get(n, []))
 
     def print_var(self, var: str | GlobalVar) -> str:
-        """What is known of one function, as text.
+        """Return a text that describes one function.
 
         Parameters
         ----------
@@ -95,6 +98,7 @@ class CallGraph:
         Returns
         -------
         str
+            The text.
         """
         name = self._name(var)
         calls = "".join(f"\n  @{called}" for called in self._called[name])
@@ -105,7 +109,7 @@ class CallGraph:
 
 
 def _names(function: object) -> list[str]:
-    """The functions that a function names, in the order it names them."""
+    """Return the functions that a function references, in order of occurrence."""
     if not isinstance(function, Function):
         return []
     return list(dict.fromkeys(n.name_hint for n in post_order(function) if isinstance(n, GlobalVar)))

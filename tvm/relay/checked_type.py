@@ -1,7 +1,7 @@
-"""The types that expressions have: ``checked_type_`` is the one slot written after a node is made, and written here.
+"""Set the types of expressions: ``checked_type_`` is the only slot that is written after a node is created.
 
-Inference finds the types of whole functions. A pass that makes a node above operands with types says here what it has:
-the type of the node in whose place it stands, or what the operands give.
+Type inference computes the types of whole functions. A pass that creates a node from typed operands sets its type here:
+the type of the node that it replaces, or the type that follows from the operands.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from .size_values import with_slice_sizes
 
 
 def with_type(e, t: Type | None):
-    """An expression of the type ``t``."""
+    """Set the type of an expression to ``t`` and return the expression."""
     e.checked_type_ = t
     return e
 
 
 def with_type_of(new, old: RelayExpr):
-    """An expression that stands in the place of ``old``, of its type where none is known."""
+    """Set the type of an expression that replaces ``old``, if it has none."""
     return with_type(new, old.checked_type_) if new is not old and new.checked_type_ is None else new
 
 
 def typed_var(name: str, t: Type) -> Var:
-    """A variable of a type that is known, whatever it is: the constructor takes that of a tensor alone for known."""
+    """Return a variable with a known type of any kind; the constructor itself sets only tensor types."""
     made = Var(name, t)
     return with_type(made, made.type_annotation)
 
 
 def operands_of(e: RelayExpr) -> tuple[RelayExpr, ...] | None:
-    """The expressions from whose types that of ``e`` follows by itself; None where it takes inference."""
+    """Return the expressions whose types determine the type of ``e``; None if type inference is needed."""
     if type(e) is Call and isinstance(e.op, Op):
         return e.args
     return e.fields if type(e) is Tuple else (e.tuple_value,) if type(e) is TupleGetItem else None
 
 
 def with_derived_type(e):
-    """A call of an operator, a tuple or a field of one, with the type that its operands, which have theirs, give."""
+    """Set the type of an operator call, a tuple or a tuple access from its typed operands."""
     if type(e) is Call:
         return with_type(e, with_slice_sizes(e, e.op.attrs["type_rule"](e.attrs, [a.checked_type_ for a in e.args])))
     if type(e) is Tuple:

@@ -1,4 +1,4 @@
-"""Constants as scripts write them: ``relay.const``."""
+"""Constants in scripts: ``relay.const``."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from .expr import const as exact_const
 
 
 def const(value, dtype=None, span=None) -> Constant:
-    """A constant of a number, a bool, an array or nested lists.
+    """Create a constant from a number, a bool, an array or nested lists.
 
     Parameters
     ----------
     value : int, float, bool, array or list
-        The numbers.
+        The value or values.
     dtype : str, optional
-        The element type. By default that of the numbers, where int64 and float64 become int32 and float32 if these hold
-        them all; ``relay.expr.const``, which importers use, keeps the types of arrays.
+        The element type. By default it is the type of the values; int64 and float64 become int32 and float32 if these
+        represent all values. ``relay.expr.const``, which importers use, keeps the types of arrays.
 
     Returns
     -------
     Constant
+        The constant.
 
     Raises
     ------
     ValueError
-        ``value`` is no number, bool or array, or an integer that does not fit in ``dtype``.
+        ``value`` is not a number, bool or array, or it is an integer that does not fit in ``dtype``.
 
     Examples
     --------

@@ -1,5 +1,7 @@
-"""Operators on arrays: in NumPy where a row says how, compiled otherwise. Constant folding and the debug executor use
-it."""
+"""Evaluate operators on arrays: in NumPy if the table contains the operator, else compiled.
+
+Constant folding and the debug executor use this module.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ _TABLE: dict[str, Callable[..., Any]] = {}
 _COMPILED: dict[Any, Any] = {}
 
 
-def _rows() -> dict[str, Callable[..., Any]]:
-    """name -> function(attrs, arrays, out_type), for operators whose NumPy form is plain."""
+def _numpy_functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions (attrs, arrays, out_type) of operators that NumPy computes, by name."""
     if _TABLE:
         return _TABLE
     unary = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "abs": np.abs, "negative": np.negative,
@@ -42,7 +44,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     for name, f in binary.items():
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
     _TABLE["rsqrt"] = lambda attrs, a, out: _of_floats(lambda x: (1 / np.sqrt(x)).astype(x.dtype), a[0])
-    # Of integers, what rounding towards zero cuts off is taken away first: float64 does not hold every int64.
+    # Integer division subtracts the remainder first, since float64 does not represent every int64.
     _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(
         a[0] - np.fmod(a[0], a[1]), a[1])
     _TABLE["cast"] = lambda attrs, a, out: _cast(a[0], attrs.dtype)
@@ -58,7 +60,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     _TABLE["where"] = lambda attrs, a, out: np.where(a[0], a[1], a[2])
     _TABLE["shape_of"] = lambda attrs, a, out: np.array(a[0].shape, attrs.dtype)
     _TABLE["copy"] = lambda attrs, a, out: a[0].copy()
-    _TABLE.update(_moving())
+    _TABLE.update(_moving_functions())
     for name in ("sum", "prod", "max", "min"):
         _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
@@ -66,12 +68,12 @@ def _rows() -> dict[str, Callable[..., Any]]:
 
 def _of_floats(f, array):
     if array.dtype.kind != "f":
-        raise NotImplementedError("functions of real numbers are of floats; the compiler reports the others")
+        raise NotImplementedError("NumPy computes functions of real numbers on floats only")
     return f(array)
 
 
 def _cast(array, dtype: str):
-    """Floats beyond the range of an integer type become its end, NaN becomes zero."""
+    """Cast an array: floats out of the range of an integer type saturate, NaN becomes zero."""
     if array.dtype.kind in "iub" or dtype == "bool" or not (info(dtype).is_int or info(dtype).is_uint):
         return array.astype(dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -83,7 +85,7 @@ def _cast(array, dtype: str):
 
 def _reduced(f, attrs, array, out):
     if not array.size:
-        raise NotImplementedError("a reduction of no elements is left to kernels")
+        raise NotImplementedError("reductions of empty arrays are computed by kernels")
     chosen = attrs.axis
     chosen = tuple(range(array.ndim)) if chosen is None else (chosen,) if isinstance(chosen, int) else tuple(chosen)
     chosen = {c % array.ndim for c in chosen}
@@ -92,23 +94,23 @@ def _reduced(f, attrs, array, out):
     return f(array, axis=tuple(chosen), keepdims=attrs.keepdims).astype(out.dtype) if chosen else array
 
 
-def _moving() -> dict[str, Callable[..., Any]]:
-    """Operators that move elements; shapes computed in a graph go through these."""
+def _moving_functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions of operators that move elements, such as those in shape computations of a graph."""
 
     def take(attrs, a, out):
         if attrs.batch_dims or attrs.mode == "wrap":
-            raise NotImplementedError("take with batch_dims or mode wrap is left to kernels")
+            raise NotImplementedError("take with batch_dims or mode wrap is computed by kernels")
         size = a[0].size if attrs.axis is None else a[0].shape[attrs.axis]
         return np.take(a[0], np.clip(a[1].astype("int64"), 0, size - 1), attrs.axis)
 
     def strided_slice(attrs, a, out):
         if attrs.slice_mode != "end":
-            raise NotImplementedError("strided_slice by sizes is left to kernels")
+            raise NotImplementedError("strided_slice with slice_mode 'size' is computed by kernels")
         cut = [slice(None)] * a[0].ndim
         axes = range(a[0].ndim) if attrs.axes is None else attrs.axes
         for axis, b, e, s in zip(axes, *[itertools.chain(v, itertools.repeat(None))
                                          for v in (attrs.begin, attrs.end, attrs.strides)]):
-            # An end below -size means "before the first element" when going backwards.
+            # With a negative stride, an end below -size selects up to the first element.
             cut[axis] = slice(b, None if s and s < 0 and e is not None and e < -a[0].shape[axis] else e, s)
         return np.array(a[0][tuple(cut)], order="C")
 
@@ -125,8 +127,8 @@ def _moving() -> dict[str, Callable[..., Any]]:
 
 
 def evaluate_call(node: Call, arrays: list) -> Any:
-    """The result of an operator (an array, or a list of them) on arrays of its inputs, tuples taken apart."""
-    plain = None if any(rules_of(node.op)) else _rows().get(node.op.name)
+    """Return the output of an operator (an array, or a list of arrays) on arrays of its flattened inputs."""
+    plain = None if any(rules_of(node.op)) else _numpy_functions().get(node.op.name)
     if not all(_is_sized(t) for t in (*[a.checked_type_ for a in node.args], node.checked_type_)):
         node = _sized(node, arrays)
     out = node.checked_type_
@@ -148,7 +150,7 @@ def _is_sized(t: Any) -> bool:
 
 
 def _sized(node: Call, arrays: list) -> Call:
-    """The call over inputs of the sizes its arrays have, where its type leaves some open."""
+    """Return the call with input types that have the shapes of its arrays, if its types are dynamic."""
     rest = iter(arrays)
 
     def known(a: RelayExpr) -> RelayExpr:
@@ -179,7 +181,7 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     function = Function(params, body, node.checked_type_, (), {"Primitive": 1})
     key = (structural_key(function), rules_of(node.op))
     if key not in _COMPILED:
-        # A kernel is compiled once for all contexts, so the user's options and instruments do not apply to it.
+        # The kernel is cached for all pass contexts, so user options and instruments are not applied.
         with PassContext():
             _COMPILED[key] = _compiled(function)
     lib, name, sizes = _COMPILED[key]
@@ -193,15 +195,15 @@ def _run_compiled(node: Call, arrays: list) -> Any:
 
 
 def _compiled(function: Function) -> tuple[Any, str, Any]:
-    """The library of a function, the name of its kernel, and its shape function where sizes follow from data."""
+    """Return the library of a function, the name of its kernel, and its shape function for data-dependent shapes."""
     from ..driver.build_module import build_parts
     from .backend.shape_func import shape_function
     from .backend.te_compiler import KernelCompiler
-    from .symbolic import has_unknown_sizes
+    from .symbolic import has_dynamic_dims
 
     target = Target("llvm")
     kernel = KernelCompiler(target, "fold").lower(function)
-    sizes = shape_function(function, "fold_shape") if has_unknown_sizes(function.ret_type) else None
+    sizes = shape_function(function, "fold_shape") if has_dynamic_dims(function.ret_type) else None
     parts = IRModule()
     for module in (kernel.module, *([] if sizes is None else [sizes.module])):
         parts.update(module)
@@ -209,7 +211,7 @@ def _compiled(function: Function) -> tuple[Any, str, Any]:
 
 
 def _shapes(lib: Any, sizes: Any, arrays: list) -> list:
-    """The shapes of results that follow from data."""
+    """Return the data-dependent shapes of the outputs."""
     from ..runtime import ndarray
     from .backend.shape_func import NOTHING, VALUE
 

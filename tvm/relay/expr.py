@@ -1,7 +1,7 @@
-"""The graph language: expressions over tensors, tuples and functions.
+"""Relay expressions over tensors, tuples and functions.
 
-Expressions form a graph by identity: an expression used twice is computed once. ``checked_type`` is filled in by type
-inference; it is derived data, so it is the one slot of a node that is written later.
+Expressions form a graph by object identity: an expression with several uses is computed once. Type inference sets
+``checked_type``, the only slot of a node that is written after construction.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from ..runtime import ndarray
 OPERATOR: Hook[..., Any] = Hook(
     "relay.expr.OPERATOR", "creates the Relay call of a Python operator, `(name, *operands)`"
 )
-# The span of calls that are made without one: where the model's node that is being imported, or the call that is being
-# replaced, came from.
+# The span of calls that are created without one: that of the model node being imported, or of the call being replaced.
 ORIGIN: ContextVar[Any] = ContextVar("ORIGIN", default=None)
 
 
@@ -39,7 +38,7 @@ def _apply(name: str, *args):
 
 
 def _operand(value, beside: RelayExpr):
-    """A Python number beside an expression takes the expression's element type, where it is known."""
+    """Convert an operand; a Python number gets the element type of the other operand if that is known."""
     if isinstance(value, RelayExpr):
         return value
     known = _known_dtype(beside)
@@ -49,7 +48,7 @@ def _operand(value, beside: RelayExpr):
 
 
 def _known_dtype(e: RelayExpr) -> str:
-    """The element type of an expression, as far as it shows before types are inferred."""
+    """Return the element type of an expression, if it is known without type inference."""
     while True:
         found = e.checked_type_ if e.checked_type_ is not None else getattr(e, "type_annotation", None)
         if isinstance(found, TensorType):
@@ -62,7 +61,7 @@ def _known_dtype(e: RelayExpr) -> str:
             given = getattr(e.attrs, "dtype", "") or getattr(e.attrs, "out_dtype", "")
             if given:
                 return given
-        # What chooses between values has its type from them, not from the condition.
+        # The type of a ``where`` is that of its values, not of its condition.
         operands = operands[1:] if getattr(getattr(e, "op", None), "name", "") == "where" else operands
         if not operands or not isinstance(operands[0], RelayExpr):
             return "float32"
@@ -70,9 +69,9 @@ def _known_dtype(e: RelayExpr) -> str:
 
 
 class ExprWithOp(RelayExpr):
-    """An expression that Python operators work on."""
+    """An expression that supports Python operators."""
 
-    # As in ExprOp: NumPy's scalars leave the operation to the expression.
+    # As in ExprOp, this makes NumPy scalars delegate operations to the expression.
     __array_priority__ = -1.0
 
     def astype(self, dtype):
@@ -124,11 +123,11 @@ class ExprWithOp(RelayExpr):
         return _apply("mod", self, other)
 
     def __call__(self, *args):
-        """Call this expression, a function value."""
+        """Call this expression, which has a function as its value."""
         return Call(self, args)
 
     def __bool__(self):
-        raise TypeError("a relay expression has no truth value while the graph is being built; use relay.If")
+        raise TypeError("a Relay expression has no truth value; use relay.If for conditions")
 
 
 def _apply_cast(e, dtype: str):
@@ -139,19 +138,19 @@ _TYPED = {"checked_type_": "None", "virtual_device_": "None"}
 
 
 class _View(NamedTuple):
-    """Elements of a constant for NumPy, not in order, and their type."""
+    """A non-contiguous NumPy view of the elements of a constant, and their type."""
 
     elements: Any
     dtype: str
 
 
 class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "None"}):
-    """A tensor known when compiling.
+    """A tensor that is known at compile time.
 
     Parameters
     ----------
     data : NDArray
-        The numbers.
+        The elements.
     """
 
     data: Any
@@ -168,12 +167,12 @@ class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "No
         self.span = span
 
     def _transposed(self, axes: Sequence[int]) -> Constant:
-        """This tensor with its axes in another order. Nothing is copied before ``data`` is asked for: who packs the
-        weight of a matmul reads it where it lies, and a weight is transposed before more often than not."""
+        """Return this constant with permuted axes. The elements are copied only when ``data`` is accessed: packing a
+        weight reads the view directly, and most weights are transposed before."""
         return Constant(_View(ndarray.elements(self.data).transpose(axes), self.checked_type_.dtype), self.span)
 
     def _elements(self) -> Any:
-        """The elements for NumPy, where they lie; not contiguous where that is in another order."""
+        """Return a NumPy view of the elements, which may be non-contiguous."""
         return ndarray.elements(self.data) if self._view is None else self._view
 
     def __getattr__(self, name: str) -> Any:
@@ -181,14 +180,14 @@ class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "No
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         view = self._view
         if view is not None:
-            # In this order, so that several threads may ask at once.
+            # ``data`` is set before the view is reset, so that concurrent accesses are safe.
             self.data = ndarray.array(view)
             self._view = None
         return object.__getattribute__(self, "data")
 
 
 class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
-    """Several values as one.
+    """A tuple of values.
 
     Parameters
     ----------
@@ -200,32 +199,32 @@ class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
 
     def __getitem__(self, index):
         if index >= len(self.fields):
-            raise IndexError(f"the tuple has {len(self.fields)} fields; there is no field {index}")
+            raise IndexError(f"the tuple has {len(self.fields)} fields; field index {index} is out of range")
         return self.fields[index]
 
     def __len__(self):
         return len(self.fields)
 
     def astype(self, _):
-        """A tuple is refused: its fields have types of their own.
+        """Raise an error, since a tuple has no element type.
 
         Raises
         ------
         TypeError
             Always.
         """
-        raise TypeError("a tuple has no element type to cast")
+        raise TypeError("a tuple cannot be cast; cast its fields")
 
 
 class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
-    """A variable; two are the same only if they are the same object.
+    """A variable. Variables are equal only if they are the same object.
 
     Parameters
     ----------
     name_hint : str
-        Its name in printed programs.
+        The name in printed programs.
     type_annotation : Type, optional
-        Its type.
+        The type.
     """
 
     _variable = True
@@ -252,18 +251,18 @@ class Call(
     check="span = ORIGIN.get() if span is None else span",
     scope={"ORIGIN": ORIGIN},
 ):
-    """``op`` (an operator, a function, a constructor) applied to ``args``.
+    """A call of ``op`` (an operator, a function or a constructor) with ``args``.
 
     Parameters
     ----------
     op : RelayExpr or Op
-        What is called.
+        The callee.
     args : list of RelayExpr
         The arguments.
     attrs : CallAttrs, optional
-        The attributes of an operator's call.
+        The attributes of an operator call.
     type_args : list of Type, optional
-        The types that type parameters stand for.
+        The arguments for the type parameters.
     """
 
     _compared = "op args attrs"
@@ -276,8 +275,8 @@ class Call(
 
 
 def _type_args(call: Call) -> tuple:
-    """The types an operator is called with, and those that the type parameters of a function stand for, once they are
-    known; before that those that were given."""
+    """Return the type arguments of a call: the argument types of an operator, or the types bound to the type parameters
+    of a function. Before inference, these are the given ones."""
     given = _GIVEN_TYPE_ARGS.__get__(call)
     types = [getattr(a, "checked_type_", None) for a in call.args]
     if any(t is None for t in types):
@@ -297,18 +296,18 @@ Call.type_args = property(_type_args, _GIVEN_TYPE_ARGS.__set__)
 
 
 class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
-    """``variable`` is ``value`` inside ``body``.
+    """A let binding: ``variable`` has the value ``value`` inside ``body``.
 
     Parameters
     ----------
     var : Var, optional
         The variable.
     value : RelayExpr, optional
-        What it stands for.
+        The value of the variable.
     body : RelayExpr, optional
-        Where it does.
+        The expression in which the variable is visible.
     variable : Var, optional
-        The same as ``var``, under its name as a field.
+        The same as ``var``, under the name of the field.
     """
 
     _compared = "var! value body"
@@ -326,16 +325,16 @@ class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
 
 
 class If(ExprWithOp, key="relay.If", derived=_TYPED):
-    """One of two values, by a condition; only that one is computed.
+    """A conditional expression; only the selected branch is evaluated.
 
     Parameters
     ----------
     cond : RelayExpr
-        The condition, a bool without dimensions.
+        The condition, a bool scalar.
     true_branch : RelayExpr
-        The value where it holds.
+        The value if the condition is true.
     false_branch : RelayExpr
-        The value elsewhere.
+        The value if the condition is false.
     """
 
     _in_graph = True
@@ -345,14 +344,14 @@ class If(ExprWithOp, key="relay.If", derived=_TYPED):
 
 
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem", derived=_TYPED):
-    """A field of a tuple.
+    """An access to a field of a tuple.
 
     Parameters
     ----------
     tuple_value : RelayExpr
         The tuple.
     index : int
-        Which field.
+        The index of the field.
     """
 
     tuple_value: RelayExpr
@@ -360,12 +359,12 @@ class TupleGetItem(ExprWithOp, key="relay.TupleGetItem", derived=_TYPED):
 
 
 class RefCreate(ExprWithOp, key="relay.RefCreate", derived=_TYPED):
-    """A new reference that holds a value.
+    """The creation of a reference.
 
     Parameters
     ----------
     value : RelayExpr
-        The value.
+        The initial value.
     """
 
     _in_graph = True
@@ -373,7 +372,7 @@ class RefCreate(ExprWithOp, key="relay.RefCreate", derived=_TYPED):
 
 
 class RefRead(ExprWithOp, key="relay.RefRead", derived=_TYPED):
-    """The value that a reference holds.
+    """A read of the value of a reference.
 
     Parameters
     ----------
@@ -386,14 +385,14 @@ class RefRead(ExprWithOp, key="relay.RefRead", derived=_TYPED):
 
 
 class RefWrite(ExprWithOp, key="relay.RefWrite", derived=_TYPED):
-    """Put a value into a reference; the result is the empty tuple.
+    """A write to a reference; its value is the empty tuple.
 
     Parameters
     ----------
     ref : RelayExpr
         The reference.
     value : RelayExpr
-        The value.
+        The new value.
     """
 
     _in_graph = True
@@ -402,10 +401,10 @@ class RefWrite(ExprWithOp, key="relay.RefWrite", derived=_TYPED):
 
 
 class TempExpr(ExprWithOp):
-    """An expression that only exists inside a pass."""
+    """An expression that exists only inside a pass."""
 
     def realize(self):
-        """The expression that stands for this one outside of the pass.
+        """Return the expression that replaces this one after the pass.
 
         Returns
         -------
@@ -416,24 +415,24 @@ class TempExpr(ExprWithOp):
         TypeError
             The class does not define it.
         """
-        raise TypeError(f"{type(self).__name__} has no realization")
+        raise TypeError(f"{type(self).__name__} does not define realize")
 
 
 class Function(BaseFunc, key="relay.Function", derived=_TYPED):
-    """A function value. ``attrs`` says what passes know of it: Primitive, Composite, hash, ...
+    """A function. ``attrs`` contains information for passes, such as Primitive, Composite and hash.
 
     Parameters
     ----------
     params : list of Var
         The parameters.
     body : RelayExpr
-        The result.
+        The body.
     ret_type : Type, optional
-        The type of the result.
+        The return type.
     type_params : list of TypeVar, optional
-        What may stand for any type.
+        The type parameters.
     attrs : DictAttrs or dict, optional
-        What passes know of it.
+        Information for passes.
     """
 
     _compared = "type_params! params! ret_type body attrs"
@@ -448,7 +447,7 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
         self.params = to_tuple(params)
         for p in self.params:
             if not isinstance(p, Var):
-                raise TypeError(f"a parameter of a function is a relay.Var, got {type(p).__name__}")
+                raise TypeError(f"parameters of a function must be relay.Var, got {type(p).__name__}")
         self.body = body.tuple_value if isinstance(body, TupleWrapper) else body
         self.ret_type = ret_type
         self.type_params = to_tuple(type_params)
@@ -460,12 +459,12 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
         return Call(self, args)
 
     def replace(self, **changes):
-        """A copy with some fields changed, whose results lie where they did; the same object when nothing differs.
+        """Return a copy with some fields replaced, on the same virtual device; the same object if no field changes.
 
         Parameters
         ----------
         **changes
-            New values by field.
+            New values by field name.
 
         Returns
         -------
@@ -482,7 +481,7 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
     @property
     def checked_type(self):
         if self.checked_type_ is None:
-            raise ValueError("the type of this function is not inferred yet; run relay.transform.InferType")
+            raise ValueError("the type of this function has not been inferred; run relay.transform.InferType")
         return self.checked_type_
 
 
@@ -491,14 +490,14 @@ Function.map_children = lambda self, f: self._placed_alike(_MAP_CHILDREN(self, f
 
 
 class TupleWrapper:
-    """What an operator with several results returns: it can be indexed, unpacked and used as a tuple.
+    """The result of an operator with several outputs: it supports indexing, unpacking and use as a tuple.
 
     Parameters
     ----------
     tuple_value : RelayExpr
         The tuple.
     size : int
-        How many fields it has.
+        The number of fields.
     """
 
     def __init__(self, tuple_value: RelayExpr, size: int):
@@ -506,20 +505,22 @@ class TupleWrapper:
         self.size = size
 
     def astuple(self) -> RelayExpr:
-        """The tuple as one expression.
+        """Return the tuple as one expression.
 
         Returns
         -------
         RelayExpr
+            The tuple.
         """
         return self.tuple_value
 
     def astext(self):
-        """The text of the tuple in Relay's syntax.
+        """Return the text of the tuple in Relay syntax.
 
         Returns
         -------
         str
+            The text.
         """
         return str(self.tuple_value)
 
@@ -527,7 +528,7 @@ class TupleWrapper:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self.size))]
         if not -self.size <= index < self.size:
-            raise IndexError(f"the result has {self.size} parts; there is no part {index}")
+            raise IndexError(f"there are {self.size} outputs; output index {index} is out of range")
         return TupleGetItem(self.tuple_value, index % self.size)
 
     def __len__(self):
@@ -540,32 +541,34 @@ class TupleWrapper:
         return f"TupleWrapper({self.tuple_value!r}, {self.size})"
 
     def asobject(self):
-        """The tuple as one expression, which is what it becomes as an operand.
+        """Return the tuple as one expression, as when it is used as an operand.
 
         Returns
         -------
         RelayExpr
+            The tuple.
         """
         return self.tuple_value
 
 
 def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None) -> Var:
-    """A variable; ``shape`` and ``dtype`` make a tensor type.
+    """Create a variable; ``shape`` and ``dtype`` define a tensor type.
 
     Parameters
     ----------
     name_hint : str
-        Its name in printed programs.
+        The name in printed programs.
     type_annotation : Type or str, optional
-        Its type; a text is the element type of a scalar.
+        The type; a string is the element type of a scalar.
     shape : tuple of int or PrimExpr, optional
-        The shape of its tensor type.
+        The shape of a tensor type.
     dtype : str, optional
         The element type.
 
     Returns
     -------
     Var
+        The variable.
 
     Raises
     ------
@@ -578,7 +581,7 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     Tensor[(1, 3), float32]
     """
     if type_annotation is not None and shape is not None:
-        raise ValueError("var: give a type annotation or a shape, not both")
+        raise ValueError("var: type_annotation and shape exclude each other")
     if shape is not None:
         type_annotation = TensorType(shape, dtype)
     elif isinstance(type_annotation, str):
@@ -587,7 +590,7 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
 
 
 def narrow_dtype(array) -> str:
-    """The type of numbers that say none: half as wide as NumPy's where no value is lost."""
+    """Return the element type of values without explicit type: half as wide as NumPy's type if this loses no value."""
     narrow = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))
     if narrow is None:
         return str(array.dtype)
@@ -598,24 +601,25 @@ def narrow_dtype(array) -> str:
 
 
 def const(value, dtype=None, span=None) -> Constant:
-    """A constant of a number, a bool, an array or nested lists.
+    """Create a constant from a number, a bool, an array or nested lists.
 
     Parameters
     ----------
     value : int, float, bool, array or list
-        The numbers.
+        The value or values.
     dtype : str, optional
-        The element type. By default arrays keep theirs, and numbers of Python or NumPy that have 64 bits are int32 and
-        float32 where that can hold them.
+        The element type. By default arrays keep their type; 64-bit numbers of Python or NumPy become int32 or float32
+        if these represent them.
 
     Returns
     -------
     Constant
+        The constant.
 
     Raises
     ------
     ValueError
-        ``value`` is no number, bool or array, or an integer that does not fit in ``dtype``.
+        ``value`` is not a number, bool or array, or it is an integer that does not fit in ``dtype``.
 
     Examples
     --------
@@ -631,7 +635,7 @@ def const(value, dtype=None, span=None) -> Constant:
     elif isinstance(value, (bool, int, float, list, tuple, np.generic)):
         array = np.array(value)
     else:
-        raise ValueError(f"const: a number, a bool or an array is wanted, got {type(value).__name__}")
+        raise ValueError(f"const: expected a number, a bool or an array, got {type(value).__name__}")
     if dtype is None and not isinstance(value, np.ndarray):
         dtype = narrow_dtype(array)
     if dtype is not None:
@@ -647,18 +651,19 @@ def const(value, dtype=None, span=None) -> Constant:
 
 
 def bind(expr, binds):
-    """``expr`` with variables replaced; a function loses the parameters that were.
+    """Replace variables in an expression; a function loses the replaced parameters.
 
     Parameters
     ----------
     expr : RelayExpr
         The expression.
     binds : dict of Var to RelayExpr
-        What variables become.
+        The replacements of variables.
 
     Returns
     -------
     RelayExpr
+        The expression with the replacements.
     """
     from .substitute import bind as apply
 
@@ -666,7 +671,7 @@ def bind(expr, binds):
 
 
 def Any() -> Any_:  # noqa: F811 - the public name
-    """An unknown dimension.
+    """Return an anonymous dynamic dimension.
 
     Returns
     -------

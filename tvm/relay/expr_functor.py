@@ -1,7 +1,7 @@
-"""Visitors and mutators of graphs under TVM's names.
+"""Visitors and mutators of expressions under the names of Apache TVM.
 
-Operands are visited before their users from a stack of our own, so when a method of a subclass asks for an operand it
-is found in the memo: chains of thousands of operators do not nest calls.
+Operands are visited before their users with an explicit stack. When a method of a subclass visits an operand, its
+result is already in the memo, so that chains of thousands of operators do not cause deep recursion.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _METHODS = {
 
 
 class ExprFunctor:
-    """Calls the method for the class of an expression, once for each expression."""
+    """Dispatches to the method for the class of an expression, once for each expression."""
 
     def __init__(self):
         self.memo_map: dict[RelayExpr, Any] = {}
         self._depth = 0
 
     def visit(self, expr: RelayExpr) -> Any:
-        """The result for an expression; remembered.
+        """Return the memoized result for an expression.
 
         Parameters
         ----------
@@ -66,17 +66,17 @@ class ExprFunctor:
         Returns
         -------
         Any
-            What the method for its class gave the first time.
+            The result of the method for its class.
 
         Raises
         ------
         TypeError
-            It is no expression that a method is for.
+            No method handles the expression.
         """
         if expr in self.memo_map:
             return self.memo_map[expr]
         if self._depth >= 50:
-            # So deep only where methods descend by themselves; from here on operands go first.
+            # The nesting is this deep only if methods recurse themselves; from here on operands are visited first.
             self._prepare(expr)
             if expr in self.memo_map:
                 return self.memo_map[expr]
@@ -93,11 +93,12 @@ class ExprFunctor:
         if name is None:
             if isinstance(expr, TempExpr):
                 return self.visit(expr.realize())
-            raise TypeError(f"no method of {type(self).__name__} visits {type(expr).__name__}")
+            raise TypeError(f"{type(self).__name__} has no method for {type(expr).__name__}")
         return getattr(self, name)(expr)
 
     def _prepare(self, root: RelayExpr) -> None:
-        """Visit what lies below ``root``, operands first; branches and bodies too, for subclasses visit all of it."""
+        """Visit all subexpressions of ``root``, operands first, including branches and bodies, which subclasses visit
+        too."""
 
         def below(node: RelayExpr) -> list[Any]:
             parts = [c.rhs if isinstance(c, Clause) else c for c in node.children()]
@@ -112,7 +113,8 @@ class ExprFunctor:
             self._depth = held
 
     def _unknown(self, expr: RelayExpr) -> Any:
-        """What stands for an expression of one class; subclasses define it for each class that they meet.
+        """Return the result for an expression of one class; subclasses define this method for each class that they
+        handle.
 
         Parameters
         ----------
@@ -136,10 +138,10 @@ class ExprFunctor:
 
 
 class ExprVisitor(ExprFunctor):
-    """Looks at every expression once; subclasses define what they care about."""
+    """Visits every expression once; subclasses override the methods of interest."""
 
     def visit_tuple(self, tup):
-        """Visit a tuple: what it is made of.
+        """Visit a tuple and its operands.
 
         Parameters
         ----------
@@ -150,7 +152,7 @@ class ExprVisitor(ExprFunctor):
             self.visit(field)
 
     def visit_call(self, call):
-        """Visit a call: what it is made of.
+        """Visit a call and its operands.
 
         Parameters
         ----------
@@ -171,7 +173,7 @@ class ExprVisitor(ExprFunctor):
         """
 
     def visit_let(self, let):
-        """Visit a let: what it is made of.
+        """Visit a let and its operands.
 
         Parameters
         ----------
@@ -183,7 +185,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(let.body)
 
     def visit_function(self, fn):
-        """Visit a function: what it is made of.
+        """Visit a function and its operands.
 
         Parameters
         ----------
@@ -195,7 +197,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(fn.body)
 
     def visit_if(self, i):
-        """Visit an if: what it is made of.
+        """Visit an if and its operands.
 
         Parameters
         ----------
@@ -207,7 +209,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(i.false_branch)
 
     def visit_global_var(self, gv):
-        """Visit the name of a function.
+        """Visit a global variable.
 
         Parameters
         ----------
@@ -218,7 +220,7 @@ class ExprVisitor(ExprFunctor):
     visit_constructor = visit_op = visit_constant = visit_global_var
 
     def visit_ref_create(self, r):
-        """Visit a new reference: what it is made of.
+        """Visit the creation of a reference and its operands.
 
         Parameters
         ----------
@@ -228,7 +230,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(r.value)
 
     def visit_ref_read(self, r):
-        """Visit the value of a reference: what it is made of.
+        """Visit the read of a reference and its operands.
 
         Parameters
         ----------
@@ -238,7 +240,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(r.ref)
 
     def visit_ref_write(self, r):
-        """Visit a write to a reference: what it is made of.
+        """Visit a write to a reference and its operands.
 
         Parameters
         ----------
@@ -249,7 +251,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(r.value)
 
     def visit_tuple_getitem(self, t):
-        """Visit a field of a tuple: what it is made of.
+        """Visit a tuple access and its operands.
 
         Parameters
         ----------
@@ -259,7 +261,7 @@ class ExprVisitor(ExprFunctor):
         self.visit(t.tuple_value)
 
     def visit_match(self, m):
-        """Visit a match: what it is made of.
+        """Visit a match and its operands.
 
         Parameters
         ----------
@@ -272,10 +274,10 @@ class ExprVisitor(ExprFunctor):
 
 
 class ExprMutator(ExprFunctor):
-    """Rebuilds a graph; subclasses change what they care about."""
+    """Rebuilds a graph; subclasses override the methods of interest."""
 
     def visit_function(self, fn):
-        """What stands for a function.
+        """Return the rewritten function.
 
         Parameters
         ----------
@@ -285,7 +287,7 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         params = [self.visit(p) for p in fn.params]
         body = self.visit(fn.body)
@@ -294,7 +296,7 @@ class ExprMutator(ExprFunctor):
         return Function(params, body, fn.ret_type, fn.type_params, fn.attrs, fn.span)
 
     def visit_let(self, let):
-        """What stands for a let.
+        """Return the rewritten let.
 
         Parameters
         ----------
@@ -304,12 +306,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(let, Let(self.visit(let.var), self.visit(let.value), self.visit(let.body), let.span))
 
     def visit_call(self, call):
-        """What stands for a call.
+        """Return the rewritten call.
 
         Parameters
         ----------
@@ -319,14 +321,14 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         op = self.visit(call.op)
         args = [self.visit(a) for a in call.args]
         return _same(call, Call(op, args, call.attrs, call.type_args, call.span))
 
     def visit_var(self, var):
-        """What stands for a variable.
+        """Return the rewritten variable.
 
         Parameters
         ----------
@@ -336,12 +338,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return var
 
     def visit_global_var(self, gv):
-        """What stands for the name of a function.
+        """Return the rewritten global variable.
 
         Parameters
         ----------
@@ -351,14 +353,14 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return gv
 
     visit_constructor = visit_op = visit_constant = visit_global_id = visit_global_var
 
     def visit_if(self, ite):
-        """What stands for an if.
+        """Return the rewritten if.
 
         Parameters
         ----------
@@ -368,12 +370,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(ite, If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span))
 
     def visit_tuple(self, tup):
-        """What stands for a tuple.
+        """Return the rewritten tuple.
 
         Parameters
         ----------
@@ -383,12 +385,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(tup, Tuple([self.visit(f) for f in tup.fields], tup.span))
 
     def visit_tuple_getitem(self, op):
-        """What stands for a field of a tuple.
+        """Return the rewritten tuple access.
 
         Parameters
         ----------
@@ -398,13 +400,13 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         source = self.visit(op.tuple_value)
         return op if source is op.tuple_value else TupleGetItem(source, op.index, op.span)
 
     def visit_ref_create(self, r):
-        """What stands for a new reference.
+        """Return the rewritten creation of a reference.
 
         Parameters
         ----------
@@ -414,12 +416,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(r, RefCreate(self.visit(r.value)))
 
     def visit_ref_read(self, r):
-        """What stands for the value of a reference.
+        """Return the rewritten read of a reference.
 
         Parameters
         ----------
@@ -429,12 +431,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(r, RefRead(self.visit(r.ref)))
 
     def visit_ref_write(self, r):
-        """What stands for a write to a reference.
+        """Return the rewritten write to a reference.
 
         Parameters
         ----------
@@ -444,12 +446,12 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         return _same(r, RefWrite(self.visit(r.ref), self.visit(r.value)))
 
     def visit_match(self, m):
-        """What stands for a match.
+        """Return the rewritten match.
 
         Parameters
         ----------
@@ -459,7 +461,7 @@ class ExprMutator(ExprFunctor):
         Returns
         -------
         RelayExpr
-            One whose operands were visited; the same where none changed.
+            The expression with rewritten operands; the same object if none changed.
         """
         data, results = self.visit(m.data), [self.visit(c.rhs) for c in m.clauses]
         if data is m.data and all(result is c.rhs for result, c in zip(results, m.clauses)):
@@ -468,7 +470,7 @@ class ExprMutator(ExprFunctor):
 
 
 def _same(old: RelayExpr, new: RelayExpr) -> RelayExpr:
-    """The old node when nothing in it changed: its type stays with it."""
+    """Return the old node, which keeps its type, if nothing in it changed."""
     kids, others = old.children(), new.children()
     if len(kids) == len(others) and all(a is b for a, b in zip(kids, others)):
         if type(old) is not Let or old.var is new.var:
@@ -477,11 +479,11 @@ def _same(old: RelayExpr, new: RelayExpr) -> RelayExpr:
 
 
 class MixedModeVisitor(ExprVisitor):
-    """A visitor; every visitor here is free of deep recursion, so this is one name more."""
+    """A visitor, equivalent to ExprVisitor, since all visitors here avoid deep recursion."""
 
 
 class MixedModeMutator(ExprMutator):
-    """A mutator; ``rewrite_call`` and friends may change a node whose operands are done: ``(pre, post) -> expr``."""
+    """A mutator whose methods ``rewrite_call`` and so on replace a node after its operands: ``(pre, post) -> expr``."""
 
     def visit_call(self, call):
         return self.rewrite_call(call, super().visit_call(call))
@@ -493,50 +495,53 @@ class MixedModeMutator(ExprMutator):
         return self.rewrite_tuple_getitem(op, super().visit_tuple_getitem(op))
 
     def rewrite_call(self, pre, post):
-        """What takes the place of a call; the call itself unless a subclass says otherwise.
+        """Return the replacement of a call; by default the call with rewritten operands.
 
         Parameters
         ----------
         pre : Call
-            The call as it was.
+            The call before the rewrite.
         post : Call
             The call with its operands rewritten.
 
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 
     def rewrite_tuple(self, pre, post):
-        """What takes the place of a tuple; the tuple itself unless a subclass says otherwise.
+        """Return the replacement of a tuple; by default the tuple with rewritten fields.
 
         Parameters
         ----------
         pre : Tuple
-            The tuple as it was.
+            The tuple before the rewrite.
         post : Tuple
             The tuple with its fields rewritten.
 
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 
     def rewrite_tuple_getitem(self, pre, post):
-        """What takes the place of a field of a tuple; the field itself unless a subclass says otherwise.
+        """Return the replacement of a tuple access; by default the access with a rewritten tuple.
 
         Parameters
         ----------
         pre : TupleGetItem
-            The expression as it was.
+            The expression before the rewrite.
         post : TupleGetItem
             The expression with its tuple rewritten.
 
         Returns
         -------
         RelayExpr
+            The replacement.
         """
         return post
 

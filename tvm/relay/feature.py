@@ -1,4 +1,4 @@
-"""Which constructs of the language a graph uses."""
+"""Detect the language features that a graph uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .substitute import free_vars
 
 
 class Feature(IntEnum):
-    """A construct; fGraph is a value that several expressions use, fLetRec a let whose value uses its variable."""
+    """A language feature. fGraph is an expression with several uses, fLetRec a let whose value uses its own variable.
+    """
 
     fVar = 0
     fGlobalVar = 1
@@ -45,18 +46,19 @@ _ATOMS = (Var, GlobalVar, Constant, Op, Constructor)
 
 
 def detect_feature(a: RelayExpr | IRModule, b: RelayExpr | IRModule | None = None) -> set[Feature]:
-    """The constructs of an expression, of a module, or of both.
+    """Return the features of an expression, a module, or both.
 
     Parameters
     ----------
     a : RelayExpr | IRModule
         An expression or a module.
     b : RelayExpr | IRModule, optional
-        Another.
+        Another expression or module.
 
     Returns
     -------
     set[Feature]
+        The features.
     """
     found: set[Feature] = set()
     for part in (a, b):

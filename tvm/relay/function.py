@@ -1,4 +1,4 @@
-"""``tvm.relay.function``: functions of graphs, under TVM's path."""
+"""``tvm.relay.function``: Relay functions under the module path of Apache TVM."""
 
 from .expr import Function
 from .with_fields import FunctionWithFields

@@ -1,4 +1,5 @@
-"""Type inference: every expression gets its ``checked_type``; variables without a type get one from their use."""
+"""Type inference: sets ``checked_type`` of every expression; types of unannotated variables are inferred from their
+use."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ from .sizes import check_shape, check_sizes
 
 
 def dims(t: Type) -> tuple:
-    """The shape of a tensor type: Python ints where known, expressions where symbolic."""
+    """Return the shape of a tensor type: Python ints for static dimensions, expressions for symbolic ones."""
     if not isinstance(t, TensorType):
-        raise TypeError(f"a tensor is wanted, got {t}")
+        raise TypeError(f"expected a tensor, got {t}")
     return tuple([d.value if isinstance(d, IntImm) else d for d in t.shape])
 
 
 def same_dim(a: Any, b: Any) -> bool:
-    """Whether two dimensions may be equal: unknown ones match anything."""
+    """Return whether two dimensions may be equal; anonymous dynamic dimensions match any size."""
     if isinstance(a, IntImm):
         a = a.value
     if isinstance(b, IntImm):
@@ -47,12 +48,12 @@ def same_dim(a: Any, b: Any) -> bool:
 
 
 def applied(t: Type) -> Type:
-    """The name of a data type without parameters stands for the type."""
+    """Convert the name of a data type without type parameters to the type."""
     return TypeCall(t, ()) if type(t) is GlobalTypeVar else t
 
 
 def unify(a: Type, b: Type) -> Type | None:
-    """The type that both are, with what either knows; None if they differ."""
+    """Return the type that merges the information of both types; None if they differ."""
     a, b = applied(a), applied(b)
     if isinstance(a, IncompleteType):
         return b
@@ -68,8 +69,8 @@ def unify(a: Type, b: Type) -> Type | None:
         parts = [unify(x, y) for x, y in zip(a.fields, b.fields)]
         return None if any(p is None for p in parts) else TupleType(tuple(parts))
     if isinstance(a, RelayRefType) and isinstance(b, RelayRefType):
-        # What is written later may have another size.
-        held = unify(*opened(a.value, b.value))
+        # A later write may store a tensor of another shape.
+        held = unify(*generalized(a.value, b.value))
         return None if held is None else RelayRefType(held)
     if isinstance(a, FuncType) and isinstance(b, FuncType) and bool(a.type_params) != bool(b.type_params):
         from .infer_adt import specialize
@@ -86,25 +87,26 @@ def unify(a: Type, b: Type) -> Type | None:
 
 
 class Inference:
-    """Infers the types of one module's functions. ``typed``: the functions of the module have their types, which are
-    taken as they are."""
+    """Infers the types of the functions of a module. ``typed``: whether the functions of the module already have
+    correct types."""
 
     def __init__(self, mod: IRModule | None = None, typed: bool = False):
         self.mod = mod
         self.typed = typed
-        # The type of a call of a global function may change with that function; nothing else outdates a type.
+        # Types are reused unless the module has several functions: a call's type may change with the called global
+        # function.
         self.reuse = mod is None or sum(isinstance(f, Function) for f in mod.functions.values()) <= 1
         self.held: list[Node] = []
-        # The match a clause belongs to.
+        # The match that contains each clause.
         self.within: dict[int, Any] = {}
         self.types: dict[int, Type] = {}
         self.keep: list[Node] = []
         self.values: dict[Var, RelayExpr] = {}
         self.variables: dict[Var, Type] = {}
         self.active: set[GlobalVar] = set()
-        # Functions whose parameters are not annotated -> the call of each that gives them their types.
+        # The call that determines the parameter types of each function without annotations.
         self.calls: dict[int, Call] = {}
-        # By the class of an expression: its type, and what is done before its operands.
+        # By expression class: the type rule, and the action before the operands are visited.
         rules, self.enter_rules = ADT_RULES()
         self.rules = {**_RULES, **rules}
 
@@ -117,8 +119,8 @@ class Inference:
                 continue
             if not ready:
                 known = getattr(node, "checked_type_", None) if self.reuse else None
-                if known is not None and type(node) is not Var and not _incomplete(known) and not _is_open(node):
-                    # Nodes do not change, so a type found once stays right.
+                if known is not None and type(node) is not Var and not _incomplete(known) and not _is_unannotated(node):
+                    # Nodes are immutable, so an inferred type stays valid.
                     self.types[key] = known
                     self.held.append(node)
                     continue
@@ -130,31 +132,32 @@ class Inference:
                 continue
             rule = self.rules.get(type(node))
             if rule is None:
-                raise DiagnosticError(f"type inference does not know {type(node).__name__}")
+                raise DiagnosticError(f"type inference does not support {type(node).__name__}")
             self.types[key] = rule(self, node)
             self.keep.append(node)
         return self.types[id(root)]
 
     def _children(self, node) -> list:
-        """Operands in the order they are looked at: arguments before a function that has its types from them."""
+        """Return the operands in the order of inference: arguments before a function whose parameter types they
+        determine."""
         if isinstance(node, (Op, Constructor, GlobalVar, Var, Constant)):
             return []
-        if type(node) is Let and _has_open_params(node.value):
+        if type(node) is Let and _has_untyped_params(node.value):
             return [node.body, node.value]
         if type(node) is Call and not isinstance(node.op, Op):
             callee = self._value(node.op)
-            if _has_open_params(callee) and id(callee) not in self.types:
+            if _has_untyped_params(callee) and id(callee) not in self.types:
                 self.calls[id(callee)] = node
-                late = [a for a in node.args if _has_open_params(self._value(a))]
-                early = [a for a in node.args if not _has_open_params(self._value(a))]
+                late = [a for a in node.args if _has_untyped_params(self._value(a))]
+                early = [a for a in node.args if not _has_untyped_params(self._value(a))]
                 return [*early, callee, node.op, *late]
             if not isinstance(callee, Function) or callee.type_params:
-                # The other arguments say what the parameters of such a function are.
-                return [node.op, *[a for a in node.args if not _has_open_params(a)]]
+                # The other arguments determine the parameter types of such a function.
+                return [node.op, *[a for a in node.args if not _has_untyped_params(a)]]
         return node.children()
 
     def _value(self, e: RelayExpr) -> RelayExpr:
-        """What a name is bound to; other expressions are their own value."""
+        """Return the value that a variable is bound to; other expressions are returned unchanged."""
         while isinstance(e, Var) and e in self.values:
             e = self.values[e]
         return e
@@ -163,7 +166,7 @@ class Inference:
         if type(node) is Let:
             self.values[node.var] = node.value
             if isinstance(node.value, Function) and node.var.type_annotation is None:
-                # A local function may call itself; its annotations say its type then.
+                # A local function may be recursive, in which case its annotations determine its type.
                 params = [p.type_annotation for p in node.value.params]
                 if all(p is not None for p in params) and node.value.ret_type is not None:
                     self.variables[node.var] = FuncType(tuple(params), node.value.ret_type, node.value.type_params)
@@ -173,8 +176,8 @@ class Inference:
                 if p.type_annotation is not None:
                     self.variables[p] = p.type_annotation
                 elif use is not None and i < len(use.args):
-                    if _has_open_params(self._value(use.args[i])):
-                        # Its own calls give it its type.
+                    if _has_untyped_params(self._value(use.args[i])):
+                        # The function is typed at its own calls.
                         self.values[p] = use.args[i]
                     else:
                         self.variables[p] = self.type_of(use.args[i])
@@ -200,7 +203,7 @@ class Inference:
         return known
 
     def learn(self, node: RelayExpr, found: Type) -> None:
-        """What the use of a variable says about its type."""
+        """Set the type of a variable from its use."""
         if isinstance(node, Var) and isinstance(self.variable(node), IncompleteType):
             self.variables[node] = found
             self.types[id(node)] = found
@@ -224,9 +227,9 @@ class Inference:
     def get_item(self, node: TupleGetItem) -> Type:
         t = self.type_of(node.tuple_value)
         if not isinstance(t, TupleType):
-            raise DiagnosticError(f"field {node.index} is taken of something that is not a tuple but {t}")
+            raise DiagnosticError(f"cannot access field {node.index} of a value of type {t}; expected a tuple")
         if not 0 <= node.index < len(t.fields):
-            raise DiagnosticError(f"field {node.index} is taken of a tuple with {len(t.fields)} fields")
+            raise DiagnosticError(f"field index {node.index} is out of range for a tuple with {len(t.fields)} fields")
         return t.fields[node.index]
 
     def let(self, node: Let) -> Type:
@@ -236,14 +239,14 @@ class Inference:
         self.learn(node.cond, TensorType((), "bool"))
         test = self.type_of(node.cond)
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
-            raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
+            raise DiagnosticError(f"the condition of an if must be a bool scalar, got {test}")
         a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
-        both = unify(*opened(a, b))
+        both = unify(*generalized(a, b))
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
         self.learn(node.true_branch, both)
         self.learn(node.false_branch, both)
-        return opened(both, b)[0]
+        return generalized(both, b)[0]
 
     def function(self, node: Function) -> Type:
         body = self.type_of(node.body)
@@ -267,7 +270,7 @@ class Inference:
         annotated = [p.type_annotation for p in function.params]
         if node in self.active:
             if any(p is None for p in annotated):
-                raise DiagnosticError(f"@{node.name_hint} calls itself; annotate its parameters")
+                raise DiagnosticError(f"@{node.name_hint} is recursive; annotate the types of its parameters")
             result = IncompleteType() if function.ret_type is None else function.ret_type
             return FuncType(tuple(annotated), result, function.type_params)
         self.active.add(node)
@@ -289,10 +292,11 @@ class Inference:
             callee = FuncType(tuple(args), IncompleteType())
             self.learn(node.op, callee)
         if not isinstance(callee, FuncType):
-            raise DiagnosticError(f"what is called is not a function but {callee}")
+            raise DiagnosticError(f"cannot call a value of type {callee}; expected a function")
         if len(callee.arg_types) != len(args):
-            raise DiagnosticError(f"a function of {len(callee.arg_types)} arguments is called with {len(args)}")
-        # The sizes of a function's parameters are those that a call gives it.
+            count = len(callee.arg_types)
+            raise DiagnosticError(f"a function with {count} parameters is called with {len(args)} arguments")
+        # The size variables of the parameters are bound to the dimensions of the arguments.
         table: dict[PrimVar, PrimExpr] = {}
         for want, have in zip(callee.arg_types, args):
             _match_sizes(want, have, table)
@@ -311,7 +315,7 @@ class Inference:
             raise DiagnosticError(f"operator {record.name} has no type rule")
         wanted = record.attrs.get("num_inputs", -1)
         if wanted >= 0 and wanted != len(node.args):
-            raise DiagnosticError(f"operator {record.name} takes {wanted} inputs, {len(node.args)} are given")
+            raise DiagnosticError(f"operator {record.name} requires {wanted} inputs, got {len(node.args)}")
         types = [self.type_of(a) for a in node.args]
         try:
             check_sizes(record.name, node.attrs)
@@ -327,14 +331,14 @@ class Inference:
             raise DiagnosticError(self._context(node, types, problem)) from problem
 
     def _known_type(self, node: RelayExpr) -> Type | None:
-        """What has been found, here or before, of the type of an expression below one whose type is asked for."""
+        """Return the type of an expression if it is known, from this inference or an earlier one."""
         return self.type_of(node) if id(node) in self.types or isinstance(node, Var) else node.checked_type_
 
     def _complete(self, node: Call, types: list[Type]) -> list[Type]:
         fill = node.op.attrs.get("infer_inputs")
         if fill is None:
             at = next(i for i, t in enumerate(types) if _incomplete(t))
-            raise TypeError(f"the type of input {at} is not known; annotate the variable")
+            raise TypeError(f"the type of input {at} is unknown; annotate the variable")
         full = fill(node.attrs, types)
         for arg, t in zip(node.args, full):
             self.learn(arg, t)
@@ -351,18 +355,18 @@ class Inference:
     def read(self, node: RefRead) -> Type:
         t = self.type_of(node.ref)
         if not isinstance(t, RelayRefType):
-            raise DiagnosticError(f"what is read is not a reference but {t}")
+            raise DiagnosticError(f"cannot read a value of type {t}; expected a reference")
         return t.value
 
     def write(self, node: RefWrite) -> Type:
         t = self.type_of(node.ref)
         if not isinstance(t, RelayRefType):
-            raise DiagnosticError(f"what is written is not a reference but {t}")
+            raise DiagnosticError(f"cannot write to a value of type {t}; expected a reference")
         return TupleType(())
 
 
 def _match_sizes(want: Type, have: Type, table: dict[PrimVar, PrimExpr]) -> None:
-    """What the variables among the sizes of a parameter are where it is given an argument of type ``have``."""
+    """Bind the size variables in a parameter type to the dimensions of an argument of type ``have``."""
     if isinstance(want, TupleType) and isinstance(have, TupleType):
         for w, h in zip(want.fields, have.fields):
             _match_sizes(w, h, table)
@@ -385,13 +389,13 @@ def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
     return _settled(TensorType([d if isinstance(d, IntImm) else substitute(d, table) for d in t.shape], t.dtype))
 
 
-def opened(a: Type, b: Type) -> tuple[Type, Type]:
-    """Two types that a value may have, with sizes unknown that are not the same in both."""
+def generalized(a: Type, b: Type) -> tuple[Type, Type]:
+    """Return two types in which dimensions that differ are anonymous."""
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
-        pairs = [opened(x, y) for x, y in zip(a.fields, b.fields)]
+        pairs = [generalized(x, y) for x, y in zip(a.fields, b.fields)]
         return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
     if isinstance(a, TypeCall) and isinstance(b, TypeCall) and len(a.args) == len(b.args):
-        pairs = [opened(x, y) for x, y in zip(a.args, b.args)]
+        pairs = [generalized(x, y) for x, y in zip(a.args, b.args)]
         return TypeCall(a.func, tuple(p[0] for p in pairs)), TypeCall(b.func, tuple(p[1] for p in pairs))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
         return a, b
@@ -403,7 +407,7 @@ def opened(a: Type, b: Type) -> tuple[Type, Type]:
 
 
 def _settled(t: Type) -> Type:
-    """The type with sizes in their simplest form: equal sizes should look alike."""
+    """Return a type with simplified dimensions, so that equal dimensions have equal expressions."""
     if isinstance(t, TupleType):
         return TupleType(tuple(_settled(f) for f in t.fields))
     if not isinstance(t, TensorType) or all(d.__class__ in _PLAIN_SIZES for d in t.shape):
@@ -424,18 +428,18 @@ def _incomplete(t: Type) -> bool:
     return isinstance(t, IncompleteType) or isinstance(t, TupleType) and any(_incomplete(f) for f in t.fields)
 
 
-def _is_open(e: Any) -> bool:
-    """Whether an annotation is missing that inference writes down."""
+def _is_unannotated(e: Any) -> bool:
+    """Return whether an expression lacks an annotation that inference adds."""
     return type(e) is Function and e.ret_type is None or type(e) is Let and e.var.type_annotation is None
 
 
 def _all_written(function: Function) -> bool:
-    """Whether a function, which may have been looked at before, holds all annotations inside."""
-    return function.ret_type is not None or not any(_is_open(n) for n in post_order(function.body))
+    """Return whether a function contains all annotations that inference adds."""
+    return function.ret_type is not None or not any(_is_unannotated(n) for n in post_order(function.body))
 
 
-def _has_open_params(e: Any) -> bool:
-    """Whether an expression is a function with parameters that only its calls can give types."""
+def _has_untyped_params(e: Any) -> bool:
+    """Return whether an expression is a function with parameters whose types must be inferred from its calls."""
     return type(e) is Function and any(p.type_annotation is None for p in e.params)
 
 
@@ -466,8 +470,8 @@ ADT_RULES: Hook[[], tuple[dict[type, Any], dict[type, Any]]] = Hook(
 
 
 def infer_function(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
-    """The function with all types filled in; unannotated parameters are annotated. ``typed``: the functions of the
-    module, which it may call, have theirs."""
+    """Return the function with all types inferred, and annotated parameters. ``typed``: whether the other functions of
+    the module are typed."""
     work = Inference(mod, typed)
     work.reuse = work.reuse and _all_written(function)
     work.infer(function)
@@ -475,10 +479,10 @@ def infer_function(function: Function, mod: IRModule | None = None, typed: bool 
 
 
 def finish(work: Inference, function: Function) -> Function:
-    """The function with the types found written down: on every node, and as annotations of variables and results."""
+    """Store the inferred types in every node, and annotate variables and return types."""
     for p in function.params:
         if p.type_annotation is None and _incomplete(work.variable(p)):
-            raise DiagnosticError(f"the type of parameter %{p.name_hint} cannot be told from its use; annotate it")
+            raise DiagnosticError(f"the type of parameter %{p.name_hint} cannot be inferred from its use; annotate it")
     return _written_down(work, function)
 
 
@@ -501,14 +505,14 @@ def _written_down(work: Inference, root: Any) -> Any:
 
 
 def _defines(node: Any) -> Any:
-    """The variables a node defines."""
+    """Return the variables that a node defines."""
     if type(node) is Clause:
         return pattern_variables(node.lhs)
     return node.params if type(node) is Function else (node.var,) if type(node) is Let else ()
 
 
 def _annotated(root: Any, table: dict[Var, Var]) -> Any:
-    """``root``, whose types are known, with variables replaced and with the results of functions annotated."""
+    """Replace variables in a typed expression, and annotate the return types of functions."""
     memo: dict[int, tuple[Any, Any]] = {}
 
     def lookup(node):
@@ -537,7 +541,7 @@ def _annotated(root: Any, table: dict[Var, Var]) -> Any:
 
 
 def infer_module(mod: IRModule) -> IRModule:
-    """The module with the types of all its graph functions."""
+    """Return the module with the types of all its Relay functions inferred."""
     new = mod.clone()
     work = Inference(mod)
     work.reuse = work.reuse and all(_all_written(f) for f in mod.functions.values() if isinstance(f, Function))
@@ -551,7 +555,7 @@ def infer_module(mod: IRModule) -> IRModule:
 
 
 def infer_type(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
-    """An expression (perhaps with free variables that have types) with its ``checked_type``."""
+    """Infer the ``checked_type`` of an expression, whose free variables must have types."""
     if isinstance(expr, Function):
         return infer_function(expr, mod)
     work = Inference(mod)

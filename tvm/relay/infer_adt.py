@@ -9,11 +9,11 @@ from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .expr import Call, Function
-from .infer import ADT_RULES, Inference, applied, opened, unify
+from .infer import ADT_RULES, Inference, applied, generalized, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
-    """A type with type variables replaced; types nest a few levels only."""
+    """Return a type with type variables replaced."""
     if isinstance(t, TypeVar):
         return table.get(t, t)
     if isinstance(t, TupleType):
@@ -29,11 +29,11 @@ def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
 
 
 def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
-    """Find what type variables of ``want`` stand for, so that it becomes ``have``."""
+    """Bind the type variables of ``want`` so that it becomes equal to ``have``; return whether this is possible."""
     if isinstance(want, TypeVar) and want in variables:
         known = table.get(want)
-        # A type variable stands for all of them: sizes that differ are unknown.
-        both = have if known is None else unify(*opened(known, have))
+        # A type variable represents all types bound to it: dimensions that differ become dynamic.
+        both = have if known is None else unify(*generalized(known, have))
         if both is not None:
             table[want] = both
         return both is not None
@@ -57,11 +57,13 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
 
 
 def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
-    """The type of a call of a polymorphic function; what its arguments do not say stays open. Functions among them
-    whose parameters have no types come last: the other arguments say what those are."""
+    """Return the type of a call of a polymorphic function; types that the arguments do not determine stay incomplete.
+
+    Function arguments without parameter types are visited last, because the other arguments determine these types.
+    """
     name = getattr(node.op, "name_hint", "a call")
     if len(callee.arg_types) != len(node.args):
-        raise DiagnosticError(f"{name} takes {len(callee.arg_types)} arguments, {len(node.args)} are given")
+        raise DiagnosticError(f"{name} requires {len(callee.arg_types)} arguments, got {len(node.args)}")
     table: dict[Any, Type] = {}
 
     def wanted(t: Type) -> Type:
@@ -71,15 +73,16 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
     known = {i: self.type_of(a) for i, a in enumerate(node.args) if i not in late}
 
     def special(i: int) -> Type:
-        """The type of an argument; a polymorphic one as what is known of the parameter's type makes it."""
+        """Return the type of an argument; a polymorphic type is specialized with the known parts of the parameter type.
+        """
         t = known[i]
         return unify(wanted(callee.arg_types[i]), t) or t if _is_polymorphic(t) else t
 
-    # What a polymorphic argument stands for follows from the other arguments, so it comes after them.
-    open_ones = list(known)
-    while open_ones:
-        i = next((i for i in open_ones if not _is_polymorphic(special(i))), open_ones[0])
-        open_ones.remove(i)
+    # Other arguments determine the type of a polymorphic argument, so polymorphic arguments are visited later.
+    pending = list(known)
+    while pending:
+        i = next((i for i in pending if not _is_polymorphic(special(i))), pending[0])
+        pending.remove(i)
         _solve_argument(callee, i, special(i), name, table)
     for i in late:
         _bind_params(self, node.args[i], wanted(callee.arg_types[i]))
@@ -103,7 +106,7 @@ def _solve_argument(callee: FuncType, i: int, have: Type, name: str, table: dict
 
 
 def _bind_params(self: Inference, function: Any, want: Type) -> None:
-    """Give the parameters of a function that have no type, or one that is known in part, what ``want`` says."""
+    """Set the incomplete parameter types of a function argument from ``want``."""
     if not isinstance(function, Function) or not isinstance(want, FuncType):
         return
     for p, t in zip(function.params, want.arg_types):
@@ -115,14 +118,14 @@ def _bind_params(self: Inference, function: Any, want: Type) -> None:
 
 
 def type_arguments(callee: FuncType, args: list[Type], result: Type) -> tuple[Type, ...]:
-    """What the type parameters of a polymorphic function stand for in a call."""
+    """Return the types that the type parameters of a polymorphic function are bound to in a call."""
     table: dict[Any, Type] = {}
     solve(FuncType(callee.arg_types, callee.ret_type), FuncType(tuple(args), result), table, set(callee.type_params))
     return tuple(table.get(v, IncompleteType()) for v in callee.type_params)
 
 
 def specialize(generic: FuncType, plain: FuncType) -> FuncType | None:
-    """The polymorphic type as the plain one says; itself where the plain one leaves a type variable open."""
+    """Specialize a polymorphic type to match a plain type; it stays unchanged if a type variable remains unbound."""
     table: dict[Any, Type] = {}
     if not solve(FuncType(generic.arg_types, generic.ret_type), plain, table, set(generic.type_params)):
         return None
@@ -155,7 +158,7 @@ def enter_clause(self: Inference, node: Clause) -> None:
 
 
 def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
-    """Give the variables of a pattern the types that the value's type says."""
+    """Set the types of a pattern's variables from the type of the matched value."""
     if isinstance(pattern, PatternVar):
         self.variables[pattern.var] = pattern.var.type_annotation or t
     elif isinstance(pattern, PatternTuple):
@@ -167,8 +170,8 @@ def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
     elif isinstance(pattern, PatternConstructor):
         made = constructor_type(self, pattern.constructor)
         if len(pattern.patterns) != len(made.arg_types):
-            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, the pattern has "
-                                  f"{len(pattern.patterns)}")
+            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, but the pattern "
+                                  f"has {len(pattern.patterns)}")
         table: dict[Any, Type] = {}
         if not solve(made.ret_type, t, table, set(made.type_params)):
             raise DiagnosticError(f"the pattern {pattern.constructor.name_hint} cannot match a value of type {t}")
@@ -180,13 +183,13 @@ def match_type(self: Inference, node: Match) -> Type:
     result: Type | None = None
     for clause in node.clauses:
         t = self.type_of(clause)
-        # Sizes that differ from clause to clause are unknown.
-        both = t if result is None else unify(*opened(result, t))
+        # Dimensions that differ between clauses become dynamic.
+        both = t if result is None else unify(*generalized(result, t))
         if both is None:
             raise DiagnosticError(f"the clauses of a match have different types: {result} and {t}")
         result = both
     if result is None:
-        raise DiagnosticError("a match needs a clause")
+        raise DiagnosticError("a match must have at least one clause")
     return result
 
 

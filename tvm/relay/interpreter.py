@@ -1,6 +1,8 @@
-"""Running graphs directly: the slow oracle ("debug"), and the compiled executor behind the same face ("graph").
+"""Execution of Relay programs: the interpreter ("debug"), and the compiled graph executor with the same interface
+("graph").
 
-The interpreter keeps its own stack: neither deep graphs nor long recursion of the interpreted program reach Python's.
+The interpreter uses an explicit stack, so that neither deep graphs nor deep recursion of the interpreted program
+overflow Python's stack.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from .substitute import free_vars
 
 
 class RefValue:
-    """A cell that can be written."""
+    """A mutable reference cell."""
 
     __slots__ = ("value",)
 
@@ -54,7 +56,7 @@ class RefValue:
 
 
 class ConstructorValue:
-    """A value of a data type: which constructor made it, of what."""
+    """A value of an algebraic data type: its constructor and its fields."""
 
     __slots__ = ("tag", "fields", "constructor")
 
@@ -69,7 +71,7 @@ class ConstructorValue:
 
 
 class Closure:
-    """A function with the variables around it."""
+    """A function with its captured variables."""
 
     __slots__ = ("function", "variables")
 
@@ -79,7 +81,7 @@ class Closure:
 
 
 class _Frame:
-    """One activation of a function: its variables and the expressions computed so far."""
+    """One activation of a function: its variables and the values computed so far."""
 
     __slots__ = ("variables", "memo", "choice", "made")
 
@@ -100,17 +102,17 @@ class Interpreter:
         self.mod = mod
 
     def run(self, function: Function, args: list) -> Any:
-        """The result of a function on values."""
+        """Return the value of a function call."""
         return trampoline.run(self.apply(Closure(function, {}), args))
 
     def apply(self, callee: Any, args: list) -> Generator:
         if isinstance(callee, GlobalVar):
             callee = Closure(self.mod[callee], {})
         if not isinstance(callee, Closure):
-            raise TVMError(f"what is called is no function but {type(callee).__name__}")
+            raise TVMError(f"cannot call a {type(callee).__name__}; expected a function")
         function = callee.function
         if len(function.params) != len(args):
-            raise TVMError(f"a function of {len(function.params)} parameters is called with {len(args)} arguments")
+            raise TVMError(f"a function with {len(function.params)} parameters is called with {len(args)} arguments")
         frame = _Frame({**callee.variables, **dict(zip(function.params, args))})
         result = yield from self.block(function.body, frame)
         return result
@@ -134,7 +136,7 @@ class Interpreter:
         return memo[id(root)]
 
     def waits_for(self, node: RelayExpr, frame: _Frame) -> list[RelayExpr]:
-        """Operands that must be computed before ``node`` can be; branches only when they are chosen."""
+        """Return the operands that must be evaluated before ``node``; branches only once they are selected."""
         kind, memo = type(node), frame.memo
         if kind in (Var, Constant, GlobalVar, Op, Constructor, Function):
             return []
@@ -148,7 +150,7 @@ class Interpreter:
             return [c for c in node.children() if id(c) not in memo and not isinstance(c, Op)]
         if id(first) not in memo:
             if kind is Let and isinstance(first, Function):
-                # A local function sees itself.
+                # A local function can refer to itself.
                 frame.variables[node.var] = closure = Closure(first, frame.variables)
                 memo[id(first)] = closure
             else:
@@ -177,7 +179,7 @@ class Interpreter:
         if kind is Var:
             got = frame.variables.get(node, _NONE)
             if got is _NONE:
-                raise TVMError(f"variable %{node.name_hint} has no value")
+                raise TVMError(f"variable %{node.name_hint} is not defined")
             return got
         if kind is Constant:
             return node.data.numpy()
@@ -206,7 +208,7 @@ class Interpreter:
             expand = node.op.attrs.get("expand")
             if expand is not None and not is_computed(node.op):
                 made = expand(node.attrs, node.args, [a.checked_type_ for a in node.args])
-                # Values are remembered by the identity of expressions, which must then stay alive.
+                # Values are memoized by expression id, so the expressions must stay alive.
                 frame.made.append(made)
                 return self.block(infer_type(made), frame)
             flat: list = []
@@ -235,8 +237,8 @@ def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
 
 
 def to_value(arg: Any) -> Any:
-    """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples. Arrays of types that NumPy cannot
-    know are themselves."""
+    """Convert an argument to an interpreter value: arrays become NumPy arrays, tuples become Python tuples. Arrays of
+    types that NumPy does not support stay NDArrays."""
     return _each_part(arg, _to_leaf, tuple)
 
 
@@ -255,12 +257,12 @@ def _to_leaf(arg: Any) -> Any:
 
 
 def from_value(value: Any) -> Any:
-    """A value of the interpreter as users get it: arrays as NDArray, tuples as objects of the runtime."""
+    """Convert an interpreter value for users: arrays become NDArrays, tuples become runtime objects."""
     return _each_part(value, lambda v: v if isinstance(v, (RefValue, Closure)) else ndarray.array(v), tuple_object)
 
 
 def _each_part(value: Any, leaf: Callable[[Any], Any], sequence: Callable[[list], Any]) -> Any:
-    """The value with ``leaf`` of all parts; lists may have thousands of elements, so nothing recurses."""
+    """Apply ``leaf`` to all parts of a value without recursion, since lists may have thousands of elements."""
     done: dict[int, Any] = {}
     stack = [value]
     while stack:
@@ -283,7 +285,7 @@ def _each_part(value: Any, leaf: Callable[[Any], Any], sequence: Callable[[list]
 
 
 class Executor:
-    """Base of executors: ``evaluate(expr)`` gives a Python function, or the value of an expression."""
+    """Base class of executors. ``evaluate(expr)`` returns a Python function, or the value of an expression."""
 
     def __init__(self, mod: IRModule | None, device: Any, target: Any, params: dict | None = None):
         self.mod = mod if mod is not None else IRModule()
@@ -323,24 +325,26 @@ class Executor:
         return call
 
     def _compile(self, mod: IRModule):
-        raise NotImplementedError(f"{type(self).__name__} cannot run functions")
+        raise NotImplementedError(f"{type(self).__name__} does not define _compile")
 
 
 def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list:
-    """The arguments in the order of the parameters: first those by position, then those by name. A parameter the
-    executor was made with may be named again with the same array."""
+    """Return the arguments in the order of the parameters: positional arguments first, then named ones.
+
+    A parameter bound in the executor may be passed again with the same array.
+    """
     if len(args) > len(names):
-        raise ValueError(f"{len(names)} arguments are expected ({', '.join(names)}), got {len(args)}")
+        raise ValueError(f"expected {len(names)} arguments ({', '.join(names)}), got {len(args)}")
     left = names[len(args) :]
     for name in kwargs:
         if left.count(name) > 1:
-            raise ValueError(f"there are {left.count(name)} parameters named '{name}'; give them by position")
+            raise ValueError(f"there are {left.count(name)} parameters named '{name}'; pass them by position")
         if name in left or (name in bound and kwargs[name] is bound[name]):
             continue
         if name in names:
-            raise ValueError(f"argument '{name}' is given by position and by name")
+            raise ValueError(f"argument '{name}' is passed by position and by name")
         if name in bound:
-            raise ValueError(f"argument '{name}' has its value from the params of the executor")
+            raise ValueError(f"argument '{name}' is already bound by the params of the executor")
         raise ValueError(f"there is no parameter '{name}'; the parameters are {', '.join(names) or 'none'}")
     missing = [n for n in left if n not in kwargs]
     if missing:
@@ -351,12 +355,12 @@ def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list
 
 
 def _typed(arg: Any, wanted: Any) -> Any:
-    """A tensor argument in the element type of its parameter, as ``GraphModule.set_input`` converts it."""
+    """Convert a tensor argument to the element type of its parameter, like ``GraphModule.set_input``."""
     if isinstance(wanted, TupleType) and isinstance(arg, (tuple, list)) and len(arg) == len(wanted.fields):
         return tuple(_typed(a, t) for a, t in zip(arg, wanted.fields))
     if not isinstance(wanted, TensorType):
         return arg
-    # The type of the parameter decides about a number, not the type that a constant of it would have.
+    # A Python number gets the type of the parameter, not the default type of a constant.
     number = isinstance(arg, (bool, int, float, np.generic))
     given = arg if isinstance(arg, ndarray.NDArray) else np.asarray(arg) if number else to_value(arg)
     if str(given.dtype) == wanted.dtype:
@@ -367,7 +371,7 @@ def _typed(arg: Any, wanted: Any) -> Any:
 
 
 class DebugExecutor(Executor):
-    """Operators one by one: slow, and independent of fusion, planning and the graph executor."""
+    """Evaluates operators one by one, independently of fusion, memory planning and the graph executor; slow."""
 
     def _compile(self, mod: IRModule):
         interpreter = Interpreter(mod)
@@ -379,7 +383,7 @@ class DebugExecutor(Executor):
 
 
 class GraphExecutor(Executor):
-    """Compiled with ``relay.build`` and run by the graph executor."""
+    """Compiles with ``relay.build`` and runs the graph executor."""
 
     def _compile(self, mod: IRModule):
         from .build_module import build
@@ -401,13 +405,13 @@ class GraphExecutor(Executor):
 
 
 def _flat(args: Iterable) -> Iterator:
-    """The arguments with the fields of tuples in their place, as the inputs of a graph are."""
+    """Flatten tuples in the arguments, as the graph executor expects its inputs."""
     for arg in args:
         yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
 
 
 def _nested(outputs: Iterator, wanted: Any) -> Any:
-    """The outputs of a graph, which are flat, as the type nests them."""
+    """Nest the flat outputs of a graph as its output type requires."""
     if isinstance(wanted, TupleType):
         return [_nested(outputs, t) for t in wanted.fields]
     return next(outputs)
@@ -418,7 +422,7 @@ _KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
 
 def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
                     params: dict | None = None) -> Executor:
-    """An executor: "debug" interprets, "graph" compiles straight models, "vm" any program.
+    """Create an executor: "debug" interprets, "graph" compiles models without control flow, "vm" compiles any program.
 
     Parameters
     ----------
@@ -427,30 +431,33 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     mod : IRModule, optional
         The module.
     device : Device, optional
-        Where it runs; without it, the first of the target.
+        The device; None selects the first device of the target.
     target : optional
-        The target; without it, the current one.
+        The target; None selects the current target.
     params : dict of str to NDArray, optional
         The weights by name.
 
     Returns
     -------
     Executor
+        The executor.
 
     Raises
     ------
     TVMError
-        ``kind`` is "aot", which is not here.
+        ``kind`` is "aot", which is not supported.
     RuntimeError
-        No executor has that name.
+        There is no executor of this kind.
     """
     if kind == "aot":
-        raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'vm'")
+        raise TVMError(
+            f"create_executor: '{kind}' is not supported; use 'graph' for models without control flow, or 'vm'"
+        )
     if kind == "vm":
-        # The compiler of the virtual machine stands above the interpreter.
+        # Imported here, since the VM compiler depends on this module.
         return importlib.import_module(".backend.vm", __package__).VMExecutor(mod, device, target, params)
     if kind not in _KINDS:
-        raise RuntimeError(f"create_executor: no executor is called '{kind}'; there are debug, graph and vm")
+        raise RuntimeError(f"create_executor: unknown executor '{kind}'; available: debug, graph and vm")
     return _KINDS[kind](mod, device, target, params)
 
 

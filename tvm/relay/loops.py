@@ -1,4 +1,4 @@
-"""Loops as functions that call themselves."""
+"""Loops as recursive functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def while_loop(
     loop_vars: Sequence[Var],
     loop_bodies: Callable[..., Sequence[RelayExpr]],
 ) -> Let:
-    """A function of the loop's variables that gives their last values.
+    """Build a function of the loop variables that returns their final values.
 
     While ``cond(*loop_vars)`` holds, the variables become ``loop_bodies(*loop_vars)``.
     """

@@ -1,4 +1,4 @@
-"""``tvm.relay.param_dict``: parameters as bytes, under TVM's path."""
+"""``tvm.relay.param_dict``: serialization of parameters under the module path of Apache TVM."""
 
 from ..runtime.params import load_param_dict, save_param_dict
 

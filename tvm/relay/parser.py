@@ -1,4 +1,4 @@
-"""Text of graphs, as the printer writes it and as people do, read into modules and expressions."""
+"""The parser of Relay text, as the printer or users write it, to modules and expressions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Absent:
 
 
 class Parser(TypeReader):
-    """Reads one text. Blocks are read line by line in a loop, so long graphs do not nest."""
+    """Parses one text. The lines of a block are parsed in a loop, so that long graphs do not cause deep recursion."""
 
     def __init__(
         self, source: str, name: str = "from_string", module: IRModule | None = None, meta: Mapping | None = None
@@ -66,7 +66,7 @@ class Parser(TypeReader):
         super().__init__(source, name, meta, {v.name_hint: v for v in self.module.type_definitions})
         self.globals: dict[str, GlobalVar] = {v.name_hint: v for v in self.module.functions}
         self.constructors = {c.name_hint: c for d in self.module.type_definitions.values() for c in d.constructors}
-        # Names in scope: innermost last.
+        # The visible names, innermost scope last.
         self.scopes: list[dict[str, RelayExpr]] = [{}]
 
     # -- modules -----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Parser(TypeReader):
         return [v for v in self.scopes[0].values() if isinstance(v, Var)]
 
     def declare_types(self) -> None:
-        """Types may be used before they are defined."""
+        """Declare all types of the text, since types may be used before their definition."""
         for i, token in enumerate(self.tokens):
             if token.kind == "name" and token.text == "type" and self.tokens[i + 1].kind == "name":
                 before = self.tokens[i - 1].text if i else "}"
@@ -138,7 +138,7 @@ class Parser(TypeReader):
     # -- functions and blocks ----------------------------------------------------------------------------------------
 
     def function_rest(self) -> Function:
-        """From the parameters on."""
+        """Parse a function from its parameters on."""
         outer = dict(self.types)
         parameters = self.type_variable() if self.accept("[") else []
         self.expect("(")
@@ -160,7 +160,7 @@ class Parser(TypeReader):
         if token.kind == "local":
             return self.bind()
         if token.kind not in ("name", "string"):
-            raise self.fail(f"a parameter such as %x is expected here, found '{token.text}'")
+            raise self.fail(f"expected a parameter such as %x, found '{token.text}'")
         self.take()
         key = _unquote(token.text) if token.kind == "string" else token.text
         self.expect("=")
@@ -168,7 +168,7 @@ class Parser(TypeReader):
         return None
 
     def bind(self) -> Var:
-        """A variable being defined: ``%x``, ``%x: type`` or ``%x {virtual_device=...}: type``."""
+        """Parse a variable definition: ``%x``, ``%x: type`` or ``%x {virtual_device=...}: type``."""
         name = self.need("local", "a variable such as %x")[1:]
         place = self.place() if self.accept("{") else None
         annotation = self.type() if self.accept(":") else None
@@ -178,7 +178,7 @@ class Parser(TypeReader):
         return made
 
     def place(self) -> Any:
-        """Where a variable lies: the rest of ``{virtual_device=meta[VirtualDevice][0]}``."""
+        """Parse the device of a variable: the rest of ``{virtual_device=meta[VirtualDevice][0]}``."""
         self.expect("virtual_device")
         self.expect("=")
         found = self.meta_reference()
@@ -186,7 +186,7 @@ class Parser(TypeReader):
         return found
 
     def block(self, close: str) -> RelayExpr:
-        """Lines up to the closing brace (or to where no further expression can start); the last one is the value."""
+        """Parse lines up to the closing brace, or until no further expression can start; the last one is the value."""
         lets: list[tuple[Var, RelayExpr]] = []
         self.scopes.append({}) if close else None
         while True:
@@ -206,7 +206,7 @@ class Parser(TypeReader):
             else:
                 result = self.expression()
                 if self.accept(";"):
-                    # Done for its effect.
+                    # The expression is evaluated for its side effect.
                     lets.append((Var("_"), result))
                     continue
                 break
@@ -224,7 +224,7 @@ class Parser(TypeReader):
         made = Var(name, None if isinstance(annotation, IncompleteType) else annotation)
         self.expect("=")
         if self.sees("fn"):
-            # A function may call itself by the name it gets.
+            # A function may refer to the variable that it is bound to.
             self.scopes[-1]["%" + name] = made
         value = self.expression()
         self.expect(";")
@@ -278,7 +278,7 @@ class Parser(TypeReader):
             return self.block("}")
         if self.accept("["):
             return Tuple(self.items("]", self.expression))
-        raise self.fail(f"an expression is expected here, found '{token.text or 'the end of the text'}'")
+        raise self.fail(f"expected an expression, found '{token.text or 'the end of the text'}'")
 
     def word(self, token: Token) -> RelayExpr:
         rule = _WORDS.get(token.text)
@@ -294,16 +294,16 @@ class Parser(TypeReader):
         if token.text in OPS:
             return OPS[token.text]
         known = [*self.constructors, *OPS.names()]
-        raise self.fail(f"no operator is named '{token.text}'; {near_matches(token.text, known)}", token.at)
+        raise self.fail(f"unknown operator '{token.text}'; {near_matches(token.text, known)}", token.at)
 
     def lookup(self, token: Token) -> RelayExpr:
         for scope in reversed(self.scopes):
             if token.text in scope:
                 return scope[token.text]
-        raise self.fail(f"{token.text} is not defined here", token.at)
+        raise self.fail(f"{token.text} is not defined", token.at)
 
     def negative(self) -> RelayExpr:
-        """A number with signs, or the negative of something else."""
+        """Parse a number with signs, or the negation of an expression."""
         ahead = 0
         while self.look(ahead).text == "-":
             ahead += 1
@@ -316,7 +316,7 @@ class Parser(TypeReader):
         return const(*self.literal())
 
     def literal(self) -> tuple[Any, str]:
-        """A number and its element type."""
+        """Parse a number and its element type."""
         sign = 1
         while self.accept("-"):
             sign = -sign
@@ -327,22 +327,22 @@ class Parser(TypeReader):
             digits = re.fullmatch(r"(\d+)([iu]?)(\d*)", token.text)
             kind = "uint" if digits[2] == "u" else "int"
             value = sign * int(digits[1])
-            # Without a number of bits, it has the type that holds it.
+            # A number without bit width has the smallest type that represents it.
             widths = [digits[3]] if digits[3] else ["32"] if digits[2] else ["32", "64"]
             for dtype in (kind + bits for bits in widths):
                 least, most = int_range(dtype)
                 if least <= value <= most:
                     return value, dtype
-            raise self.fail(f"{value} is not within {dtype}", token.at)
+            raise self.fail(f"{value} is out of range for {dtype}", token.at)
         if token.kind == "float":
             m = re.fullmatch(r"(inf|nan|[^f]+)(?:f(\d*))?", token.text)
             value, dtype = sign * float(m[1]), "float" + (m[2] or "32")
             with np.errstate(over="ignore"):
                 wide = np.isinf(const(value, dtype).data.numpy())
             if wide and m[1] != "inf":
-                raise self.fail(f"{m[1]} is not within {dtype}", token.at)
+                raise self.fail(f"{m[1]} is out of range for {dtype}", token.at)
             return value, dtype
-        raise self.fail(f"a number is expected here, found '{token.text}'", token.at)
+        raise self.fail(f"expected a number, found '{token.text}'", token.at)
 
     def parenthesis(self) -> RelayExpr:
         if self.accept(")"):
@@ -373,7 +373,7 @@ class Parser(TypeReader):
         self.expect("(")
         args = self.items(")", self.expression)
         if len(args) != count:
-            raise self.fail(f"{cls.__name__} takes {count} operands, {len(args)} are given")
+            raise self.fail(f"{cls.__name__} requires {count} operands, got {len(args)}")
         return cls(*args)
 
     def match(self) -> Match:
@@ -402,7 +402,7 @@ class Parser(TypeReader):
             return PatternTuple(tuple(self.items(")", self.pattern)))
         name = self.need("name", "a pattern")
         if name not in self.constructors:
-            raise self.fail(f"no constructor is named '{name}'; {near_matches(name, self.constructors)}", token.at)
+            raise self.fail(f"unknown constructor '{name}'; {near_matches(name, self.constructors)}", token.at)
         inner = self.items(")", self.pattern) if self.accept("(") else []
         return PatternConstructor(self.constructors[name], tuple(inner))
 
@@ -424,7 +424,7 @@ class Parser(TypeReader):
         return self.expression()
 
     def value(self) -> Any:
-        """The value of an attribute: plain Python data, or a node out of the metadata."""
+        """Parse the value of an attribute: Python data, or a node from the metadata."""
         token = self.look()
         if token.kind == "string":
             self.take()
@@ -440,9 +440,9 @@ class Parser(TypeReader):
         if token.kind in ("int", "float") or token.text in ("-", "True", "False"):
             return self.literal()[0]
         if token.kind == "name":
-            # Element types and layouts may be written without quotes.
+            # Element types and layouts may be unquoted.
             return self.take().text
-        raise self.fail(f"the value of an attribute is expected here, found '{token.text}'")
+        raise self.fail(f"expected the value of an attribute, found '{token.text}'")
 
     def pair(self) -> tuple[str, Any]:
         key = _unquote(self.need("string", "a name in quotes"))
@@ -467,7 +467,7 @@ def _unquote(text: str) -> str:
 
 
 def operator_call(op, args: list, attrs: dict[str, Any]) -> Call:
-    """A call whose missing attributes are those the operator's builder fills in."""
+    """Return a call with defaults for missing attributes, from the operator's builder."""
     made = _built(op, args, attrs)
     if made is None:
         return Call(op, args, CallAttrs(attrs) if attrs else None)
@@ -480,7 +480,7 @@ def _built(op, args: list, attrs: dict[str, Any]) -> Call | None:
     build = op.attrs.get("build")
     if build is None:
         return None
-    # Text names the devices of marks and copies otherwise than their functions do.
+    # Annotations and copies have other attribute names for devices in the text than in their builders.
     for key in [k for k in attrs if "virtual_device" in k]:
         attrs[key.replace("virtual_", "")] = device_text(attrs.pop(key))
     params = list(inspect.signature(build).parameters)
@@ -501,69 +501,71 @@ def parse(
     init_module: IRModule | None = None,
     init_meta_table: Mapping | None = None,
 ) -> IRModule:
-    """The module a text describes, with types inferred. A text that is one expression becomes @main.
+    """Parse a module and infer its types. A text that consists of one expression becomes @main.
 
     Parameters
     ----------
     source : str
-        The text.
+        The text to parse.
     source_name : str, optional
-        How the text is called in errors.
+        The name of the text in error messages.
     init_module : IRModule, optional
-        The module that definitions are added to.
+        The module to which the definitions are added.
     init_meta_table : Mapping, optional
-        Constants that the text refers to.
+        Constants to which the text refers.
 
     Returns
     -------
     IRModule
+        The typed module.
 
     Raises
     ------
     ParseError
-        Where the text is no program; the place is said.
+        The text is not a valid program; the message contains the position.
     """
     return infer_module(Parser(source, source_name, init_module, init_meta_table).parse_module())
 
 
 def parse_expr(source: str) -> RelayExpr:
-    """The expression a text describes.
+    """Parse an expression.
 
     Parameters
     ----------
     source : str
-        The text.
+        The text to parse.
 
     Returns
     -------
     RelayExpr
+        The expression.
 
     Raises
     ------
     DiagnosticError
-        The text is no expression, or more follows it.
+        The text is not an expression, or more text follows it.
     """
     parser = Parser(source)
     got = parser.block("")
     if parser.look().kind != "end":
-        raise parser.fail(f"the expression is complete here, but '{parser.look().text}' follows")
+        raise parser.fail(f"unexpected '{parser.look().text}' after the end of the expression")
     return got
 
 
 def fromtext(source: str, source_name: str = "from_string") -> Any:
-    """A module, or the one expression the text consists of, as ``astext`` of either wrote it.
+    """Parse a module or a single expression, as written by ``astext``.
 
     Parameters
     ----------
     source : str
-        The text.
+        The text to parse.
     source_name : str, optional
-        How the text is called in errors.
+        The name of the text in error messages.
 
     Returns
     -------
     IRModule or RelayExpr
-        The module or expression of the text.
+        The parsed module or expression.
     """
     parser = Parser(source, source_name)
     if parser.sees("def", "type"):

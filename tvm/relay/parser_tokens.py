@@ -1,4 +1,4 @@
-"""The tokens of Relay text, and the reader that parsers of it are built on."""
+"""The tokenizer of Relay text, and the base class of its parsers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-# No element type has a number that needs more.
+# No number of any element type needs more characters.
 _MOST_DIGITS = 2000
 
 
@@ -37,7 +37,7 @@ class Token(NamedTuple):
 
 
 class TokenReader:
-    """Splits a text into tokens and reads them one by one; errors name the line and the column."""
+    """Splits a text into tokens and reads them one by one; error messages contain the line and the column."""
 
     def __init__(self, source: str, name: str, meta: Mapping | None):
         self.source, self.source_name = source, name
@@ -60,7 +60,7 @@ class TokenReader:
                 self.load_meta(source[m.end() :], m.end())
                 break
             if kind in ("int", "float") and m.end() - at > _MOST_DIGITS:
-                raise self.fail(f"a number of {m.end() - at} characters; {_MOST_DIGITS} are the most", at)
+                raise self.fail(f"a number has {m.end() - at} characters; the maximum is {_MOST_DIGITS}", at)
             if kind not in ("space", "version"):
                 out.append(Token(kind, m.group(), at))
             at = m.end()
@@ -68,13 +68,13 @@ class TokenReader:
         return out
 
     def end_of_comment(self, at: int) -> int:
-        """Where the comment that begins here ends; comments may hold comments."""
+        """Return the end of the comment at a position; comments may be nested."""
         begin, depth = at, 0
         for m in re.compile(r"/\*|\*/").finditer(self.source, at):
             depth += 1 if m.group() == "/*" else -1
             if depth == 0:
                 return m.end()
-        raise self.fail("this comment has no end", begin)
+        raise self.fail("this comment is not closed", begin)
 
     def load_meta(self, text: str, at: int) -> None:
         try:
@@ -82,7 +82,7 @@ class TokenReader:
         except ValueError as problem:
             raise self.fail(f"the metadata cannot be read: {problem}", at) from None
         if not isinstance(table, Mapping):
-            raise self.fail("the metadata is a map of lists", at)
+            raise self.fail("the metadata must be a map of lists", at)
         for key, values in table.items():
             self.meta[str(key)] = list(values)
 
@@ -114,17 +114,17 @@ class TokenReader:
     def expect(self, text: str) -> None:
         if not self.accept(text):
             found = self.look().text or "the end of the text"
-            raise self.fail(f"'{text}' is expected here, found '{found}'")
+            raise self.fail(f"expected '{text}', found '{found}'")
 
     def need(self, kind: str, what: str) -> str:
         token = self.look()
         if token.kind != kind:
-            raise self.fail(f"{what} is expected here, found '{token.text or 'the end of the text'}'")
+            raise self.fail(f"expected {what}, found '{token.text or 'the end of the text'}'")
         self.at += 1
         return token.text
 
     def items(self, close: str, read) -> list:
-        """Things between commas up to a closing mark, which is taken."""
+        """Read comma-separated items up to a closing token, which is consumed."""
         out = []
         while not self.accept(close):
             out.append(read())

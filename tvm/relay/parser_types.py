@@ -1,4 +1,4 @@
-"""Types in Relay text."""
+"""The parser of types in Relay text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parser_tokens import TokenReader
 
 
 class TypeReader(TokenReader):
-    """Reads types. Sizes that have names are the same variable everywhere in the text."""
+    """Parses types. A dimension name denotes the same variable in the whole text."""
 
     def __init__(self, source: str, name: str, meta: Mapping | None, types: dict[str, Type]):
         super().__init__(source, name, meta)
@@ -53,7 +53,7 @@ class TypeReader(TokenReader):
             info(name)
         except ValueError:
             raise self.fail(
-                f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at
+                f"'{name}' is not a type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at
             ) from None
         return TensorType((), name)
 
@@ -92,7 +92,7 @@ class TypeReader(TokenReader):
             return self.meta_reference()
         if token.kind == "name":
             return self.sizes.setdefault(token.text, SizeVar(token.text))
-        raise self.fail(f"a size is expected here, found '{token.text}'", token.at)
+        raise self.fail(f"expected a dimension, found '{token.text}'", token.at)
 
     def type_variable(self) -> list[TypeVar]:
         def one():

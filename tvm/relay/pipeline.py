@@ -1,4 +1,4 @@
-"""The graph pipelines, as literal tuples of passes. Their order is read here and nowhere else."""
+"""The graph pipelines as tuples of passes, which define the order of passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from .transform.wide_sums import WideSums
 
 
 def optimize(target: Target) -> tuple[Pass, ...]:
-    """From the graph a user gives to the operators that are compiled, with the passes of the target's back end."""
+    """Return the passes from the original graph to the operators that are compiled, including those of the target's
+    back end."""
     own = passes_of(target)
     return (
         *simplify(target),
@@ -45,7 +46,7 @@ def optimize(target: Target) -> tuple[Pass, ...]:
 
 
 def simplify(target: Target) -> tuple[Pass, ...]:
-    """From the graph a user gives to plain operators: layouts and algorithms are not chosen yet."""
+    """Return the passes from the original graph to plain operators, before layouts and algorithms are chosen."""
     return (
         StraightGraph(),
         RemoveUnusedFunctions(),
@@ -69,7 +70,7 @@ def simplify(target: Target) -> tuple[Pass, ...]:
 
 
 def fusion(target: Target) -> tuple[Pass, ...]:
-    """From operators to kernels, by the rules of the target's back end."""
+    """Return the passes from operators to kernels, with the fusion rules of the target's back end."""
     backend = find_backend(target)
     rules = load(backend.fusion_rules)(target) if backend is not None and backend.fusion_rules else FusionRules()
     return (FuseOps(rules=rules, target=target), PlaceKernels())

@@ -1,4 +1,4 @@
-"""The standard library of data types and functions over them."""
+"""The standard library of data types and their functions."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def @nat_iterate[A](%f: fn (A) -> A, %n: nat) -> fn (A) -> A {
 
 
 def import_prelude(mod: IRModule) -> None:
-    """Add the types and functions of the prelude that the module does not have yet."""
+    """Add the types and functions of the prelude that the module does not contain yet."""
     if any(v.name_hint == "List" for v in mod.type_definitions):
         return
     mod.update(infer_module(Parser(PRELUDE, "prelude.rly").parse_module()))
@@ -166,7 +166,7 @@ def _import_standard(mod: IRModule, name: str) -> None:
             mod.update(Parser("type Storage { }", name).parse_module())
         return
     if name != "prelude.rly":
-        raise ValueError(f"import_from_std: the standard library has core.rly, nat.rly and prelude.rly, not '{name}'")
+        raise ValueError(f"import_from_std: unknown library '{name}'; available: core.rly, nat.rly and prelude.rly")
     import_prelude(mod)
 
 
@@ -174,12 +174,12 @@ _module.IMPORT_STANDARD.give(_import_standard)
 
 
 class Prelude:
-    """A module with the standard library in it, and its names.
+    """A module with the standard library, and access to its definitions.
 
     Parameters
     ----------
     mod : IRModule, optional
-        The module the definitions are added to; without it, a new one.
+        The module to which the definitions are added; by default a new one.
     """
 
     def __init__(self, mod: IRModule | None = None):
@@ -187,7 +187,7 @@ class Prelude:
         import_prelude(self.mod)
 
     def get_name(self, canonical: str, dtype: str) -> str:
-        """The name that an operator, constructor or type of tensor arrays has for a data type.
+        """Return the name of an operator, constructor or type of tensor arrays for a data type.
 
         Parameters
         ----------
@@ -199,37 +199,39 @@ class Prelude:
         Returns
         -------
         str
+            The name.
         """
         return name_of(canonical, dtype)
 
     def get_name_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> str:
-        """The name that an operator, constructor or type of tensor arrays has for a data type and a shape.
+        """Return the name of an operator, constructor or type of tensor arrays for a data type and a shape.
 
         Parameters
         ----------
         canonical : str
-            The name without them, such as "tensor_array_read".
+            The name without data type and shape, such as "tensor_array_read".
         dtype : str
             The data type.
         shape : list of int or Any
             The shape of the tensors.
         batch_dim : int, optional
-            1 where arrays that are stacked have one tensor.
+            1 if stacked arrays contain one tensor.
 
         Returns
         -------
         str
+            The name.
         """
         return static_name_of(canonical, dtype, shape, batch_dim)
 
     def _with_tensor_arrays(self, dtype: str) -> IRModule:
-        """The module; the tensor arrays of a data type are added when they are first asked for."""
+        """Return the module; the tensor arrays of a data type are added on first access."""
         if not any(v.name_hint == name_of("tensor_t", dtype) for v in self.mod.type_definitions):
             TensorArrayOps(self, dtype).register()
         return self.mod
 
     def get_global_var(self, name: str, dtype: str | None = None) -> GlobalVar:
-        """The variable that names a function of the library, or of the module around it.
+        """Return the global variable of a function in the module.
 
         Parameters
         ----------
@@ -241,11 +243,12 @@ class Prelude:
         Returns
         -------
         GlobalVar
+            The global variable.
 
         Raises
         ------
         ValueError
-            There is no function of this name.
+            There is no function with this name.
         """
         if dtype is None:
             return self.mod.get_global_var(name)
@@ -254,7 +257,8 @@ class Prelude:
     def get_global_var_static(
         self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None
     ) -> GlobalVar:
-        """The variable of a function of arrays of tensors of one shape, which ``StaticTensorArrayOps`` has added.
+        """Return the global variable of a function on arrays of tensors of one shape, registered by
+        ``StaticTensorArrayOps``.
 
         Parameters
         ----------
@@ -263,47 +267,48 @@ class Prelude:
         dtype : str
             The data type of the tensors.
         shape : list of int or Any
-            Their shape.
+            The shape of the tensors.
         batch_dim : int, optional
-            1 where arrays that are stacked have one tensor.
+            1 if stacked arrays contain one tensor.
 
         Returns
         -------
         GlobalVar
+            The global variable.
 
         Raises
         ------
         ValueError
-            There is no function of this name.
+            There is no function with this name.
         """
         return self.mod.get_global_var(static_name_of(canonical, dtype, shape, batch_dim))
 
     def get_type(self, name: str, dtype: str | None = None) -> Any:
-        """The type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``.
+        """Return a type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``.
 
         Parameters
         ----------
         name : str
             The name of the type.
         dtype : str, optional
-            The data type of the tensors, for "tensor_t", the type of the tensors of an array.
+            The data type of the tensors, for the tensor type "tensor_t".
 
         Returns
         -------
         tuple or GlobalTypeVar
-            The type, then each constructor; with ``dtype`` the type alone.
+            The type, followed by each constructor; with ``dtype`` only the type.
 
         Raises
         ------
         ValueError
-            There is no type of this name.
+            There is no type with this name.
         """
         if dtype is None:
             return self.mod.get_type(name)
         return self._with_tensor_arrays(dtype).get_global_type_var(name_of(name, dtype))
 
     def get_type_static(self, canonical: str, dtype: str, shape: Any) -> GlobalTypeVar:
-        """The type of the tensors of an array of one shape, which ``StaticTensorArrayOps`` has added.
+        """Return the type of tensors of one shape, registered by ``StaticTensorArrayOps``.
 
         Parameters
         ----------
@@ -312,21 +317,22 @@ class Prelude:
         dtype : str
             The data type of the tensors.
         shape : list of int or Any
-            Their shape.
+            The shape of the tensors.
 
         Returns
         -------
         GlobalTypeVar
+            The type variable.
 
         Raises
         ------
         ValueError
-            There is no type of this name.
+            There is no type with this name.
         """
         return self.mod.get_global_type_var(static_name_of(canonical, dtype, shape))
 
     def get_ctor(self, ty_name: str, ctor_name: str, dtype: str | None = None) -> Constructor:
-        """A constructor of a type.
+        """Return a constructor of a type.
 
         Parameters
         ----------
@@ -335,11 +341,12 @@ class Prelude:
         ctor_name : str
             The name of the constructor, such as "Cons".
         dtype : str, optional
-            The data type that the name of the constructor ends with, for tensor arrays.
+            The data type suffix of the constructor name, for tensor arrays.
 
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -353,7 +360,7 @@ class Prelude:
         raise ValueError(f"type {ty_name} has no constructor '{wanted}'")
 
     def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Any) -> Constructor:
-        """A constructor of a type of tensors of one shape.
+        """Return a constructor of a type of tensors of one shape.
 
         Parameters
         ----------
@@ -364,11 +371,12 @@ class Prelude:
         dtype : str
             The data type of the tensors.
         shape : list of int or Any
-            Their shape.
+            The shape of the tensors.
 
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -378,18 +386,19 @@ class Prelude:
         return self.get_ctor(static_name_of(ty_name, dtype, shape), static_name_of(name, dtype, shape))
 
     def get_tensor_ctor(self, canonical: str, dtype: str) -> Constructor:
-        """A constructor of the tensors of an array.
+        """Return a constructor of the tensor type of arrays.
 
         Parameters
         ----------
         canonical : str
-            "tensor_nil", or "tensor0" to "tensor6", by the rank.
+            "tensor_nil", or "tensor0" to "tensor6" for a rank.
         dtype : str
             The data type of the tensors.
 
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------
@@ -399,7 +408,7 @@ class Prelude:
         return self.get_ctor(self.get_type("tensor_t", dtype).name_hint, canonical, dtype)
 
     def get_tensor_ctor_static(self, name: str, dtype: str, shape: Any) -> Constructor:
-        """A constructor of the tensors of an array of one shape.
+        """Return a constructor of the tensor type of arrays of one shape.
 
         Parameters
         ----------
@@ -408,11 +417,12 @@ class Prelude:
         dtype : str
             The data type of the tensors.
         shape : list of int or Any
-            Their shape.
+            The shape of the tensors.
 
         Returns
         -------
         Constructor
+            The constructor.
 
         Raises
         ------

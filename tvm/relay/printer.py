@@ -1,8 +1,8 @@
-"""Graphs as text, in TVM's syntax.
+"""The printer of Relay text in the syntax of Apache TVM.
 
-Every expression that is not a name or a literal gets a line ``%3 = ...;`` in the innermost block that holds all its
-uses, so sharing survives. The last expression of a block stands alone. Nothing recurses over the graph: operands have
-their text before their users.
+Every expression other than a name or a literal gets a line ``%3 = ...;`` in the innermost block that contains all its
+uses, so that sharing is preserved. The last expression of a block has no name. The printer does not recurse over the
+graph: the text of operands is created before that of their users.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SUFFIX = {"int32": "", "float32": "f", "float16": "f16", "float64": "f64",
 
 
 class MetaTable:
-    """Values that have no text of their own: ``meta[type key][index]``."""
+    """A table of values without textual syntax: ``meta[type key][index]``."""
 
     def __init__(self):
         self.entries: dict[str, list[Any]] = {}
@@ -67,7 +67,7 @@ class MetaTable:
 
 
 def type_text(t: Any, meta: MetaTable | None = None) -> str:
-    """The text of a type; types nest a few levels only."""
+    """Return the text of a type."""
     if isinstance(t, TensorType):
         if not t.shape:
             return t.dtype
@@ -108,7 +108,7 @@ def _float(value: float, suffix: str) -> str:
 
 
 def literal_text(node: Constant) -> str | None:
-    """A scalar of a common type as a literal; None for other constants."""
+    """Return a scalar of a common type as a literal; None for other constants."""
     if node.data.shape != ():
         return None
     dtype = node.data.dtype
@@ -119,13 +119,13 @@ def literal_text(node: Constant) -> str | None:
     value = node.data.numpy()
     if dtype.startswith("int"):
         return f"{value.item()}{_SUFFIX[dtype]}"
-    # NumPy's shortest text of the element type reads back as the same number.
+    # NumPy's shortest decimal text of a number is parsed to the same number.
     text = str(value[()])
     return (text[:-2] if text.endswith(".0") else text) + _SUFFIX[dtype]
 
 
 def value_text(value: Any, meta: MetaTable) -> str:
-    """The text of an attribute's value."""
+    """Return the text of an attribute value."""
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, int):
@@ -151,12 +151,12 @@ def value_text(value: Any, meta: MetaTable) -> str:
 
 _DEFAULTS: dict[str, dict[str, Any]] = {}
 
-# Attributes that are written also where the builder would fill them in: what the operator does is not seen without.
+# Attributes that are printed even if they have the default value, because they are essential for the reader.
 _ALWAYS_WRITTEN = {"pool_size"}
 
 
 def _defaults(op: Op) -> dict[str, Any]:
-    """The attributes an operator's builder fills in by itself."""
+    """Return the default attributes of an operator's builder."""
     got = _DEFAULTS.get(op.name)
     if got is None:
         build = op.attrs.get("build")
@@ -180,13 +180,13 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 class TextPrinter:
-    """Writes expressions, functions and modules."""
+    """Prints expressions, functions and modules."""
 
     def __init__(self, meta: MetaTable | None = None, annotate: Callable[[Any], str] | None = None, types: bool = True):
         self.meta = meta or MetaTable()
         self.annotate = annotate
         self.types = types
-        # Constants know their types from the start; beside untyped expressions their types would be noise.
+        # Types of constants are always known; they are not printed if the other expressions are untyped.
         self.typed = True
         self.taken: set[str] = set()
         self.names: dict[Var, str] = {}
@@ -197,7 +197,7 @@ class TextPrinter:
     def name(self, v: Var) -> str:
         got = self.names.get(v)
         if got is None:
-            # Models name their parts with slashes: base/conv.
+            # Names in models contain slashes, as in base/conv.
             base = re.sub(r"[^\w/]|/(?![A-Za-z_])|^/", "_", v.name_hint) or "v"
             base = "v" + base if base[0].isdigit() else base
             got, n = base, 1
@@ -208,7 +208,7 @@ class TextPrinter:
         return "%" + got
 
     def info(self, e: RelayExpr) -> str:
-        """The comment behind an expression: what the caller says of it, else its type."""
+        """Return the comment after an expression: the user's annotation, or else its type."""
         if self.annotate is not None:
             return self.annotate(e)
         t = getattr(e, "checked_type_", None)
@@ -225,7 +225,7 @@ class TextPrinter:
         return text + self.info(v)
 
     def expression(self, root: RelayExpr, top: Block | None = None) -> tuple[Block, str]:
-        """The lines before an expression and its own text."""
+        """Return the lines before an expression and its own text."""
         top = top or Block(None)
         self.places = Placement(root, top)
         text: dict[int, Any] = {}
@@ -292,7 +292,8 @@ class TextPrinter:
         return [f"if ({_inline(text[id(e.cond)])}) {{", yes.lines, "} else {", no.lines, "}" + self.info(e)]
 
     def let(self, e: Let, text) -> Any:
-        """A tail: its lines follow in the block it ends; elsewhere a block of its own."""
+        """Return the text of a let: at the end of a block its lines are appended to the block, elsewhere it is a nested
+        block."""
         rest = self.places.inner[id(e)][0]
         rest.lines.append(text[id(e.body)])
         line = _line(f"let {self.definition(e.var)} = ", text[id(e.value)], ";")
@@ -366,7 +367,7 @@ class TextPrinter:
 
 
 def _other_function(name: str, f: Any) -> str:
-    """A function of another IR, as a comment: graphs call it by name only."""
+    """Return the text of a function of another IR as a comment, since graphs only refer to its name."""
     text = PRINTER(f)
     return f"/* @{name} is a {type(f).__name__}:\n{text.replace('*/', '* /')}\n*/"
 
@@ -390,7 +391,7 @@ _WRITERS = {
 
 
 class _Flat(list):
-    """Lines that stand where they are, without deeper indentation."""
+    """Lines that are printed without further indentation."""
 
 
 def _inline(text: Any) -> str:
@@ -406,7 +407,7 @@ def _line(before: str, text: Any, after: str) -> Any:
 
 
 def _render(text: Any) -> str:
-    """Nested lists as lines: a list is [line, inner lines, line, ...]; inner lists are indented once more."""
+    """Convert nested lists to text: a list is [line, inner lines, line, ...], and inner lists are indented."""
     out: list[str] = []
     stack: list[tuple[Any, int]] = [(text, 0)]
     while stack:
@@ -416,7 +417,7 @@ def _render(text: Any) -> str:
         elif isinstance(item, _Flat):
             stack.extend((i, depth) for i in reversed(item))
         elif isinstance(item, list):
-            # Odd places of a construct are the blocks between its own lines.
+            # In the text of a construct, elements at odd indices are the blocks between its own lines.
             for place in range(len(item) - 1, -1, -1):
                 part = item[place]
                 if place % 2 and isinstance(part, list):
@@ -427,20 +428,21 @@ def _render(text: Any) -> str:
 
 
 def astext(obj: Any, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
-    """The text of an expression, type or module; with metadata it can be parsed again.
+    """Return the text of an expression, type or module, which can be parsed if it includes metadata.
 
     Parameters
     ----------
     obj
-        What is printed.
+        The object to print.
     show_meta_data : bool, optional
-        Whether constants are printed, so that the text can be parsed again.
+        Whether constants are printed, which is required for parsing.
     annotate : callable, optional
-        Gives a comment for an expression.
+        Returns a comment for an expression.
 
     Returns
     -------
     str
+        The text.
     """
     printer = TextPrinter(annotate=annotate)
     if isinstance(obj, IRModule):
@@ -478,16 +480,17 @@ def _expression_text(printer: TextPrinter, e: RelayExpr) -> str:
 
 
 def pretty_print(obj: Any) -> str:
-    """The text without metadata; of a variable its name.
+    """Return the text without metadata; for a variable, its name.
 
     Parameters
     ----------
     obj
-        What is printed.
+        The object to print.
 
     Returns
     -------
     str
+        The text.
     """
     return TextPrinter().name(obj) if isinstance(obj, Var) else astext(obj, show_meta_data=False)
 
@@ -497,7 +500,7 @@ _OWN = (RelayExpr, TensorType, TupleType, FuncType, RelayRefType, TypeVar, Globa
 
 
 def is_relay(node: Any) -> bool:
-    """Whether this printer writes the node."""
+    """Return whether this printer supports a node."""
     if isinstance(node, IRModule):
         return bool(node.type_definitions) or any(isinstance(f, Function) for f in node.functions.values())
     if isinstance(node, GlobalVar) or isinstance(node, Op):
@@ -510,7 +513,7 @@ def is_relay(node: Any) -> bool:
 
 
 def install() -> None:
-    """Let ``str`` of relay nodes use this printer; other nodes keep theirs."""
+    """Use this printer for ``str`` of Relay nodes."""
     def text(node: Any, **options: Any) -> str:
         return pretty_print(node) if is_relay(node) else before(node, **options)
 

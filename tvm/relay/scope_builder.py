@@ -1,4 +1,4 @@
-"""Graphs with lets and branches, written in the order of their computation."""
+"""Build graphs with lets and branches in the order of their evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expr import Call, Function, GlobalVar, If, Let, RelayExpr, Tuple, TupleWra
 
 
 class _Frame:
-    """A scope: the lets in it, the condition of its branches, and its value."""
+    """A scope with its let bindings, the condition of its branches, and its value."""
 
     def __init__(self) -> None:
         self.bindings: list[tuple[Var, RelayExpr]] = []
@@ -21,7 +21,7 @@ class _Frame:
 
     def expression(self) -> RelayExpr:
         if self.value is None:
-            raise RuntimeError("ScopeBuilder: the scope gives nothing; end it with ret(value)")
+            raise RuntimeError("ScopeBuilder: the scope has no value; end it with ret(value)")
         made = self.value
         for variable, bound in reversed(self.bindings):
             made = Let(variable, bound, made)
@@ -37,14 +37,17 @@ def _expression(value: Any) -> RelayExpr:
 
 
 class ScopeBuilder:
-    """``sb.let("t", x + y)`` names a value, ``sb.if_scope(c)`` and ``sb.else_scope()`` branch, ``sb.ret(v)`` gives the
-    value of a scope, and ``sb.get()`` the whole."""
+    """Builds an expression from scopes.
+
+    ``sb.let("t", x + y)`` binds a variable, ``sb.if_scope(c)`` and ``sb.else_scope()`` create branches, ``sb.ret(v)``
+    sets the value of a scope, and ``sb.get()`` returns the whole expression.
+    """
 
     def __init__(self) -> None:
         self._frames = [_Frame()]
 
     def let(self, var: Var | str, value: Any) -> Var:
-        """Name a value; the variable stands for it from here on.
+        """Bind a value to a variable, which is visible in the rest of the scope.
 
         Parameters
         ----------
@@ -64,7 +67,7 @@ class ScopeBuilder:
 
     @contextmanager
     def if_scope(self, cond: RelayExpr) -> Iterator[None]:
-        """What is computed where the condition holds.
+        """Open the scope of the true branch of a condition.
 
         Parameters
         ----------
@@ -74,11 +77,11 @@ class ScopeBuilder:
         Raises
         ------
         RuntimeError
-            An ``if_scope`` before it has no ``else_scope``.
+            A previous ``if_scope`` has no ``else_scope``.
         """
         frame = self._frames[-1]
         if frame.condition is not None:
-            raise RuntimeError("ScopeBuilder: an if_scope is followed by its else_scope")
+            raise RuntimeError("ScopeBuilder: an if_scope must be followed by its else_scope")
         frame.condition = cond
         self._frames.append(_Frame())
         yield
@@ -86,23 +89,23 @@ class ScopeBuilder:
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """What is computed where the condition of the if_scope before does not hold.
+        """Open the scope of the false branch of the preceding ``if_scope``.
 
         Raises
         ------
         RuntimeError
-            There is no ``if_scope`` before it.
+            There is no preceding ``if_scope``.
         """
         frame = self._frames[-1]
         if frame.condition is None or frame.then is None:
-            raise RuntimeError("ScopeBuilder: an else_scope follows an if_scope")
+            raise RuntimeError("ScopeBuilder: an else_scope must follow an if_scope")
         self._frames.append(_Frame())
         yield
         frame.value = If(frame.condition, frame.then, self._frames.pop().expression())
         frame.condition = frame.then = None
 
     def ret(self, value: Any) -> None:
-        """The value of the scope.
+        """Set the value of the scope.
 
         Parameters
         ----------
@@ -112,7 +115,7 @@ class ScopeBuilder:
         self._frames[-1].value = _expression(value)
 
     def get(self) -> RelayExpr:
-        """The expression that was built.
+        """Return the expression that was built.
 
         Returns
         -------
@@ -122,14 +125,14 @@ class ScopeBuilder:
         Raises
         ------
         RuntimeError
-            A scope has no value, or is still open.
+            A scope has no value, or has not been closed.
         """
         if len(self._frames) != 1:
-            raise RuntimeError("ScopeBuilder: get() inside an if_scope or else_scope")
+            raise RuntimeError("ScopeBuilder: get() must not be called inside an if_scope or else_scope")
         return self._frames[0].expression()
 
     def type_of(self, expr: RelayExpr) -> Type | None:
-        """The type of an expression as far as annotations tell it; None where they do not.
+        """Return the type of an expression if annotations determine it, else None.
 
         Parameters
         ----------

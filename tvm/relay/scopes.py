@@ -1,4 +1,4 @@
-"""Where in a function each expression belongs: the innermost block that holds all its uses."""
+"""Compute the block of each expression: the innermost block that contains all its uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATOMS = (Var, GlobalVar, Constant, Op, Constructor)
 
 
 class Block:
-    """One pair of braces, or the part of one after a ``let``. ``lines`` is for whoever fills the block."""
+    """A block in braces, or the part of a block after a ``let``. The user of the block fills ``lines``."""
 
     __slots__ = ("parent", "depth", "lines")
 
@@ -35,7 +35,7 @@ def common(a: Block, b: Block) -> Block:
 
 
 def operands(e: RelayExpr) -> list:
-    """What an expression is made of, in the order it is written: arguments before the function called."""
+    """Return the operands of an expression in textual order: arguments before the callee."""
     kind = type(e)
     if kind is Call:
         return [*e.args, e.op]
@@ -47,13 +47,17 @@ def operands(e: RelayExpr) -> list:
 
 
 def written_order(root: RelayExpr) -> list:
-    """Every expression once, operands first."""
+    """Return every expression once, operands first."""
     return list(post_order(root, operands=operands))
 
 
 class Placement:
-    """``home``: id -> block; ``inner``: id -> blocks an expression opens; ``tail``: ids whose one use ends a block (or
-    is the value of a let); ``crossing``: ids used in another block than their own."""
+    """The block of each expression of a graph.
+
+    ``home`` maps the id of an expression to its block, and ``inner`` to the blocks that it opens. ``tail`` contains the
+    ids of expressions whose only use is as the value of a block or let. ``crossing`` contains the ids of expressions
+    used in another block than their own.
+    """
 
     def __init__(self, root: RelayExpr, top: Block):
         self.order = written_order(root)
@@ -83,7 +87,7 @@ class Placement:
             self.inner[id(e)] = [yes, no]
             return [(e.cond, block, False), (e.true_branch, yes, True), (e.false_branch, no, True)]
         if kind is Let:
-            # The value stands before the let, the body behind it.
+            # The value is evaluated before the let, the body after it.
             rest = Block(block)
             self.inner[id(e)] = [rest]
             return [(e.value, block, True), (e.body, rest, True)]

@@ -1,8 +1,7 @@
-"""What small tensors of integers hold, as far as it follows from sizes: the shapes that models compute from the shapes
-of their values.
+"""Symbolic values of small integer tensors, such as the shapes that models compute from other shapes.
 
-A value is a NumPy array of objects: a number, an expression over the variables of sizes, or None for an element of
-which nothing is known.
+A value is a NumPy object array. Its elements are integers, expressions over size variables, or None for unknown
+elements.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from ..ir.visit import post_order
 from ..topi.utils import simplify
 from .expr import Call, Constant, RelayExpr, Tuple
 
-# Shapes are short; longer vectors are data.
+# The maximum number of elements: shapes are short, and longer vectors are data.
 LONGEST = 64
 
 
 def is_not_negative(e: Any) -> bool:
-    """Whether an expression over sizes is known to be 0 or more."""
+    """Return whether an expression over sizes is provably non-negative."""
     if isinstance(e, (int, IntImm)):
         return int(e) >= 0
     if isinstance(e, (_Add, _Mul, _FloorDiv)):
@@ -42,7 +41,7 @@ def is_not_negative(e: Any) -> bool:
 
 
 def plain(e: Any) -> Any:
-    """A size as a number where it is one; None where nothing is known of it."""
+    """Return a static size as an int, other sizes as expressions, and unknown ones as None."""
     if isinstance(e, PrimExpr):
         e = simplify(e)
         return int(e.value) if isinstance(e, IntImm) else None if any(isinstance(n, Any_) for n in post_order(e)) else e
@@ -50,7 +49,7 @@ def plain(e: Any) -> Any:
 
 
 def same_size(a: Any, b: Any) -> bool:
-    """Whether two sizes are known to be equal."""
+    """Return whether two sizes are provably equal."""
     if a is None or b is None:
         return False
     apart = plain(a - b)
@@ -58,7 +57,7 @@ def same_size(a: Any, b: Any) -> bool:
 
 
 def _each(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """Element by element; of what is not known, nothing follows."""
+    """Return an element-wise rule; elements computed from unknown elements are unknown."""
 
     def one(*parts: Any) -> Any:
         return None if any(p is None for p in parts) else plain(function(*parts))
@@ -67,7 +66,7 @@ def _each(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def _divided(a: Any, b: Any) -> Any:
-    """Division that cuts towards zero, which of sizes is the floor."""
+    """Divide with rounding towards zero, which is floor division for non-negative sizes."""
     if isinstance(a, int) and isinstance(b, int):
         return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return a // b if is_not_negative(a) and isinstance(b, int) and b > 0 else None
@@ -114,12 +113,12 @@ def _sliced(attrs: Any, data: np.ndarray) -> np.ndarray | None:
         return None
     (begin,), (end,) = attrs.begin, attrs.end
     step = attrs.strides[0] if attrs.strides else 1
-    # A negative end beyond the start says "before the first element".
+    # With a negative stride, an end below -size selects up to the first element.
     return data[slice(int(begin), None if step < 0 and end < -data.shape[0] else int(end), int(step))]
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., np.ndarray | None]:
-    """A reduction of a whole vector."""
+    """Return a rule for the reduction of a whole vector."""
 
     def fold(attrs: Any, data: np.ndarray) -> np.ndarray | None:
         if data.ndim != 1 or attrs.exclude or not data.size or any(e is None for e in data):
@@ -156,19 +155,19 @@ _RULES: dict[str, Callable[..., Any]] = {
     "cast": lambda attrs, data: data,
     "copy": lambda attrs, data: data,
 }
-# The same elements in the shape of the result.
+# Operators that only change the shape.
 _MOVED = ("reshape", "expand_dims", "squeeze")
 
 
 class SizeValues:
-    """What expressions hold whose types ``type_of`` says; each is looked at once."""
+    """Computes the values of expressions, whose types ``type_of`` returns; results are memoized."""
 
     def __init__(self, type_of: Callable[[RelayExpr], Any] = attrgetter("checked_type_")) -> None:
         self.known: dict[int, tuple[RelayExpr, np.ndarray | None]] = {}
         self.type_of = type_of
 
     def of(self, e: RelayExpr) -> np.ndarray | None:
-        """The elements of an expression, None where nothing follows."""
+        """Return the elements of an expression, or None if they are unknown."""
         for node in post_order(e, self.known, self._looked_at):
             self.known[id(node)] = (node, self._value(node))
         return self.known[id(e)][1]
@@ -198,11 +197,11 @@ class SizeValues:
             sizes = [d.value if isinstance(d, IntImm) else -1 for d in t.shape]
             return parts[0].reshape(sizes) if min(sizes, default=0) >= 0 else None
         made = _RULES[node.op.name](node.attrs, *parts)
-        # NumPy gives a single element without an array around it.
+        # NumPy functions return a single element without an array.
         return made if made is None or isinstance(made, np.ndarray) else _array(made)
 
     def _looked_at(self, node: RelayExpr) -> list[RelayExpr]:
-        """The operands whose values say what a node holds; those of other operators do not matter."""
+        """Return the operands that determine the value of a node; none for unsupported operators."""
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return []
         if node.op.name not in _RULES and node.op.name not in _MOVED or not _is_small(self.type_of(node)):
@@ -211,8 +210,10 @@ class SizeValues:
 
 
 def with_slice_sizes(call: Call, t: Type, type_of: Callable[[RelayExpr], Any] = attrgetter("checked_type_")) -> Type:
-    """The type of a call, in which the sizes of a slice are those that follow from sizes: of axes that are whole, and
-    of axes whose bounds, counted from the start, are computed from shapes."""
+    """Return the type of a call; for a slice, dimensions are computed from shapes if possible.
+
+    This covers complete axes and axes whose non-negative bounds are computed from shapes.
+    """
     if call.op.name != "dyn.strided_slice" or call.attrs.slice_mode != "end":
         return t
     shape, values = list(type_of(call.args[0]).shape), SizeValues(type_of)

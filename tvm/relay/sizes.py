@@ -1,4 +1,4 @@
-"""Attributes that are sizes, and the sizes of results: what no operator accepts, whatever its type rule looks at."""
+"""Checks of size attributes and output shapes, which apply to all operators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType, Type
 from ..topi.assumptions import are_noted, assume
 
-# The least number each attribute may hold, or each of its numbers where it holds several. Below it a window reads
-# outside of its data, or there is no window.
+# The minimum value of each attribute, or of each element of it. Smaller values define no valid window.
 _LEAST = {
     **dict.fromkeys(
         ("strides", "stride", "stride1", "stride2", "feature_stride", "dilation", "dilations", "kernel_size",
@@ -21,12 +20,12 @@ _LEAST = {
     **dict.fromkeys(("padding", "paddings", "output_padding", "crops", "max_displacement"), 0),
 }  # fmt: skip
 
-# Here strides are the steps of a slice, which may go backwards.
+# In these operators, strides are the steps of a slice and may be negative.
 _SLICES = frozenset({"strided_slice", "strided_set", "dyn.strided_slice"})
 
 
 def check_sizes(operator: str, attrs: Any) -> None:
-    """Raise ValueError where an attribute of a call is smaller than such an attribute can be."""
+    """Raise a ValueError if an attribute of a call is below its minimum."""
     entries = getattr(attrs, "entries", None)
     if not entries or operator in _SLICES:
         return
@@ -37,20 +36,20 @@ def check_sizes(operator: str, attrs: Any) -> None:
             raise ValueError(f"{name} must be {limit}, got {_shown(entries[name])}")
     for name in entries.keys() & {"scale_d", "scale_h", "scale_w"}:
         if not entries[name] > 0:
-            raise ValueError(f"{name} must be more than 0, got {entries[name]}")
+            raise ValueError(f"{name} must be greater than 0, got {entries[name]}")
 
 
 def check_shape(t: Type) -> None:
-    """Raise ValueError where a type has a negative size; of one that is not known it is taken for granted."""
+    """Raise a ValueError if a type has a negative size; dynamic sizes are assumed to be non-negative."""
     if isinstance(t, TupleType):
         for field in t.fields:
             check_shape(field)
     elif isinstance(t, TensorType) and any(d.__class__ is IntImm and d.value < 0 for d in t.shape):
-        raise ValueError(f"the result would have the shape {tuple(t.shape)}")
+        raise ValueError(f"the output would have the invalid shape {tuple(t.shape)}")
     elif isinstance(t, TensorType) and are_noted():
         for d in t.shape:
             if not isinstance(d, (IntImm, Any_, Var)):
-                assume(d >= 0, "a result that has no negative size")
+                assume(d >= 0, "output sizes must not be negative")
 
 
 def _numbers(value: Any) -> list[int]:

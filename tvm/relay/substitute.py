@@ -1,4 +1,4 @@
-"""Replacing variables in graphs."""
+"""Replace variables in expressions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from .expr import Constant, Function, Let, RelayExpr, Var, const
 
 
 def substitute_vars(root: RelayExpr, table: Mapping[Var, RelayExpr]) -> Any:
-    """``root`` with variables replaced where they are used and, where the replacement is a variable, where they are
-    defined."""
+    """Replace variables at their uses; if the replacement is a variable, also at their definition."""
 
     def post(node):
         if type(node) is Var:
@@ -29,7 +28,7 @@ def substitute_vars(root: RelayExpr, table: Mapping[Var, RelayExpr]) -> Any:
 
 
 def bind(expr, binds) -> Any:
-    """``expr`` with variables (or parameters by name) bound to values; a function loses the bound parameters."""
+    """Bind variables (or parameters by name) of an expression to values; a function loses the bound parameters."""
     table: dict[Var, RelayExpr] = {}
     if isinstance(expr, Function):
         by_name = {p.name_hint: p for p in expr.params}
@@ -48,7 +47,7 @@ def bind(expr, binds) -> Any:
 
 
 def free_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used but not defined in ``expr``, in order of first use.
+    """Return the variables that are used but not defined in an expression, in order of first use.
 
     Parameters
     ----------
@@ -58,6 +57,7 @@ def free_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The free variables.
 
     Examples
     --------

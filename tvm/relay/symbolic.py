@@ -1,8 +1,9 @@
-"""Unknown sizes as variables: which sizes of a function are equal, and which are computed from which.
+"""Symbolic shapes: determine which dynamic dimensions of a function are equal or computed from others.
 
-``Any`` says that nothing is known of a size. Here each such size of a parameter gets a variable, type rules carry
-arithmetic over the variables to the results, and where an operator takes two sizes for equal (``topi.assumptions``)
-they become one variable. What remains of the assumptions is checked when the program runs.
+``Any`` is an anonymous dynamic dimension. In the functions of this module, each anonymous dimension of a parameter gets
+a variable, and type relations compute output dimensions as expressions over these variables. Dimensions that an
+operator assumes to be equal (``topi.assumptions``) are merged into one variable. The remaining assumptions are checked
+at run time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from .substitute import substitute_vars
 
 
 class Symbolic(NamedTuple):
-    """A function whose parameters have variables for sizes, and what must hold of their values. ``reasons``: (number of
-    a tensor among the parameters, dimension) -> why it is that variable or number."""
+    """A function whose parameters have size variables, and the assumptions on their values.
+
+    ``reasons`` maps (index of a tensor among the parameters, dimension) to the reason why this dimension was replaced
+    by another variable or a static size.
+    """
 
     function: Function
     assumptions: tuple[Assumption, ...]
@@ -37,31 +41,31 @@ class Symbolic(NamedTuple):
 
 
 def flatten_type(t: Type) -> list[TensorType]:
-    """The tensors of a type, tuples taken apart."""
+    """Return the tensor types in a type, with tuples flattened."""
     if isinstance(t, TensorType):
         return [t]
     if isinstance(t, TupleType):
         return [x for f in t.fields for x in flatten_type(f)]
-    raise TVMError(f"a kernel takes and gives tensors, not {t}")
+    raise TVMError(f"inputs and outputs of a kernel must be tensors, got {t}")
 
 
-def has_unknown_sizes(t: Type) -> bool:
-    """Whether a type has a size that is not a number."""
+def has_dynamic_dims(t: Type) -> bool:
+    """Return whether a type has a dynamic dimension."""
     if isinstance(t, TupleType):
-        return any(has_unknown_sizes(f) for f in t.fields)
+        return any(has_dynamic_dims(f) for f in t.fields)
     return isinstance(t, TensorType) and any(not isinstance(d, IntImm) for d in t.shape)
 
 
 def is_symbolic(function: Function) -> bool:
-    """Whether a size of a parameter or of a value of a function is not known while compiling."""
-    if any(has_unknown_sizes(_type(p)) for p in function.params):
+    """Return whether a parameter or value of a function has a dynamic dimension."""
+    if any(has_dynamic_dims(_type(p)) for p in function.params):
         return True
     found = (getattr(node, "checked_type_", None) for node in post_order(function.body))
-    return any(has_unknown_sizes(t) for t in found if isinstance(t, (TensorType, TupleType)))
+    return any(has_dynamic_dims(t) for t in found if isinstance(t, (TensorType, TupleType)))
 
 
 def primitive_form(function: Function) -> Symbolic:
-    """A fused function over variables of its own: n0, n1, ... in the order in which its parameters have them."""
+    """Return a fused function with its own size variables n0, n1, ... in the order of its parameters."""
     sizes = _Sizes()
     types = [_type(p) for p in function.params]
     for tensor in (x for t in types for x in flatten_type(t)):
@@ -72,12 +76,14 @@ def primitive_form(function: Function) -> Symbolic:
 
 
 def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
-    """A function whose parameters have variables in place of unknown sizes. Operators that may not run say nothing of
-    sizes, so a function with branches learns nothing from its operators. ``typed``: the functions of the module have
-    their types."""
+    """Return a function whose parameters have variables instead of anonymous dimensions.
+
+    In a function with branches, operators may not run, so their assumptions are not used. ``typed``: whether the
+    functions of the module are typed.
+    """
     sizes = _Sizes()
     types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
-    # The result of a function that may call itself is what its annotation says.
+    # The return type of a function that may be recursive is its annotation.
     calls = any(isinstance(n, GlobalVar) for n in post_order(function.body))
     result = function.ret_type if calls else None
     if not sizes.count:
@@ -88,7 +94,8 @@ def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = F
 
 
 def sizes_by_name(function: Function) -> Function:
-    """A function whose parameters have one variable for all unknown sizes of one name, as models of ONNX say it."""
+    """Return a function whose parameters have one variable for all dynamic dimensions with the same name, as in ONNX
+    models."""
     table: dict[str, SizeVar] = {}
 
     def size(d: PrimExpr) -> PrimExpr:
@@ -101,7 +108,7 @@ def sizes_by_name(function: Function) -> Function:
 
 
 class _Sizes:
-    """New variables, each for one that was there, one unknown size, or all sizes that are computed alike."""
+    """Creates new variables: one for each old variable, anonymous dimension or distinct expression."""
 
     def __init__(self):
         self.count = 0
@@ -152,7 +159,7 @@ def _mapped(t: Type, size) -> Type:
 def _learned(
     function: Function, types: list, result: Type | None, mod: IRModule | None = None, typed: bool = False
 ) -> Symbolic:
-    """The function over parameters of these types, with sizes that are taken for equal as one variable."""
+    """Infer the types of a function with given parameter types, and merge dimensions that are assumed to be equal."""
     first, why = types, {}
     while True:
         known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
@@ -180,7 +187,8 @@ def _places(types: list, why: dict[PrimVar, str]) -> dict[tuple[int, int], str]:
 
 
 def _replaced(a: PrimExpr, b: PrimExpr) -> list[tuple[PrimVar, PrimExpr]]:
-    """The variable that another size takes the place of: the one that came later, or the one beside a number."""
+    """Return the variable to replace and its replacement: the newer variable, or the variable equated with a constant.
+    """
     if isinstance(a, PrimVar) and isinstance(b, PrimVar):
         return [(b, a)] if (len(a.name), a.name) <= (len(b.name), b.name) else [(a, b)]
     pairs = ((x, y) for x, y in ((a, b), (b, a)) if isinstance(x, PrimVar) and isinstance(y, IntImm))
@@ -194,11 +202,11 @@ def _sizes(t: Type) -> list[PrimExpr]:
 
 
 def with_types(function: Function, types: list, result: Type | None) -> Function:
-    """The function with other types of its parameters and its result, and none of what it computes."""
+    """Return an untyped function with other parameter and return types."""
     params = [p if t is None else Var(p.name_hint, t, p.span) for p, t in zip(function.params, types)]
     body = substitute_vars(function.body, dict(zip(function.params, params)))
     return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
-__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
+__all__ = ["Symbolic", "has_dynamic_dims", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
            "sizes_by_name", "with_types"]

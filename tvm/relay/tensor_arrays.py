@@ -1,7 +1,7 @@
-"""Tensor arrays: lists of tensors whose sizes differ, as data types and functions beside the prelude.
+"""Tensor arrays: lists of tensors of different shapes, as data types and functions in addition to the prelude.
 
-``TensorArrayOps`` has one data type for tensors of any rank up to six; ``StaticTensorArrayOps`` has one for each shape.
-The definitions are written in Relay's text for a data type and a shape, and added to the module of a ``Prelude``.
+``TensorArrayOps`` has one data type for tensors of any rank up to six. ``StaticTensorArrayOps`` has one for each shape.
+The definitions are written as Relay text for a data type and a shape, and added to the module of a ``Prelude``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_DIMENSIONS = 6
 
 
 def name_of(canonical: str, dtype: str) -> str:
-    """The name of a type, constructor or function for a data type."""
+    """Return the name of a type, constructor or function for a data type."""
     return f"tensor_{dtype}_t" if canonical == "tensor_t" else f"{canonical}_{dtype}"
 
 
@@ -33,7 +33,7 @@ def static_name_of(
     canonical: str, dtype: str, shape: Iterable[Any], batch_dim: int | None = None,
     extra_shapes: Mapping[str, Iterable[Any]] | None = None,
 ) -> str:  # fmt: skip
-    """The name of a type, constructor or function for a data type and a shape."""
+    """Return the name of a type, constructor or function for a data type and a shape."""
     parts = _joined(shape)
     for name, extra in (extra_shapes or {}).items():
         parts += f"_{name}_{_joined(extra)}"
@@ -55,7 +55,7 @@ def _type(dtype: str, shape: Iterable[Any]) -> str:
 
 
 def define(mod: IRModule, definitions: Mapping[str, str], replaced: Iterable[str] = ()) -> None:
-    """Add definitions in Relay's text to a module: those whose names it does not have, and those to be replaced."""
+    """Add definitions in Relay text to a module: those with new names, and those in ``replaced``."""
     have = {v.name_hint for v in (*mod.functions, *mod.type_definitions)} - set(replaced)
     text = "\n".join(text for name, text in definitions.items() if name not in have)
     if not text:
@@ -101,7 +101,7 @@ def @{tensor_array_gather}(%array: List[{tensor}], %indices: {indices}) -> {stac
 }}""",
 }
 
-# Parts that an array of one shape has in place of those of any rank.
+# Definitions for arrays of one shape, which replace those for any rank.
 _SPLIT = """
 def @{tensor_array_split_helper}(%array: List[{part}], %value: {tensor}, %from: int32, %i: int32, %end: int32,
                                  %lengths: {indices}) -> List[{part}] {{
@@ -117,12 +117,12 @@ def @{tensor_array_split}(%array: List[{part}], %value: {tensor}, %lengths: {ind
 
 
 class TensorArrayOps:
-    """The operators of arrays of tensors of one data type and any rank up to six.
+    """Operators on arrays of tensors of one data type and any rank up to six.
 
     Parameters
     ----------
     prelude : Prelude
-        The standard library, to whose module they are added.
+        The standard library, to whose module the operators are added.
     dtype : str
         The data type.
     """
@@ -132,7 +132,7 @@ class TensorArrayOps:
         self.dtype = dtype
 
     def get_name(self, canonical: str) -> str:
-        """The name that an operator, constructor or type has for the data type.
+        """Return the name of an operator, constructor or type for the data type.
 
         Parameters
         ----------
@@ -142,11 +142,12 @@ class TensorArrayOps:
         Returns
         -------
         str
+            The name.
         """
         return name_of(canonical, self.dtype)
 
     def get_global_var(self, canonical: str) -> GlobalVar:
-        """The variable of a function for the data type.
+        """Return the global variable of a function for the data type.
 
         Parameters
         ----------
@@ -156,11 +157,12 @@ class TensorArrayOps:
         Returns
         -------
         GlobalVar
+            The global variable.
         """
         return self.prelude.mod.get_global_var(self.get_name(canonical))
 
     def get_type(self, canonical: str) -> GlobalTypeVar:
-        """The variable of a data type.
+        """Return the type variable of a data type.
 
         Parameters
         ----------
@@ -170,11 +172,12 @@ class TensorArrayOps:
         Returns
         -------
         GlobalTypeVar
+            The type variable.
         """
         return self.prelude.mod.get_global_type_var(self.get_name(canonical))
 
     def get_ctor(self, canonical: str) -> Constructor:
-        """A constructor of the data type.
+        """Return a constructor of the data type.
 
         Parameters
         ----------
@@ -184,6 +187,7 @@ class TensorArrayOps:
         Returns
         -------
         Constructor
+            The constructor.
         """
         return self.prelude.get_ctor(self.get_name("tensor_t"), self.get_name(canonical))
 
@@ -243,18 +247,18 @@ def @{name}(%t: {whole}) -> List[{tensor}] {{ @{name}_helper(0, take(shape_of(%t
 
 
 class StaticTensorArrayOps:
-    """The operators of arrays of tensors of one data type and one shape, some of whose sizes may be dynamic.
+    """Operators on arrays of tensors of one data type and one shape, which may have dynamic dimensions.
 
     Parameters
     ----------
     prelude : Prelude
-        The standard library, to whose module they are added.
+        The standard library, to whose module the operators are added.
     dtype : str
         The data type.
     shape : list of int or Any
         The shape of each tensor.
     batch_dim : int, optional
-        1 where arrays that are stacked have one tensor: then the first size of the result is 1, not dynamic.
+        1 if stacked arrays contain one tensor: the first dimension of the output is then 1 instead of dynamic.
     """
 
     def __init__(self, prelude: Prelude, dtype: str, shape: Iterable[Any], batch_dim: int | None = None):
@@ -264,51 +268,54 @@ class StaticTensorArrayOps:
         self.batch_dim = batch_dim
 
     def get_name(self, canonical: str, extra_shapes: Mapping[str, Iterable[Any]] | None = None) -> str:
-        """The name that an operator, constructor or type has for the data type and shape.
+        """Return the name of an operator, constructor or type for the data type and shape.
 
         Parameters
         ----------
         canonical : str
-            The name without them, such as "tensor_array_read".
+            The name without data type and shape, such as "tensor_array_read".
         extra_shapes : dict of str to list, optional
-            Shapes of other operands, which the name has too.
+            Shapes of other operands, which are part of the name.
 
         Returns
         -------
         str
+            The name.
         """
         return static_name_of(canonical, self.dtype, self.shape, self.batch_dim, extra_shapes)
 
     def get_global_var(self, canonical: str) -> GlobalVar:
-        """The variable of a function for the data type and shape.
+        """Return the global variable of a function for the data type and shape.
 
         Parameters
         ----------
         canonical : str
-            The name without them.
+            The name without data type and shape.
 
         Returns
         -------
         GlobalVar
+            The global variable.
         """
         return self.prelude.get_global_var_static(canonical, self.dtype, self.shape, self.batch_dim)
 
     def get_type(self, canonical: str) -> GlobalTypeVar:
-        """The variable of the data type of the shape.
+        """Return the type variable of the data type for the shape.
 
         Parameters
         ----------
         canonical : str
-            The name without them: "tensor_t".
+            The name without data type and shape: "tensor_t".
 
         Returns
         -------
         GlobalTypeVar
+            The type variable.
         """
         return self.prelude.get_type_static(canonical, self.dtype, self.shape)
 
     def get_ctor(self, canonical: str) -> Constructor:
-        """A constructor of the data type of the shape.
+        """Return a constructor of the data type for the shape.
 
         Parameters
         ----------
@@ -318,6 +325,7 @@ class StaticTensorArrayOps:
         Returns
         -------
         Constructor
+            The constructor.
         """
         return self.prelude.get_ctor_static("tensor_t", canonical, self.dtype, self.shape)
 
@@ -331,20 +339,20 @@ class StaticTensorArrayOps:
         define(self.prelude.mod, self._adt(self.shape))
 
     def define_tensor_array(self) -> None:
-        """Add the function that makes an array of a number of empty tensors, and the data type."""
+        """Add the data type and the function that creates an array of empty tensors."""
         functions = self._list_functions()
         names = [self._name(key) for key in ("tensor_array", "tensor_array_read", "tensor_array_write")]
         define(self.prelude.mod, {**self._adt(self.shape), **{name: functions[name] for name in names}})
 
     def define_tensor_array_scatter(self, indices_shape: Iterable[int] | None = None, force_update: bool = False):
-        """Add the function that writes the tensors of one array to places of another.
+        """Add the function that writes the tensors of one array to indices of another.
 
         Parameters
         ----------
         indices_shape : list of int, optional
-            The shape of the places, which the name of the function has too; without it, their number is dynamic.
+            The shape of the indices, which is part of the function name; by default their number is dynamic.
         force_update : bool, optional
-            Whether the function takes the place of one that has its name.
+            Whether to replace an existing function with the same name.
         """
         extra = None if indices_shape is None else {"indices": list(indices_shape)}
         functions = self._list_functions(extra)
@@ -355,16 +363,16 @@ class StaticTensorArrayOps:
         self, value_shape: Iterable[Any] | None = None, lengths_shape: Iterable[int] | None = None,
         force_update: bool = False,
     ) -> None:  # fmt: skip
-        """Add the function that writes the parts of a tensor to an array.
+        """Add the function that splits a tensor and writes the parts to an array.
 
         Parameters
         ----------
         value_shape : list of int or Any, optional
-            The shape of the tensor, which the name of the function has too; without it, the shape of the array.
+            The shape of the tensor, which is part of the function name; by default the shape of the array.
         lengths_shape : list of int, optional
-            The shape of the sizes of the parts, which the name has too; without it, their number is dynamic.
+            The shape of the part lengths, which is part of the function name; by default their number is dynamic.
         force_update : bool, optional
-            Whether the function takes the place of one that has its name.
+            Whether to replace an existing function with the same name.
         """
         given = {"value": value_shape, "lengths": lengths_shape}
         extra = {key: list(shape) for key, shape in given.items() if shape is not None}
@@ -392,7 +400,7 @@ class StaticTensorArrayOps:
         return [1 if self.batch_dim == 1 else Any_(), *self.shape]
 
     def _tensor_functions(self) -> dict[str, str]:
-        """Functions of tensors, and those of arrays that give tensors of other shapes."""
+        """Return functions of tensors, and functions of arrays whose results have other shapes."""
         tensor, make = self._name("tensor_t"), self._name("tensor_constructor")
         found = self._adt(self._stacked())
         stacked, stack = (self._name(key, self._stacked()) for key in ("tensor_t", "tensor_constructor"))
@@ -407,7 +415,7 @@ class StaticTensorArrayOps:
         return {**found, **self._rows()} if self.shape else found
 
     def _rows(self) -> dict[str, str]:
-        """Functions of the first dimension."""
+        """Return functions of the first dimension."""
         some = [Any_(), *self.shape[1:]]
         tensor, make = self._name("tensor_t"), self._name("tensor_constructor")
         part, make_part = self._name("tensor_t", some), self._name("tensor_constructor", some)
@@ -442,7 +450,8 @@ class StaticTensorArrayOps:
 
 
 def _joining(name: str, tensor: str, make: str, joined: str, join: str, form: str, only_first: bool) -> str:
-    """A function of a list that concatenates a form of each tensor; of a list of one tensor, that of the tensor."""
+    """Return a function that concatenates the converted tensors of a list; for one tensor it returns the converted
+    tensor."""
     one = f"{{ match? (%first) {{ {make}(%t) => {join}({form}), }} }}"
     if only_first:
         return f"def @{name}(%xs: List[{tensor}]) -> {joined} {{ match? (%xs) {{ Cons(%first, _) => {one}, }} }}"
@@ -453,14 +462,14 @@ def _joining(name: str, tensor: str, make: str, joined: str, join: str, form: st
 
 
 def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tuple | None:
-    """The shape of the tensors of an array.
+    """Return the shape of the tensors of an array.
 
     Parameters
     ----------
     expr : Expr
         The array.
     dtype : str
-        The data type of its tensors.
+        The data type of the tensors.
     prelude : Prelude
         The standard library with the data type of the tensors.
 
@@ -482,7 +491,7 @@ def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tup
         return None
     start = f"static_tensor_{dtype}_"
     if not name.startswith(start):
-        raise TypeError(f"get_tensor_array_shape: an array of tensors of {dtype} is required, got {found}")
+        raise TypeError(f"get_tensor_array_shape: expected an array of {dtype} tensors, got {found}")
     sizes = name[len(start):-len("_t")]
     if sizes == "scalar":
         return ()

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def run(first: Generator) -> Any:
-    """The result of a generator. It yields generators, and receives the result of each in return."""
+    """Run a generator and return its result. It yields generators and receives the result of each."""
     stack, value = [first], None
     while stack:
         try:

@@ -1,4 +1,4 @@
-"""``tvm.relay.ty``: types of graphs, under TVM's path."""
+"""``tvm.relay.ty``: Relay types under the module path of Apache TVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..ir.type import RelayRefType as RefType
 
 
 def is_dynamic(tensor_type: Type) -> bool:
-    """Whether a size in the type is known only when the program runs."""
+    """Return whether a type has a dynamic dimension."""
     stack = [tensor_type]
     while stack:
         t = stack.pop()
@@ -33,7 +33,7 @@ def is_dynamic(tensor_type: Type) -> bool:
 
 
 def ShapeVar(name: str) -> TypeVar:
-    """A type variable that stands for a size.
+    """Create a type variable that represents a dimension.
 
     Parameters
     ----------
@@ -43,12 +43,13 @@ def ShapeVar(name: str) -> TypeVar:
     Returns
     -------
     TypeVar
+        The type variable.
     """
     return TypeVar(name, TypeKind.ShapeVar)
 
 
 def scalar_type(dtype: str) -> TensorType:
-    """The type of a tensor without dimensions.
+    """Return the type of a scalar.
 
     Parameters
     ----------
@@ -58,6 +59,7 @@ def scalar_type(dtype: str) -> TensorType:
     Returns
     -------
     TensorType
+        The type.
     """
     return TensorType((), dtype)
 

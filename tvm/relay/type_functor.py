@@ -1,4 +1,4 @@
-"""Visitors and mutators of types under TVM's names."""
+"""Visitors and mutators of types under the names of Apache TVM."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _METHODS = {
 
 
 class TypeFunctor:
-    """Calls the method for the class of a type."""
+    """Dispatches to the method for the class of a type."""
 
     def visit(self, typ: Type) -> Any:
-        """The result for a type: what the method for its class gives.
+        """Return the result of the method for the class of a type.
 
         Parameters
         ----------
@@ -46,19 +46,20 @@ class TypeFunctor:
         Returns
         -------
         Any
+            The result of the method.
 
         Raises
         ------
         TypeError
-            It is no type that a method is for.
+            No method handles the type.
         """
         name = _METHODS.get(type(typ))
         if name is None:
-            raise TypeError(f"no method of {type(self).__name__} visits {type(typ).__name__}")
+            raise TypeError(f"{type(self).__name__} has no method for {type(typ).__name__}")
         return getattr(self, name)(typ)
 
     def _unknown(self, typ: Type) -> Any:
-        """What stands for a type of one class; subclasses define it for each class that they meet.
+        """Return the result for a type of one class; subclasses define this method for each class that they handle.
 
         Parameters
         ----------
@@ -81,10 +82,10 @@ class TypeFunctor:
 
 
 class TypeVisitor(TypeFunctor):
-    """Looks at every part of a type; subclasses define what they care about."""
+    """Visits every part of a type; subclasses override the methods of interest."""
 
     def _leaf(self, typ: Type) -> None:
-        """Visit a type that has no parts.
+        """Visit a type without parts.
 
         Parameters
         ----------
@@ -95,7 +96,7 @@ class TypeVisitor(TypeFunctor):
     visit_type_var = visit_incomplete_type = visit_tensor_type = visit_global_type_var = _leaf
 
     def visit_func_type(self, ft: FuncType) -> None:
-        """Visit the type of a function: its arguments, its result, its parameters of type and their constraints.
+        """Visit a function type: its arguments, result, type parameters and their constraints.
 
         Parameters
         ----------
@@ -106,7 +107,7 @@ class TypeVisitor(TypeFunctor):
             self.visit(part)
 
     def visit_tuple_type(self, tt: TupleType) -> None:
-        """Visit the type of a tuple: its fields.
+        """Visit a tuple type and its fields.
 
         Parameters
         ----------
@@ -117,7 +118,7 @@ class TypeVisitor(TypeFunctor):
             self.visit(field)
 
     def visit_type_relation(self, tr: TypeRelation) -> None:
-        """Visit a relation between types: those it relates.
+        """Visit a type relation and the types that it relates.
 
         Parameters
         ----------
@@ -128,7 +129,7 @@ class TypeVisitor(TypeFunctor):
             self.visit(arg)
 
     def visit_ref_type(self, rt: RelayRefType) -> None:
-        """Visit the type of a reference: that of its value.
+        """Visit a reference type and the type of its value.
 
         Parameters
         ----------
@@ -138,7 +139,7 @@ class TypeVisitor(TypeFunctor):
         self.visit(rt.value)
 
     def visit_type_call(self, tc: TypeCall) -> None:
-        """Visit a type with arguments: the type that is applied, and the arguments.
+        """Visit a type call: the applied type and its arguments.
 
         Parameters
         ----------
@@ -149,7 +150,7 @@ class TypeVisitor(TypeFunctor):
             self.visit(part)
 
     def visit_type_data(self, td: TypeData) -> None:
-        """Visit the definition of a type: its name, its variables, and the fields of its constructors.
+        """Visit a type definition: its name, variables and constructor fields.
 
         Parameters
         ----------
@@ -164,10 +165,10 @@ class TypeVisitor(TypeFunctor):
 
 
 class TypeMutator(TypeFunctor):
-    """Makes types anew; subclasses change what they care about."""
+    """Rebuilds types; subclasses override the methods of interest."""
 
     def _leaf(self, typ: Type) -> Type:
-        """What stands for a type that has no parts: itself.
+        """Return a type without parts unchanged.
 
         Parameters
         ----------
@@ -177,6 +178,7 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
+            The same type.
         """
         return typ
 
@@ -186,7 +188,7 @@ class TypeMutator(TypeFunctor):
         return tuple(self.visit(t) for t in types)
 
     def visit_func_type(self, ft: FuncType) -> Type:
-        """What stands for the type of a function.
+        """Return the rewritten function type.
 
         Parameters
         ----------
@@ -196,13 +198,13 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
-            One whose arguments, result, parameters of type and constraints were visited.
+            The type with rewritten arguments, result, type parameters and constraints.
         """
         return FuncType(self._all(ft.arg_types), self.visit(ft.ret_type), self._all(ft.type_params),
                         self._all(ft.type_constraints))  # fmt: skip
 
     def visit_tuple_type(self, tt: TupleType) -> Type:
-        """What stands for the type of a tuple.
+        """Return the rewritten tuple type.
 
         Parameters
         ----------
@@ -212,12 +214,12 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
-            One whose fields were visited.
+            The type with rewritten fields.
         """
         return TupleType(self._all(tt.fields))
 
     def visit_type_relation(self, tr: TypeRelation) -> Type:
-        """What stands for a relation between types.
+        """Return the rewritten type relation.
 
         Parameters
         ----------
@@ -227,12 +229,12 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
-            The same relation between the types that were visited.
+            The same relation between the rewritten types.
         """
         return TypeRelation(tr.func, self._all(tr.args), tr.num_inputs, tr.attrs)
 
     def visit_ref_type(self, rt: RelayRefType) -> Type:
-        """What stands for the type of a reference.
+        """Return the rewritten reference type.
 
         Parameters
         ----------
@@ -242,12 +244,12 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
-            One whose value was visited.
+            The type with a rewritten value type.
         """
         return RelayRefType(self.visit(rt.value))
 
     def visit_type_call(self, tc: TypeCall) -> Type:
-        """What stands for a type with arguments.
+        """Return the rewritten type call.
 
         Parameters
         ----------
@@ -257,12 +259,12 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         Type
-            One whose parts were visited.
+            The type with rewritten parts.
         """
         return TypeCall(self.visit(tc.func), self._all(tc.args))
 
     def visit_type_data(self, td: TypeData) -> Type:
-        """What stands for the definition of a type.
+        """Return the rewritten type definition.
 
         Parameters
         ----------
@@ -272,7 +274,7 @@ class TypeMutator(TypeFunctor):
         Returns
         -------
         TypeData
-            One whose name, variables and fields of constructors were visited.
+            The definition with rewritten name, variables and constructor fields.
         """
         constructors = [
             Constructor(c.name_hint, self._all(c.inputs), self.visit(c.belong_to)) for c in td.constructors

@@ -1,4 +1,4 @@
-"""The virtual machine under the path that scripts import it by."""
+"""The virtual machine under the module path that scripts import."""
 
 from .backend.vm import Executable, VirtualMachine, VMCompiler, VMExecutor, compile, needs_vm, optimize
 

@@ -1,6 +1,6 @@
-"""Copies of expressions with some fields changed: ``CallWithFields(call, args=[x])``.
+"""Functions that copy expressions with some fields replaced: ``CallWithFields(call, args=[x])``.
 
-A field that is not given, or given as None, stays. Where none differs the expression itself is returned.
+Fields that are omitted or None are kept. If no field differs, the expression itself is returned.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ def _with_fields(kind: type) -> Callable[..., Any]:
 
     def change(node: Any, *values: Any, **named: Any) -> Any:
         if not isinstance(node, kind):
-            raise TypeError(f"{change.__name__}: a {kind.__name__} is wanted, got {type(node).__name__}")
+            raise TypeError(f"{change.__name__}: expected a {kind.__name__}, got {type(node).__name__}")
         given = {**dict(zip(names, values)), **named}
         unknown = [name for name in given if name not in names]
         if unknown or len(values) > len(names):
-            raise TypeError(f"{change.__name__} takes {', '.join(names)}; got {unknown or len(values)}")
+            raise TypeError(f"{change.__name__} accepts {', '.join(names)}; got {unknown or len(values)}")
         given = {name: value for name, value in given.items() if value is not None}
         device = given.pop("virtual_device", node.virtual_device_)
         changed = {n: v for n, v in given.items() if not _same(getattr(node, n), v)}

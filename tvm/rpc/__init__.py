@@ -1,4 +1,4 @@
-"""Devices of other machines: servers, sessions, and trackers that assign them (``docs/rpc.md``)."""
+"""Remote devices: RPC servers, sessions, and trackers that assign devices to clients (``docs/rpc.md``)."""
 
 from .client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
 from .server import Server

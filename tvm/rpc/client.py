@@ -1,4 +1,4 @@
-"""Sessions by address, by tracker, and with a program this process starts."""
+"""Open sessions with servers: by address, through a tracker, or with a server program that this process starts."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ def connect(
     session_constructor_args: Any = None,
     enable_logging: bool = False,
 ) -> RPCSession:
-    """A session with the server at an address; waits while another client has the device.
+    """Open a session with the server at an address. If another client uses the device, wait for it.
 
     Parameters
     ----------
     url : str
         The address of the server.
     port : int
-        Its port.
+        The port of the server.
     key : str, optional
-        Its key.
+        The key of the server.
     session_timeout : float, optional
-        Seconds after which the server ends the session; 0 for no limit.
+        The time limit of the session in seconds; 0 for no limit.
     session_constructor_args : list, optional
-        A server that the first one reaches: ``["rpc.Connect", host, port, key]``. The session is one with that server,
-        and its messages go through the first one, a ``tvm.rpc.Server``. After the key come whether to log (which
-        ``enable_logging`` decides), and the arguments of a further server.
+        Connect to a further server through the first one, which must be a ``tvm.rpc.Server``:
+        ``["rpc.Connect", host, port, key]``. The key may be followed by a logging flag (ignored; ``enable_logging``
+        decides) and the arguments of a further server.
     enable_logging : bool, optional
-        Whether every message is logged, at the level INFO of the logger ``RPCMessages``.
+        Whether to log every message, at level INFO of the logger ``RPCMessages``.
 
     Returns
     -------
     RPCSession
+        The session.
 
     Raises
     ------
     RPCError
-        There is no session, or the arguments of a session behind the server are wrong.
+        The session cannot be opened, or ``session_constructor_args`` is invalid.
     """
     what = f"the RPC server {url}:{port}"
     option = f" -timeout={session_timeout:g}" if session_timeout else ""
@@ -66,7 +67,8 @@ def connect(
         sock.close()
     onward = list(session_constructor_args or ())
     while onward:
-        # The name, host, port, key and whether to log; then the arguments of the next server.
+        # The first five arguments are the name, host, port, key and logging flag; the arguments of the next server
+        # follow.
         session = _behind(session, what, onward[:5], enable_logging)
         what, onward = f"the RPC server {onward[1]}:{onward[2]}", onward[5:]
     return session
@@ -88,12 +90,12 @@ def _check_runtime(what: str, said: str) -> None:
     ours = _lib.runtime_interface()
     if theirs and not (int(theirs[1]) == ours[0] and int(theirs[2]) >= ours[1]):
         raise RPCError(
-            f"{what} has version {theirs[1]}.{theirs[2]} of the runtime and this side {ours[0]}.{ours[1]}, so what is "
+            f"{what} has runtime version {theirs[1]}.{theirs[2]} and this side has {ours[0]}.{ours[1]}, so code "
             "compiled here cannot run there: build the server from the release that is used here"
         )
 
 
-# The server ends a session that takes too long; the client checks the time only for a server that is gone.
+# The server enforces the time limit of a session; the client's limit is longer and only detects a lost server.
 _GRACE_SECONDS = 2.0
 
 
@@ -108,12 +110,14 @@ def _open(sock: socket.socket, most: int, seconds: float, logged_as: str = "") -
 
 
 class PopenSession(RPCSession):
-    """A session with a server this process starts and ends: ``tvm_rpc_server`` or one made by ``with_minrpc``.
+    """A session with a server program that this process starts and ends.
+
+    The program is ``tvm_rpc_server`` or a server made by ``with_minrpc``.
 
     Parameters
     ----------
     binary : str | os.PathLike[str]
-        The program.
+        The path of the program.
     """
 
     def __init__(self, binary: str | os.PathLike[str]):
@@ -125,7 +129,7 @@ class PopenSession(RPCSession):
                     [os.path.abspath(binary), "--stdio", "--silent"], stdin=theirs, cwd=self._folder.name
                 )
             except OSError as problem:
-                raise RPCError(f"PopenSession: {os.fspath(binary)} cannot be started: {problem.strerror}") from None
+                raise RPCError(f"PopenSession: cannot start {os.fspath(binary)}: {problem.strerror}") from None
             super().__init__(_open(ours, 1 << 30, 0.0)._sess)
 
     def close(self) -> None:
@@ -149,7 +153,7 @@ class TrackerSession:
     Parameters
     ----------
     addr : tuple
-        Its host and port.
+        The host and port of the tracker.
     """
 
     def __init__(self, addr: tuple[str, int]):
@@ -173,7 +177,7 @@ class TrackerSession:
         return sock
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if getattr(self, "_sock", None) is not None:
             self._sock.close()
             self._sock = None
@@ -191,12 +195,12 @@ class TrackerSession:
         try:
             return base.guarded(self._what, ask)
         except BaseException:
-            # An answer may still be on its way; the next question needs a new connection.
+            # The reply may still arrive, so the next request needs a new connection.
             self.close()
             raise
 
     def summary(self) -> dict:
-        """The state of the tracker: ``server_info`` and, by key, ``queue_info``.
+        """Return the state of the tracker: ``server_info``, and ``queue_info`` by key.
 
         Returns
         -------
@@ -206,15 +210,15 @@ class TrackerSession:
         Raises
         ------
         RPCError
-            The tracker refuses.
+            The tracker rejects the request.
         """
         status, found = self._ask([base.SUMMARY])
         if status != base.SUCCESS:
-            raise RPCError(f"{self._what} refuses to tell what it has")
+            raise RPCError(f"{self._what} rejects the request for a summary")
         return found
 
     def text_summary(self) -> str:
-        """The same as a table.
+        """Return the state of the tracker as a table.
 
         Returns
         -------
@@ -224,7 +228,7 @@ class TrackerSession:
         return format_summary(self.summary())
 
     def _wait(self, key: str, seconds: float) -> Callable[[socket.socket], None]:
-        """Wait until the tracker assigns a device; prints a message if that takes long."""
+        """Wait until the tracker assigns a device, and print a message if that takes long."""
 
         def wait(sock: socket.socket) -> None:
             end = time.monotonic() + (seconds or float("inf"))
@@ -246,20 +250,20 @@ class TrackerSession:
         session_constructor_args: Any = None,
         wait_timeout: float = 0,
     ) -> RPCSession:
-        """A session with a device of the kind ``key``; waits until one is free. Higher priorities come first.
+        """Open a session with a device; wait until one is free.
 
         Parameters
         ----------
         key : str
-            The kind of device.
+            The device key.
         priority : int, optional
-            Requests of higher priority are served first.
+            Requests with a higher priority are served first.
         session_timeout : float, optional
-            Seconds after which the server ends the session; 0 for no limit.
+            The time limit of the session in seconds; 0 for no limit.
         max_retry : int, optional
-            How many devices are tried where one that was given cannot be reached.
+            The maximum number of devices to try if an assigned device cannot be reached.
         session_constructor_args : list, optional
-            A server that the device reaches, as for ``connect``.
+            Arguments of a further server that is reached through the device, as for ``connect``.
         wait_timeout : float, optional
             Seconds to wait for a device; 0 for no limit.
 
@@ -271,14 +275,14 @@ class TrackerSession:
         Raises
         ------
         RPCError
-            There is no session: no device was free in time, or none of those that were given could be reached.
+            No device was free in time, or no session with an assigned device could be opened.
         """
         problem: Exception = RPCError(f"no device '{key}'")
         for attempt in range(max_retry):
             try:
                 status, found = self._ask([base.REQUEST, key, "", priority], self._wait(key, wait_timeout))
                 if status != base.SUCCESS:
-                    raise RPCError(f"{self._what} refuses the request for '{key}': {found}")
+                    raise RPCError(f"{self._what} rejects the request for '{key}': {found}")
                 host, port, match_key = found
                 return connect(host, port, match_key, session_timeout, session_constructor_args)
             except NoDeviceFree:
@@ -286,7 +290,8 @@ class TrackerSession:
             except (RPCError, OSError) as error:
                 problem = error
                 time.sleep(min(0.1 * 2**attempt, 2.0))
-        raise RPCError(f"no device '{key}' could be had from {self._what} in {max_retry} tries: {problem}")
+        raise RPCError(f"no session with a device '{key}' of {self._what} could be opened in {max_retry} attempts: "
+                       f"{problem}")
 
     def request_and_run(
         self,
@@ -296,18 +301,18 @@ class TrackerSession:
         session_timeout: float = 0,
         max_retry: int = 2,
     ) -> Any:
-        """``func(session)`` on a device of the kind ``key``; where the session fails, on another.
+        """Call ``func(session)`` on a device; if the session fails, retry on another device.
 
         Parameters
         ----------
         key : str
-            The kind of device.
+            The device key.
         func : Callable
             The function to call with the session.
         priority : int
             The priority of the request.
         session_timeout : float
-            The seconds the session may last; 0 for no limit.
+            The time limit of the session in seconds; 0 for no limit.
         max_retry : int
             The number of devices to try.
 
@@ -319,7 +324,7 @@ class TrackerSession:
         Raises
         ------
         RPCError
-            It failed on every one.
+            The call failed on every device.
         """
         problem: Exception = RPCError(f"no device '{key}'")
         for _ in range(max_retry):
@@ -336,7 +341,7 @@ class TrackerSession:
 
 
 def format_summary(found: dict) -> str:
-    """The table of a tracker: its servers, and the queue of each key."""
+    """Format the summary of a tracker as a table of its servers and of the queue of each key."""
     servers = sorted((str(one["key"]), f"{one['addr'][0]}:{one['addr'][1]}") for one in found["server_info"])
     totals = {key.partition(":")[2]: 0 for key, _ in servers}
     for key, _ in servers:
@@ -359,14 +364,14 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def connect_tracker(url: str, port: int) -> TrackerSession:
-    """A connection to a tracker.
+    """Connect to a tracker.
 
     Parameters
     ----------
     url : str
-        Its address.
+        The address of the tracker.
     port : int
-        Its port.
+        The port of the tracker.
 
     Returns
     -------

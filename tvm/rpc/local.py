@@ -1,4 +1,4 @@
-"""A session with this process, in which scripts written for a board run unchanged."""
+"""A session with this process, so that scripts written for a remote board also run locally."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .session import RPCSession
 
 
 class LocalSession(RPCSession):
-    """Files are sent to a folder of the session's own; modules are loaded from there; devices are this machine's."""
+    """A session whose server is this process: uploaded files are stored in a temporary folder; devices are local."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_session_")
@@ -29,30 +29,30 @@ class LocalSession(RPCSession):
         return path
 
     def upload(self, data: Any, target: str | None = None) -> None:
-        """Send a file, or bytes under the name ``target``.
+        """Upload a file, or bytes under the name ``target``.
 
         Parameters
         ----------
         data : str or bytes
-            The path of a file, or bytes.
+            The path of a file, or the contents as bytes.
         target : str, optional
-            The name there; that of the file by default.
+            The name of the uploaded file; by default the name of the given file.
 
         Raises
         ------
         ValueError
-            Bytes were given without a name.
+            ``data`` is bytes and ``target`` is missing.
         """
         if isinstance(data, (bytes, bytearray)):
             if not target:
-                raise ValueError("LocalSession.upload: bytes need the name of a file (target=)")
+                raise ValueError("LocalSession.upload: uploading bytes requires a file name (target=)")
             with open(self._path(target), "wb") as file:
                 file.write(data)
             return
         shutil.copyfile(data, self._path(target or os.path.basename(data)))
 
     def download(self, path: str) -> bytearray:
-        """The contents of a file of the session.
+        """Return the contents of a file of the session.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class LocalSession(RPCSession):
         os.remove(self._path(path))
 
     def listdir(self, path: str = ".") -> str:
-        """The names of the files of the session, separated by commas.
+        """Return the names of the files of the session, separated by commas.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class LocalSession(RPCSession):
         return ",".join(sorted(os.listdir(folder)))
 
     def load_module(self, path: str) -> Any:
-        """The module of a library that was sent.
+        """Load an uploaded library.
 
         Parameters
         ----------
@@ -109,12 +109,12 @@ class LocalSession(RPCSession):
         return runtime.load_module(self._path(path))
 
     def get_function(self, name: str) -> Any:
-        """A function registered in this process.
+        """Return a function registered in this process.
 
         Parameters
         ----------
         name : str
-            Its name.
+            The name of the function.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class LocalSession(RPCSession):
         return get_global_func(name)
 
     def system_lib(self) -> Any:
-        """The module of functions linked into this process.
+        """Return the module of functions linked into this process.
 
         Returns
         -------
@@ -134,14 +134,14 @@ class LocalSession(RPCSession):
         return runtime.system_lib()
 
     def device(self, dev_type: Any, dev_id: int = 0) -> Any:
-        """A device of this machine.
+        """Return a device of this machine.
 
         Parameters
         ----------
         dev_type : str or int
-            The kind.
+            The device type.
         dev_id : int
-            The number.
+            The device number.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""One thread that serves all connections of a tracker or a proxy; none of them can hold up another."""
+"""An event loop: one thread serves all connections of a tracker or a proxy without blocking on any of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from . import base
 _MOST_CONNECTIONS, _MOST_STRANGERS = 4096, 256
 _MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
 _PIECE, _MOST_UNSENT = 1 << 18, 1 << 20
-# Files beside the connections: the listening socket, the selector, standard streams, and what Python opens.
+# File descriptors used for other purposes: the listening socket, the selector, standard streams, and Python's files.
 _OTHER_FILES = 32
 _TLS_HANDSHAKE = b"\x16"
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def most_connections() -> int:
-    """How many connections this process may hold: no more than it may have files open."""
+    """Return the maximum number of connections, derived from the limit of open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_CONNECTIONS + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -34,7 +34,7 @@ def most_connections() -> int:
 
 
 class Peer:
-    """One connection: received bytes, bytes to send, and whether the peer has proved the secret."""
+    """A connection: received data, data to send, and whether the peer has proved the secret."""
 
     def __init__(self, sock: socket.socket, address: str):
         self.sock, self.address, self.since = sock, address, time.monotonic()
@@ -44,7 +44,7 @@ class Peer:
 
 
 class Loop:
-    """Accepts connections and transfers their bytes; a subclass implements the protocol."""
+    """Accept connections and transfer their data; a subclass implements the protocol."""
 
     logger: logging.Logger
     peer_type: Any = Peer
@@ -53,7 +53,7 @@ class Loop:
         self, listening: socket.socket, secret: bytes, watch_fd: int = -1, silent: bool = False,
         context: ssl.SSLContext | None = None,
     ):
-        self._context = context  # of TLS
+        self._context = context  # TLS context
         self.secret, self._watch_fd, self._silent = secret, watch_fd, silent
         self._listening, self._selector = listening, selectors.DefaultSelector()
         self.peers: set[Any] = set()
@@ -62,24 +62,25 @@ class Loop:
         self._failures_since = time.monotonic()
         self._most, self._next_tick = most_connections(), 0.0
 
-    # ---- methods of subclasses ----
+    # ---- methods that subclasses implement ----
 
     def take(self, peer: Any) -> bool:
-        """Use the next whole message of ``peer.received``; False while it has not come. An error ends the peer."""
+        """Handle the next complete message in ``peer.received``; return False if it is incomplete. An error ends the
+        peer."""
         raise not_defined(self, "take")
 
     def gone(self, peer: Any) -> None:
-        """A connection has ended."""
+        """Handle the end of a connection."""
 
     def turn_away(self, sock: socket.socket) -> None:
-        """The message to a connection that is not accepted."""
+        """Send the rejection message to a connection that is not accepted."""
 
     def wants(self, peer: Any) -> bool:
-        """Whether more may be read from a peer: not while it leaves its answers unread."""
+        """Whether to read more from a peer: no, while the peer does not read its replies."""
         return len(peer.to_send) < _MOST_UNSENT
 
     def sent(self, peer: Any) -> None:
-        """All that was to go to a peer has gone."""
+        """Called when all pending data has been sent to a peer."""
 
     def tick(self, now: float) -> None:
         """Called about every second."""
@@ -87,7 +88,7 @@ class Loop:
     # ---- connections ----
 
     def run(self) -> None:
-        """Serve until the watched file ends."""
+        """Serve until the watched file descriptor reaches end of file."""
         self._listening.setblocking(False)
         self._selector.register(self._listening, selectors.EVENT_READ)
         if self._watch_fd >= 0:
@@ -96,7 +97,8 @@ class Loop:
             pass
 
     def step(self, seconds: float) -> bool:
-        """Wait so long for something to do, and do it; False where the watched file has ended."""
+        """Wait for events at most ``seconds`` and handle them; return False at the end of the watched file
+        descriptor."""
         for key, events in self._selector.select(seconds):
             if key.fileobj == self._watch_fd:
                 return False
@@ -115,7 +117,7 @@ class Loop:
         if now - self._failures_since > _FAILURE_SECONDS:
             self._failures.clear()
             self._failures_since = now
-        # A peer that is to end has had its last word, and the same time to read it.
+        # A peer that is about to be closed has the same time limit to read its last message.
         for peer in [p for p in self.peers if p.ends or not p.greeted]:
             if now - peer.since > base.HANDSHAKE_SECONDS:
                 self.close(peer)
@@ -127,7 +129,7 @@ class Loop:
             return
         few = len(self.peers) < self._most and self._strangers[address] < _MOST_STRANGERS
         if not few or self._failures[address] >= _MOST_FAILURES:
-            if self._context is None:  # The peer could not read a message before the TLS handshake.
+            if self._context is None:  # Before the TLS handshake the peer cannot read a message.
                 self.turn_away(sock)
             sock.close()
             return
@@ -135,14 +137,15 @@ class Loop:
         self._strangers[address] += 1
 
     def _begin_tls(self, peer: Any) -> None:
-        """The TLS handshake is part of reading. A peer that does not start with TLS is disconnected without waiting."""
+        """Start the TLS handshake, which continues in reads. A peer that does not start with TLS is disconnected at
+        once."""
         if peer.sock.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
             raise RPCError("no TLS")
         peer.awaits_tls = False
         peer.sock = self._context.wrap_socket(peer.sock, server_side=True, do_handshake_on_connect=False)
 
     def add(self, sock: socket.socket, address: str) -> Any:
-        """A new peer."""
+        """Create the peer of a new connection."""
         sock.setblocking(False)
         base.keep_alive(sock)
         peer = self.peer_type(sock, address)
@@ -151,7 +154,7 @@ class Loop:
         return peer
 
     def greeted(self, peer: Any) -> None:
-        """The peer has proved the secret."""
+        """Record that the peer has proved the secret."""
         peer.greeted = True
         self._forget_stranger(peer)
 
@@ -161,13 +164,13 @@ class Loop:
             del self._strangers[peer.address]
 
     def failed(self, peer: Any) -> None:
-        """The peer has shown a wrong proof."""
+        """Record that the peer has sent an invalid proof of the secret."""
         self._failures[peer.address] += 1
         if not self._silent:
             self.logger.warning("a client at %s is rejected: wrong secret", peer.address)
 
     def close(self, peer: Any) -> None:
-        """End a connection now."""
+        """Close a connection immediately."""
         if not peer.is_open:
             return
         peer.is_open = False
@@ -180,12 +183,12 @@ class Loop:
         self.gone(peer)
 
     def end(self, peer: Any) -> None:
-        """End a connection when all that is to go has gone."""
+        """Close a connection after all pending data has been sent."""
         peer.ends, peer.since = True, time.monotonic()
         if not peer.to_send:
             self.close(peer)
 
-    # ---- bytes ----
+    # ---- sending and receiving ----
 
     def _move(self, peer: Any, events: int) -> None:
         try:
@@ -197,11 +200,11 @@ class Loop:
                 piece = peer.sock.recv(_PIECE)
                 if not piece:
                     raise RPCError("closed")
-                if not peer.ends:  # Bytes after the last message are ignored.
+                if not peer.ends:  # Data after the last message is ignored.
                     peer.received += piece
                 while peer.is_open and not peer.ends and self.take(peer):
                     pass
-                # Bytes that TLS has buffered do not make the socket readable.
+                # Data that TLS has buffered does not make the socket readable.
                 if not (peer.is_open and isinstance(peer.sock, ssl.SSLSocket) and peer.sock.pending()):
                     return
         except _AGAIN:
@@ -210,7 +213,7 @@ class Loop:
             self.close(peer)
 
     def send(self, peer: Any, data: bytes | bytearray) -> None:
-        """Send as much as goes at once, and the rest when there is room."""
+        """Send as much data as possible now, and the rest when the socket becomes writable."""
         if not peer.is_open:
             return
         done = 0
@@ -220,7 +223,7 @@ class Loop:
             except _AGAIN:
                 pass
             except OSError:
-                peer.to_send += data  # it has not gone
+                peer.to_send += data  # nothing was sent
                 self.close(peer)
                 return
         peer.to_send += memoryview(data)[done:]
@@ -239,7 +242,7 @@ class Loop:
         self.watch(peer)
 
     def watch(self, peer: Any) -> None:
-        """Wait for what the peer can do next; for nothing where it may neither be read from nor written to."""
+        """Register the peer's socket for the events it needs next, or for none."""
         if not peer.is_open:
             return
         wanted = (selectors.EVENT_READ if self.wants(peer) else 0) | (selectors.EVENT_WRITE if peer.to_send else 0)

@@ -1,4 +1,4 @@
-"""The servers of a proxy, offered to a tracker: one connection each, whose loss withdraws the server."""
+"""Registers the servers of a proxy with a tracker, using one connection per server; closing it withdraws the server."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any
 from ..error import RPCError
 from . import base
 
-# Seconds for which a device stays reserved for a client that does not connect, and between attempts to connect.
+# Time after which the tracker gets a new offer if the assigned client does not connect, and time between connection
+# attempts, in seconds.
 _UNCLAIMED_SECONDS, _RETRY_SECONDS = 3.0, 1.0
 
 
 class _Link:
-    """The connection for one server: what the tracker may say next, and the match key it was told."""
+    """The tracker connection of one server: its protocol state and the current match key."""
 
     def __init__(self, server: Any):
         self.server, self.peer = server, None
@@ -29,12 +30,12 @@ class _Link:
 
 
 class Offers:
-    """All of them, as peers of the proxy's loop.
+    """The registrations of all servers, as peers of the proxy's loop.
 
     Parameters
     ----------
     loop : Loop
-        The proxy.
+        The loop of the proxy.
     tracker : tuple
         Host and port of the tracker.
     address : tuple
@@ -43,7 +44,7 @@ class Offers:
 
     def __init__(self, loop: Any, tracker: tuple[str, int], address: tuple[str, int]):
         self._loop = loop
-        # Resolved once: resolving a name later could block every connection.
+        # Resolve the name once: resolving it later could block all connections.
         self._tracker = socket.gethostbyname(tracker[0]), int(tracker[1])
         host, self._port = address
         outside = not (base.is_loopback(host) or host == "0.0.0.0")
@@ -51,17 +52,17 @@ class Offers:
         self._links: dict[Any, _Link] = {}
 
     def match_key(self, server: Any) -> str:
-        """What a client of this server has to say; empty while it is not offered, which no client's key is."""
+        """Return the match key that a client of this server must send; empty if the server is not offered."""
         link = self._links.get(server)
         return link.match_key if link and link.match_key else "\0"
 
     def offer(self, server: Any) -> None:
-        """A server waits for a client."""
+        """Offer a server that waits for a client."""
         self._links[server] = link = _Link(server)
         self._open(link)
 
     def gone(self, peer: Any) -> None:
-        """A peer of the loop has ended: a server, or the tracker."""
+        """Handle the end of a peer: a server or a tracker connection."""
         link = self._links.pop(peer, None)
         if link is not None and link.peer is not None:
             link.peer.link = None
@@ -71,19 +72,19 @@ class Offers:
             link.peer, link.match_key, link.next_try = None, "", time.monotonic() + _RETRY_SECONDS
 
     def tick(self, now: float) -> None:
-        """Reconnect to the tracker, and offer servers again whose client did not connect."""
+        """Reconnect to the tracker, and offer servers again whose assigned client did not connect."""
         for link in list(self._links.values()):
             if link.peer is None and now >= link.next_try:
                 self._open(link)
             elif link.peer is not None and link.asked is None and link.server.other is None:
                 self._ask(link, [base.GET_PENDING_MATCHKEYS], self._pending)
 
-    # ---- the handshake, in which the proxy is the client ----
+    # ---- handshake with the tracker, in which the proxy is the client ----
 
     def _open(self, link: _Link) -> None:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
-        sock.connect_ex(self._tracker)  # whether it succeeds is seen when something can be sent
+        sock.connect_ex(self._tracker)  # the result is available when the socket becomes writable
         link.peer = peer = self._loop.add(sock, "tracker")
         self._loop.greeted(peer)
         peer.link, peer.stage = link, self._greeted
@@ -97,7 +98,7 @@ class Offers:
         (magic,) = struct.unpack_from("<i", peer.received)
         if magic != (base.TRACKER_SECRET_MAGIC if key else base.TRACKER_MAGIC):
             self._loop.logger.warning("the tracker and this proxy do not have the same secret")
-            raise RPCError("the tracker's secret is another")
+            raise RPCError("the tracker has a different secret")
         if not key:
             del peer.received[:4]
             return self._introduce(peer)
@@ -112,7 +113,7 @@ class Offers:
             return False
         wanted = base.proof(self._loop.secret, "tvm tracker server", peer.ours, peer.theirs)
         if not hmac.compare_digest(bytes(peer.received[:32]), wanted):
-            raise RPCError("the tracker does not have the secret")
+            raise RPCError("the tracker did not prove that it has the secret")
         del peer.received[:32]
         return self._introduce(peer)
 
@@ -122,7 +123,7 @@ class Offers:
         self._ask(peer.link, [base.UPDATE_INFO, info], lambda link, _: self._put(link))
         return True
 
-    # ---- questions and answers ----
+    # ---- requests and replies ----
 
     def _ask(self, link: _Link, message: list, then: Callable[[_Link, Any], None]) -> None:
         link.asked = then
@@ -135,7 +136,7 @@ class Offers:
         (length,) = struct.unpack_from("<i", peer.received)
         link = peer.link
         if not 0 <= length <= base.MOST_JSON or link is None or link.asked is None:
-            raise RPCError("the tracker sent an answer without a request")
+            raise RPCError("the tracker sent a reply without a request")
         if len(peer.received) < 4 + length:
             return False
         answer = json.loads(bytes(peer.received[4 : 4 + length]))
@@ -150,7 +151,7 @@ class Offers:
         if link.server.other is not None:
             return
         new = f"{link.server.key}:{os.urandom(16).hex()}"
-        link.match_key = new  # a client may come before the tracker's answer has
+        link.match_key = new  # a client may connect before the tracker's reply arrives
         self._ask(link, [base.PUT, link.server.key, [self._port, new], self._host], self._offered)
 
     def _offered(self, link: _Link, answer: Any) -> None:

@@ -1,4 +1,4 @@
-"""The proxy: joins clients to servers that can only call out. It has the secret, and proves it to both."""
+"""The proxy connects clients with servers that cannot accept connections. It proves the secret to both sides."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _RELAYED_UNSENT = 1 << 20
 
 
 class _Peer(Peer):
-    """A client or a server: what it may say next, and whom it is joined to."""
+    """A client or a server: its protocol state and its counterpart."""
 
     def __init__(self, sock: socket.socket, address: str):
         super().__init__(sock, address)
         self.stage: Callable[[_Peer], bool] | None = None
         self.ours = self.theirs = b""
-        self.name = b""  # what it said it was
+        self.name = b""  # the identity that it sent
         self.key = ""
         self.other: _Peer | None = None
         self.waits_since = 0.0
@@ -46,11 +46,11 @@ class _Proxy(Loop):
     def __init__(self, listening: socket.socket, limits: tuple[float, float], tracker: Any, **options: Any):
         super().__init__(listening, base.secret(), **options)
         self._client_seconds, self._server_seconds = limits
-        self._clients: list[_Peer] = []  # in the order of their arrival
+        self._clients: list[_Peer] = []  # in the order of connection
         self._servers: list[_Peer] = []
         self._offers = Offers(self, tracker, listening.getsockname()) if tracker else None
 
-    # ---- the handshake, in which the proxy is the server ----
+    # ---- handshake, in which the proxy is the server ----
 
     def take(self, peer: _Peer) -> bool:
         return (peer.stage or self._greet)(peer)
@@ -67,11 +67,11 @@ class _Proxy(Loop):
             return False
         hello = bytes(peer.received[: len(base.HELLO)])
         if hello[:6] != base.HELLO[:6]:
-            raise RPCError("no handshake")
+            raise RPCError("expected a handshake")
         peer.theirs, peer.ours = bytes(peer.received[len(base.HELLO) : _GREETING]), os.urandom(base.NONCE)
         del peer.received[:_GREETING]
         self.send(peer, base.HELLO + struct.pack("<I", bool(self.secret)) + peer.ours)
-        if hello != base.HELLO:  # The peer only gets the version here.
+        if hello != base.HELLO:  # A peer of another version receives only our version.
             self.end(peer)
         peer.stage = self._introduced
         return True
@@ -104,7 +104,7 @@ class _Proxy(Loop):
             if self._offers:
                 self._offers.offer(peer)
         else:
-            self._refuse(peer, base.REFUSED_KEY, "expected a client or a server")
+            self._refuse(peer, base.REFUSED_KEY, "expected the key of a client or a server")
         self._pair()
         return True
 
@@ -121,10 +121,10 @@ class _Proxy(Loop):
 
     def _waits(self, peer: _Peer) -> bool:
         if peer.received:
-            raise RPCError("a message came before the session")
+            raise RPCError("received a message before the session started")
         return False
 
-    # ---- a client and a server ----
+    # ---- connecting a client with a server ----
 
     def _fits(self, client: _Peer, server: _Peer) -> bool:
         return client.key == (self._offers.match_key(server) if self._offers else server.key)
@@ -135,18 +135,18 @@ class _Proxy(Loop):
             if server is None and self._offers is None:
                 continue
             self._clients.remove(client)
-            if server is None:  # a match key is good for the server that was offered under it, and once
-                self._refuse(client, base.REFUSED_KEY, "the key is not one that a server is offered under")
+            if server is None:  # a match key is valid for one server and one session
+                self._refuse(client, base.REFUSED_KEY, "no server is registered under this key")
                 continue
             self._servers.remove(server)
             client.other, server.other = server, client
-            # In this handshake the proxy is the client: the random numbers change their places.
+            # In the handshake with the server the proxy is the client, so the nonces change roles.
             server.theirs = os.urandom(base.NONCE)
             server.stage, server.waits_since = self._answered, time.monotonic()
             self.send(server, base.HELLO + server.theirs)
 
     def _client_name(self, server: _Peer) -> bytes:
-        """The client as the server knows it: with the server's own key, and the options it gave."""
+        """Return the client's identity for the server: the server's key, and the options that the client sent."""
         options = server.other.name.partition(b" ")
         return f"client:{server.key}".encode() + options[1] + options[2]
 
@@ -171,7 +171,7 @@ class _Proxy(Loop):
         client = server.other
         wanted = base.proof(self.secret, "tvm rpc server", server.theirs, server.ours, self._client_name(server))
         if not status and self.secret and not hmac.compare_digest(proved, wanted):
-            raise RPCError("the server does not have the secret")
+            raise RPCError("the server did not prove that it has the secret")
         server.stage = client.stage = self._relay
         if status:
             self._refuse(client, status, said)
@@ -194,7 +194,7 @@ class _Proxy(Loop):
         if peer.stage == self._relay and peer.other is not None:
             self.watch(peer.other)
 
-    # ---- ends ----
+    # ---- closing connections ----
 
     def gone(self, peer: _Peer) -> None:
         if self._offers:
@@ -206,7 +206,7 @@ class _Proxy(Loop):
         if other is None or not other.is_open:
             return
         other.other = None
-        if other.stage == self._waits:  # its server has gone before the session began
+        if other.stage == self._waits:  # its server disconnected before the session started
             self._clients.insert(0, other)
             self._pair()
         else:
@@ -217,7 +217,8 @@ class _Proxy(Loop):
             self._offers.tick(now)
         for client in [one for one in self._clients if now - one.waits_since > self._client_seconds]:
             self._clients.remove(client)
-            self._refuse(client, base.REFUSED_KEY, f"no server '{client.key}' came in {self._client_seconds:g} s")
+            self._refuse(client, base.REFUSED_KEY, f"no server '{client.key}' connected within "
+                                                   f"{self._client_seconds:g} s")
         for server in [one for one in self._servers if now - one.waits_since > self._server_seconds]:
             self.close(server)
         for server in [one for one in self.peers if one.stage in (self._answered, self._decided)]:
@@ -235,7 +236,7 @@ def serve(
     tracker_addr: tuple[str, int] | None = None,
     tls: list | None = None,
 ) -> None:
-    """Serve on a listening socket until ``watch_fd`` ends; ``tls`` are the files of a certificate, key and CA."""
+    """Serve on a listening socket until end of file on ``watch_fd``; ``tls``: paths of certificate, key and CA."""
     context = server_context(*(tls or (None,)))
     with socket.socket(fileno=listen_fd) as listening:
         limits = float(timeout_client), float(timeout_server)
@@ -243,46 +244,49 @@ def serve(
 
 
 def check_web(web_port: int, index_page: Any = None, resource_files: Any = None) -> None:
-    """Raise an error for the options of Apache TVM's page for browsers."""
+    """Raise an error if options for browser sessions, which are not supported, are given."""
     if web_port or index_page or resource_files:
         raise ValueError("rpc proxy: sessions in a browser (web_port, index_page, resource_files) are not supported")
 
 
 class Proxy(OwnProcess):
-    """A proxy in a process of its own. Servers that can only call out wait there (``Server(..., is_proxy=True)``), and
-    clients connect to it as they would to the server, with its key.
+    """A proxy in a separate process, for servers that cannot accept connections.
+
+    Servers connect to the proxy (``Server(..., is_proxy=True)``) and wait for clients; clients connect to the proxy
+    with the server's key.
 
     Parameters
     ----------
     host : str
-        The address to listen on; others than loopback need a secret (``TVM_RPC_SECRET_FILE``).
+        The address to listen on; an address outside loopback requires a secret (``TVM_RPC_SECRET_FILE``).
     port : int, optional
-        The first port to try; 0 for any.
+        The first port to try; 0 for any free port.
     port_end : int, optional
-        The port after the last one to try.
+        The end of the port range (exclusive).
     web_port : int, optional
-        Sessions in a browser, which there are not: nothing else than 0.
+        Not supported: sessions in a browser. Must be 0.
     timeout_client : float, optional
-        Seconds a client waits for a server.
+        Seconds that a client waits for a server.
     timeout_server : float, optional
-        Seconds a server waits for a client before it has to call again.
+        Seconds that a server waits for a client before it has to connect again.
     tracker_addr : tuple, optional
-        Host and port of a tracker, which the servers are offered to.
+        Host and port of a tracker with which the servers are registered.
     index_page, resource_files : optional
-        Sessions in a browser, which there are not: nothing else than None.
+        Not supported: sessions in a browser. Must be None.
     reuse_addr : bool, optional
-        Whether a port that was in use a moment ago may be taken.
+        Whether a recently used port may be reused.
     silent : bool, optional
-        Whether it says nothing.
+        Whether to print no messages.
     tls : Sequence, optional
-        The files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
+        Paths of a certificate, its key, and a CA that must have signed the clients' certificates (key and CA may be
+        None).
 
     Raises
     ------
     ValueError
-        An option is given that is not supported, or no port is free.
+        An unsupported option is given, or no port is free.
     TVMError
-        The address can be reached from outside, and there is no secret; or the files of TLS cannot be used.
+        The address is outside loopback and there is no secret, or the TLS files cannot be used.
     """
 
     def __init__(
@@ -301,7 +305,7 @@ class Proxy(OwnProcess):
         tls: Sequence[str | None] | None = None,
     ):
         check_web(web_port, index_page, resource_files)
-        server_context(*(tls or (None,)))  # Errors in arguments are raised here.
+        server_context(*(tls or (None,)))  # Raise errors in arguments here.
         options = {
             "silent": silent, "timeout_client": timeout_client, "timeout_server": timeout_server,
             "tracker_addr": tracker_addr, "tls": tls and list(tls),

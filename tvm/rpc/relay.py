@@ -1,6 +1,6 @@
-"""Sessions whose messages pass through this process: written to a log, or sent over a session to another server.
+"""Relays messages of sessions through this process, to log them or to forward them to another server.
 
-``docs/rpc.md`` describes the messages. A relay has one end of a pair of sockets, the session the other.
+``docs/rpc.md`` describes the messages. The relay has one end of a socket pair, the session has the other.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _MAGIC = 0x4D565452
 _KINDS = {
     1: "RETURN", 2: "ERROR", 3: "CALL", 4: "FUNCTION", 5: "FREE", 6: "COPY_TO", 7: "COPY_FROM", 8: "DATA", 9: "CLOSE",
 }  # fmt: skip
-# Messages that are not answered.
+# Kinds of messages that have no reply.
 _FREE, _CLOSE = 5, 9
 
 
 def _read(sock: socket.socket) -> tuple[int, bytes]:
-    """The kind of the next message, and the message."""
+    """Return the next message and its kind."""
     head = base.recv_exact(sock, _HEADER.size)
     magic, kind, length = _HEADER.unpack(head)
     if magic != _MAGIC or kind not in _KINDS:
-        raise RPCError("the other side sent something else than a message of a session")
+        raise RPCError("received data that is not a message of a session")
     return kind, head + base.recv_exact(sock, length)
 
 
 def _read_turn(sock: socket.socket) -> tuple[int, bytes]:
-    """The messages up to one that is answered or is an answer, and its kind."""
+    """Return the messages up to and including one that expects a reply or is a reply, and its kind."""
     found = bytearray()
     while True:
         kind, message = _read(sock)
@@ -51,11 +51,11 @@ def _ended(sock: socket.socket) -> None:
     try:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # the other thread or the peer was first
+        pass  # the other thread or the peer has already closed it
 
 
 def logged(sock: socket.socket, what: str) -> socket.socket:
-    """A connection to the same peer that logs every message, at the level INFO of the logger ``RPCMessages``."""
+    """Return a connection to the same peer that logs every message, at level INFO of the logger ``RPCMessages``."""
     ours, inner = socket.socketpair()
     outer = sock.dup()
     outer.settimeout(None)
@@ -67,7 +67,7 @@ def logged(sock: socket.socket, what: str) -> socket.socket:
                 logger.info("%s %s: %s, %d bytes", way, what, _KINDS[kind], len(message) - _HEADER.size)
                 target.sendall(message)
         except (OSError, RPCError):
-            pass  # One end is closed; the other one gets an error.
+            pass  # One end is closed; the other end gets an error.
         finally:
             _ended(inner)
             _ended(outer)
@@ -79,20 +79,21 @@ def logged(sock: socket.socket, what: str) -> socket.socket:
 
 @register_func("rpc.Connect", override=True)
 def connect_onward(url: str, port: int, key: str = "", *unused: Any) -> Callable[[Any], bytes]:
-    """On a server: a session with another server, as a function from messages to the messages that answer them.
+    """Open a session with another server, on a server; return a function that forwards messages and returns the
+    replies.
 
-    Without messages the function returns seconds, the bytes of the longest message, and the text of the server.
+    Called without messages, the function returns the time limit, the maximum message size and the server's description.
 
     Parameters
     ----------
     url : str
         The address of the other server.
     port : int
-        Its port.
+        The port of the other server.
     key : str, optional
-        Its key.
+        The key of the other server.
     *unused
-        Whether to log, which the client does.
+        A logging flag, which is ignored, because the client logs.
 
     Returns
     -------
@@ -120,16 +121,17 @@ def _function_of(session: Any, what: str) -> Callable[..., Any]:
     try:
         return session.get_function("rpc.Connect")
     except (AttributeError, TVMError) as problem:
-        raise RPCError(f"{what} opens no sessions with other servers ({problem}); use tvm.rpc.Server there") from None
+        raise RPCError(f"{what} cannot open sessions with other servers ({problem}); use tvm.rpc.Server "
+                       "there") from None
 
 
 def behind(session: Any, what: str, args: list[Any]) -> tuple[socket.socket, float, int, str]:
-    """A connection through a session to the server that ``args`` (``["rpc.Connect", host, port, key]``) names; seconds,
-    the bytes of the longest message and the text of that server."""
+    """Return a connection through a session to the server named by ``args`` (``["rpc.Connect", host, port, key]``),
+    with that server's time limit in seconds, its maximum message size and its description."""
     name, *rest = args
     if name != "rpc.Connect" or len(rest) < 2:
         raise RPCError(
-            f"connect: session_constructor_args {args}: a session is made by ['rpc.Connect', host, port, key]"
+            f"connect: session_constructor_args {args}: expected ['rpc.Connect', host, port, key]"
         )
     exchange = _function_of(session, what)(*rest)
     seconds, most, said = json.loads(bytes(exchange(b"")))
@@ -140,7 +142,7 @@ def behind(session: Any, what: str, args: list[Any]) -> tuple[socket.socket, flo
             kind = 0
             while kind != _CLOSE:
                 kind, messages = _read_turn(inner)
-                # The server behind ends its session by itself when the function is freed.
+                # The remote server ends its session itself when the function is freed.
                 if kind != _CLOSE:
                     inner.sendall(bytes(exchange(messages)))
         except (OSError, TVMError) as problem:

@@ -1,4 +1,4 @@
-"""The Python face of the server: the C server in a process that has Python's functions, too."""
+"""The Python interface of the RPC server: the C server in a process that also has Python functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("RPCServer")
 
 
 def _server_env(load_library: str | None = None) -> None:
-    """The functions that a Python server offers in addition to those of the C server."""
+    """Register the functions that a Python server offers in addition to those of the C server."""
     for module in (".testing", ".relay"):
         importlib.import_module(module, __package__)
 
@@ -36,7 +36,7 @@ def _server_env(load_library: str | None = None) -> None:
             try:
                 return runtime.Module(_lib.module_load(path, "o"))
             except (TVMError, OSError):
-                pass  # what the runtime does not link itself a linker may
+                pass  # files that the runtime cannot link are passed to a linker
         return runtime.load_module(path)
 
     @register_func("tvm.rpc.server.download_linked_module", override=True)
@@ -57,8 +57,9 @@ def _server_env(load_library: str | None = None) -> None:
 
 
 def _put_behind_tls(listen_fd: int, files: list, tunnels: list) -> tuple[int, int]:
-    """Start a tunnel from a listening socket to a new one, which only this machine reaches; the new one's number, and
-    the port of the first."""
+    """Start a tunnel from a listening socket to a new socket that only this machine can reach.
+
+    Return the file descriptor of the new socket and the port of the first."""
     with socket.socket(fileno=os.dup(listen_fd)) as outer:
         port = outer.getsockname()[1]
     inner = base.listen("127.0.0.1", 0, 0, "rpc.Server behind TLS")
@@ -68,7 +69,8 @@ def _put_behind_tls(listen_fd: int, files: list, tunnels: list) -> tuple[int, in
 
 
 def _reach(address: tuple[str, int] | None, tunnels: list) -> tuple[str | None, int]:
-    """Where the server in C, which speaks no TLS, reaches an address: there, or at a tunnel to it."""
+    """Return the address that the C server, which does not support TLS, must use: the address itself or a tunnel to
+    it."""
     if address is None:
         return None, 0
     if client_context() is None:
@@ -97,8 +99,9 @@ def serve(
     init: str | None = None,
     tls: list | None = None,
 ) -> None:
-    """Serve sessions until told to stop, on a listening socket, or for a proxy with -1 in its place; before that, call
-    the function named ``init``."""
+    """Serve sessions until told to stop. Before that, call the function named ``init``.
+
+    ``listen_fd`` is a listening socket, or -1 if the server connects to a proxy."""
     _server_env(load_library)
     if init is not None:
         named_function(init)()
@@ -121,10 +124,10 @@ def serve(
 
 
 def name_of_function(function: Callable[..., Any]) -> str:
-    """The name by which another process finds a function of a module."""
+    """Return the name by which another process can find a module-level function."""
     name = f"{function.__module__}:{function.__qualname__}"
     if function.__module__ == "__main__" or "<" in name:
-        raise ValueError(f"rpc: '{name}' runs in another process, which finds functions of modules by their names")
+        raise ValueError(f"rpc: '{name}' runs in another process and must therefore be a module-level function")
     return name
 
 
@@ -134,14 +137,15 @@ def named_function(name: str) -> Callable[..., Any]:
 
 
 def run_named(call: str) -> None:
-    """The process that ``start_process`` starts."""
+    """Run the call in the process that ``start_process`` started."""
     name, options = json.loads(call)
     named_function(name)(**options)
 
 
 def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...]) -> tuple[subprocess.Popen, int]:
-    """A new interpreter that calls ``target(**options)``, a function of a module, with these files open. It gets
-    ``watch_fd``, which ends when this process does or closes the returned number."""
+    """Start an interpreter that calls ``target(**options)`` with inherited file descriptors; ``target`` is a
+    module-level function. It also gets ``watch_fd``, which reaches end of file when this process ends or closes the
+    returned descriptor."""
     watched, held = os.pipe()
     call = json.dumps([name_of_function(target), {**options, "watch_fd": watched}])
     program = f"import sys; from {__name__} import run_named; run_named(sys.argv[1])"
@@ -155,7 +159,7 @@ def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...
 
 
 def _wait_for_offer(tracker: tuple[str, int], port: int) -> None:
-    """Wait until a tracker lists the server of a port, which starts meanwhile; not for a tracker that is not there."""
+    """Wait until a tracker lists the server on a port, which is starting; return immediately if the tracker is down."""
     from .client import connect_tracker
 
     try:
@@ -173,7 +177,7 @@ def _wait_for_offer(tracker: tuple[str, int], port: int) -> None:
 
 
 class OwnProcess:
-    """What runs in a process of its own, at ``host`` and ``port``, until ``terminate`` or the end of this process."""
+    """A service in a separate process, at ``host`` and ``port``, until ``terminate`` or the end of this process."""
 
     host: str
     port: int
@@ -187,7 +191,7 @@ class OwnProcess:
             self.proc, self._held = start_process(target, options, (listening.fileno(),))
 
     def terminate(self) -> None:
-        """End it, and wait until it has."""
+        """Stop the process and wait for its end."""
         if getattr(self, "proc", None) is None or self._held < 0:
             return
         os.close(self._held)
@@ -203,41 +207,42 @@ class OwnProcess:
 
 
 class Server(OwnProcess):
-    """An RPC server in a process of its own.
+    """An RPC server in a separate process.
 
     Parameters
     ----------
     host : str, optional
-        The address to listen on; others than loopback need a secret (``TVM_RPC_SECRET_FILE``).
+        The address to listen on; an address outside loopback requires a secret (``TVM_RPC_SECRET_FILE``).
     port : int, optional
-        The first port to try; 0 for any.
+        The first port to try; 0 for any free port.
     port_end : int, optional
-        The port after the last one to try.
+        The end of the port range (exclusive).
     is_proxy : bool, optional
-        Whether ``host`` and ``port`` are those of a proxy, which the server is offered to.
+        Whether ``host`` and ``port`` belong to a proxy to which the server connects.
     tracker_addr : tuple, optional
-        Host and port of a tracker. The server has offered itself there when it is made, if the tracker can be reached;
-        a server behind a proxy is offered by the proxy, to the tracker that the proxy was given.
+        Host and port of a tracker. If the tracker can be reached, the server is registered when the constructor
+        returns. A server behind a proxy is registered by the proxy, with the tracker of the proxy.
     key : str, optional
-        The kind of device.
+        The device key.
     load_library : str, optional
-        Libraries of devices, separated by colons.
+        Shared libraries of custom devices, separated by colons.
     custom_addr : str, optional
-        The address clients of the tracker are told.
+        The address that the tracker gives to clients.
     silent : bool, optional
-        Whether it says nothing.
+        Whether to print no messages.
     no_fork : bool, optional
-        Whether sessions must not start as forks of a process that may have used a device. They are forks of one that
-        has used none unless ``server_init_callback`` did, so the two are refused together.
+        Require that sessions are not forked from a process that may have used a device. Only ``server_init_callback``
+        could use a device in that process, so it cannot be combined with ``no_fork``.
     server_init_callback : callable, optional
-        Called in the process of the server before it serves; a function of a module.
+        A module-level function that is called in the server process before it serves.
     reuse_addr : bool, optional
-        Whether a port that was in use a moment ago may be taken.
+        Whether a recently used port may be reused.
     timeout : float, optional
-        Seconds a session may last.
+        The time limit of a session in seconds.
     **limits
-        ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``: limits of a session; ``tls``:
-        the files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
+        Limits of a session: ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``; ``tls``:
+        paths of a certificate, its key, and a CA that must have signed the clients' certificates (key and CA may be
+        None).
     """
 
     def __init__(
@@ -258,12 +263,13 @@ class Server(OwnProcess):
         **limits: Any,
     ):
         if is_proxy and custom_addr:
-            raise ValueError("rpc.Server: a server behind a proxy has no address for clients")
+            raise ValueError("rpc.Server: custom_addr cannot be used with a proxy, which accepts the clients")
         if tracker_addr is not None and not key:
-            raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
+            raise RuntimeError("rpc.Server: registering with a tracker requires a key")
         if no_fork and server_init_callback is not None:
-            raise TVMError("rpc.Server: sessions are forks of the process that server_init_callback runs in, so it "
-                           "cannot be given with no_fork=True; have load_library load what sessions need")
+            raise TVMError("rpc.Server: sessions are forked from the process that runs server_init_callback, so it "
+                           "cannot be "
+                           "combined with no_fork=True; use load_library to load libraries for sessions")
         unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only", "tls"}
         if unknown:
             raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
@@ -272,7 +278,7 @@ class Server(OwnProcess):
             "load_library": load_library, "max_seconds": timeout, "silent": silent, **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
-        server_context(*(limits.get("tls") or (None,)))  # Errors in arguments are raised here.
+        server_context(*(limits.get("tls") or (None,)))  # Raise errors in arguments here.
         if is_proxy:
             base.check_reach(host, "rpc.Server behind a proxy")
             self.host, self.port = host, port

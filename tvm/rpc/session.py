@@ -1,4 +1,4 @@
-"""A session: another machine's files, modules, functions and devices, under the names of this one's."""
+"""RPC sessions: access to the files, modules, functions and devices of another machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIECE = 16 << 20
 
 
 class Connection:
-    """The hold on a session of the runtime. Arrays, functions and modules of the session hold it too."""
+    """A reference to a session of the runtime. Remote arrays, functions and modules also hold references."""
 
     def __init__(self, number: int):
         self.number = number
@@ -43,7 +43,7 @@ class RPCSession:
     Parameters
     ----------
     sess : Connection
-        The hold on the session of the runtime.
+        The reference to the session of the runtime.
     """
 
     def __init__(self, sess: Any):
@@ -62,12 +62,12 @@ class RPCSession:
         self.close()
 
     def get_function(self, name: str) -> PackedFunc:
-        """A global function of the server.
+        """Return a global function of the server.
 
         Parameters
         ----------
         name : str
-            Its name.
+            The name of the function.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class RPCSession:
         return self._remote_funcs[name](*args)
 
     def system_lib(self) -> Any:
-        """The module of functions linked into the server.
+        """Return the module of functions linked into the server.
 
         Returns
         -------
@@ -92,14 +92,14 @@ class RPCSession:
         return self.get_function("runtime.SystemLib")()
 
     def device(self, dev_type: Any, dev_id: int = 0) -> Device:
-        """A device of the session.
+        """Return a device of the session.
 
         Parameters
         ----------
         dev_type : str or int
-            The kind.
+            The device type.
         dev_id : int
-            The number.
+            The device number.
 
         Returns
         -------
@@ -114,23 +114,23 @@ class RPCSession:
     # ---- files ----
 
     def upload(self, data: Any, target: str | None = None) -> None:
-        """Send a file, or bytes under the name ``target``, to the folder of the session.
+        """Upload a file, or bytes under the name ``target``, to the folder of the session.
 
         Parameters
         ----------
         data : str or bytes
-            The path of a file, or bytes.
+            The path of a file, or the contents as bytes.
         target : str, optional
-            The name there; that of the file by default.
+            The name of the uploaded file; by default the name of the given file.
 
         Raises
         ------
         ValueError
-            Bytes were given without a name.
+            ``data`` is bytes and ``target`` is missing.
         """
         if isinstance(data, (bytes, bytearray)):
             if not target:
-                raise ValueError("upload: bytes need the name of a file (target=)")
+                raise ValueError("upload: uploading bytes requires a file name (target=)")
             for start in range(0, max(len(data), 1), _PIECE):
                 self._server("upload", target, bytes(data[start : start + _PIECE]), start)
             return
@@ -144,7 +144,7 @@ class RPCSession:
                 offset, piece = offset + len(piece), file.read(_PIECE)
 
     def download(self, path: str) -> bytearray:
-        """The contents of a file of the session.
+        """Return the contents of a file of the session.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class RPCSession:
         self._server("remove", path)
 
     def listdir(self, path: str = ".") -> str:
-        """The names of the files of the session, separated by commas.
+        """Return the names of the files of the session, separated by commas.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class RPCSession:
         return self._server("listdir", path)
 
     def load_module(self, path: str) -> Any:
-        """The module of a library that was sent.
+        """Load an uploaded library on the server.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class RPCSession:
         return self._server("load_module", path)
 
     def download_linked_module(self, path: str) -> bytearray:
-        """The bytes of a shared library, linked on the server from an object or archive that was sent.
+        """Link an uploaded object or archive on the server and return the shared library.
 
         Parameters
         ----------

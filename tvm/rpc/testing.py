@@ -1,4 +1,4 @@
-"""Functions ``rpc.test.*``, which every Python server has, so that clients can try a session."""
+"""Functions ``rpc.test.*`` that every Python server provides for trying out a session."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ..runtime.registry import register_func
 
 @register_func("rpc.test.addone")
 def add_one(x: int) -> int:
-    """``x + 1``."""
+    """Return ``x + 1``."""
     return x + 1
 
 
 @register_func("rpc.test.strcat")
 def join(name: str, x: int) -> str:
-    """The two with a colon between them."""
+    """Return ``name`` and ``x``, separated by a colon."""
     return f"{name}:{x}"
 
 
 @register_func("rpc.test.except")
 def fail(name: str) -> None:
-    """Raises ValueError."""
+    """Raise a ValueError."""
     raise ValueError(name)
 
 
 @register_func("rpc.test.runtime_str_concat")
 def concatenate(x: str, y: str) -> str:
-    """One text behind the other."""
+    """Return the concatenation of two strings."""
     return x + y
 
 
 @register_func("rpc.test.remote_array_func")
 def check_ones(array: Any) -> None:
-    """Raises an error unless the array is one of 3 by 4 ones."""
+    """Raise an error unless the array has shape (3, 4) and contains only ones."""
     import numpy as np
 
     np.testing.assert_equal(array.numpy(), np.ones((3, 4)))
@@ -44,14 +44,16 @@ def check_ones(array: Any) -> None:
 
 @register_func("rpc.test.add_to_lhs")
 def adder(x: int) -> Callable[[int], int]:
-    """A function that adds ``x``."""
+    """Return a function that adds ``x``."""
     return lambda y: x + y
 
 
 @register_func("rpc.test.remote_return_nd")
 def about_array(name: str) -> Callable[..., Any]:
-    """A function about one array of ten zeros, which each call makes anew: ``get_arr`` returns it, ``ref_count`` counts
-    the references to it, and ``get_elem`` reads an element; ``get_arr_elem`` reads one of a given array."""
+    """Return a function for tests of arrays; each call of ``about_array`` creates an array of ten zeros.
+
+    ``get_arr`` returns the array, ``ref_count`` its reference count, ``get_elem`` reads one of its elements;
+    ``get_arr_elem`` reads an element of a given array."""
     array = ndarray.empty((10,), "float32")
     array.copyfrom([0.0] * 10)
     functions: dict[str, Callable[..., Any]] = {
@@ -61,5 +63,5 @@ def about_array(name: str) -> Callable[..., Any]:
         "get_arr_elem": lambda given, index: float(given.numpy()[index]),
     }
     if name not in functions:
-        raise RuntimeError(f"rpc.test.remote_return_nd: '{name}' is none of {', '.join(functions)}")
+        raise RuntimeError(f"rpc.test.remote_return_nd: '{name}' is not one of {', '.join(functions)}")
     return functions[name]

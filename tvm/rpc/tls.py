@@ -1,4 +1,4 @@
-"""TLS around connections: contexts from files, and tunnels, since C serves and uses sessions on plain sockets."""
+"""TLS for connections: contexts from files, and tunnels, because the C server and client use plain sockets."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def _load(context: ssl.SSLContext, cert: str | None, key: str | None, ca: str | 
             context.load_verify_locations(ca)
     except (OSError, ssl.SSLError) as problem:
         files = ", ".join(path for path in (cert, key, ca) if path)
-        raise TVMError(f"the files of TLS cannot be used ({files}): {problem}") from None
+        raise TVMError(f"cannot use the TLS files ({files}): {problem}") from None
     return context
 
 
 def server_context(cert: str | None, key: str | None = None, ca: str | None = None) -> ssl.SSLContext | None:
-    """The TLS context of a server; None without a certificate. With ``ca`` clients must show one that it signed."""
+    """Return the TLS context of a server, or None without a certificate. With ``ca``, clients must show a certificate
+    that the CA has signed."""
     if not cert:
         if key or ca:
-            raise TVMError("TLS: a key or a CA is given, and no certificate (--tls-cert)")
+            raise TVMError("TLS: a key or a CA is given without a certificate (--tls-cert)")
         return None
     context = _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert, key, ca)
     context.verify_mode = ssl.CERT_REQUIRED if ca else ssl.CERT_NONE
@@ -41,8 +42,10 @@ def server_context(cert: str | None, key: str | None = None, ca: str | None = No
 
 
 def client_context() -> ssl.SSLContext | None:
-    """What this process's own connections use; None where ``TVM_RPC_TLS_CA``, who signed others' certificates, is not
-    set. ``TVM_RPC_TLS_CERT`` and ``TVM_RPC_TLS_KEY`` are this side's own, where it is asked for one."""
+    """Return the TLS context of this process's outgoing connections, or None if ``TVM_RPC_TLS_CA`` is not set.
+
+    ``TVM_RPC_TLS_CA`` is the CA of the servers' certificates; ``TVM_RPC_TLS_CERT`` and ``TVM_RPC_TLS_KEY`` are the
+    certificate and key of this side, for servers that require them."""
     ca = os.environ.get("TVM_RPC_TLS_CA")
     if not ca:
         return None
@@ -51,7 +54,7 @@ def client_context() -> ssl.SSLContext | None:
 
 
 class _End:
-    """One end of a tunnel, and what is to go there."""
+    """One end of a tunnel with the data to be sent to it."""
 
     def __init__(self, sock: socket.socket):
         sock.setblocking(False)
@@ -61,7 +64,7 @@ class _End:
         return not self.is_over and len(other.to_send) < _PIECE
 
     def read(self, other: _End) -> bool:
-        """Read received bytes unless the buffer of the other end is full; returns whether anything was read."""
+        """Read received data unless the buffer of the other end is full; return whether any was read."""
         if not self.may_read(other):
             return False
         try:
@@ -83,7 +86,7 @@ class _End:
 
 
 def pump(one: socket.socket, two: socket.socket) -> None:
-    """Transfer bytes in both directions until one end is closed and its bytes are sent; then close both."""
+    """Transfer data in both directions until one end is closed and its data has been sent; then close both."""
     first, second = _End(one), _End(two)
     try:
         while not (first.is_over and not second.to_send) and not (second.is_over and not first.to_send):
@@ -99,7 +102,7 @@ def pump(one: socket.socket, two: socket.socket) -> None:
 
 
 def through(sock: socket.socket, context: ssl.SSLContext, host: str) -> socket.socket:
-    """The plain end of a tunnel over a connection to ``host``, whose certificate must name it."""
+    """Return the plain end of a TLS tunnel over a connection to ``host``, whose certificate must name ``host``."""
     try:
         wrapped = context.wrap_socket(sock, server_hostname=host)
     except (OSError, ValueError) as problem:
@@ -114,9 +117,10 @@ def through(sock: socket.socket, context: ssl.SSLContext, host: str) -> socket.s
 def serve(
     listen_fd: int, to: tuple[str, int], tls: list | None = None, is_front: bool = True, watch_fd: int = -1
 ) -> None:
-    """Tunnels until ``watch_fd`` ends: from TLS to a plain address (a front), or from here to an address with TLS.
+    """Serve tunnels until end of file on ``watch_fd``.
 
-    Each connection has a thread, so one that says nothing holds up no other, and its handshake some seconds.
+    With ``is_front``, a tunnel leads from a TLS client to a plain address; otherwise from a plain client to an address
+    with TLS. Each connection has its own thread and a time limit for its handshake, so a silent peer blocks no other.
     """
     from . import base
 
@@ -131,7 +135,7 @@ def serve(
                 inner = socket.create_connection(to, _HANDSHAKE_SECONDS) if is_front else base.connect_to(to)
                 pump(outer, inner)
         except (OSError, RPCError, ValueError):
-            pass  # the peer is gone, has no certificate, or is not spoken to: the other end sees its connection end
+            pass  # the peer disconnected or failed the handshake: the other end's connection is closed
         finally:
             places.release()
 
@@ -147,14 +151,15 @@ def serve(
 
 
 def add_arguments(parser: Any) -> None:
-    """The options of programs that listen."""
+    """Add the TLS options of programs that listen."""
     parser.add_argument("--tls-cert", metavar="FILE", help="use TLS with this certificate (PEM)")
-    parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate, where it is not in its file")
+    parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate, if it is not in the certificate "
+                                                          "file")
     parser.add_argument("--tls-ca", metavar="FILE", help="clients must show a certificate that this CA has signed")
 
 
 def files_of(args: Any) -> list[str | None] | None:
-    """The checked TLS options; None without TLS."""
+    """Return the checked TLS options, or None without TLS."""
     found = [args.tls_cert, args.tls_key, args.tls_ca]
     return found if server_context(*found) else None
 

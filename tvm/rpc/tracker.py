@@ -1,4 +1,4 @@
-"""The tracker: servers offer themselves under a key, and clients wait for one. One thread serves all connections."""
+"""The tracker: servers register under a key, and clients request one of them. One thread serves all connections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .tls import server_context
 logger = logging.getLogger("RPCTracker")
 
 _MOST_KEYS = 4096
-# Offers, and requests, of one connection.
+# Maximum number of offers, and of requests, of one connection.
 _MOST_OF_ONE = 64
 
 
 class _Offer(NamedTuple):
-    """A server that is free, until somebody takes its match key."""
+    """A free server, available until a client uses its match key."""
 
     host: str
     port: int
@@ -35,13 +35,13 @@ class _Offer(NamedTuple):
 
 
 class _Connection(Peer):
-    """One peer of the tracker: a server, a client, or both."""
+    """A peer of the tracker: a server, a client, or both."""
 
     def __init__(self, sock: socket.socket, address: str):
         super().__init__(sock, address)
         self.challenge = b""
         self.info: dict = {}
-        self.given: tuple[str, _Offer] | None = None  # what it was told and may not have got
+        self.given: tuple[str, _Offer] | None = None  # the last assignment, which the client may not have received
 
 
 def _is_key(value: Any) -> bool:
@@ -57,7 +57,7 @@ def _is_address(host: Any, port: Any) -> bool:
 
 
 class _Queue:
-    """The offers and the requests of one key."""
+    """The offers and requests of one key."""
 
     def __init__(self) -> None:
         self.free: list[_Offer] = []
@@ -89,14 +89,14 @@ class _Tracker(Loop):
     # ---- messages ----
 
     def take(self, peer: _Connection) -> bool:
-        """Serve the next whole message; False while it has not come."""
+        """Handle the next complete message; return False if it is incomplete."""
         if not peer.greeted:
             return self._greet(peer)
         if len(peer.received) < 4:
             return False
         (length,) = struct.unpack_from("<i", peer.received)
         if not 0 <= length <= base.MOST_JSON:
-            raise base.RPCError("a message is too long")
+            raise base.RPCError("received a message that is too long")
         if len(peer.received) < 4 + length:
             return False
         message = json.loads(bytes(peer.received[4 : 4 + length]))
@@ -115,7 +115,7 @@ class _Tracker(Loop):
             if len(peer.received) < 4:
                 return False
             if struct.unpack_from("<i", peer.received)[0] != base.TRACKER_MAGIC:
-                raise base.RPCError("no handshake")
+                raise base.RPCError("expected a handshake")
             del peer.received[:4]
             if not self.secret:
                 self.greeted(peer)
@@ -135,7 +135,7 @@ class _Tracker(Loop):
         return True
 
     def _serve(self, peer: _Connection, message: Any) -> Any:
-        """The answer; None if it is sent later, FAIL for an invalid message."""
+        """Return the reply; None if it is sent later, FAIL for an invalid message."""
         if not isinstance(message, list) or not message:
             return base.FAIL
         code, *args = message
@@ -199,30 +199,31 @@ class _Tracker(Loop):
 
 
 def serve(listen_fd: int, silent: bool = False, watch_fd: int = -1, tls: list | None = None) -> None:
-    """Serve on a listening socket until ``watch_fd`` ends; ``tls`` are the files of a certificate, key and CA."""
+    """Serve on a listening socket until end of file on ``watch_fd``; ``tls``: paths of certificate, key and CA."""
     with socket.socket(fileno=listen_fd) as listening:
         _Tracker(listening, base.secret(), watch_fd, silent, server_context(*(tls or (None,)))).run()
 
 
 class Tracker(OwnProcess):
-    """A tracker in a process of its own.
+    """A tracker in a separate process.
 
     Parameters
     ----------
     host : str, optional
-        The address to listen on; others than loopback need a secret (``TVM_RPC_SECRET_FILE``).
+        The address to listen on; an address outside loopback requires a secret (``TVM_RPC_SECRET_FILE``).
     port : int, optional
-        The first port to try; 0 for any.
+        The first port to try; 0 for any free port.
     port_end : int, optional
-        The port after the last one to try.
+        The end of the port range (exclusive).
     silent : bool, optional
-        Whether it says nothing.
+        Whether to print no messages.
     reuse_addr : bool, optional
-        Whether a port that was in use a moment ago may be taken.
+        Whether a recently used port may be reused.
     timeout : float, optional
-        Older scripts pass it; a tracker has no limit of time, so nothing else than None.
+        Accepted for compatibility; must be None, because a tracker has no time limit.
     tls : Sequence, optional
-        The files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
+        Paths of a certificate, its key, and a CA that must have signed the clients' certificates (key and CA may be
+        None).
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class Tracker(OwnProcess):
         tls: Sequence[str | None] | None = None,
     ):
         if timeout is not None:
-            raise ValueError("Tracker: a tracker has no limit of time; terminate() ends it")
+            raise ValueError("Tracker: timeout is not supported; call terminate() to stop the tracker")
         server_context(*(tls or (None,)))  # Errors in arguments are raised here.
         options = {"silent": silent, "tls": tls and list(tls)}
         self._start(serve, options, base.listen(host, port, port_end, "rpc.tracker.Tracker", reuse_addr))

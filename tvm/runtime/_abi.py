@@ -1,4 +1,4 @@
-"""The C interface of ``libtvm_runtime`` as ctypes declares it: structures, and the signature of each function."""
+"""ctypes declarations of the C interface of ``libtvm_runtime``: structures, and the signature of each function."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ C_SIZE = ctypes.c_size_t
 C_U64 = ctypes.c_uint64
 
 
-# name -> (result, arguments). A result of C_STATUS is checked by `check`; the others cannot fail.
+# name -> (return type, argument types). `check` checks a return value of C_STATUS; functions with other types cannot
+# fail.
 C_SIGNATURES: dict[str, tuple] = {
     "TVMGetLastError": (C_TEXT, ()),
     "TVMGetRuntimeTable": (C_ADDRESS, ()),

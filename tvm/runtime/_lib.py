@@ -1,4 +1,4 @@
-"""Calls of ``libtvm_runtime`` by ctypes; ``_abi.py`` declares its functions.
+"""Calls of ``libtvm_runtime`` through ctypes; ``_abi.py`` declares its functions.
 
 Handles are plain integers (addresses). A call that fails raises TVMError
 with the message from C, or the original exception if a Python callback raised it.
@@ -55,7 +55,7 @@ def find_library() -> str:
     Raises
     ------
     TVMError
-        The library is at none of the places looked at.
+        The library is in none of the searched locations.
     """
     name = _FILE_NAMES.get(sys.platform, "libtvm_runtime.so")
     asked = os.environ.get("TVM_LIBRARY_PATH")
@@ -65,7 +65,7 @@ def find_library() -> str:
         if os.path.isfile(path):
             return path
     raise TVMError(
-        f"the runtime library {name} was not found (looked at: {', '.join(candidates)}); build it with "
+        f"the runtime library {name} was not found (searched: {', '.join(candidates)}); build it with "
         "'make -C csrc' in the source tree, or set TVM_LIBRARY_PATH to the file or its folder"
     )
 
@@ -87,11 +87,11 @@ def include_path() -> str:
     for path in (os.path.join(package, "include"), os.path.join(os.path.dirname(package), "csrc", "include")):
         if os.path.isfile(os.path.join(path, "tvm_runtime.h")):
             return path
-    raise TVMError("tvm_runtime.h was not found next to the package; it is in csrc/include of the source tree")
+    raise TVMError("tvm_runtime.h was not found in the package; it is in csrc/include of the source tree")
 
 
 class _Library:
-    """Loads the library at the first use of a function, so that compiling needs no built runtime."""
+    """Load the library at the first use of a function, so that compiling does not need a built runtime."""
 
     def is_loaded(self) -> bool:
         return "TVMGetLastError" in self.__dict__
@@ -111,21 +111,22 @@ class _Library:
             found = {name: getattr(library, name) for name in C_SIGNATURES}
         except (OSError, AttributeError) as error:
             raise TVMError(
-                f"the runtime library {path} cannot be loaded: {error}; rebuild it with 'make -C csrc'"
+                f"cannot load the runtime library {path}: {error}; rebuild it with 'make -C csrc'"
             ) from None
         for name, (result, arguments) in C_SIGNATURES.items():
             found[name].restype = result
             found[name].argtypes = arguments
         found["TVMSetInterruptCheck"](_interrupt_check)
-        # Threads that still compute when the interpreter ends must not enter it any more.
+        # Threads that still compute when the interpreter ends must no longer call into it.
         atexit.register(found["TVMSetInterruptCheck"], C_CHECK())
         found["TVMSetForeignCaller"](_callback)
         self.__dict__.update(found)
         self.__dict__["_opened"] = library
 
     def address(self, name: str) -> int | None:
-        """The address of a symbol that the library exports; None where it does not. Code that is compiled in this
-        process is given addresses: the library is loaded for its users alone."""
+        """Return the address of an exported symbol, or None if the library does not export it.
+
+        The library is loaded with RTLD_LOCAL, so code that is compiled in this process needs the addresses."""
         self.TVMGetLastError  # noqa: B018
         found = getattr(self.__dict__["_opened"], name, None)
         return None if found is None else ctypes.cast(found, ctypes.c_void_p).value
@@ -143,7 +144,7 @@ _PENDING_LIMIT = 256
 
 
 def store_exception(error: BaseException) -> None:
-    """Make ``error`` the last error of this thread, to be raised again on the far side of C."""
+    """Make ``error`` the last error of this thread; it is raised again when C returns to Python."""
     token = next(_tokens)
     while len(_pending) >= _PENDING_LIMIT:
         _pending.pop(next(iter(_pending)), None)
@@ -156,7 +157,7 @@ def raise_last_error() -> None:
     """Raise the error of the last failed call on this thread."""
     token = lib.TVMTakeForeignError()
     if token == _INTERRUPTED:
-        # Runs the handler of Ctrl-C, which usually raises; C took note of the signal without running it.
+        # Run the handler of Ctrl-C, which usually raises; C only recorded the signal.
         signal.raise_signal(signal.SIGINT)
         raise KeyboardInterrupt
     error = _pending.pop(token, None)
@@ -166,7 +167,7 @@ def raise_last_error() -> None:
     try:
         raise error
     finally:
-        del error  # the frame would keep the exception, and the exception the frame
+        del error  # avoids a reference cycle between frame and exception
 
 
 def check(status: int) -> None:
@@ -175,7 +176,7 @@ def check(status: int) -> None:
 
 
 _INTERRUPTED = (1 << 64) - 1
-# A C function as the callback: a Python function would run the signal's handler before any `try` of its own.
+# The callback is a C function: in a Python function, the signal handler would run before the function's own `try`.
 _interrupt_check = C_CHECK(ctypes.PYFUNCTYPE(C_INT)(("PyOS_InterruptOccurred", ctypes.pythonapi)))
 
 
@@ -221,7 +222,7 @@ def release_frame(frame: Frame) -> None:
 
 
 def call(function: int, values: Sequence[int], codes: Sequence[int]) -> tuple[int, int]:
-    """Call a function handle and return (value, code) of the result, which the caller owns."""
+    """Call a function handle and return (value, type code) of the result; the caller owns the value."""
     count = len(values)
     if count > _FRAME_ARGUMENTS:
         frame = fill_frame(function, values, codes)
@@ -255,13 +256,13 @@ def time_call(function: int, values: Sequence[int], codes: Sequence[int], option
 
 # ---- callbacks ----
 
-# Python values that C refers to by number: functions, objects and values that modules keep alive.
+# Python values that C refers to by token: functions, objects and values that modules keep alive.
 _kept: dict[int, object] = {}
 
 
 @C_FINALIZER
 def _drop(token: int, kept: dict = _kept) -> None:
-    # The table comes as a default: module globals may be gone when the interpreter ends.
+    # Default argument: module globals may already be deleted when the interpreter ends.
     kept.pop(token, None)
 
 
@@ -336,14 +337,14 @@ def object_value(handle: int) -> object:
     return _kept[lib.TVMObjectToken(handle)]
 
 
-# ---- data of the virtual machine ----
+# ---- ADT values of the virtual machine ----
 
-# Kinds of objects: values of the embedding language, data, and closures.
+# Kinds of objects: values of the embedding language, ADT values, and closures.
 FOREIGN, ADT, CLOSURE = range(3)
 
 
 def data_create(tag: int, values: Sequence[int], codes: Sequence[int]) -> int:
-    """Data of fields, which stay the caller's."""
+    """Create an ADT value; the caller keeps its references to the fields."""
     count = len(values)
     fields, kinds, out = (ctypes.c_int64 * count)(*values), (ctypes.c_int * count)(*codes), _out()
     check(lib.TVMADTCreate(tag, ctypes.addressof(fields), ctypes.addressof(kinds), count, ctypes.addressof(out)))
@@ -351,7 +352,7 @@ def data_create(tag: int, values: Sequence[int], codes: Sequence[int]) -> int:
 
 
 def data_fields(handle: int) -> list[tuple[int, int]]:
-    """Values and codes of the fields of data, which the caller owns."""
+    """Return values and type codes of the fields of an ADT value; the caller owns them."""
     found = []
     for index in range(lib.TVMADTSize(handle)):
         value, code = ctypes.c_int64(), ctypes.c_int()
@@ -364,13 +365,13 @@ def data_fields(handle: int) -> list[tuple[int, int]]:
 
 
 def text_argument(text: bytes) -> tuple[int, object]:
-    """Address of zero-terminated ``text`` and the object that owns the memory."""
+    """Return the address of null-terminated ``text`` and the object that owns the memory."""
     holder = ctypes.c_char_p(text)
     return ctypes.cast(holder, C_ADDRESS).value, holder
 
 
 def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
-    """Address of a record of ``data`` and the object that owns both; nothing is copied."""
+    """Return the address of a TVMByteArray of ``data`` and the object that owns both; the data is not copied."""
     if data and isinstance(data, bytearray):
         holder = ctypes.c_char.from_buffer(data)
         address = ctypes.addressof(holder)
@@ -382,7 +383,7 @@ def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
 
 
 def checksum(parts: Sequence[bytes | memoryview]) -> int:
-    """The checksum of bytes in several parts, without copying them."""
+    """Compute the checksum of data in several buffers without copying it."""
     import numpy
 
     arrays = [numpy.frombuffer(part, "uint8") for part in parts if len(part)]
@@ -392,7 +393,7 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
 
 
 def bytes_at(address: int, size: int) -> bytes:
-    """A copy of memory."""
+    """Return a copy of memory."""
     return ctypes.string_at(address, size)
 
 
@@ -436,7 +437,7 @@ def array_view(handle: int, shape: Sequence[int], dtype: tuple[int, int, int], o
 
 
 def read_tensor(handle: int) -> tuple:
-    """(data, (device type, id), (code, bits, lanes), shape, strides or None, byte offset) of a DLTensor."""
+    """Return (data, (device type, id), (code, bits, lanes), shape, strides or None, byte offset) of a DLTensor."""
     fields = _tensor_fields.unpack(ctypes.string_at(handle, _TENSOR_BYTES))
     data, device_type, device_id, ndim, code, bits, lanes, shape, strides, offset = fields
     unpack = struct.Struct(f"={ndim}q").unpack
@@ -446,7 +447,7 @@ def read_tensor(handle: int) -> tuple:
 
 
 def memory_at(address: int, size: int, owner: object) -> ctypes.Array:
-    """Bytes of memory as a buffer that holds their owner."""
+    """Return memory as a buffer that keeps its owner alive."""
     memory = (ctypes.c_char * size).from_address(address)
     memory.owner = owner  # pyright: ignore[reportAttributeAccessIssue]
     return memory
@@ -461,19 +462,19 @@ def device_exists(device: tuple[int, int]) -> bool:
 
 
 def device_type_of_name(name: str) -> int | None:
-    """The type of devices that a library brought; one that brings some has loaded the runtime."""
+    """Return the device type of a custom device; None if the runtime is not loaded or has no such device."""
     found = lib.TVMDeviceTypeOfName(name.encode()) if lib.is_loaded() else -1
     return found if found > 0 else None
 
 
 def device_type_name(device_type: int) -> str | None:
-    """The name of a device type; None for one that has none."""
+    """Return the name of a device type, or None if it has no name."""
     name = lib.TVMDeviceTypeName(device_type).decode() if lib.is_loaded() else ""
     return name if device_type_of_name(name) == device_type else None
 
 
 def device_attribute(device: tuple[int, int], which: int) -> int | str | None:
-    """An attribute of a device; None if the device does not have it."""
+    """Return an attribute of a device, or None if the device does not have it."""
     value, code = ctypes.c_int64(), ctypes.c_int()
     check(lib.TVMDeviceGetAttribute(DLDevice(*device), which, ctypes.addressof(value), ctypes.addressof(code)))
     if code.value == NULL:
@@ -567,7 +568,7 @@ def device_module_load(data: bytes) -> int:
 
 
 def device_module_bytes(handle: int) -> bytes | None:
-    """The bytes of a module of kernels, None for any other module."""
+    """Return the bytes of a device module, or None for any other module."""
     size = ctypes.c_size_t()
     address = lib.TVMDeviceModuleBytes(handle, ctypes.addressof(size))
     return ctypes.string_at(address, size.value) if address else None
@@ -586,14 +587,14 @@ def module_function(handle: int, name: str, query_imports: bool) -> int | None:
 
 
 def params_load(data: bytes) -> list[tuple[str, int]]:
-    """Names and array handles (owned by the caller) of a parameter blob."""
+    """Return names and array handles (owned by the caller) of the arrays in serialized parameters."""
     out = _out()
     check(lib.TVMParamsLoad(data, len(data), ctypes.addressof(out)))
     return _take_params(out)
 
 
 def params_load_file(path: str) -> list[tuple[str, int]]:
-    """The same of a file."""
+    """Return names and array handles (owned by the caller) of the arrays in a parameter file."""
     out = _out()
     check(lib.TVMParamsLoadFile(os.fsencode(path), ctypes.addressof(out)))
     return _take_params(out)
@@ -614,11 +615,11 @@ def _take_params(params) -> list[tuple[str, int]]:
         lib.TVMParamsFree(params)
 
 
-# ---- sessions on other machines ----
+# ---- RPC sessions ----
 
 
 def session_open(fd: int, max_message: int, seconds: float) -> int:
-    """The number of a session on a socket, which is the session's from then on."""
+    """Open a session on a socket and return its number; the session takes ownership of the socket."""
     out = ctypes.c_int()
     check(lib.TVMRPCSessionOpen(fd, max_message, seconds, ctypes.addressof(out)))
     return out.value
@@ -631,12 +632,12 @@ def session_function(session: int, name: str) -> int | None:
 
 
 def runtime_interface() -> tuple[int, int]:
-    """The version of the table through which compiled libraries reach the runtime, and how many entries it has."""
+    """Return version and number of entries of the function table through which compiled libraries call the runtime."""
     version, size = (ctypes.c_uint32 * 2).from_address(lib.TVMGetRuntimeTable())
     return version, (size - 8) // ctypes.sizeof(ctypes.c_void_p)
 
 
 def run_server(listen_fd: int, **options) -> None:
-    """Serve sessions until told to stop. Processes are forked by Python, whose locks want to know of it."""
+    """Serve sessions until told to stop. Processes are forked through Python, whose locks need the fork hooks."""
     record = RPCServerOptions(fork_process=C_FORK(os.fork), **options)
     check(lib.TVMRPCServerRun(listen_fd, ctypes.byref(record)))

@@ -45,7 +45,7 @@ class BenchmarkResult:
             ``percent`` is not from 0 to 100.
         """
         if not 0 <= percent <= 100:
-            raise ValueError(f"percentile: expected a number from 0 to 100, got {percent}")
+            raise ValueError(f"percentile: expected a value from 0 to 100, got {percent}")
         ordered = sorted(self.results)
         at = (len(ordered) - 1) * percent / 100
         low = math.floor(at)
@@ -60,5 +60,5 @@ class BenchmarkResult:
         names = ("mean", "median", "max", "min", "std")
         head = " ".join(f"{name + ' (ms)':^12}" for name in names)
         row = " ".join(f"{getattr(self, name) * 1000:^12.4f}" for name in names)
-        # Scripts that read the classic table find its trailing blanks, too.
+        # Scripts that parse the table of Apache TVM expect its trailing spaces.
         return f"Execution time summary:\n{head}\n{row}{' ' * 15}"

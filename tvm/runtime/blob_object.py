@@ -1,4 +1,4 @@
-"""Object files with data, written without a compiler, which would be slow for many megabytes of parameters."""
+"""Writes object files that contain only data. A compiler would be slow for many megabytes of parameters."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ALIGNMENT = 64
 
 
 class _Class(NamedTuple):
-    """How records of ELF files are laid out for addresses of one width."""
+    """The layout of ELF records for one address width."""
 
     header: struct.Struct
     section: struct.Struct
     symbol: struct.Struct
-    # The fields of a symbol, which the two widths have in another order.
+    # The fields of a symbol, whose order differs between 32-bit and 64-bit files.
     symbol_fields: str
 
 
-# By the class of a file.
+# By ELF class.
 _CLASSES = {
     1: _Class(
         struct.Struct("<16sHHIIIIIHHHHHH"), struct.Struct("<10I"), struct.Struct("<IIIBBH"),
@@ -35,13 +35,14 @@ _CLASSES = {
     ),
 }  # fmt: skip
 
-# What the numbers of machines in ELF files mean, as triples begin; addresses of 32 or 64 bits beside those of one name.
+# ELF machine numbers by architecture; names that cover 32-bit and 64-bit machines are followed by the address width.
 NUMBERS = {"x86_64": 62, "x8632": 3, "aarch64": 183, "arm32": 40, "riscv64": 243, "riscv32": 243, "ppc64": 21}
 _NAMES = {62: "x86-64", 3: "32-bit x86", 183: "aarch64", 40: "32-bit Arm", 243: "RISC-V", 21: "POWER"}
 
 
 class Machine(NamedTuple):
-    """The machine of an object file: its number, flags (the calling convention on some machines), and the class."""
+    """The machine of an object file: ELF machine number, flags (the calling convention on some machines), and ELF
+    class."""
 
     number: int
     flags: int
@@ -53,7 +54,7 @@ class Machine(NamedTuple):
 
 
 def machine_of(path: str) -> Machine | None:
-    """The machine of a little-endian ELF object; None for any other file."""
+    """Return the machine of a little-endian ELF object, or None for any other file."""
     with open(path, "rb") as file:
         head = file.read(_CLASSES[2].header.size)
     kind = _CLASSES.get(head[4]) if head.startswith(_ELF) and len(head) > 5 and head[5] == _LITTLE else None
@@ -64,7 +65,7 @@ def machine_of(path: str) -> Machine | None:
 
 
 def write(path: str, symbol: str, parts: Sequence[bytes | bytearray], machine: Machine) -> None:
-    """An object for ``machine`` whose read-only data is ``parts``, under the global name ``symbol``."""
+    """Write an object file for ``machine`` whose read-only data is ``parts``, under the global symbol ``symbol``."""
     length = sum(map(len, parts))
     kind = _CLASSES[machine.width]
     names = b"\0.rodata\0.note.GNU-stack\0.symtab\0.strtab\0"
@@ -87,11 +88,11 @@ def write(path: str, symbol: str, parts: Sequence[bytes | bytearray], machine: M
 
     table = b"\0" * kind.section.size
     table += section(".rodata", _PROGBITS, _ALLOC, data_at, length, 0, 0, _ALIGNMENT, 0)
-    # Says that the stack need not be executable, which linkers assume of an object without this section.
+    # Marks the stack as not executable; linkers assume an executable stack for objects without this section.
     table += section(".note.GNU-stack", _PROGBITS, 0, symbols_at, 0, 0, 0, 1, 0)
     table += section(".symtab", _SYMTAB, 0, symbols_at, len(symbols), 4, 1, 8, kind.symbol.size)
     table += section(".strtab", _STRTAB, 0, strings_at, len(strings), 0, 0, 1, 0)
-    # The names of the sections themselves; a section may go without a name.
+    # The names of the sections; a section may have no name.
     table += kind.section.pack(0, _STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0)
     ident = _ELF + bytes([machine.width, _LITTLE, 1]) + b"\0" * 9
     sizes = (kind.header.size, 0, 0, kind.section.size, 6, 5)

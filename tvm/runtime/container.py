@@ -1,4 +1,4 @@
-"""Containers under classic names, as thin types over tuple, dict and str."""
+"""Container types of Apache TVM as thin subclasses of tuple, dict and str."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Map(dict, Object):
 
 
 class String(str, Object):
-    """Text."""
+    """A string."""
 
     __slots__ = ()
     type_key = "runtime.String"
@@ -74,7 +74,7 @@ class ShapeTuple(tuple, Object):
     Parameters
     ----------
     shape : Iterable[int], optional
-        The sizes.
+        The dimensions.
     """
 
     __slots__ = ()
@@ -97,12 +97,12 @@ class ShapeTuple(tuple, Object):
 
 
 class ADT(tuple, Object):
-    """A tagged tuple, as the virtual machine passes them.
+    """A tagged tuple: an algebraic data type (ADT) value of the virtual machine.
 
     Parameters
     ----------
     tag : int
-        Which constructor made it.
+        The tag of the constructor.
     fields : Iterable, optional
         The fields.
     """
@@ -136,7 +136,7 @@ def tuple_object(fields: Iterable | None = None) -> ADT:
 
 
 def convert_container(value):
-    """Lists and tuples become Array, dicts Map, at every depth; anything else stays."""
+    """Convert lists and tuples to Array and dicts to Map, recursively; leave other values unchanged."""
     if isinstance(value, Object):
         return value
     if isinstance(value, (list, tuple)):

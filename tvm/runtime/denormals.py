@@ -1,4 +1,4 @@
-"""Denormal numbers: kept as in IEEE 754, or flushed to zero, which is much faster."""
+"""Handling of denormal numbers: kept as in IEEE 754, or flushed to zero, which is much faster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ._lib import lib
 
 @contextmanager
 def flush_denormals(enabled: bool | None = None) -> Iterator[None]:
-    """What this thread, and parallel regions it starts, compute inside takes denormal numbers for zero, or keeps them.
+    """Set whether this thread, and parallel regions it starts, flush denormal numbers to zero inside the ``with``
+    block.
 
-    ``None`` does as executors do: it flushes, unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0. An executor
-    that runs inside follows its own setting (``GraphModule.flush_denormals``).
+    ``None`` uses the default of executors: flush, unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0. An
+    executor that runs in the block uses its own setting (``GraphModule.flush_denormals``).
 
     Parameters
     ----------
@@ -24,6 +25,7 @@ def flush_denormals(enabled: bool | None = None) -> Iterator[None]:
     Returns
     -------
     Iterator[None]
+        The context manager.
     """
     before = lib.TVMFlushDenormals(-1 if enabled is None else int(enabled))
     if before < 0:

@@ -1,4 +1,4 @@
-"""Devices: a type and an index. Creating one does not access a driver; using a missing device raises an error."""
+"""Devices: a device type and an index. Creating one does not open a driver; using a missing device raises an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RPC_SESS_MASK = 128
 
 
 class Device:
-    """``tvm.cpu(0)``, ``tvm.device("cuda", 1)``.
+    """A device, such as ``tvm.cpu(0)`` or ``tvm.device("cuda", 1)``.
 
     Parameters
     ----------
@@ -98,7 +98,8 @@ class Device:
         return _lib.device_exists((self.device_type, self.device_id))
 
     def _attribute(self, which: int):
-        """None for what the device does not have (a CPU has none of them), an error for one that is not there."""
+        """Return an attribute, or None if the device does not have it (CPUs have none); raise an error if the device is
+        missing."""
         return _lib.device_attribute((self.device_type, self.device_id), which)
 
     @property
@@ -115,7 +116,7 @@ class Device:
 
     @property
     def compute_version(self) -> str | None:
-        """``"9.0"`` on CUDA, the version of OpenCL there."""
+        """The compute capability on CUDA, such as ``"9.0"``; the OpenCL version on OpenCL devices."""
         return self._attribute(4)
 
     @property
@@ -124,7 +125,7 @@ class Device:
 
     @property
     def max_clock_rate(self) -> int | None:
-        """In kHz."""
+        """The maximum clock rate in kHz."""
         return self._attribute(6)
 
     @property
@@ -150,20 +151,20 @@ class Device:
 
     @property
     def total_global_memory(self) -> int | None:
-        """Bytes of the device's memory."""
+        """The size of the device's memory in bytes."""
         return self._attribute(14)
 
     @property
     def available_global_memory(self) -> int | None:
-        """Bytes of it that are free now."""
+        """The amount of free device memory in bytes."""
         return self._attribute(15)
 
     def texture_spatial_limit(self) -> None:
-        """None: no driver here has textures."""
+        """None, because no driver of this runtime supports textures."""
         return None
 
     def create_raw_stream(self) -> int:
-        """A new stream; work given to different streams may overlap.
+        """A new stream; operations on different streams may overlap.
 
         Returns
         -------
@@ -183,7 +184,7 @@ class Device:
         _lib.check(_lib.lib.TVMStreamFree(self.device_type, self.device_id, stream))
 
     def set_raw_stream(self, stream: int | None) -> None:
-        """The stream this thread's work goes to from now on; None for the first one.
+        """Set the stream on which this thread enqueues work; None selects the default stream.
 
         Parameters
         ----------
@@ -193,12 +194,12 @@ class Device:
         _lib.check(_lib.lib.TVMSetStream(self.device_type, self.device_id, stream))
 
     def sync(self, stream=None) -> None:
-        """Wait until all work given to the device is done.
+        """Wait until the device has finished all enqueued work.
 
         Parameters
         ----------
         stream : int, optional
-            The stream to wait for; the present one by default.
+            The stream to wait for; by default the current stream.
         """
         _lib.check(_lib.lib.TVMSynchronize(self.device_type, self.device_id, stream))
 
@@ -217,7 +218,7 @@ class Device:
 
 
 def device(dev_type: int | str, dev_id: int = 0) -> Device:
-    """``device("cuda", 1)``, ``device("cuda:1")``, ``device("llvm -mcpu=x")``: a target's first word counts.
+    """A device by name or type: ``device("cuda", 1)``, ``device("cuda:1")``; of a target, only the first word is used.
 
     Parameters
     ----------
@@ -233,7 +234,7 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
     Raises
     ------
     ValueError
-        For a kind that there is not.
+        The device type is unknown.
     """
     if not isinstance(dev_type, str):
         return Device(dev_type, dev_id)
@@ -250,8 +251,9 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
 
 
 def load_device_library(path: str | os.PathLike[str]) -> None:
-    """Load a shared library that implements devices (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``). They are
-    then found by their names: ``tvm.device("abacus")``.
+    """Load a shared library that implements custom devices (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``).
+
+    The devices are then available by name: ``tvm.device("abacus")``.
 
     Parameters
     ----------
@@ -262,7 +264,7 @@ def load_device_library(path: str | os.PathLike[str]) -> None:
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """A CPU; all processors of the machine are one device.
+    """A CPU device, which represents all processors of the machine.
 
     Parameters
     ----------
@@ -292,7 +294,7 @@ def cuda(dev_id: int = 0) -> Device:
 
 
 def gpu(dev_id: int = 0) -> Device:
-    """The old name of ``cuda``.
+    """The old name of ``cuda``, kept for compatibility.
 
     Parameters
     ----------
@@ -340,7 +342,7 @@ cl = opencl
 
 
 def metal(dev_id: int = 0) -> Device:
-    """A GPU by Metal; no device of this kind can be used here.
+    """A GPU used through Metal; this runtime has no driver for it.
 
     Parameters
     ----------
@@ -358,7 +360,7 @@ mtl = metal
 
 
 def vpi(dev_id: int = 0) -> Device:
-    """A simulated device; no device of this kind can be used here.
+    """A simulated device; this runtime has no driver for it.
 
     Parameters
     ----------
@@ -373,7 +375,7 @@ def vpi(dev_id: int = 0) -> Device:
 
 
 def vulkan(dev_id: int = 0) -> Device:
-    """A GPU by Vulkan; no device of this kind can be used here.
+    """A GPU used through Vulkan; this runtime has no driver for it.
 
     Parameters
     ----------
@@ -388,7 +390,7 @@ def vulkan(dev_id: int = 0) -> Device:
 
 
 def ext_dev(dev_id: int = 0) -> Device:
-    """A device that a library brings.
+    """A custom device that a library implements.
 
     Parameters
     ----------
@@ -418,7 +420,7 @@ def hexagon(dev_id: int = 0) -> Device:
 
 
 def webgpu(dev_id: int = 0) -> Device:
-    """A GPU by WebGPU; no device of this kind can be used here.
+    """A GPU used through WebGPU; this runtime has no driver for it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Writing a module and its imports as one file, and linking such files back."""
+"""Writes a module and its imports as one file, and links such files when they are loaded."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 
 _SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL2"
-# The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
+# The comment of an archive that ends with its checksum, so that a truncated archive is also detected.
 _SEALED = "ends with TVMSEAL2 and a checksum"
-# The CPU features that the code needs: JSON before the checksum, followed by its length and this mark.
+# The CPU features that the code needs: JSON text before the checksum, followed by its length and this marker.
 _NEEDS_MAGIC = b"TVMNEED1"
-# Suffixes of files a compiler takes as input.
+# Suffixes of files that a compiler accepts as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
 
-# The parent of what loading the library gives; the library is its import.
+# The parent of the root module, which loading the library returns; the library is its import.
 _ROOT = 2**64 - 1
 
 
-# The type key of the module that stands above a library, and the parts of its packed form where that starts at a given
-# byte of the blob's symbol.
+# The type key of the root module of a library, and a function that returns its serialized form in parts, given its
+# offset in the blob.
 Root = tuple[str, Callable[[int], Sequence[bytes | memoryview]]]
 
 
 def pack_imports(module: Module, root: Root | None = None) -> list[bytes | memoryview]:
-    """The modules that cannot be linked, as the parts of the blob the loader reads, which starts with its length; empty
-    when there are none."""
+    """Serialize the modules that cannot be linked, in the format that the loader reads.
+
+    Return the parts of the blob, which starts with its length; empty if there are no such modules."""
     found = list(module.walk_imports())
-    # A module that is linked becomes part of the library, which is parent 0.
+    # A linked module becomes part of the library, which is parent 0.
     numbers, packed = [], []
     for item, parent in found:
         if item.is_dso_exportable:
@@ -57,7 +58,7 @@ def pack_imports(module: Module, root: Root | None = None) -> list[bytes | memor
         packed.append((item.type_key.encode(), [item._info.to_bytes()], numbers[parent] if parent >= 0 else 0))
         numbers.append(len(packed))
     if root is not None:
-        # The symbol starts with the length of the blob, the blob with a count, and every entry has three words.
+        # The symbol starts with the length of the blob, the blob with a count; every entry has three words.
         start = 16 + sum(24 + len(key) + _size(body) for key, body, _ in packed) + 16 + len(root[0])
         packed.append((root[0].encode(), root[1](start), _ROOT))
     if not packed:
@@ -79,7 +80,8 @@ def _size(parts: Sequence[bytes | memoryview]) -> int:
 
 
 def blob_source(data: bytes) -> str:
-    """C text that defines the blob. Words of eight bytes: a compiler reads them much faster than single bytes."""
+    """Return C source that defines the blob. It uses words of eight bytes, which compilers read faster than single
+    bytes."""
     data += b"\0" * (-len(data) % 8)
     words = ",\n".join(f"0x{word:x}ull" for (word,) in struct.iter_unpack("<Q", data))
     export = '__attribute__((visibility("default"), aligned(64)))'
@@ -87,10 +89,11 @@ def blob_source(data: bytes) -> str:
 
 
 def _write_code(module: Module, folder: str) -> Iterator[str]:
-    """Write the code that is linked: its files, one by one, as compilers finish them."""
+    """Write the code to be linked; yield its files as compilers finish them."""
     if not module.is_dso_exportable:
         raise TVMError(
-            f"export_library: a '{module.type_key}' module has no code to link; export the module tvm.build returned"
+            f"export_library: a '{module.type_key}' module has no code to link; export the module that tvm.build "
+            "returned"
         )
     stems = (os.path.join(folder, f"lib{number}") for number in itertools.count())
     for item, _ in module.walk_imports():
@@ -109,7 +112,7 @@ def _write_code(module: Module, folder: str) -> Iterator[str]:
 
 
 def _archive(output: str, files: Sequence[str], **kwargs) -> None:
-    """Times and owners are left out: the same module gives the same archive."""
+    """Write an archive without times and owners, so that the same module gives the same archive."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.mtime = entry.uid = entry.gid = 0
@@ -135,7 +138,8 @@ _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 def _pack(
     module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str
 ) -> list[str]:
-    """The file that carries imports which are not linked, if any: for the machine of ``code``, where that is known."""
+    """Write the imports that are not linked, if any, to a file for the machine of ``code``; return its path in a
+    list."""
     if fpack_imports is not None:
         return [fpack_imports(module, False, "", folder)]
     blob = pack_imports(module, root)
@@ -162,10 +166,11 @@ def export_library(
     root: Root | None = None,
     **kwargs,
 ):
-    """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``.
+    """Write a library; ``fcompile(output, files, **kwargs)`` creates it, by default chosen by the suffix of
+    ``file_name``.
 
-    ``root``: what stands above the library, if anything. An executable of the virtual machine and a factory of graph
-    executors stand above their own.
+    ``root`` is the module that loading the library returns instead of the library itself: an executable of the virtual
+    machine or a factory of graph executors.
     """
     if module.type_key == "VMExecutable":
         from .vm import Executable
@@ -177,13 +182,13 @@ def export_library(
         (module,) = module.imported_modules
     target = os.path.abspath(os.fspath(file_name))
     if not os.path.isdir(os.path.dirname(target)):
-        raise ValueError(f"export_library: there is no folder '{os.path.dirname(target)}'")
+        raise ValueError(f"export_library: the folder '{os.path.dirname(target)}' does not exist")
     with tempfile.TemporaryDirectory(prefix="tvm-export-") as made:
         folder = workspace_dir or made
         os.makedirs(folder, exist_ok=True)
         code = _write_code(module, folder)
         files = [next(code)]
-        # Weights are written while code is compiled.
+        # Write the weights while the code is compiled.
         packed = _pack(module, fpack_imports, folder, root, files[0])
         files += [*code, *packed, *(addons or ())]
         write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
@@ -193,7 +198,7 @@ def export_library(
 
 
 def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of linking, with a compiler for the machine of the code where that is another one than this."""
+    """Return the linker options, including a cross compiler if the code is for another machine."""
     triple = next((item._info.triple for item, _ in module.walk_imports() if item._info.triple), "")
     if not triple or host_cpu.runs(triple) or options.get("cc"):
         return options
@@ -201,7 +206,7 @@ def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _needs(module: Module) -> bytes:
-    """What the CPU of a machine must have to run the code, as a file states it; nothing of code for any CPU."""
+    """Return the CPU requirements of the code as stored in a file; empty for code that runs on any CPU."""
     found = [item._info.needs() for item, _ in module.walk_imports() if item._info.needs is not None]
     features = sorted({name for needs in found for name in needs["features"]})
     if not features:
@@ -211,7 +216,7 @@ def _needs(module: Module) -> bytes:
 
 
 def check_needs(path: str) -> None:
-    """Check that the CPU has the instructions that an exported file uses; they would crash the process otherwise.
+    """Check that the CPU has the features that an exported file needs; otherwise running it would crash the process.
 
     Raises
     ------
@@ -233,22 +238,22 @@ def check_needs(path: str) -> None:
         missing = host_cpu.lacking(map(str, needs["features"]))
         cpu = needs["cpu"]
     except (ValueError, KeyError, TypeError):
-        raise TVMError(f"{path}: the file is corrupt: the features of CPUs that it states cannot be read") from None
+        raise TVMError(f"{path}: the file is corrupt: cannot read the list of required CPU features") from None
     if missing:
         raise TVMError(
-            f"{path} was compiled for cpu {cpu}; this machine lacks {', '.join(missing)}. Compile it here, or for a "
-            "CPU without them (-mcpu)"
+            f"{path} was compiled for cpu {cpu}, but this machine lacks {', '.join(missing)}; compile it here, or for "
+            "a CPU without them (-mcpu)"
         )
 
 
 def seal(path: str, needs: bytes = b"") -> None:
-    """Append what the code needs of a CPU, and the checksum by which the loader sees that the file was damaged. Linkers
-    and loaders ignore the tail."""
+    """Append the CPU requirements of the code and a checksum, which the loader verifies. Linkers and loaders ignore the
+    appended data."""
     with open(path, "r+b") as file:
         file.seek(0, os.SEEK_END)
         file.write(needs)
         file.flush()
-        # Mapped, not read: a library has all weights of its model.
+        # Map the file instead of reading it: a library may contain all weights of a model.
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             found = checksum([memoryview(data)])
         file.seek(0, os.SEEK_END)
@@ -266,7 +271,7 @@ def check_seal(path: str, data: mmap.mmap, sealed: bool) -> None:
 
 
 def _in_place(target: str, write: Callable[[str], object], needs: bytes):
-    """The file appears under its name only when it is complete; beside it, so that nothing has to be copied."""
+    """Write a file under a temporary name in the same folder and rename it when it is complete."""
     place, name = os.path.split(target)
     with tempfile.TemporaryDirectory(dir=place, prefix=".tvm-export-") as folder:
         output = os.path.join(folder, name)
@@ -280,7 +285,7 @@ def _in_place(target: str, write: Callable[[str], object], needs: bytes):
 
 
 def extract_objects(archive_path: str, folder: str) -> list[str]:
-    """Unpack the regular files of an archive into ``folder``; an entry that would write elsewhere is an error."""
+    """Unpack the regular files of an archive into ``folder``; reject entries that would be written elsewhere."""
     files = []
     try:
         with tarfile.open(archive_path) as archive:
@@ -302,7 +307,7 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
 
 
 def _refuse_foreign(path: str, files: Sequence[str]) -> None:
-    """Raise an error for objects of another machine, before the linker fails on them."""
+    """Raise an error for objects of another architecture, before the linker fails on them."""
     own = blob_object.NUMBERS.get(host_cpu.machine_of(host_cpu.triple())[0])
     for file in files:
         found = blob_object.machine_of(file)

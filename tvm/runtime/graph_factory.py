@@ -1,4 +1,4 @@
-"""The packed form of a factory of graph executors, as ``csrc/src/graph/factory.c`` reads it."""
+"""The serialized form of a factory of graph executors, which ``csrc/src/graph/factory.c`` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPE_KEY = "GraphExecutorFactory"
 
 
 class PackedFactory(NamedTuple):
-    """The name of a model, its graph as JSON text, and its parameters by name."""
+    """The parts of a factory: the name of a model, its graph as JSON text, and its parameters by name."""
 
     name: str
     graph: str
@@ -23,17 +23,18 @@ class PackedFactory(NamedTuple):
 
     @staticmethod
     def of_module(module: Module) -> PackedFactory:
-        """The contents of a graph executor factory module."""
+        """Extract the parts of a graph executor factory module."""
         return PackedFactory(module["get_name"](), module["get_graph_json"](), module["get_graph_params"]())
 
     def head(self, params_size: int = 0) -> bytes:
-        """Name, graph and length of the parameters; the parameters follow."""
+        """Return the serialized name, graph and length of the parameters; the parameters follow them."""
         blocks = (self.name.encode(), self.graph.encode())
         packed = b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
         return packed + struct.pack("<Q", params_size)
 
     def at(self, start: int) -> list[bytes | memoryview]:
-        """In parts, with the parameters aligned where the packed form begins at byte ``start`` of aligned memory."""
+        """Serialize in parts; parameter data is aligned if the serialized form starts at offset ``start`` of aligned
+        memory."""
         params = list(pack_params(self.params, start + len(self.head()))) if self.params else []
         return [self.head(sum(map(len, params))), *params]
 

@@ -1,4 +1,4 @@
-"""The CPU of this machine, as the operating system reports it, so that the runtime can check code without LLVM."""
+"""Information about the host CPU from the operating system, so that the runtime can check code without LLVM."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ..error import TVMError
 
-# Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
-# a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
+# CPU features by LLVM name, with the Linux name if it differs. Features that only recent Linux versions report are left
+# out, because they may be present without being reported; so are features that compiled code does not use.
 _X86 = dict.fromkeys("""
     avx avx2 avx512bw avx512cd avx512dq avx512er avx512f avx512ifma avx512pf avx512vl bmi2 cmov cx16 f16c fma fma4
     gfni movbe popcnt sse sse2 sse4a ssse3 tbm vaes vpclmulqdq xop
@@ -35,12 +35,12 @@ _KNOWN = {"x86_64": _X86, "aarch64": _AARCH64, "arm32": _ARM, "riscv64": _RISCV}
 
 
 def triple() -> str:
-    """Architecture and operating system, as a triple begins and ends."""
+    """Return architecture and operating system of this machine in the form of a target triple."""
     return f"{platform.machine().lower()}-{sys.platform}"
 
 
 class Described(NamedTuple):
-    """The CPU that ``TVM_HOST_CPU`` describes; a number that it does not give is 0."""
+    """The CPU that ``TVM_HOST_CPU`` describes; numbers that are not given are 0."""
 
     name: str
     features: tuple[str, ...] = ()
@@ -53,11 +53,10 @@ _SIZE = re.compile(r"(\d+)([KMG]?)")
 
 @cache
 def described() -> Described | None:
-    """The CPU that code for ``llvm`` is compiled for in place of this machine's, None where none is described.
+    """Return the CPU that replaces the host CPU when compiling for ``llvm``; None if ``TVM_HOST_CPU`` is not set.
 
-    ``TVM_HOST_CPU="znver3,+avx512f,cores=16,l1=32K,l2=512K,l3=32M"``: the name LLVM has for it, features that are
-    added or taken away, the number of cores and the sizes of the data caches, of which all but the name may be left
-    out."""
+    ``TVM_HOST_CPU="znver3,+avx512f,cores=16,l1=32K,l2=512K,l3=32M"``: LLVM's name of the CPU, features to add or
+    remove, the number of cores and the sizes of the data caches. All but the name are optional."""
     text = os.environ.get("TVM_HOST_CPU", "")
     if not text:
         return None
@@ -68,7 +67,7 @@ def described() -> Described | None:
         found = _SIZE.fullmatch(value)
         if key not in numbers or found is None:
             raise TVMError(
-                f"TVM_HOST_CPU='{text}': '{key}' is not understood; write NAME,+feature,-feature,cores=N,l1=32K,l2=1M"
+                f"TVM_HOST_CPU='{text}': '{key}' is invalid; expected NAME,+feature,-feature,cores=N,l1=32K,l2=1M"
             )
         numbers[key] = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
     cores, *caches = numbers.values()
@@ -77,7 +76,7 @@ def described() -> Described | None:
 
 @cache
 def usable_cores() -> int:
-    """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
+    """Return the number of cores this process may use: the affinity mask, limited by the cgroup's CPU quota."""
     machine = described()
     if machine is not None and machine.cores:
         return machine.cores
@@ -91,12 +90,12 @@ def usable_cores() -> int:
 
 
 def runs(code: str) -> bool:
-    """Whether the architecture and the operating system of this triple are those of this machine."""
+    """Whether architecture and operating system of this triple are those of the host."""
     return machine_of(code) == machine_of(triple())
 
 
 def arch_of(triple: str) -> str:
-    """The family of architectures a triple's first part belongs to."""
+    """Return the architecture family of the first part of a triple."""
     first = triple.split("-")[0].lower()
     rows = (
         ("x86", r"x86_64.*|amd64|i[3-7]86|x86"),
@@ -116,13 +115,13 @@ def machine_of(triple: str) -> tuple[str, str]:
     canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
     if canonical not in ("x86_64", "aarch64"):
         canonical = arch_of(triple) + ("64" if "64" in first else "32")
-    # Android is written as an environment of Linux, whose libraries it does not have.
+    # Triples treat Android as an environment of Linux, but it does not have Linux's libraries.
     found = re.search(r"android", triple) or re.search(r"linux|darwin|macos|windows|freebsd|ios", triple.lower())
     return canonical, {"macos": "darwin"}.get(found.group(), found.group()) if found else "none"
 
 
 def lacking(features: Iterable[str]) -> list[str]:
-    """Those of the features, by LLVM's names, that this CPU certainly lacks."""
+    """Return the features (LLVM names) that the host CPU is known to lack."""
     known = _KNOWN.get(machine_of(triple())[0], {})
     shown = _flags()
     return [name for name in features if shown and name in known and (known[name] or name) not in shown]
@@ -130,7 +129,7 @@ def lacking(features: Iterable[str]) -> list[str]:
 
 @cache
 def _flags() -> frozenset[str]:
-    """The words of the kernel's line about features; none where it has no such line."""
+    """Return the entries of the kernel's list of CPU features; empty if the kernel provides no list."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = (line.partition(":") for line in file)
@@ -138,7 +137,7 @@ def _flags() -> frozenset[str]:
     except OSError:
         return frozenset()
     if "isa" in rows:
-        # One word as rv64imafdcv_zicsr_zifencei: extensions of one letter, then those of several.
+        # On RISC-V one entry such as rv64imafdcv_zicsr_zifencei lists one-letter extensions, followed by longer names.
         letters, *words = rows["isa"].lower().split("_")
         return frozenset([*letters[4:], *words])
     return frozenset(rows.get("flags", rows.get("Features", "")).split())

@@ -1,4 +1,4 @@
-"""Image files decoded while a program runs: the functions that code of ``image.decode`` calls.
+"""Decoding of image files at run time: the functions that code of ``image.decode`` calls.
 
 The virtual machine computes the shape of an output before it calls the kernel. The shape function therefore decodes
 the file and stores the pixels for the kernel, which runs in the same thread.
@@ -12,17 +12,17 @@ from typing import Any
 
 from ..error import TVMError
 
-# Pillow's names of the formats that ONNX lists. Other decoders of Pillow are not used.
+# Pillow's names of the formats that ONNX lists. Other decoders are disabled.
 FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-# Modes of Pillow by the order of channels that was asked for.
+# Pillow modes by requested channel order.
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
-# Modes of images that have no more than eight bits in a channel.
+# Image modes with at most eight bits per channel.
 _BYTES = ("1", "CMYK", "HSV", "L", "LA", "LAB", "La", "P", "PA", "RGB", "RGBA", "RGBX", "RGBa", "YCbCr")
 _WAITING = threading.local()
 
 
 def decoded(data: bytes, pixel_format: str) -> Any:
-    """The pixels of an image file (height, width, channels); an array without any if the file cannot be decoded."""
+    """Return the pixels of an image file (height, width, channels), or an empty array if it cannot be decoded."""
     import numpy as np
 
     try:
@@ -35,8 +35,8 @@ def decoded(data: bytes, pixel_format: str) -> Any:
     except MemoryError:
         raise
     except Exception:
-        # Damaged, of another format, or of more pixels than Pillow takes for honest: what it raises depends on where
-        # in the file it stopped.
+        # The file is damaged, has another format, or exceeds Pillow's pixel limit; Pillow's exception type depends on
+        # where decoding failed.
         return np.zeros((0, 0, 1 if pixel_format == "Grayscale" else 3), "uint8")
 
 
@@ -46,7 +46,7 @@ def _pixels(pillow: Any, image: Any, pixel_format: str) -> Any:
     if image.mode.startswith("I;16"):
         image = pillow.fromarray((np.asarray(image) >> 8).astype("uint8"))
     elif image.mode not in _BYTES:
-        raise ValueError(f"images of mode {image.mode} have more than eight bits in a channel")
+        raise ValueError(f"images of mode {image.mode} have more than eight bits per channel")
     pixels = np.asarray(image.convert(_MODES[pixel_format]))
     if pixel_format == "Grayscale":
         return pixels[:, :, None]
@@ -54,7 +54,7 @@ def _pixels(pillow: Any, image: Any, pixel_format: str) -> Any:
 
 
 def decoded_shape(data: Any, pixel_format: str, out: Any) -> None:
-    """``tvm.contrib.image.decoded_shape``: writes height, width and channels into an array of integers."""
+    """``tvm.contrib.image.decoded_shape``: write height, width and channels to an integer array."""
     import numpy as np
 
     given = data.numpy().tobytes()
@@ -64,7 +64,7 @@ def decoded_shape(data: Any, pixel_format: str, out: Any) -> None:
 
 
 def decode(data: Any, pixel_format: str, out: Any) -> None:
-    """``tvm.contrib.image.decode``: writes the pixels of a file, an array of bytes, into an array of their shape."""
+    """``tvm.contrib.image.decode``: decode a file, given as an array of bytes, into an array of its shape."""
     import numpy as np
 
     given = data.numpy().tobytes()

@@ -1,4 +1,4 @@
-"""Finding and running the C compiler that links libraries."""
+"""Finds and runs the C compiler that links libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import host_cpu
 _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
 
 
-# For C sources: without the first, a square root is an instruction and a call that sets errno.
+# For C sources: -fno-math-errno compiles a square root to an instruction without a call that sets errno.
 SOURCE_FLAGS = ("-fno-math-errno",)
 
 
@@ -30,7 +30,7 @@ def _has_zig() -> bool:
 
 
 def _how_to_get(name: str) -> str:
-    """Where a compiler comes from; the name of one for another machine says which machine."""
+    """Return installation instructions for a compiler; the name of a cross compiler determines its package."""
     cross = re.fullmatch(r"(\w+-linux-\w+)-(gcc|g\+\+)(-\d+)?", os.path.basename(name))
     if cross is None:
         return "install it, or name another with cc= or CC"
@@ -38,13 +38,14 @@ def _how_to_get(name: str) -> str:
     return f"install it (Debian: apt install gcc-{package}), or use zig: pip install 'tvm-classic[cross]'"
 
 
-# The first part of a triple, as compilers for that machine are called.
+# First parts of triples, as they occur in names of cross compilers.
 _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i386": "i686", "i486": "i686", "i586": "i686"}
 
 
 def compilers_triple(triple: str) -> str:
-    """A triple as cross compilers are called by it, without vendor and with the plain name of the architecture: that
-    of code for armv7l-unknown-linux-gnueabihf is arm-linux-gnueabihf."""
+    """Return a triple as used in names of cross compilers: without the vendor and with the plain architecture name.
+
+    For example arm-linux-gnueabihf for armv7l-unknown-linux-gnueabihf."""
     first, *rest = triple.split("-")
     system = rest[rest.index("linux") :] if "linux" in rest else rest
     first = "arm" if host_cpu.arch_of(triple) == "arm" else _ARCHITECTURES.get(first, first)
@@ -52,8 +53,8 @@ def compilers_triple(triple: str) -> str:
 
 
 def find_cross_compiler(triple: str) -> list[str]:
-    """The command of a compiler that links for ``triple``: this machine's own where that runs the code, else gcc for
-    the other machine, else the package ziglang."""
+    """Return the command of a compiler that links for ``triple``: the native compiler if the host can run such code,
+    else a gcc cross compiler, else the package ziglang."""
     if host_cpu.runs(triple):
         return find_compiler()
     name = compilers_triple(triple)
@@ -65,13 +66,13 @@ def find_cross_compiler(triple: str) -> list[str]:
         return [*_ZIG, "-target", name.replace("i686-", "x86-")]
     get = _how_to_get(f"{name}-gcc") if is_linux else "take one from the vendor of that system"
     raise TVMError(
-        f"linking code for {triple} needs a compiler for that machine, and none is here: {get}; or name one: "
+        f"linking code for {triple} needs a compiler for that machine, but none was found: {get}; or specify one: "
         "tvmc compile --cross-compiler COMMAND, in Python fcompile=tvm.contrib.cc.cross_compiler(COMMAND)"
     )
 
 
 def find_compiler(asked: str | None = None) -> list[str]:
-    """The command of the compiler: ``asked``, else CC or CXX, else what PATH has, else the package ziglang."""
+    """Return the compiler command: ``asked``, else CC or CXX, else a compiler on PATH, else the package ziglang."""
     for choice in (asked, os.environ.get("CC"), os.environ.get("CXX")):
         if choice:
             command = shlex.split(choice)
@@ -85,7 +86,7 @@ def find_compiler(asked: str | None = None) -> list[str]:
     if _has_zig():
         return _ZIG
     raise TVMError(
-        f"linking needs a C compiler, and none of {', '.join(_CANDIDATES)} is on PATH; install gcc (Debian: apt "
+        f"linking needs a C compiler, but none of {', '.join(_CANDIDATES)} is on PATH; install gcc (Debian: apt "
         "install gcc) or 'pip install ziglang', or set CC"
     )
 
@@ -105,8 +106,8 @@ def create_shared(
     files = [objects] if isinstance(objects, str) else list(objects)
     flags = ["-shared", "-fPIC", "-O2", *(SOURCE_FLAGS if any(f.endswith(".c") for f in files) else ())]
     if sys.platform == "linux":
-        # A function of the library that is named like one of the C library stays the library's own. A build id is a
-        # hash of the whole file, weights included, which takes several times as long as linking.
+        # -Bsymbolic: a function of the library that has the name of a C library function is called within the library.
+        # No build id: it is a hash of the whole file, weights included, and takes several times as long as linking.
         flags += ["-Wl,-Bsymbolic", "-Wl,--build-id=none"]
     run_compiler([*find_compiler(cc), *flags, "-o", output, *files, *(options or ()), "-lm"], f"linking {output}")
 
@@ -117,7 +118,7 @@ create_shared.output_format = "so"
 def combine_objects(
     output: str, objects: Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
 ) -> None:
-    """One relocatable object of several object files and C sources."""
+    """Combine object files and C sources into one relocatable object."""
     compiler, made = find_compiler(cc), []
     for source in objects:
         if source.endswith(".o"):

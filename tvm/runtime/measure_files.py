@@ -1,4 +1,4 @@
-"""The command ``python -m tvm.runtime.measure_files FOLDER``; see ``tvm.runtime.measure.files``."""
+"""Implements the command ``python -m tvm.runtime.measure_files FOLDER``; see ``tvm.runtime.measure.files``."""
 
 from __future__ import annotations
 

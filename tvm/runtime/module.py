@@ -1,4 +1,4 @@
-"""Modules: compiled code with its imports, however it came to be (JIT, library file, Python functions)."""
+"""Modules: compiled code with its imports, from the JIT compiler, a library file, or Python functions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .packed_func import (
 )
 from .registry import get_device_func, get_global_func
 
-# (type key, name) -> a function of modules of that type that is written in Python, where C has one of the name as well
-# in its place; the module is its first argument.
+# (type key, name) -> a Python function for modules of that type, which replaces a C function of the same name; its
+# first argument is the module.
 PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 class ModulePropertyMask(IntFlag):
-    """What can be done with a module."""
+    """Flags for the operations that a module supports."""
 
     BINARY_SERIALIZABLE = 1
     RUNNABLE = 2
@@ -45,7 +45,7 @@ BINARY_SERIALIZABLE, RUNNABLE, DSO_EXPORTABLE = ModulePropertyMask
 
 
 class JitCode(NamedTuple):
-    """Machine code in memory: addresses of its functions and of the two variables the loader fills in."""
+    """Machine code in memory: the addresses of its functions and of the two variables that the loader sets."""
 
     symbols: Mapping[str, int]
     runtime_table: int = 0
@@ -54,13 +54,12 @@ class JitCode(NamedTuple):
 
 
 class CodeInfo(NamedTuple):
-    """What only the compiler knows about a module; each field may be None.
+    """Information that only the compiler has about a module; each field may be None.
 
-    ``load()`` gives the JitCode at the first call of a function. ``source(fmt)`` gives text. ``save(path, fmt)``
-    writes a file in one of the formats of the back end; ``objects()`` gives objects that are linked together, where the
-    compiler has several. ``to_bytes()`` gives what `load_binary` of the type key reads.
-    ``triple`` is the machine that the code is for, where it is machine code; ``needs()`` gives the name of its CPU and
-    the features that the code uses.
+    ``load()`` returns the JitCode at the first call of a function. ``source(fmt)`` returns text. ``save(path, fmt)``
+    writes a file in one of the formats of the back end; ``objects()`` returns object files to be linked together, if
+    there are several. ``to_bytes()`` returns the bytes that `load_binary` of the type key reads. ``triple`` is the
+    target triple of machine code; ``needs()`` returns the name of its CPU and the CPU features that the code uses.
     """
 
     load: Callable[[], JitCode] | None = None
@@ -81,7 +80,7 @@ class Module:
     Parameters
     ----------
     handle : int
-        The handle of the C side.
+        The handle of the C module.
 
     Examples
     --------
@@ -106,7 +105,7 @@ class Module:
     def __init__(self, handle: int):
         self._module = handle
         self._info = CodeInfo()
-        # Objects that the code of the module needs; C holds them too, for functions that outlive this object.
+        # Objects that the code of the module needs; C also references them, for functions that outlive this object.
         self._keeper: list = []
         self._loaded = True
         self._entry = None
@@ -115,7 +114,7 @@ class Module:
         _modules[handle] = self
 
     def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
-        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        # At interpreter exit, the callbacks that freeing may call no longer exist.
         if self._module and not ending():
             lib.TVMModFree(self._module)
 
@@ -126,7 +125,7 @@ class Module:
     # ---- functions ----
 
     def _load(self) -> None:
-        """Bring lazily compiled code into memory."""
+        """Load code that is compiled lazily into memory."""
         if self._loaded:
             return
         with _load_lock:
@@ -148,25 +147,25 @@ class Module:
             made_for = f"built for {self._info.triple}" if self._info.triple else "an object file"
             raise TVMError(
                 f"'{name}' is code for linking only ({made_for}; this machine is {host_cpu.triple()}); write it with "
-                "export_library and load it where it can run"
+                "export_library and load the file on a machine that can run it"
             )
         written = PYTHON_FUNCTIONS.get((self.type_key, name))
         return self._function_of_c(name) if written is None else convert_to_function(partial(written, self))
 
     def _function_of_c(self, name: str) -> PackedFunc | None:
-        """A function of the module that is not written in Python."""
+        """Return a function of the module that is implemented in C."""
         handle = _lib.module_function(self._module, name, False)
         return None if handle is None else function_from_handle(handle)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
-        """The function ``name``, also of imported modules when ``query_imports``.
+        """The function ``name`` of the module, or of its imported modules if ``query_imports`` is true.
 
         Parameters
         ----------
         name : str
             The name of the function.
         query_imports : bool
-            Whether imported modules are searched, too.
+            Whether to search imported modules too.
 
         Returns
         -------
@@ -176,7 +175,7 @@ class Module:
         Raises
         ------
         AttributeError
-            There is no such function.
+            The module has no such function.
         """
         found = self._find(name, query_imports)
         if found is None:
@@ -185,19 +184,19 @@ class Module:
         return found
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        """Whether there is a function.
+        """Whether the module has a function with this name.
 
         Parameters
         ----------
         name : str
             The name of the function.
         query_imports : bool
-            Whether imported modules are searched, too.
+            Whether to search imported modules too.
 
         Returns
         -------
         bool
-            Whether there is.
+            Whether the function exists.
         """
         if name in self._info.names:
             return True
@@ -215,12 +214,12 @@ class Module:
             (only,) = self._info.names
             found = self._find(only, False)
         if found is None:
-            raise AttributeError(f"module '{self.type_key}' has no entry function; name one: mod['name'](...)")
+            raise AttributeError(f"module '{self.type_key}' has no entry function; call one by name: mod['name'](...)")
         return found
 
     def __getitem__(self, name: str) -> PackedFunc:
         if not isinstance(name, str):
-            raise ValueError(f"a module is indexed by function name, got {type(name).__name__}")
+            raise ValueError(f"a module is indexed by a function name, got {type(name).__name__}")
         found = self._functions.get(name)
         if found is None:
             found = self._functions[name] = self.get_function(name)
@@ -242,7 +241,7 @@ class Module:
     # ---- imports ----
 
     def import_module(self, module: Module) -> None:
-        """Make the functions of ``module`` visible to the code of this one.
+        """Import a module, so that the code of this module can call its functions.
 
         Parameters
         ----------
@@ -252,7 +251,7 @@ class Module:
         Raises
         ------
         TypeError
-            It is no module.
+            ``module`` is not a module.
         """
         if not isinstance(module, Module):
             raise TypeError(f"import_module: expected a Module, got {type(module).__name__}")
@@ -267,7 +266,8 @@ class Module:
         return [module_from_handle(_lib.module_import(self._module, index)) for index in range(count)]
 
     def walk_imports(self) -> Iterator[tuple[Module, int]]:
-        """This module and all it imports, each once, with the number of the one it is an import of (-1 for itself)."""
+        """Yield this module and all its imports, each once, with the index of the importing module (-1 for this
+        module)."""
         seen: set[int] = set()
         waiting: list[tuple[Module, int]] = [(self, -1)]
         while waiting:
@@ -280,7 +280,7 @@ class Module:
             waiting += [(imported, number) for imported in reversed(module.imported_modules)]
 
     def with_imports(self) -> Iterator[Module]:
-        """This module and all it imports, each once.
+        """This module and all modules that it imports directly or indirectly, each once.
 
         Returns
         -------
@@ -290,11 +290,11 @@ class Module:
         return (module for module, _ in self.walk_imports())
 
     def clear_imports(self) -> None:
-        """Import no module any more."""
+        """Remove all imported modules."""
         _imports.pop(self, None)
         _lib.check(lib.TVMModClearImports(self._module))
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def type_key(self) -> str:
@@ -305,12 +305,12 @@ class Module:
         return self._info.format
 
     def get_property_mask(self) -> int:
-        """What can be done with the module: bits for running it, for its bytes, and for linking it.
+        """The operations that the module supports, as bits: running, serialization to bytes, and linking.
 
         Returns
         -------
         int
-            The bits, as ``tvm.runtime.ModulePropertyMask`` names them.
+            The bits, as defined in ``tvm.runtime.ModulePropertyMask``.
         """
         info = self._info
         runnable = RUNNABLE if self._can_run else 0
@@ -329,7 +329,7 @@ class Module:
         return bool(self.get_property_mask() & DSO_EXPORTABLE)
 
     def get_source(self, fmt: str = "") -> str:
-        """The code as text in the format ``fmt`` ("ll", "asm", "c", ... as the back end has it).
+        """The code as text in the format ``fmt``, such as "ll", "asm" or "c", depending on the back end.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Module:
     # ---- files ----
 
     def save(self, file_name: str | os.PathLike, fmt: str = "") -> None:
-        """Write this module alone in the format ``fmt``, or in the one the file's suffix names.
+        """Write this module without its imports, in the format ``fmt`` or in the format of the file's suffix.
 
         Parameters
         ----------
@@ -378,28 +378,28 @@ class Module:
     ):
         """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``).
 
-        ``fcompile(output, files, **kwargs)`` makes the file; by default it is chosen by the suffix. ``addons`` are
-        further files for it, and what goes into it is kept in ``workspace_dir``, when that is given.
+        ``fcompile(output, files, **kwargs)`` creates the file; by default it is chosen by the suffix. ``addons`` are
+        additional input files. If ``workspace_dir`` is given, intermediate files are kept there.
 
         Parameters
         ----------
         file_name : str
             The file.
         fcompile : Callable, optional
-            What makes the file.
+            The function that creates the file.
         fpack_imports : Callable, optional
-            What packs the imported modules.
+            The function that packs the imported modules.
         addons : list of str, optional
-            Further files for it.
+            Additional input files.
         workspace_dir : str, optional
-            The folder for what goes into it.
+            The folder for intermediate files.
         **kwargs
-            Further arguments of ``fcompile``.
+            Additional arguments of ``fcompile``.
 
         Returns
         -------
         Any
-            What ``fcompile`` gave.
+            The return value of ``fcompile``.
         """
         from .export import export_library
 
@@ -420,38 +420,38 @@ class Module:
         cache_flush_bytes: int = 0,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that calls ``func_name`` with its arguments ``repeat`` times ``number`` and gives the times.
+        """A function that measures ``func_name``: it calls it ``repeat`` times ``number`` times and returns the times.
 
-        Each of the ``repeat`` results is the mean over ``number`` calls, which grows until one repeat takes
-        ``min_repeat_ms``. ``f_preproc`` names a global function called with the arguments before each repeat.
+        Each of the ``repeat`` results is the mean over ``number`` calls; ``number`` is increased until one repeat takes
+        ``min_repeat_ms``. ``f_preproc`` names a global function that is called with the arguments before each repeat.
 
         Parameters
         ----------
         func_name : str
-            The function.
+            The function to measure.
         dev : Device
-            The device it runs on.
+            The device on which the function runs.
         number : int
-            How many calls a time is the mean of.
+            The number of calls that are averaged for one result.
         repeat : int
-            How many times there are.
+            The number of results.
         min_repeat_ms : int
-            The milliseconds a repeat takes at least.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int
-            How often a time of zero is tried again.
+            How often a repeat with a measured time of zero is retried.
         cooldown_interval_ms : int
-            The milliseconds of rest between repeats.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int
-            After how many repeats there is one.
+            The number of repeats between pauses.
         cache_flush_bytes : int
-            How many bytes are written before each repeat, so that it begins with cold caches.
+            The number of bytes that are written before each repeat to evict the arguments from the caches.
         f_preproc : str
             The global function called before each repeat.
 
         Returns
         -------
         Callable
-            The function; it gives a ``BenchmarkResult``.
+            The function; it returns a ``BenchmarkResult``.
         """
         function = self.entry_func if func_name == self.entry_name else self.get_function(func_name, query_imports=True)
         preprocess = get_device_func(f_preproc, dev) if f_preproc else None
@@ -477,16 +477,16 @@ class Module:
         return evaluator
 
 
-# Reentrant: loading code may run Python that loads other modules.
+# Reentrant, because loading code may run Python code that loads other modules.
 _load_lock = threading.RLock()
-# One Python object per module in C, so that what the compiler attached to it is found again.
+# One Python object per C module, so that information that the compiler attached to the object is found again.
 _modules: weakref.WeakValueDictionary[int, Module] = weakref.WeakValueDictionary()
-# Imports keep their Python objects, not only their C handles.
+# Python objects of imported modules are kept alive, not only their C handles.
 _imports: weakref.WeakKeyDictionary[Module, list[Module]] = weakref.WeakKeyDictionary()
 
 
 def _wrap(handle: int) -> Module:
-    """The object of a module that C made; kernels of a device bring their sources along."""
+    """Return the Python object of a C module; modules of device kernels also get their sources."""
     module = Module(handle)
     data = _lib.device_module_bytes(handle)
     if data is not None:
@@ -495,7 +495,7 @@ def _wrap(handle: int) -> Module:
 
 
 def _device_source(data: bytes, fmt: str) -> str:
-    """The text of the image in the format ``fmt``, or of the source."""
+    """Return the text of the image in the format ``fmt``, or of the source."""
     length = int.from_bytes(data[8:16], "little")
     described = json.loads(data[16 : 16 + length])
     wanted = (fmt,) if fmt else (described["kind"], "ptx")
@@ -508,12 +508,12 @@ def _device_source(data: bytes, fmt: str) -> str:
 
 
 def load_device_module(data: bytes) -> Module:
-    """The kernels in ``data``, the bytes code generation makes; the driver is opened at the first call."""
+    """Load device kernels from the bytes that code generation created; the driver is opened at the first call."""
     return _wrap(_lib.device_module_load(bytes(data)))
 
 
 def module_from_handle(handle: int) -> Module:
-    """Takes the reference."""
+    """Return the Python object of a module handle; takes ownership of the reference."""
     known = _modules.get(handle)
     if known is None:
         return _wrap(handle)
@@ -527,7 +527,7 @@ def _borrow_module(handle: int) -> Module:
 
 
 class Unloaded(NamedTuple):
-    """A module as the argument of a function in C that calls none of its functions yet."""
+    """A module that is passed to a C function which does not call the module's functions yet."""
 
     module: Module
 
@@ -547,7 +547,7 @@ def _attach(module: Module, code: JitCode) -> None:
     for name, address in code.symbols.items():
         _lib.check(lib.TVMModAddSymbol(module._module, name.encode(), address))
     _lib.check(lib.TVMModBind(module._module, code.runtime_table or None, code.module_context or None))
-    # C keeps the token of this list until the module's last reference is gone, also those held by functions.
+    # C keeps the token of this list until the last reference to the module is gone, including references by functions.
     module._keeper.append(code.keepalive)
 
 
@@ -577,8 +577,8 @@ def from_code(
     objects: Callable[[], Iterable[bytes]] | None = None,
     needs: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Module:
-    """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine, which
-    ``triple`` names."""
+    """Create a module of a back end. ``load`` runs at the first call of a function; it is None for code of another
+    machine, which ``triple`` names."""
     known = frozenset(names)
     packed = frozenset(
         name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
@@ -596,7 +596,7 @@ def from_jit(
     keepalive: object = None,
     **options,
 ) -> Module:
-    """A module over machine code that is in memory already; ``options`` as for ``from_code``."""
+    """Create a module over machine code in memory; ``options`` as for ``from_code``."""
     module = from_code(lambda: JitCode(symbols, runtime_table, module_context, keepalive), symbols, **options)
     module._load()
     return module
@@ -605,7 +605,7 @@ def from_jit(
 def from_functions(
     functions: Mapping[str, Callable], type_key: str = "python", entry_name: str | None = None
 ) -> Module:
-    """A module whose functions are Python functions or packed functions."""
+    """Create a module of Python functions or packed functions."""
     module = _create(type_key, CodeInfo(), entry_name)
     for name, function in functions.items():
         add_function(module, name, function)
@@ -613,7 +613,7 @@ def from_functions(
 
 
 def add_function(module: Module, name: str, function: Callable) -> None:
-    """Let a module have a Python function or a packed function under a name."""
+    """Add a Python function or a packed function to a module."""
     packed = convert_to_function(function)
     _lib.check(lib.TVMModAddFunction(module._module, name.encode(), packed.handle))
 
@@ -629,14 +629,14 @@ CAN_COMPILE: Hook[[str], bool] = Hook(
 
 
 def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
-    """Load a library that ``export_library`` wrote; objects, archives and C sources are linked first.
+    """Load a library that ``export_library`` wrote; object files, archives and C sources are linked first.
 
     Parameters
     ----------
     path : str | os.PathLike
         The file.
     fmt : str, optional
-        The format, where the file's ending does not say it.
+        The format; by default determined by the suffix of the file.
 
     Returns
     -------
@@ -646,15 +646,15 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     Raises
     ------
     ValueError
-        There is no such file.
+        The file does not exist.
     TVMError
-        No loader is known for files of the format, or the file contains code that this machine's CPU cannot run.
+        The format has no loader, or the file contains code that this machine's CPU cannot run.
     OSError
-        Where the file cannot be loaded.
+        The file cannot be loaded.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
-        raise ValueError(f"load_module: there is no file '{name}'")
+        raise ValueError(f"load_module: the file '{name}' does not exist")
     kind = fmt or os.path.splitext(name)[1].lstrip(".")
     if kind in _LINKED_FORMATS | _LIBRARY_FORMATS:
         from .export import check_needs, link_objects
@@ -673,14 +673,14 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
 
 
 def load_static_library(path: str | os.PathLike, func_names: Iterable[str]) -> Module:
-    """A module around an object file that a later ``export_library`` links in.
+    """A module around an object file, which a later ``export_library`` links.
 
     Parameters
     ----------
     path : str | os.PathLike
         The file.
     func_names : Iterable[str]
-        The functions it has.
+        The names of its functions.
 
     Returns
     -------
@@ -702,7 +702,7 @@ def system_lib(symbol_prefix: str = "") -> Module:
     Parameters
     ----------
     symbol_prefix : str, optional
-        What the names of its functions begin with.
+        The prefix of its function names.
 
     Returns
     -------
@@ -711,15 +711,15 @@ def system_lib(symbol_prefix: str = "") -> Module:
     Raises
     ------
     TVMError
-        A prefix is given, which this runtime does not have.
+        A prefix is given, which is not supported.
     """
     if symbol_prefix:
-        raise TVMError("system_lib: this runtime keeps one system library, without prefixes")
+        raise TVMError("system_lib: symbol prefixes are not supported; there is one system library")
     return get_global_func("runtime.SystemLib")()
 
 
 def enabled(target: str) -> bool:
-    """True when code for ``target`` can be made and run here.
+    """Whether code for ``target`` can be compiled and run here.
 
     Parameters
     ----------
@@ -740,16 +740,16 @@ def enabled(target: str) -> bool:
 
 
 def num_threads() -> int:
-    """Threads a parallel region uses.
+    """The number of threads that a parallel region uses.
 
     Returns
     -------
     int
-        How many threads a parallel region has.
+        The number of threads.
     """
     return lib.TVMThreadPoolSize()
 
 
 def release_free_memory() -> None:
-    """Give memory that is free back to the system: an allocator may keep what large temporary arrays took."""
+    """Return free memory to the operating system; the allocator may keep the memory of large temporary arrays."""
     lib.TVMReleaseFreeMemory()

@@ -1,16 +1,16 @@
-"""The command that runs a module of this package in a process of its own."""
+"""The command that runs a module of this package in a separate process."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Where the package lies.
+# The folder that contains the package.
 ROOT = Path(__file__).resolve().parents[2]
 
-# The packages are only imported from the given folder, never from the current folder, which may contain a checkout or
-# a file with the name of a library. Other packages of that folder are not importable, so that another Python uses its
-# own libraries.
+# Packages are imported only from the given folder, never from the current folder, which may contain a checkout or a
+# file with the name of a library. Other packages of that folder cannot be imported, so another Python interpreter uses
+# its own libraries.
 _PROGRAM = """
 import runpy, sys
 from importlib.machinery import PathFinder
@@ -29,18 +29,19 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 def module_command(
     module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT
 ) -> list[str]:
-    """The command that runs a module of the tree ``tvm`` lies in, with arguments, in this Python or another one.
+    """The command that runs a module from the folder of this package, with arguments, in this or another Python
+    interpreter.
 
     Parameters
     ----------
     module : str
-        Its name, as ``python -m`` takes it.
+        The module name, as for ``python -m``.
     *arguments : str
-        What it finds in ``sys.argv``.
+        The command-line arguments.
     python : str
         The interpreter.
     root : str or Path
-        The folder the packages lie in, where it is not that of this one.
+        The folder that contains the package, if it is not that of this package.
 
     Returns
     -------

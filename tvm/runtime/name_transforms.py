@@ -1,4 +1,4 @@
-"""Names that C can use."""
+"""Conversion of names to C identifiers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..error import TVMError
 
 
 def sanitize_name(original_name: str) -> str:
-    """A name with a low line for every character that a name in C cannot have.
+    """A name in which an underscore replaces every character that is invalid in a C identifier.
 
     Parameters
     ----------

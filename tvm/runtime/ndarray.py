@@ -1,4 +1,4 @@
-"""Arrays over DLPack tensors. ``tvm.nd`` is this module."""
+"""N-dimensional arrays over DLPack tensors. ``tvm.nd`` is this module."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _CODE_NAMES = {
     7: "e5m2_float",
 }
 _CODE_NUMBERS = {name: number for number, name in _CODE_NAMES.items()}
-# Types NumPy knows only through ml_dtypes, by our name.
+# TVM names of the types that NumPy supports only through ml_dtypes.
 _EXTENSION_TYPES = {"bfloat16": "bfloat16", "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2"}
 _EXTENSION_NAMES = {theirs: ours for ours, theirs in _EXTENSION_TYPES.items()}
 
 
 def dtype_triple(dtype: object) -> tuple[int, int, int]:
-    """(code, bits, lanes) of a dtype given as text, NumPy dtype or scalar type."""
+    """Convert a dtype, given as text, NumPy dtype or scalar type, to (code, bits, lanes)."""
     text = dtype if isinstance(dtype, str) else _dtype_of_object(dtype)
     text = _EXTENSION_NAMES.get(text, text)
     if text in _EXTENSION_TYPES and text != "bfloat16":
@@ -103,7 +103,7 @@ def dtype_text(triple: tuple[int, int, int]) -> str:
 
 
 def numpy_dtype(text: str):
-    """The NumPy dtype of one element; lanes become a last dimension."""
+    """Return the NumPy dtype of one element; vector lanes become a trailing dimension."""
     import numpy
 
     name = _dtype.element(text) if text not in _EXTENSION_TYPES and not text.startswith("complex") else text
@@ -112,11 +112,12 @@ def numpy_dtype(text: str):
             import ml_dtypes
         except ImportError:
             raise TVMError(
-                f"NumPy has no type '{name}' of its own; install the package ml_dtypes to exchange such arrays"
+                f"NumPy does not define the type '{name}'; install the package ml_dtypes to exchange such arrays"
             ) from None
         return numpy.dtype(getattr(ml_dtypes, _EXTENSION_TYPES[name]))
     if name.startswith("custom"):
-        raise TVMError(f"NumPy has no type '{text}'; cast the array to a type of NumPy by a program first")
+        raise TVMError(f"NumPy does not define the type '{text}'; cast the array to a NumPy type in a compiled program "
+                       "first")
     try:
         return numpy.dtype(name)
     except TypeError:
@@ -124,7 +125,7 @@ def numpy_dtype(text: str):
 
 
 class NDArrayBase:
-    """An array known to the C runtime by ``_tensor``, the address of its DLTensor."""
+    """An array of the C runtime, identified by ``_tensor``, the address of its DLTensor."""
 
     __slots__ = ("_tensor", "_fields", "is_view", "__weakref__")
 
@@ -134,7 +135,7 @@ class NDArrayBase:
         self.is_view = is_view
 
     def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
-        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        # At interpreter exit, the callbacks that freeing may call no longer exist.
         if not self.is_view and self._tensor and not ending():
             lib.TVMArrayFree(self._tensor)
 
@@ -150,14 +151,14 @@ class NDArrayBase:
 
 
 class NDArray(NDArrayBase):
-    """An n-dimensional array on some device.
+    """An n-dimensional array on a device.
 
     Parameters
     ----------
     handle : int
-        The handle of the C side.
+        The handle of the C array.
     is_view : bool, optional
-        Whether the memory belongs to somebody else.
+        Whether the array does not own its memory.
 
     Examples
     --------
@@ -169,11 +170,11 @@ class NDArray(NDArrayBase):
     __slots__ = ()
 
     def _read(self) -> tuple:
-        # Shape and type of an array never change, so they are read from C once.
+        # Shape and type of an array never change, so they are read from C only once.
         fields = self._fields
         if fields is None:
             if not self._tensor:
-                raise TVMError("this array was lent to a callback and is gone now; copy it inside the callback")
+                raise TVMError("this array was valid only during a callback; copy it inside the callback")
             data, where, triple, shape, strides, offset = _lib.read_tensor(self._tensor)
             fields = self._fields = (
                 shape,
@@ -220,17 +221,17 @@ class NDArray(NDArrayBase):
         return self.shape[0]
 
     def same_as(self, other: object) -> bool:
-        """True when both are the same array in memory.
+        """Whether both are the same array in memory.
 
         Parameters
         ----------
         other : object
-            The other.
+            The other array.
 
         Returns
         -------
         bool
-            Whether they are.
+            Whether both are the same array.
         """
         return isinstance(other, NDArrayBase) and self._tensor == other._tensor
 
@@ -270,7 +271,7 @@ class NDArray(NDArrayBase):
         return out
 
     def asnumpy(self):
-        """The old name of ``numpy``.
+        """The old name of ``numpy``, kept for compatibility.
 
         Returns
         -------
@@ -284,24 +285,24 @@ class NDArray(NDArrayBase):
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def item(self):
-        """The one number of an array of one element.
+        """The value of an array with one element.
 
         Returns
         -------
         int, float or bool
-            The number.
+            The value.
         """
         return self.numpy().item()
 
     def __getitem__(self, index: object):
-        """Reading by index copies: the result is a NumPy value."""
+        """Return a copy of an element or slice as a NumPy value."""
         return self.numpy()[index]
 
     def __setitem__(self, in_slice: object, value: object) -> None:
-        """``a[:] = value``: only the whole array can be assigned."""
+        """Assign the whole array: ``a[:] = value``; other indices are not supported."""
         whole = isinstance(in_slice, slice) and in_slice == slice(None)
         if not whole and in_slice is not Ellipsis:
-            raise ValueError(f"an NDArray is assigned as a whole: a[:] = value, not a[{in_slice!r}]")
+            raise ValueError(f"an NDArray can only be assigned as a whole: a[:] = value, not a[{in_slice!r}]")
         if isinstance(value, NDArrayBase):
             if not self.same_as(value):
                 value.copyto(self)
@@ -309,8 +310,8 @@ class NDArray(NDArrayBase):
             self.copyfrom(value)
 
     def copyfrom(self, source_array: object) -> NDArray:
-        """Copy a NumPy array, list or number into this array, with conversion to its dtype; uint16 gives the bits of
-        bfloat16.
+        """Copy a NumPy array, list or scalar into this array with conversion to its dtype; uint16 contains bfloat16
+        bits.
 
         Parameters
         ----------
@@ -338,18 +339,18 @@ class NDArray(NDArrayBase):
         try:
             source = numpy.asarray(source_array)
             if source.dtype == numpy.uint16 and self.dtype == "bfloat16":
-                # Scripts without ml_dtypes hold bfloat16 as bits.
+                # Without ml_dtypes, bfloat16 values are represented as uint16 bits.
                 source = source.view(target)
             source = source.astype(target, order="C", copy=False) if source.dtype != target else source
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"copyfrom: {type(source_array).__name__} cannot become an array of {self.dtype}: {error}"
+                f"copyfrom: cannot convert {type(source_array).__name__} to an array of {self.dtype}: {error}"
             ) from None
         shape = self._numpy_shape()
         if source.shape != shape:
-            # A scalar fills the array, as in NumPy; any other shape must match.
+            # As in NumPy, a scalar fills the array; any other shape must match.
             if source.size != 1 or source.ndim > len(shape):
-                raise ValueError(f"copyfrom: the array has shape {shape}, the source {source.shape}")
+                raise ValueError(f"copyfrom: the array has shape {shape}, but the source has shape {source.shape}")
             source = numpy.broadcast_to(source, shape)
         if not source.flags.c_contiguous:
             memory = _host_memory(self)
@@ -369,7 +370,7 @@ class NDArray(NDArrayBase):
         target : NDArray or Device
             The destination.
         mem_scope : str, optional
-            The kind of memory of a new array.
+            The memory scope of a new array.
 
         Returns
         -------
@@ -379,7 +380,7 @@ class NDArray(NDArrayBase):
         Raises
         ------
         ValueError
-            The target is neither an array nor a device, or has another shape.
+            The target is neither an array nor a device, or its shape differs.
         """
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target, mem_scope)
@@ -389,17 +390,17 @@ class NDArray(NDArrayBase):
         return target
 
     def _create_view(self, shape: Sequence[int], dtype: str | None = None, byte_offset: int = 0) -> NDArray:
-        """An array on the same memory, with another shape and type."""
+        """Create a view of the same memory with another shape and type."""
         triple = dtype_triple(dtype or self.dtype)
         return NDArray(_lib.array_view(self._tensor, [int(extent) for extent in shape], triple, byte_offset))
 
     def reshape(self, *shape) -> NDArray:
-        """A view with another shape; one extent may be -1.
+        """A view with another shape; one dimension may be -1.
 
         Parameters
         ----------
         *shape : int
-            The extents, one by one or as one tuple.
+            The dimensions, as separate arguments or as one tuple.
 
         Returns
         -------
@@ -409,7 +410,7 @@ class NDArray(NDArrayBase):
         Raises
         ------
         ValueError
-            The shape has another number of elements.
+            The number of elements differs.
         """
         extents = [
             int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
@@ -422,7 +423,7 @@ class NDArray(NDArrayBase):
                 extents[extents.index(-1)] = self.size // known
         view = self._create_view(extents)
         if view.size != self.size:
-            raise ValueError(f"reshape: {self.shape} has {self.size} elements, {tuple(extents)} has {view.size}")
+            raise ValueError(f"reshape: {self.shape} has {self.size} elements, but {tuple(extents)} has {view.size}")
         return view
 
     # ---- DLPack ----
@@ -432,27 +433,27 @@ class NDArray(NDArrayBase):
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if self.is_view:
-            raise BufferError("an array lent to a callback cannot be shared; copy it first")
+            raise BufferError("an array that is valid only during a callback cannot be shared; copy it first")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on {self.device}; copy it to the other device first")
         source = self.copyto(self.device) if copy else self
         if self.device.device_type != Device.kDLCPU and stream != -1:
-            self.device.sync()  # a consumer's streams do not wait for ours
+            self.device.sync()  # streams of the consumer do not wait for our streams
         return _lib.export_capsule(source._tensor, max_version is not None and tuple(max_version) >= (1, 0))
 
     def to_dlpack(self):
-        """A DLPack capsule of the array, without a copy.
+        """A DLPack capsule of the array, which shares its memory.
 
         Returns
         -------
         PyCapsule
-            The capsule, which ``from_dlpack`` of any package takes.
+            The capsule, which ``from_dlpack`` of other packages accepts.
         """
         return self.__dlpack__()
 
 
 def from_dlpack(dltensor: object) -> NDArray:
-    """An array on the memory of a DLPack capsule, or of any object with ``__dlpack__``, without a copy."""
+    """Create an array that shares the memory of a DLPack capsule or of an object with ``__dlpack__``."""
     if hasattr(dltensor, "__dlpack__"):
         try:
             dltensor = dltensor.__dlpack__(max_version=(1, 0))
@@ -464,16 +465,16 @@ def from_dlpack(dltensor: object) -> NDArray:
 
 
 def empty(shape, dtype="float32", device: Device | None = None, mem_scope: str | None = None) -> NDArray:
-    """A new array whose contents are undefined."""
+    """Create an array with undefined contents."""
     if mem_scope not in (None, "", "global"):
-        raise TVMError(f"empty: memory scope '{mem_scope}' is not supported by the runtime; only 'global' is")
+        raise TVMError(f"empty: memory scope '{mem_scope}' is not supported by the runtime; use 'global'")
     where = device if device is not None else cpu(0)
     extents = [int(extent) for extent in shape] if hasattr(shape, "__iter__") else [int(shape)]
     return NDArray(_lib.array_alloc(extents, dtype_triple(dtype), (where.device_type, where.device_id)))
 
 
 def array(arr, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
-    """A new array with a copy of ``arr`` (NDArray, NumPy array, list, number)."""
+    """Create an array with a copy of ``arr`` (NDArray, NumPy array, list, scalar)."""
     import numpy
 
     where = device if device is not None else cpu(0)
@@ -481,13 +482,14 @@ def array(arr, device: Device | None = None, mem_scope: str | None = None) -> ND
         return arr.copyto(empty(arr.shape, arr.dtype, where, mem_scope))
     source = numpy.asarray(arr)
     if source.dtype.kind in "OUSM":
-        raise TypeError(f"array: {type(arr).__name__} with elements of type {source.dtype} has no NDArray form")
+        raise TypeError(f"array: cannot convert {type(arr).__name__} with elements of type {source.dtype} to an "
+                        "NDArray")
     return empty(source.shape, source.dtype.name, where, mem_scope).copyfrom(source)
 
 
 def elements(array: NDArray):
-    """The elements of an array as a NumPy array that is only read: on the array's memory if that is compact and of the
-    host, which it keeps, and a copy otherwise."""
+    """Return the elements as a read-only NumPy array: a view that keeps the array alive if it is compact and on the
+    host, otherwise a copy."""
     found = _host_memory(array)
     if found is None:
         return array.numpy()
@@ -496,7 +498,7 @@ def elements(array: NDArray):
 
 
 def _host_memory(array: NDArray):
-    """A NumPy array on the memory of a compact array of the host; None for others."""
+    """Return a NumPy array over the memory of a compact host array, or None for other arrays."""
     import numpy
 
     shape, dtype, where, strides, address = array._read()
@@ -507,16 +509,17 @@ def _host_memory(array: NDArray):
     return numpy.frombuffer(memory, kind).reshape(extents)
 
 
-# Bytes from which on neighbours lie on different cache lines, and how many of these stay in the first cache.
+# The stride in bytes above which neighbours are on different cache lines, and how many cache lines fit in the L1 cache.
 _LINE, _LINES = 64, 64
-# Bytes from which on several threads copy.
+# The size in bytes above which several threads copy.
 _MANY = 1 << 22
 
 
 def _copy_in_blocks(target, source) -> None:
-    """Copy a NumPy array in another order of elements to a compact one, many of them in several threads. Elements that
-    come to lie side by side may be a row apart before: the rows are then taken a few at a time, so that a cache line is
-    read once for all it has."""
+    """Copy a permuted NumPy array to a compact array, using several threads for large arrays.
+
+    Elements that are adjacent in the destination may be a row apart in the source. Such rows are processed in small
+    groups, so that each cache line is read only once."""
     from .host_cpu import usable_cores
 
     is_strided = abs(source.strides[-1]) >= _LINE
@@ -541,8 +544,7 @@ def _copy_in_blocks(target, source) -> None:
 
 
 def assembled(shape: tuple[int, ...], dtype: str, pieces: Iterable[tuple[Any, Any]]) -> NDArray:
-    """An array of the host whose memory takes ``pieces``: where each goes, as NumPy indexes, and its elements, many and
-    in any order."""
+    """Create a host array from ``pieces``: pairs of a NumPy index and the elements at that index, in any order."""
     made = empty(shape, dtype)
     memory = _host_memory(made)
     if memory is not None:
@@ -552,5 +554,5 @@ def assembled(shape: tuple[int, ...], dtype: str, pieces: Iterable[tuple[Any, An
 
 
 def numpyasarray(np_data):
-    """An array on the memory of a NumPy array, without a copy."""
+    """Create an array that shares the memory of a NumPy array."""
     return from_dlpack(np_data)

@@ -1,4 +1,4 @@
-"""The base all runtime objects share."""
+"""The base class of all runtime objects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from abc import ABCMeta
 
 
 class Object(metaclass=ABCMeta):  # noqa: B024 - the metaclass is there for `register`
-    """Base class of objects. Nodes of the compiler, a higher layer, are enrolled with ``Object.register``."""
+    """Base class of objects. Compiler nodes, which are in a higher layer, are added with ``Object.register``."""
 
     __slots__ = ()
 
     def same_as(self, other: object) -> bool:
-        """Whether another object is this very one.
+        """Whether another object is identical to this one.
 
         Parameters
         ----------
@@ -21,18 +21,18 @@ class Object(metaclass=ABCMeta):  # noqa: B024 - the metaclass is there for `reg
         Returns
         -------
         bool
-            False for an equal object that is another one.
+            False for an equal but different object.
         """
         return self is other
 
 
 class ObjectGeneric:
-    """Base of classes that can be converted to an object: ``asobject()``."""
+    """Base class of objects that are convertible to a node with ``asobject()``."""
 
     __slots__ = ()
 
     def asobject(self):
-        """Convert to an object.
+        """Convert to a node.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Conversion of Python values to objects."""
+"""Conversion of Python values to runtime objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .container import Array, Map, String
 from .object import Object, ObjectGeneric
 from .packed_func import PackedFunc, convert_to_function
 
-# The compiler converts numbers to constants; the runtime-only package does not.
+# The compiler converts numbers to constant expressions; the runtime-only package does not.
 CONVERT_NUMBER: Hook[..., object] = Hook(
     "runtime.object_generic.CONVERT_NUMBER",
     "converts a number to an object, `(number, dtype=None)`",
@@ -18,7 +18,7 @@ CONVERT_NUMBER: Hook[..., object] = Hook(
 
 
 def const(value: object, dtype: str | None = None, span: object = None) -> object:
-    """A number as a constant of ``dtype``.
+    """A Python number as a constant of type ``dtype``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def const(value: object, dtype: str | None = None, span: object = None) -> objec
 
 
 def convert_to_object(value: object, span: object = None) -> object:
-    """A Python value as an object of the runtime.
+    """A Python value as a runtime object.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ def convert_to_object(value: object, span: object = None) -> object:
     Raises
     ------
     ValueError
-        A key of a dictionary can be none of a map.
+        A dictionary key cannot be a key of a Map.
     """
     if isinstance(value, (Object, PackedFunc)) or value is None:
         return value
-    if isinstance(value, (bool, Number)) or type(value).__name__ in ("bool", "bool_"):  # NumPy's bool is no Number
+    if isinstance(value, (bool, Number)) or type(value).__name__ in ("bool", "bool_"):  # NumPy's bool is not a Number
         return CONVERT_NUMBER(value)
     if isinstance(value, str):
         return String(value)
@@ -62,7 +62,7 @@ def convert_to_object(value: object, span: object = None) -> object:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str) and not isinstance(key, Object) and not hasattr(key, "__hash__"):
-                raise ValueError(f"convert: {type(key).__name__} cannot be the key of a map")
+                raise ValueError(f"convert: a {type(key).__name__} cannot be the key of a Map")
         return Map(
             (String(key) if isinstance(key, str) else key, convert_to_object(item)) for key, item in value.items()
         )
@@ -79,14 +79,14 @@ def _convert_other(value: object) -> object:
         return value
     if callable(value):
         return convert_to_function(value)
-    # Nodes of the compiler are objects already.
+    # Compiler nodes are already objects.
     if hasattr(type(value), "__slots__"):
         return value
-    raise TypeError(f"convert: a {type(value).__name__} has no object form")
+    raise TypeError(f"convert: cannot convert a {type(value).__name__} to an object")
 
 
 def convert(value: object, span: object = None) -> object:
-    """A Python value as an object: numbers, text, lists, dicts, functions.
+    """A Python value as a runtime object: numbers, strings, lists, dicts, functions.
 
     Parameters
     ----------

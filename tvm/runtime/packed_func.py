@@ -25,16 +25,16 @@ _ALL_ARRAYS = [(_lib.NDARRAY,) * n for n in range(33)]
 
 
 class PackedFunc:
-    """A function behind a C handle. ``is_global`` says that the global table keeps it.
+    """A function with a C handle. ``is_global``: the global function table owns it.
 
     Parameters
     ----------
     handle : int
-        The handle of the C side.
+        The handle of the C function.
     is_global : bool, optional
-        Whether the global table keeps it.
+        Whether the global function table owns it.
     keepalive : object, optional
-        What must live as long as it.
+        An object that must live as long as the function.
     """
 
     __slots__ = ("_function", "is_global", "_keepalive", "entry_name", "__weakref__")
@@ -46,7 +46,7 @@ class PackedFunc:
         self.entry_name = None
 
     def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
-        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        # At interpreter exit, the callbacks that freeing may call no longer exist.
         if self._function and not ending():
             lib.TVMFuncFree(self._function)
 
@@ -56,23 +56,23 @@ class PackedFunc:
 
     def __call__(self, *args):
         try:
-            # The common call: arrays only.
+            # Fast path: all arguments are arrays.
             values = [arg._tensor for arg in args]
         except AttributeError:
             values = None
-        # Outside the handler: an error of the call must not carry the AttributeError as its context.
+        # Outside the exception handler, so that an error of the call does not have the AttributeError as its context.
         if values is None or len(values) >= len(_ALL_ARRAYS):
             value, code = self._call_any(args)
         else:
             if 0 in values:
-                raise TVMError("an array argument was lent to a callback and is gone now; copy it inside the callback")
+                raise TVMError("an array argument was valid only during a callback; copy it inside the callback")
             value, code = _lib.call(self._function, values, _ALL_ARRAYS[len(values)])
         return None if code == _lib.NULL else take_result(value, code)
 
     def _call_any(self, args: tuple) -> tuple[int, int]:
         encoded = [encode(arg) for arg in args]
         result = _lib.call(self._function, [item[0] for item in encoded], [item[1] for item in encoded])
-        del encoded  # holds what the values point at, so it must outlive the call
+        del encoded  # owns the memory that the values point to, so it must outlive the call
         return result
 
 
@@ -80,7 +80,7 @@ Function = PackedFunc
 
 
 class PythonFunction(PackedFunc):
-    """A packed function whose code is a Python callable: called directly, known to C only when C needs it."""
+    """A packed function implemented by a Python callable. Python calls it directly; a C handle is created on demand."""
 
     __slots__ = ("python",)
 
@@ -102,17 +102,17 @@ PackedFuncHandle = int
 
 
 def convert_to_function(python: Callable) -> PackedFunc:
-    """``python`` as a packed function."""
+    """Convert a Python callable to a packed function."""
     return python if isinstance(python, PackedFunc) else PythonFunction(python)
 
 
-# ---- values that stay in Python ----
+# ---- values that remain in Python ----
 
 _PLAIN = (str, int, float, bytes, bool, type(None), NDArray, Device, PackedFunc)
 
 
 def normalize(value: object) -> object:
-    """The Python value of an argument of a packed function."""
+    """Return an argument of a packed function as the Python value that the callee receives."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple, dict)):
@@ -136,7 +136,7 @@ def _is_function(value: object) -> bool:
     return type(value).__name__ in ("function", "method", "builtin_function_or_method", "partial")
 
 
-# ---- Python -> C ----
+# ---- conversion from Python to C ----
 
 
 def _encode_int(value: Integral) -> tuple:
@@ -153,7 +153,7 @@ def _encode_float(value: Number) -> tuple:
 def _encode_text(value: str) -> tuple:
     raw = value.encode()
     if b"\0" in raw:
-        raise ValueError("a string argument contains a zero character; pass bytes instead")
+        raise ValueError("a string argument contains a null character; pass bytes instead")
     address, keep = _lib.text_argument(raw)
     return address, _lib.STR, keep
 
@@ -196,12 +196,12 @@ _ENCODERS: dict[type, Callable[[object], tuple]] = {
 
 
 def register_encoder(cls: type, encoder: Callable[[object], tuple]) -> None:
-    """``encoder(value)`` gives (64-bit value, type code, what to keep alive during the call)."""
+    """Register ``encoder(value)``, which returns (64-bit value, type code, object to keep alive during the call)."""
     _ENCODERS[cls] = encoder
 
 
 def encode(value: object) -> tuple:
-    """(64-bit value, type code, what to keep alive) of an argument."""
+    """Return (64-bit value, type code, object to keep alive) of an argument."""
     encoder = _ENCODERS.get(type(value))
     return encoder(value) if encoder is not None else _encode_other(value)
 
@@ -211,7 +211,7 @@ def _encode_other(value: object) -> tuple:
         if isinstance(value, cls):
             return encoder(value)
     if hasattr(value, "_tvm_handle"):
-        # Classes of other packages that wrap a handle of ours have these two attributes.
+        # Classes of other packages that wrap a TVM handle have these two attributes.
         return int(value._tvm_handle), getattr(value, "_tvm_tcode", _lib.OBJECT), value
     if isinstance(value, Integral):
         return _encode_int(value)
@@ -220,7 +220,7 @@ def _encode_other(value: object) -> tuple:
     if hasattr(value, "__dlpack__"):
         return _encode_tensor(value)
     if hasattr(value, "dtype") and hasattr(value, "item"):
-        # NumPy scalars that are no Python numbers: bool, bfloat16.
+        # NumPy scalars that are not Python numbers: bool, bfloat16.
         return encode(value.item())
     if isinstance(value, (list, tuple, dict)):
         return _encode_object(convert_container(value))
@@ -233,17 +233,17 @@ def _encode_other(value: object) -> tuple:
 
 
 def _encode_tensor(value: object) -> tuple:
-    """Arrays of other frameworks are used in place."""
+    """Encode an array of another framework without a copy."""
     try:
         array = from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:
         raise TypeError(
-            f"a {type(value).__name__} argument cannot be used in place ({error}); pass tvm.nd.array(...)"
+            f"a {type(value).__name__} argument cannot be used without a copy ({error}); pass tvm.nd.array(...)"
         ) from error
     return array._tensor, _lib.NDARRAY, array
 
 
-# ---- C -> Python ----
+# ---- conversion from C to Python ----
 
 
 def _decode_float(value: int) -> float:
@@ -273,7 +273,7 @@ _PLAIN_DECODERS: dict[int, Callable[[int], object]] = {
 
 
 def function_from_handle(handle: int, is_global: bool = False) -> PackedFunc:
-    """Takes the reference; a function written in Python comes back as itself."""
+    """Return the function of a handle, or the Python function it wraps; takes ownership of the reference."""
     python = _lib.python_function(handle)
     if python is None:
         return PackedFunc(handle, is_global)
@@ -299,7 +299,7 @@ def _borrow_object(handle: int) -> object:
     return _lib.object_value(handle)
 
 
-# A result is owned by whoever takes it.
+# The receiver owns a result.
 _RESULT_DECODERS: dict[int, Callable[[int], object]] = {
     **_PLAIN_DECODERS,
     _lib.NDARRAY: NDArray,
@@ -318,7 +318,7 @@ def _borrow_function(handle: int) -> PackedFunc:
     return function_from_handle(handle)
 
 
-# An argument of a callback is lent; arrays without an owner are views that end with the call.
+# An argument of a callback is borrowed; arrays without an owner are views that are valid until the callback returns.
 _ARGUMENT_DECODERS: dict[int, Callable[[int], object]] = {
     **_PLAIN_DECODERS,
     _lib.NDARRAY: _borrow_array,
@@ -352,7 +352,7 @@ def _encode_result(value: object) -> tuple[int, int, bytes | None]:
     number, code, keep = encode(value)
     if code in _RETAIN:
         if isinstance(value, NDArray) and value.is_view:
-            raise TVMError("a callback returned an array that was only lent to it; return a copy")
+            raise TVMError("a callback returned an array that is valid only during the callback; return a copy")
         getattr(lib, _RETAIN[code])(number)
     elif isinstance(keep, _OwnedObject):
         return _lib.create_object(_lib.object_value(number)), code, None

@@ -1,4 +1,4 @@
-"""Parameter blobs: names and arrays in one file, in the classic layout."""
+"""Serialized parameters: names and arrays in one file, in Apache TVM's format."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _ALIGNMENT = 64
 
 
 def pack_params(params: Mapping[str, object], start: int | None = None) -> Iterator[bytes | memoryview]:
-    """The blob of ``params`` in pieces. In a blob that begins at byte ``start`` of aligned memory the data of every
-    array is aligned: the second word of its head counts the padding."""
+    """Yield the serialized parameters in parts.
+
+    If the data starts at offset ``start`` of aligned memory, the data of every array is aligned; the second word of an
+    array header is the number of padding bytes."""
     names = struct.pack("<QQQ", _LIST_MAGIC, 0, len(params))
     for name in params:
         raw = name.encode()
@@ -41,7 +43,7 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
 
 
 def save_param_dict(params: Mapping[str, object]) -> bytearray:
-    """The blob of ``params`` (arrays of ours or of NumPy), in the order of the mapping.
+    """The serialized parameters (NDArrays or NumPy arrays), in the order of the mapping.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def save_param_dict(params: Mapping[str, object]) -> bytearray:
 
 
 def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLike) -> None:
-    """Written under another name and moved into place, so that a reader never sees half a file.
+    """Write a parameter file under a temporary name and rename it, so that readers never see an incomplete file.
 
     Parameters
     ----------
@@ -88,12 +90,12 @@ def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLik
 
 
 def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
-    """The arrays of a blob by name.
+    """The arrays in serialized parameters, by name.
 
     Parameters
     ----------
     param_bytes : bytes | bytearray | str
-        The blob.
+        The serialized parameters.
 
     Returns
     -------
@@ -105,7 +107,7 @@ def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
 
 
 def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
-    """The arrays of a file by name; the file is never in memory as a whole.
+    """The arrays of a parameter file, by name; the file is not read into memory as a whole.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
         The file is not a parameter file.
     """
     with open(path, "rb"):
-        pass  # a file that is missing is an OSError
+        pass  # raise OSError if the file does not exist
     try:
         return {name: NDArray(handle) for name, handle in _lib.params_load_file(os.fspath(path))}
     except TVMError as error:
@@ -130,7 +132,7 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
 
 
 def param_names(path: str | os.PathLike) -> list[str]:
-    """The names in a file, whose arrays are not read."""
+    """Return the names in a parameter file without reading the arrays."""
     def word() -> int:
         return struct.unpack("<Q", file.read(8))[0]
 
@@ -139,14 +141,15 @@ def param_names(path: str | os.PathLike) -> list[str]:
             magic, _, count = word(), word(), word()
             left = os.fstat(file.fileno()).st_size
             if magic != _LIST_MAGIC or count > left:
-                raise ValueError("there is no list of names")
+                raise ValueError("the list of names is missing")
             return [file.read(min(word(), left)).decode() for _ in range(count)]
         except (struct.error, ValueError) as error:
-            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or no parameter file: {error}") from None
+            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or not a parameter file: {error}") from None
 
 
 @register_func("runtime.LoadParams", override=True)
 def _load_params(blob: bytes, *pairs) -> dict[str, NDArray]:
-    """For functions of the runtime that hand out parameters: those of a blob, which may be empty, and names and arrays
-    in turn."""
+    """Return parameters by name from serialized parameters, which may be empty, and from alternating names and arrays.
+
+    C functions of the runtime call this to return parameters."""
     return {**(load_param_dict(blob) if blob else {}), **dict(zip(pairs[::2], pairs[1::2]))}

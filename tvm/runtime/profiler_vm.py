@@ -1,4 +1,4 @@
-"""The virtual machine with the times of its kernels."""
+"""The profiling virtual machine, which measures the time of each kernel."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class VirtualMachineProfiler(VirtualMachine):
     exe : Executable or Module
         The executable.
     device : Device or list of Device
-        Where it runs.
+        The devices on which it runs.
     memory_cfg : str or dict of Device to str, optional
-        The kind of memory.
+        The allocator.
     """
 
     def __init__(self, exe: Any, device: Any, memory_cfg: Any = None):
@@ -38,7 +38,7 @@ class VirtualMachineProfiler(VirtualMachine):
         self.devices: list[Device] = list(device) if isinstance(device, (list, tuple)) else [device]
 
     def profile(self, *args, func_name: str = "main", collectors: Any = None, **kwargs) -> profiling.Report:
-        """The time of every kernel of one run, in order.
+        """The time of every kernel in one run, in execution order.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class VirtualMachineProfiler(VirtualMachine):
         func_name : str, optional
             The function.
         collectors : list of MetricCollector, optional
-            What measures one further run; what they give is shown with the device.
+            The collectors, which measure one further run; their metrics are reported with the device.
         kwargs : optional
             Arguments by name.
 
@@ -61,7 +61,7 @@ class VirtualMachineProfiler(VirtualMachine):
         total = self.module.time_evaluator("invoke", self.devices[0], number=1)(func_name).mean * 1e6
         calls = [line.split("\t") for line in self.module["profile"](func_name).splitlines()]
         where = f"{self.devices[0]}".replace("(", "").replace(")", "")
-        # Modules at the other end of a connection give their words, too.
+        # Remote modules can also return their words.
         names = vm_code.from_words(self._executable["get_words"]()).kernels
         rows = [_row(names[int(kernel)], float(took), total, where, shapes) for kernel, took, shapes in calls]
         device_row: dict[str, Any] = {"Duration (us)": profiling.Duration(total), "Percent": profiling.Percent(100.0),

@@ -1,4 +1,4 @@
-"""Profiles: rows of named metrics, one per call, shown as table, CSV or JSON."""
+"""Profiles: named metrics per call, printed as a table, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class Metric(Object):
         Parameters
         ----------
         other : Metric
-            A metric of the same kind.
+            A metric of the same type.
 
         Returns
         -------
         Metric
-            One of the same kind.
+            A metric of the same type.
         """
         return type(self)(self.value + other.value)
 
 
 class Duration(Metric):
-    """Time in microseconds.
+    """A duration in microseconds.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Duration(Metric):
 
 
 class Percent(Metric):
-    """Part of a hundred.
+    """A percentage.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Percent(Metric):
 
 
 class Count(Metric):
-    """How many.
+    """An integer count.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Count(Metric):
 
 
 class Ratio(Metric):
-    """A quotient, which cannot be added up.
+    """A ratio, which cannot be added to other ratios.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Ratio(Metric):
         return self.value
 
     def add(self, other: Metric) -> Metric:
-        """No number: the ratio of several calls is not the sum of their ratios.
+        """NaN, because the ratio of several calls is not the sum of their ratios.
 
         Parameters
         ----------
@@ -161,7 +161,8 @@ def _from_json(value: Mapping[str, object]) -> object:
 
 
 def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """One row per name and device: metrics are added up, text stays where all rows agree, of sources the first."""
+    """Combine the calls with the same name and device: add metrics, keep texts that are equal, and keep the first
+    source."""
     groups: dict[tuple, dict[str, object]] = {}
     for row in rows:
         key = (row.get(_NAME), row.get("Device"), row.get("Hash"))
@@ -179,16 +180,16 @@ def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
 
 
 class Report(Object):
-    """A profile: ``calls`` are rows, ``device_metrics`` one row per device, ``configuration`` what was run.
+    """A profile: one entry of ``calls`` per kernel call, ``device_metrics`` per device, and a ``configuration``.
 
     Parameters
     ----------
     calls : Sequence[Mapping[str, object]]
-        Rows, one for each kernel.
+        The metrics of each kernel call.
     device_metrics : Mapping[str, Mapping[str, object]]
-        A row for each device.
+        The metrics of each device.
     configuration : Mapping[str, object], optional
-        What was run.
+        A description of the run.
     """
 
     def __init__(
@@ -207,7 +208,7 @@ class Report(Object):
         return first + sorted(name for name in found if name not in first)
 
     def csv(self) -> str:
-        """One line per call, plain numbers.
+        """The report as CSV with one line per call and plain numbers.
 
         Returns
         -------
@@ -224,16 +225,16 @@ class Report(Object):
         return out.getvalue()
 
     def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
-        """Text with aligned columns.
+        """The report as a table with aligned columns.
 
         Parameters
         ----------
         sort : bool
-            Whether the slowest come first.
+            Whether to list the slowest calls first.
         aggregate : bool
-            Whether calls of one kernel are one line.
+            Whether to combine the calls of a kernel into one line.
         col_sums : bool
-            Whether the columns are summed up.
+            Whether to add a line with the sums of the columns.
 
         Returns
         -------
@@ -266,7 +267,7 @@ class Report(Object):
         return "\n".join(lines + (["", title, "-" * len(title), *settings] if settings else [])) + "\n"
 
     def to_chrome_trace(self, path: str | os.PathLike | None = None) -> str:
-        """The calls one after the other, as a trace that Chrome and Perfetto show; written to ``path``.
+        """The calls as a trace for Chrome or Perfetto, one after another; also written to ``path``, if given.
 
         Parameters
         ----------
@@ -333,7 +334,7 @@ class Report(Object):
 
     @classmethod
     def from_json(cls, s: str) -> Report:
-        """The report that ``json`` wrote.
+        """The report from the output of ``json``.
 
         Parameters
         ----------
@@ -357,7 +358,7 @@ class Report(Object):
         return self.table()
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the calls in order and where the time goes, and the table of kernels."""
+        """Return the HTML for notebooks: a timeline of the calls, and the table of kernels."""
         from ..drawing.page import escape, fragment
         from ..drawing.profile import profile_body
 
@@ -366,7 +367,7 @@ class Report(Object):
 
 
 class DeviceWrapper:
-    """A device a collector measures.
+    """A device that a collector measures.
 
     Parameters
     ----------
@@ -379,10 +380,10 @@ class DeviceWrapper:
 
 
 class MetricCollector(Object):
-    """Base of what measures more than time: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
+    """Base class of collectors of other metrics: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
 
     def init(self, devices: Sequence[DeviceWrapper]) -> None:
-        """Called once, before anything runs.
+        """Initialize the collector; called once before the first run.
 
         Parameters
         ----------
@@ -391,7 +392,7 @@ class MetricCollector(Object):
         """
 
     def start(self, device: Device) -> object:
-        """Called before a run; the result is given to ``stop``.
+        """Start measuring; called before a run. The result is passed to ``stop``.
 
         Parameters
         ----------
@@ -428,7 +429,7 @@ def profile_function(
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, object]]:
-    """A function that runs ``func_name`` of ``mod`` under ``collectors`` and gives what they measured.
+    """A function that runs ``func_name`` of ``mod`` with ``collectors`` and returns the metrics that they measured.
 
     Parameters
     ----------
@@ -437,11 +438,11 @@ def profile_function(
     dev : Device
         The device.
     collectors : Sequence[MetricCollector]
-        What measures.
+        The collectors.
     func_name : str, optional
-        The function; without it, the module's entry.
+        The name of the function; by default the module's entry function.
     warmup_iters : int, optional
-        Runs before the one that is measured.
+        The number of runs before the measured run.
 
     Returns
     -------

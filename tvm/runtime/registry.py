@@ -1,4 +1,4 @@
-"""The global table of named functions, shared by Python, C and generated code."""
+"""The table of global functions, which Python, C and generated code share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .packed_func import PackedFunc, convert_to_function, function_from_handle
 
 
 def register_func(func_name: str | Callable, f: Callable | None = None, override: bool = False):
-    """Register ``f`` under ``func_name``; without ``f`` a decorator; bare, under the function's own name.
+    """Register ``f`` under ``func_name``. Without ``f``, return a decorator; used directly as a decorator, use the
+    function's name.
 
     Parameters
     ----------
@@ -20,17 +21,17 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
     f : callable, optional
         The function.
     override : bool, optional
-        Whether a function of this name is replaced.
+        Whether to replace a registered function of this name.
 
     Returns
     -------
     callable
-        The function, or a decorator where there is none.
+        The function, or a decorator if ``f`` is missing.
 
     Raises
     ------
     ValueError
-        The name is no string.
+        The name is not a string.
 
     Examples
     --------
@@ -46,7 +47,7 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
         raise ValueError(f"register_func: expected a name, got {type(func_name).__name__}")
 
     def register(function: Callable) -> Callable:
-        packed = convert_to_function(function)  # a name of its own: its handle dies with it
+        packed = convert_to_function(function)  # a separate variable, so that its handle is freed with it
         _lib.register_global(func_name, packed.handle, override)
         return function
 
@@ -54,7 +55,8 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
 
 
 def get_device_func(name: str, device: Device) -> PackedFunc:
-    """The function registered under ``name`` on the machine a device belongs to, this one or that of a session.
+    """The function registered under ``name`` on the machine of a device, which is this machine or that of an RPC
+    session.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
     name : str
         The name.
     allow_missing : bool, optional
-        Whether None is returned where there is none.
+        Whether to return None if the function is not registered.
 
     Returns
     -------
@@ -93,7 +95,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
     Raises
     ------
     ValueError
-        Where there is none and ``allow_missing`` is false.
+        The function is not registered and ``allow_missing`` is false.
     """
     handle = _lib.get_global(name)
     if handle is not None:
@@ -114,7 +116,7 @@ def list_global_func_names() -> list[str]:
 
 
 def remove_global_func(name: str) -> None:
-    """Take a function out of the table of registered ones.
+    """Remove a function from the table of global functions.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def remove_global_func(name: str) -> None:
 
 
 def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
-    """The functions that ``finit`` hands to the register function it is given."""
+    """Return the functions that ``finit`` registers with the callback that it receives."""
     found: dict[str, PackedFunc] = {}
 
     def collect(name: str, function: Callable) -> int:
@@ -138,7 +140,7 @@ def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
 
 
 def register_object(type_key: object = None):
-    """Do nothing: classes need no registration. The decorator exists for scripts of Apache TVM.
+    """Do nothing: classes need no registration. The decorator exists for compatibility with Apache TVM.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The virtual machine: executables, and machines that run them. Works without the compiler."""
+"""Executables and virtual machines. Works without the compiler."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _TYPE_KEY = "VMExecutable"
 
 
 class Executable:
-    """A compiled program of the virtual machine: its code, its constants, and the library of its kernels.
+    """A compiled program of the virtual machine: instructions, constants, and the library of its kernels.
 
     Parameters
     ----------
     mod : Module
-        The executable as a module of the runtime: what loading an exported library gives.
+        The executable as a runtime module, as returned by loading an exported library.
 
     Raises
     ------
     TypeError
-        The module is no executable.
+        The module is not an executable.
     """
 
     def __init__(self, mod: Module):
@@ -55,7 +55,7 @@ class Executable:
 
     @property
     def code(self) -> vm_code.Code:
-        """Its functions, instructions and names as data."""
+        """The functions, instructions and names as Python objects."""
         if self._code is None:
             self._code = vm_code.from_words(self.mod["get_words"]())
         return self._code
@@ -63,7 +63,7 @@ class Executable:
     # ---- files ----
 
     def save(self) -> tuple[bytearray, Module | None]:
-        """The executable as bytes, and the library of its kernels, which is saved by itself.
+        """The executable as bytes, and the library of its kernels, which must be saved separately.
 
         Returns
         -------
@@ -73,7 +73,8 @@ class Executable:
         return bytearray().join(self._packed_at(None)), self.lib
 
     def _packed_at(self, start: int | None) -> list[bytes | memoryview]:
-        """The parts of the saved form; in a library, the constants aligned for one that begins at byte ``start``."""
+        """Return the serialized form in parts; the constants are aligned if it starts at offset ``start`` of aligned
+        memory."""
         words = self.mod["get_words"]()
         arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
         before = vm_code.header_size() + len(words)
@@ -98,34 +99,34 @@ class Executable:
         Raises
         ------
         TVMError
-            The code is damaged, or of another version.
+            The code is damaged, or has another version.
         TypeError
-            The code is no bytes, or the library no module.
+            ``bytecode`` is not bytes, or ``lib`` is not a module.
         """
         if not isinstance(bytecode, (bytes, bytearray)):
-            raise TypeError(f"load_exec: the code is bytes, got {type(bytecode).__name__}")
+            raise TypeError(f"load_exec: expected the code as bytes, got {type(bytecode).__name__}")
         if lib is not None and not isinstance(lib, Module):
-            raise TypeError(f"load_exec: the library is a Module, got {type(lib).__name__}")
+            raise TypeError(f"load_exec: expected the library as a Module, got {type(lib).__name__}")
         library = None if lib is None else Unloaded(lib)
         mod = get_global_func("runtime.vm.load_executable")(bytearray(bytecode), library)
-        # What the compiler attached to the library's object must stay, for exports.
+        # Keep the information that the compiler attached to the library's object; it is needed for exports.
         mod._keeper.append(lib)
         return Executable(mod)
 
     def export_library(self, file_name: str | os.PathLike, **kwargs) -> Any:
-        """Write the library with the executable inside; loading it gives the executable's module.
+        """Write the library with the executable inside; loading the file returns the executable's module.
 
         Parameters
         ----------
         file_name : str
             The file.
         kwargs : optional
-            As ``Module.export_library`` takes them.
+            Further arguments of ``Module.export_library``.
         """
         return self.mod.export_library(file_name, **kwargs)
 
     def _root(self) -> tuple[str, Any]:
-        """What stands above the library in an exported file."""
+        """Return the root module of an exported file, which is loaded instead of the library."""
         return _TYPE_KEY, self._packed_at
 
     # ---- constants ----
@@ -134,17 +135,19 @@ class Executable:
         return [self.mod["get_constant"](i) for i in range(len(self.code.constants))]
 
     def get_late_bound_consts(self, byte_limit: int) -> dict[str, NDArray]:
-        """The constants of more than ``byte_limit`` bytes by name, which the executable has no more: they are not saved
-        with it, and must be loaded before it runs.
+        """Remove the constants of more than ``byte_limit`` bytes from the executable and return them by name.
+
+        They are not saved with the executable and must be loaded before it runs.
 
         Parameters
         ----------
         byte_limit : int
-            The most bytes of a constant that stays.
+            The maximum size in bytes of a constant that stays in the executable.
 
         Returns
         -------
         dict of str to NDArray
+            The removed constants.
         """
         found = {}
         for number, (slot, value) in enumerate(zip(self.code.constants, self._arrays())):
@@ -154,19 +157,19 @@ class Executable:
         return found
 
     def move_late_bound_consts(self, path: str | os.PathLike, byte_limit: int) -> None:
-        """Write the constants of more than ``byte_limit`` bytes into a file, and take them out of the executable.
+        """Move the constants of more than ``byte_limit`` bytes from the executable to a file.
 
         Parameters
         ----------
         path : str
             The file.
         byte_limit : int
-            The most bytes of a constant that stays.
+            The maximum size in bytes of a constant that stays in the executable.
         """
         save_param_dict_to_file(self.get_late_bound_consts(byte_limit), path)
 
     def load_late_bound_consts(self, path: str | os.PathLike) -> None:
-        """Take the constants that ``move_late_bound_consts`` wrote.
+        """Load the constants that ``move_late_bound_consts`` wrote.
 
         Parameters
         ----------
@@ -176,7 +179,7 @@ class Executable:
         self.load_late_bound_consts_from_map(load_param_dict_from_file(path))
 
     def load_late_bound_consts_from_map(self, map: Mapping[str, NDArray]) -> None:
-        """Take constants by name.
+        """Load constants by name.
 
         Parameters
         ----------
@@ -186,15 +189,15 @@ class Executable:
         Raises
         ------
         TVMError
-            The executable has no constant of a name.
+            The executable does not have a constant of this name.
         """
         numbers = {slot.name: i for i, slot in enumerate(self.code.constants)}
         for name, value in map.items():
             if name not in numbers:
-                raise TVMError(f"the executable has no constant '{name}'")
+                raise TVMError(f"the executable does not have a constant named '{name}'")
             self.mod["set_constant"](numbers[name], value if isinstance(value, NDArray) else array(value))
 
-    # ---- what it is made of ----
+    # ---- contents ----
 
     def _function(self, name: str) -> vm_code.Function:
         for function in self.code.functions:
@@ -217,12 +220,12 @@ class Executable:
         Raises
         ------
         ValueError
-            There is no such function.
+            The function does not exist.
         """
         return [p.name for p in self._function(func_name).params]
 
     def function_arity(self, func_name: str) -> int:
-        """How many parameters a function has.
+        """The number of parameters of a function.
 
         Parameters
         ----------
@@ -236,18 +239,18 @@ class Executable:
         Raises
         ------
         ValueError
-            There is no such function.
+            The function does not exist.
         """
         return len(self.get_function_params(func_name))
 
     @property
     def globals(self) -> list[str]:
-        """The names of its functions."""
+        """The names of the functions of the executable."""
         return [f.name for f in self.code.functions]
 
     @property
     def primitive_ops(self) -> list[str]:
-        """The names of its kernels."""
+        """The names of the kernels of the executable."""
         return list(self.code.kernels)
 
     @property
@@ -276,7 +279,7 @@ class Executable:
 
     @property
     def stats(self) -> str:
-        """How many constants, functions, kernels and instructions it has."""
+        """The numbers of constants, functions, kernels and instructions, as text."""
         shapes = [_shape_text(a) if a is not None else "bound late" for a in self._arrays()]
         count = sum(len(f.code) for f in self.code.functions)
         return (
@@ -292,13 +295,13 @@ VMExecutable = Executable
 
 
 def _new_machine(mod: Module) -> Module:
-    """A machine, which looks its kernels up in C: code that is compiled when first asked for must be there."""
+    """Create a virtual machine. It looks up kernels in C, so code that is compiled lazily is loaded first."""
     for part in mod.with_imports():
         part._load()
     return mod._function_of_c("vm_load_executable")()
 
 
-# A library that was loaded takes its constants by these names, as other modules have their functions.
+# Loaded libraries provide the constants of the executable under these function names.
 PYTHON_FUNCTIONS.update({
     (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
     for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
@@ -311,23 +314,23 @@ def _shape_text(value: NDArray) -> str:
 
 
 class VirtualMachine:
-    """Runs an executable on devices.
+    """A virtual machine, which runs an executable on devices.
 
     Parameters
     ----------
     exe : Executable or Module
         The executable.
     device : Device or list of Device
-        Where it runs: one device of each kind. The host is always there.
+        The devices on which it runs, at most one of each type; the CPU is always available.
     memory_cfg : str or dict of Device to str, optional
-        "pooled" keeps freed memory for the next run, "naive" does not; for all devices, or for each. Pooled without it.
+        The allocator: "pooled" (default) reuses freed memory, "naive" does not; one for all devices, or a mapping.
 
     Raises
     ------
     TypeError
-        ``exe`` is no executable, or ``device`` no device.
+        ``exe`` is not an executable, or ``device`` is not a device.
     ValueError
-        There is no such kind of memory.
+        The allocator name is unknown.
 
     Examples
     --------
@@ -345,12 +348,12 @@ class VirtualMachine:
         if not isinstance(exe, Executable) and not isinstance(exe, Module):
             raise TypeError(f"VirtualMachine: expected an Executable or a Module, got {type(exe).__name__}")
         self._exec = exe
-        # The module of the executable, which may be on the other end of a connection.
+        # The module of the executable, which may be a remote module.
         self._executable = exe.mod if isinstance(exe, Executable) else exe
         self.module = self._executable["vm_load_executable"]()
         self._set_input = self.module["set_input"]
         self._invoke = self.module["invoke"]
-        # The arrays that the next run of a function writes, by its name.
+        # The arrays that the next run of each function writes to, by function name.
         self._outputs: dict[str, tuple[NDArray, ...]] = {}
         devices = list(device) if isinstance(device, (list, tuple)) else [device]
         for one in devices:
@@ -364,7 +367,7 @@ class VirtualMachine:
     # ---- inputs ----
 
     def set_input(self, func_name: str, *args, **kwargs) -> None:
-        """The arguments of a function, by position and by name; they stay until others are set.
+        """Set the arguments of a function, by position and by name; they are kept until others are set.
 
         Parameters
         ----------
@@ -378,7 +381,7 @@ class VirtualMachine:
         Raises
         ------
         TypeError
-            An argument is given twice, has a name the function does not know, or is missing.
+            An argument is given twice, is unknown, or is missing.
         """
         self._set_input(func_name, *[give(a) for a in self._in_order(func_name, args, kwargs)])
 
@@ -402,29 +405,29 @@ class VirtualMachine:
         return [mod["get_function_param_name"](func_name, i) for i in range(mod["get_function_arity"](func_name))]
 
     def set_one_input(self, func_name: str, *args, **kwargs) -> None:
-        """One argument of a function: its name or number and the value, or ``name=value``.
+        """Set one argument of a function: by name or index and value, or as ``name=value``.
 
         Parameters
         ----------
         func_name : str
             The function.
         args : optional
-            The name or the number of the argument, and its value.
+            The name or index of the argument, and its value.
         kwargs : optional
-            The name and the value.
+            The name and the value of the argument.
 
         Raises
         ------
         TypeError
-            Another number of arguments is given.
+            The number of arguments is wrong.
         """
         if len(args) + 2 * len(kwargs) != 2:
-            raise TypeError("set_one_input: expected one argument, as (name, value) or as name=value")
+            raise TypeError("set_one_input: expected one argument, as (name, value) or name=value")
         tag, value = next(iter(kwargs.items())) if kwargs else args
         self.module["set_one_input"](func_name, tag, give(value))
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
-        """The number of a parameter, -1 where the function has none of the name.
+        """The index of a parameter, or -1 if the function has no parameter of this name.
 
         Parameters
         ----------
@@ -439,11 +442,12 @@ class VirtualMachine:
         """
         return self.module["get_input_index"](input_name, func_name)
 
-    # ---- runs ----
+    # ---- running ----
 
     def invoke(self, func_name: str, *args, **kwargs) -> Any:
-        """The result of a function: an array, an ``ADT`` for tuples and data, or a closure. Without arguments those
-        that were set are taken.
+        """The output of a function: an array, an ``ADT`` for tuples and ADT values, or a closure.
+
+        Without arguments, the arguments that were set before are used.
 
         Parameters
         ----------
@@ -467,7 +471,7 @@ class VirtualMachine:
         return given[0] if len(given) == 1 else ADT(0, given)
 
     def run(self, *args, **kwargs) -> Any:
-        """The result of ``main``.
+        """The output of ``main``.
 
         Parameters
         ----------
@@ -483,7 +487,7 @@ class VirtualMachine:
         return self.invoke("main", *args, **kwargs)
 
     def invoke_stateful(self, func_name: str, *args, **kwargs) -> None:
-        """Run a function and keep its result for ``get_outputs``.
+        """Run a function and keep its output for ``get_outputs``.
 
         Parameters
         ----------
@@ -506,12 +510,12 @@ class VirtualMachine:
         func_name : str
             The function.
         args : NDArray
-            An array for each result.
+            An array for each output.
 
         Raises
         ------
         TypeError
-            What is given is no array.
+            An argument is not an array.
         """
         for one in args:
             if not isinstance(one, NDArray):
@@ -521,7 +525,7 @@ class VirtualMachine:
     def invoke_with_outputs(
         self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[NDArray]
     ) -> None:
-        """Run a function with its results in arrays of the caller.
+        """Run a function and write its outputs to given arrays.
 
         Parameters
         ----------
@@ -530,7 +534,7 @@ class VirtualMachine:
         input_args : dict of str to array
             The arguments by name.
         output_args : list of NDArray
-            An array for each result.
+            An array for each output.
         """
         if input_args:
             self.set_input(func_name, **input_args)
@@ -538,7 +542,7 @@ class VirtualMachine:
         self.invoke(func_name)
 
     def get_outputs(self) -> list:
-        """The results of the last ``invoke_stateful``; the fields of a tuple one by one.
+        """The outputs of the last ``invoke_stateful``, as a list.
 
         Returns
         -------
@@ -551,30 +555,30 @@ class VirtualMachine:
         min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs,
     ) -> BenchmarkResult:  # fmt: skip
-        """Times of whole runs; ``end_to_end`` adds setting inputs and copying the results.
+        """The times of whole runs; ``end_to_end`` includes setting the inputs and copying the outputs.
 
         Parameters
         ----------
         device : Device
-            The device whose clock is read.
+            The device whose clock is used.
         args : optional
             Arguments by position.
         func_name : str, optional
             The function.
         repeat : int, optional
-            How many times are measured.
+            The number of results.
         number : int, optional
-            Runs of each.
+            The number of runs that are averaged for one result.
         min_repeat_ms : int, optional
-            The least time of a repeat.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int, optional
-            The most repeats that take no time.
+            The maximum number of retries of a repeat with a measured time of zero.
         end_to_end : bool, optional
-            Whether setting inputs and copying results counts.
+            Whether to include setting the inputs and copying the outputs.
         cooldown_interval_ms : int, optional
-            The pause between repeats.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int, optional
-            The repeats before each pause.
+            The number of repeats between pauses.
         kwargs : optional
             Arguments by name.
 
@@ -605,7 +609,7 @@ class VirtualMachine:
 
 
 def _to_host(value: Any) -> None:
-    """Copies what a run gave to the host, as a caller would."""
+    """Copy the outputs of a run to the host, as a caller would."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

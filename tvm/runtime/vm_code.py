@@ -1,6 +1,6 @@
-"""Executables of the virtual machine as data: instructions, functions, and the saved form that C reads and checks.
+"""Executables of the virtual machine as Python objects: instructions, functions, and the serialized form.
 
-``csrc/src/vm/read.c`` has the same table of operands.
+``csrc/src/vm/read.c`` reads and checks the serialized form; it contains the same table of operands.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _HEADER = struct.Struct("<8sQQQ")
 
 
 class Form(NamedTuple):
-    """An instruction: its name, its operands as letters, and their names. The letters: ``d`` and ``r`` registers that
-    are written and read, ``i`` and ``u`` numbers, ``f`` a function, ``c`` a constant, ``p`` a kernel, ``v`` a device,
-    ``t`` a data type, ``j`` a jump from the start of the instruction, ``R`` registers, ``U`` numbers."""
+    """An instruction: its name, its operands as letters, and the names of the operands.
+
+    The letters: ``d`` written register, ``r`` read register, ``i`` integer, ``u`` non-negative integer, ``f`` function,
+    ``c`` constant, ``p`` kernel, ``v`` device, ``t`` data type, ``j`` jump relative to the start of the instruction,
+    ``R`` list of registers, ``U`` list of integers."""
 
     name: str
     operands: str
@@ -63,7 +65,7 @@ Operand = int | tuple[int, ...]
 
 
 class Instruction(NamedTuple):
-    """An opcode and its operands, in the order of its form; jumps are in words."""
+    """An opcode and its operands, in the order of its form; jump distances are in words."""
 
     opcode: int
     operands: tuple[Operand, ...]
@@ -74,19 +76,19 @@ class Instruction(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many words it has."""
+        """The number of words of the instruction."""
         return 1 + sum(1 + len(o) if isinstance(o, tuple) else 1 for o in self.operands)
 
 
 def instruction(name: str, *operands: Operand | Sequence[int]) -> Instruction:
-    """An instruction by its name.
+    """An instruction from its name and operands.
 
     Parameters
     ----------
     name : str
         The name, as in ``FORMS``.
     operands : int or list of int
-        Its operands.
+        The operands.
 
     Returns
     -------
@@ -94,12 +96,12 @@ def instruction(name: str, *operands: Operand | Sequence[int]) -> Instruction:
     """
     opcode = OPCODES[name]
     if len(operands) != len(FORMS[opcode].operands):
-        raise ValueError(f"{name} has the operands {', '.join(FORMS[opcode].names)}; got {len(operands)}")
+        raise ValueError(f"{name} takes the operands {', '.join(FORMS[opcode].names)}; got {len(operands)} operands")
     return Instruction(opcode, tuple(o if isinstance(o, int) else tuple(o) for o in operands))
 
 
 def dtype_word(dtype: str) -> int:
-    """A data type in one word."""
+    """Encode a data type as one word."""
     code, bits, lanes = dtype_triple(dtype)
     return code | bits << 8 | lanes << 16
 
@@ -110,8 +112,9 @@ def dtype_of_word(word: int) -> str:
 
 @dataclass
 class Param:
-    """A parameter of a function: its name, the device number of its tensor, and its type (None if it is not a
-    tensor): data type and shape. A negative size is a dynamic dimension; equal ones below -1 are the same dimension."""
+    """A parameter of a function: name, device index, and tensor type (data type and shape), None for other types.
+
+    A negative dimension is dynamic; equal values below -1 denote equal dimensions."""
 
     name: str
     device: int = 0
@@ -130,7 +133,7 @@ class Function:
 
 @dataclass
 class ConstantSlot:
-    """A constant without its array: its name and the number of its device."""
+    """A constant without its array: its name and its device index."""
 
     name: str
     device: int = 0
@@ -138,8 +141,8 @@ class ConstantSlot:
 
 @dataclass
 class Code:
-    """An executable without its constants and kernels: device types (the first is the host's), the names of kernels,
-    constants, functions."""
+    """An executable without its constants and kernels: device types (the first is the host), functions, and the names
+    of kernels and constants."""
 
     devices: list[int] = field(default_factory=lambda: [1])
     kernels: list[str] = field(default_factory=list)
@@ -147,7 +150,7 @@ class Code:
     functions: list[Function] = field(default_factory=list)
 
 
-# ---- words ----
+# ---- serialization as words ----
 
 
 def _text_words(text: str) -> Iterator[int]:
@@ -197,28 +200,29 @@ def _words(code: Code) -> Iterator[int]:
 
 
 def to_words(code: Code) -> bytes:
-    """The words of an executable."""
+    """Serialize an executable as words."""
     words = list(_words(code))
     return struct.pack(f"<{len(words)}q", *words)
 
 
 def seal(words: bytes) -> bytearray:
-    """The saved form of an executable without constants."""
+    """Return the serialized form of an executable without constants."""
     return bytearray().join(sealed_parts(words))
 
 
 def sealed_parts(
     words: bytes, *constants: bytes | memoryview, in_library: bool = False
 ) -> list[bytes | memoryview]:
-    """The parts of the saved form: a header with version and checksum, the words, the constants' parameter blob.
-    ``in_library``: the checksum leaves constants to that of the library's file."""
-    # Constants may be gigabytes: they are not copied.
+    """Return the serialized form in parts: a header with version and checksum, the words, and the serialized constants.
+
+    ``in_library``: the checksum does not cover the constants, because the library file has its own checksum."""
+    # Constants may be gigabytes, so they are not copied.
     sealed = [struct.pack("<Q", len(words) // 8), words, *constants]
     return [struct.pack("<8sQQ", MAGIC, VERSION, checksum(sealed[:2] if in_library else sealed)), *sealed]
 
 
 def header_size() -> int:
-    """Bytes before the words of the saved form."""
+    """Return the number of bytes before the words of the serialized form."""
     return _HEADER.size
 
 
@@ -258,9 +262,9 @@ class _Reader:
 
 
 def from_words(words: bytes) -> Code:
-    """The executable of words that C has checked."""
+    """Parse the words of an executable, which the C runtime has checked."""
     if len(words) % 8:
-        raise TVMError("the words of an executable have eight bytes each")
+        raise TVMError("the size of an executable must be a multiple of eight bytes")
     reader = _Reader(struct.unpack(f"<{len(words) // 8}q", words))
     return Code(
         reader.many(reader.word),
@@ -270,7 +274,7 @@ def from_words(words: bytes) -> Code:
     )
 
 
-# ---- text ----
+# ---- printing ----
 
 
 def _operand_text(kind: str, value: Operand, code: Code, target: dict[int, int], at: int) -> str:
@@ -288,7 +292,7 @@ def _operand_text(kind: str, value: Operand, code: Code, target: dict[int, int],
 
 
 def function_text(function: Function, code: Code) -> str:
-    """The instructions of a function, one in a line, numbered; jumps name the instruction they go to."""
+    """Format the instructions of a function, one numbered instruction per line; jumps show the target number."""
     starts, at = [], 0
     for one in function.code:
         starts.append(at)

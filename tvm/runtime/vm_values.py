@@ -1,4 +1,4 @@
-"""Values of the virtual machine as Python has them: arrays, ``ADT`` for data and tuples, and closures."""
+"""Python representation of virtual machine values: arrays, ``ADT`` for ADT values and tuples, and closures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .object import Object
 
 
 class Closure(Object):
-    """A function of an executable with its captured values. It can be passed to machines of that executable.
+    """A function of an executable with its captured values; it can be passed to virtual machines of that executable.
 
     Parameters
     ----------
     handle : int
-        The handle of the C side, which it owns.
+        The handle of the C object, which it owns.
     """
 
     __slots__ = ("_handle",)
@@ -39,11 +39,11 @@ VMClosure = Closure
 
 
 def take(handle: int) -> ADT | Closure:
-    """The Python value of an object, whose reference is taken over. A list is as deep as it is long: nothing here
-    calls itself."""
+    """Convert a C object to a Python value and take over its reference. Not recursive, because the nesting depth of a
+    list equals its length."""
     if lib.TVMObjectKind(handle) == _lib.CLOSURE:
         return Closure(handle)
-    # Data whose fields are still handles, each with its tag and the fields that are done.
+    # ADT values whose fields have not all been converted, each with its tag and the converted fields.
     stack = [_Open(handle)]
     while True:
         top = stack[-1]
@@ -62,7 +62,7 @@ def take(handle: int) -> ADT | Closure:
 
 
 class _Open:
-    """Data on its way to Python: fields that are left, the last first, and those that are done."""
+    """An ADT value under conversion: the remaining fields in reverse order, and the converted fields."""
 
     __slots__ = ("tag", "left", "done")
 
@@ -80,7 +80,7 @@ def _plain(value: int, code: int) -> Any:
 
 
 class Given:
-    """A value as packed functions take it: a 64-bit value, its code, and what lives as long as it."""
+    """An argument of a packed function: a 64-bit value, its type code, and an object to keep alive."""
 
     __slots__ = ("_tvm_handle", "_tvm_tcode", "_kept", "_owned")
 
@@ -93,7 +93,8 @@ class Given:
 
 
 def give(root: Any) -> Given:
-    """A Python value for the machine: arrays (of NumPy, too), numbers, ``ADT``, tuples and lists of these, closures."""
+    """Convert a Python value for the virtual machine: arrays (also of NumPy), scalars, ``ADT``, tuples, lists,
+    closures."""
     done: dict[int, Given] = {}
     stack = [root]
     while stack:
@@ -116,14 +117,14 @@ def give(root: Any) -> Given:
 
 
 def _fields(value: Any) -> Any:
-    """The fields of data; values of the interpreter have them, too."""
+    """Return the fields of an ADT value of the runtime or of the interpreter."""
     if isinstance(value, (tuple, list)):
         return value
     return value.fields if hasattr(value, "constructor") and hasattr(value, "fields") else None
 
 
 def _tag(value: Any) -> int:
-    """The tag of a value; a tuple has none."""
+    """Return the tag of a value; tuples have the tag 0."""
     return int(getattr(value, "tag", 0))
 
 
@@ -132,12 +133,12 @@ def _leaf(value: Any) -> Given:
         return Given(value._handle, _lib.OBJECT, value)
     if isinstance(value, NDArray):
         if not value._tensor:
-            raise TVMError("an array argument was lent to a callback and is gone now; copy it inside the callback")
+            raise TVMError("an array argument was valid only during a callback; copy it inside the callback")
         return Given(value._tensor, _lib.NDARRAY, value)
     if isinstance(value, (bool, int, float)) and not hasattr(value, "dtype"):
         import numpy
 
-        # Python's numbers have the types that Relay's have.
+        # Python scalars get the same types as in Relay.
         kind = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
         value = numpy.asarray(value, kind)
     made = array(value)

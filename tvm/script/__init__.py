@@ -1,4 +1,4 @@
-"""TVMScript: the text form of tensor programs."""
+"""TVMScript: the text format of tensor programs."""
 
 from ..not_built import name_of as _name_of
 from .printer import register_printer, script, show

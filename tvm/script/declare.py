@@ -1,7 +1,7 @@
-"""Where TVMScript declares what a program uses without defining it.
+"""The positions at which TVMScript declares variables and buffers that a program uses without defining them.
 
-A free variable is declared at the top. A buffer that nothing declares is declared before the first statement that
-uses it, in the innermost indented body that holds all its uses.
+A free variable is declared at the top. A buffer without a definition is declared before the first statement that uses
+it, in the innermost indented body that contains all its uses.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from ..tir.stmt import (
 )
 
 THREAD_KEYS = ("thread_extent", "virtual_thread")
-# Statements that keep the indentation of their body when they end the body they are in.
+# Statements whose body keeps the same indentation if they are the last statement of a body.
 CONCISE = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer, BufferRealize)
 
 
 class Declarations:
-    """The result of a scan: ``free`` variables in order of use, and ``before[id(stmt)]`` buffers to declare there."""
+    """The declarations that a program needs: ``free`` variables in order of use, and buffers to declare before a
+    statement in ``before[id(stmt)]``."""
 
     def __init__(self) -> None:
         self.defined: set[int] = set()
@@ -60,10 +61,10 @@ class Declarations:
 
     @property
     def env_threads(self) -> list[IterVar]:
-        """Thread axes bound more than once: they are declared ahead of the launches."""
+        """Return the thread axes that are bound several times; they are declared before the thread launches."""
         return [iv for k, iv in self.threads.items() if self.thread_uses[k] > 1]
 
-    # --- the scan ---
+    # --- traversal ---
 
     def scan_function(self, func: PrimFunc) -> Declarations:
         for param in func.params:
@@ -78,7 +79,7 @@ class Declarations:
         return self._finish()
 
     def _finish(self) -> Declarations:
-        # A buffer over memory that nothing here defines is memory of the caller: it is declared at the top.
+        # Buffers over memory that the program does not define belong to the caller; they are declared at the top.
         outside = {k for k, (b, _, _) in self._uses.items() if id(b.data) not in self.defined | self._implicit}
         for key, (buffer, path, depth) in list(self._uses.items()):
             self._implicit_vars(buffer)
@@ -91,7 +92,7 @@ class Declarations:
         self._implicit_vars(buffer)
 
     def _implicit_vars(self, buffer: Buffer) -> None:
-        """Variables that a declaration of the buffer introduces by itself."""
+        """Return the variables that the declaration of a buffer defines implicitly."""
         for e in (buffer.data, buffer.elem_offset, *buffer.strides):
             if isinstance(e, Var):
                 self._implicit.add(id(e))
@@ -131,7 +132,7 @@ class Declarations:
                 self._buffer(node.buffer)
 
     def _body(self, stmt: Stmt, last: bool) -> None:
-        """A new indented body."""
+        """Enter a new indented body."""
         self._frames += 1
         self._path.append((self._frames, stmt))
         self._statement(stmt, last)

@@ -1,7 +1,7 @@
 """TVMScript text of expressions, buffers, types and attribute values.
 
-Expressions are written left to right from an explicit stack, so depth is no limit. A program that shares
-sub-expressions so much that its tree would be huge gets them named first (see ``Writer.text``).
+Expressions are printed with an explicit stack, so their depth is not limited. If an expression shares subexpressions so
+much that its tree would be huge, the shared subexpressions are assigned to names first (see ``Writer.text``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from ..tir.stmt import BufferRegion
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller of ``script`` may choose; the names are TVM's."""
+    """The options of ``script``, with the names of Apache TVM."""
 
     name: str | None = None
     show_meta: bool = False
@@ -82,7 +82,7 @@ class Options:
     syntax_sugar: bool = True
 
 
-# Binding strengths, as in Python.
+# Operator precedences, as in Python.
 OR, AND, NOT, COMPARE, SUM, PRODUCT, ATOM = 1, 2, 3, 4, 5, 6, 7
 
 _BINARY = {
@@ -95,7 +95,7 @@ ITER_TYPES = (
     "DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized", "Parallelized", "Tensorized",
 )  # fmt: skip
 
-# Past this many pieces an expression is written with its shared parts named.
+# Above this number of text pieces, the shared subexpressions of an expression are assigned to names.
 _TREE_LIMIT = 200_000
 
 
@@ -109,7 +109,7 @@ def float_text(value: float) -> str:
 
 
 class Names:
-    """One name per object, unique and legal in Python."""
+    """Names of objects: each is unique and a valid Python identifier."""
 
     def __init__(self, reserved: tuple[str, ...]):
         self.table: dict[int, str] = {}
@@ -131,7 +131,7 @@ class Names:
         return self.bind(node, self.fresh(hint))
 
     def bind(self, node: Any, text: str) -> str:
-        """``node`` is written as ``text`` from now on."""
+        """Print ``node`` as ``text`` from now on."""
         self.table[id(node)] = text
         self.keep.append(node)
         return text
@@ -141,10 +141,10 @@ class Names:
 
 
 class Writer:
-    """Text of everything that is not a statement.
+    """A printer of everything except statements.
 
-    ``declarations`` collects lines for objects met before their definition, ``shared`` lines that name parts of an
-    expression; the caller writes both ahead of the text.
+    ``declarations`` collects lines for objects that are used before their definition, ``shared`` lines that assign
+    names to subexpressions. The caller prints both before the text.
     """
 
     def __init__(self, options: Options):
@@ -196,7 +196,8 @@ class Writer:
     # --- buffers ---
 
     def buffer_declaration(self, buffer: Buffer, name: str, function: str, first: str = "", data: bool = True) -> str:
-        """The call that makes ``buffer``; variables only it defines are written as its attributes from here on."""
+        """Return the call that creates ``buffer``. Variables that only the buffer defines are printed as its attributes
+        from now on."""
         args = [first] if first else []
         args.append(self.tuple_text(buffer.shape))
         if buffer.dtype != self.options.buffer_dtype:
@@ -246,7 +247,7 @@ class Writer:
     # --- expressions ---
 
     def text(self, e: Node, level: int = 0) -> str:
-        """The text of an expression, in brackets if it binds more loosely than ``level``."""
+        """Return the text of an expression, in parentheses if its precedence is lower than ``level``."""
         got = self._write(e, level, {}, _TREE_LIMIT)
         if got is not None:
             return got
@@ -279,7 +280,7 @@ class Writer:
         return "".join(out)
 
     def _write_shared(self, e: Node, level: int) -> str:
-        """As ``text``, after lines that name each part used more than once."""
+        """Return the text of an expression after lines that assign names to its repeated subexpressions."""
         uses: dict[int, int] = {}
         order = list(post_order(e))
         for node in order:
@@ -330,7 +331,7 @@ class Writer:
         return parts
 
     def tir_call(self, function: str, *args: Any) -> list[Any]:
-        """The parts of ``T.function(args)``; strings are text already, nodes are expressions."""
+        """Return the parts of ``T.function(args)``; string arguments are already text, nodes are expressions."""
         parts: list[Any] = [f"{self.t}.{function}("]
         for n, arg in enumerate(args):
             if n:
@@ -342,7 +343,7 @@ class Writer:
     # --- values of attributes ---
 
     def value(self, value: Any) -> str:
-        """Any object found in an attribute, annotation or AttrStmt."""
+        """Return the text of an object in an attribute, annotation or AttrStmt."""
         if value is None:
             return "None"
         if isinstance(value, bool):
@@ -374,7 +375,7 @@ class Writer:
 
 
 def end_of(r: Any) -> PrimExpr:
-    """The first value past a Range or a loop."""
+    """Return the first value after a Range or loop."""
     if isinstance(r.extent, Sub) and r.extent.b is r.min:
         return r.extent.a
     return add(r.min, r.extent)
@@ -385,7 +386,7 @@ def slice_parts(start: PrimExpr, stop: PrimExpr, step: int) -> list[Any]:
     return parts if step == 1 else [*parts, f":{step}"]
 
 
-# --- one function per expression class: (strength, parts) -----------------------------------------------------------
+# --- one function per expression class: returns (precedence, parts) ---
 
 
 def _var(w: Writer, e: Var):
@@ -413,7 +414,7 @@ def _string(w: Writer, e: StringImm):
 def _binary(w: Writer, e):
     sign, strength = _BINARY[type(e)]
     if isinstance(e.a, ConstExpr) and isinstance(e.b, ConstExpr):
-        # Written with the operator it would be read back folded.
+        # The parser would fold the operator form.
         return ATOM, w.tir_call(type(e).__name__, e.a, e.b)
     left = strength + 1 if strength == COMPARE else strength
     return strength, [(e.a, left), f" {sign} ", (e.b, strength + 1)]
@@ -487,7 +488,7 @@ def _load(w: Writer, e: BufferLoad):
 
 
 def producer_name(producer: Any) -> str:
-    """The name of a tensor or of whatever else is loaded from."""
+    """Return the name of the tensor or other object that is loaded from."""
     return str(getattr(producer, "name", None) or producer.op.name)
 
 
@@ -546,7 +547,7 @@ EXPRESSIONS: dict[type, Callable] = {
     Buffer: _buffer, BufferRegion: _region,
 }  # fmt: skip
 
-# How other layers' objects are written inside TVMScript: type -> f(writer, object) -> text.
+# Printers for objects of other layers inside TVMScript: type -> f(writer, object) -> text.
 VALUES: dict[type, Callable[[Writer, Any], str]] = {
     GlobalVar: _global_var,
     PrimType: lambda w, t: w.type_text(t),

@@ -1,4 +1,4 @@
-"""Which buffers a printed function declares where it is called (``T.Buffer`` in its parameters)."""
+"""The buffers that TVMScript declares in the parameters of a function (``T.Buffer``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..tir.function import PrimFunc
 
 
 def inline_buffers(func: PrimFunc) -> set[int]:
-    """Parameter buffers that an annotation says all of, and whose handle the body does not use."""
+    """Return the parameter buffers that an annotation describes completely and whose handle the body does not use."""
     shared: dict[int, int] = {}
     for buffer in func.buffer_map.values():
         shared[id(buffer.data)] = shared.get(id(buffer.data), 0) + 1

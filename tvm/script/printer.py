@@ -1,6 +1,6 @@
-"""TVMScript text of statements, functions and modules; and the text of any node (``str(node)``).
+"""TVMScript text of statements, functions and modules, and the text of any node (``str(node)``).
 
-The text of a whole program is what TVM prints, so that it reads as users expect.
+The text of a whole program is the same as in Apache TVM.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LOOPS = {
 
 
 class Printer:
-    """Writes statements as lines."""
+    """A printer of statements."""
 
     def __init__(self, options: Options, writer: Writer | None = None):
         self.options = options
@@ -78,13 +78,13 @@ class Printer:
     # --- bodies ---
 
     def body(self, stmt: Stmt) -> None:
-        """``stmt`` as an indented body."""
+        """Print ``stmt`` as an indented body."""
         self.depth += 1
         self.statement(stmt, True)
         self.depth -= 1
 
     def statement(self, stmt: Stmt, last: bool) -> None:
-        """``last``: nothing follows in the body it is in, so scopes need no ``with``."""
+        """Print a statement. ``last`` means that it is the last of its body, so its scopes need no ``with``."""
         if isinstance(stmt, SeqStmt):
             for n, child in enumerate(stmt.seq):
                 self.statement(child, last and n == len(stmt.seq) - 1)
@@ -103,7 +103,7 @@ class Printer:
                 self.line(f"{name} = {self.w.buffer_declaration(buffer, name, 'Buffer')}")
 
     def scope(self, call: str, name: str | None, body: Stmt, last: bool, annotation: str = "") -> None:
-        """A statement that holds for ``body``: as a line of its own where nothing follows, else with ``with``."""
+        """Print a statement with a ``body``: as a separate line if it is the last of its body, else with ``with``."""
         if last:
             self.line(f"{name}{annotation} = {call}" if name else call)
             self.statement(body, True)
@@ -158,7 +158,7 @@ class Printer:
         return f"{self.t}.handle" if kind == f"{self.t}.handle()" else kind
 
     def _root_block(self, stmt: Stmt) -> bool:
-        """Write the outermost block without its frame, if it only holds others."""
+        """Print only the contents of the outermost block if it contains nothing but blocks."""
         if not isinstance(stmt, BlockRealize) or stmt.block.name_hint != "root":
             return False
         block = stmt.block
@@ -238,7 +238,7 @@ def _attr(p: Printer, s: AttrStmt, last: bool) -> None:
 
 
 def _grid(p: Printer, s: For) -> list[For]:
-    """The loops that ``T.grid`` can write as one, from ``s`` inwards."""
+    """Return the nested loops, starting at ``s``, that ``T.grid`` can print as one statement."""
     loops = [s]
     while _is_plain(loops[-1]):
         inner = loops[-1].body
@@ -327,7 +327,7 @@ def _allocate(p: Printer, s: Allocate, last: bool) -> None:
 
 
 def _declares(buffer: Buffer, s: Allocate) -> bool:
-    """Whether the buffer is exactly the memory the allocation makes."""
+    """Return whether the buffer describes exactly the allocated memory."""
     same = len(buffer.shape) == len(s.extents) and all(
         a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value and a.dtype == b.dtype)
         for a, b in zip(buffer.shape, s.extents)
@@ -408,7 +408,7 @@ _AXES = {0: "spatial", 2: "reduce", 3: "scan"}
 
 
 def _axes(p: Printer, iter_vars, values) -> None:
-    """Axes bound to whole loops go together in ``remap``."""
+    """Print block axes; axes that are bound to whole loops are printed together as ``remap``."""
     run: list[tuple[IterVar, PrimExpr]] = []
     for n, iv in enumerate(iter_vars):
         value = None if values is None else values[n]
@@ -481,12 +481,12 @@ STATEMENTS: dict[type, Callable[[Printer, Any, bool], None]] = {
 
 # --- entry points ---------------------------------------------------------------------------------------------------
 
-# Text of whole objects: type -> f(object, options) -> text. Other layers add theirs with ``register_printer``.
+# Printers for whole objects: type -> f(object, options) -> text. Other layers add entries with ``register_printer``.
 TEXT: dict[type, Callable[[Any, Options], str]] = {}
 
 
 def register_printer(cls: type, function: Callable[[Any, Options], str]) -> None:
-    """Say how ``str(node)`` of a class is made; subclasses without an entry of their own follow it."""
+    """Register the printer of ``str(node)`` for a class; it also applies to subclasses without a printer."""
     TEXT[cls] = function
 
 
@@ -532,7 +532,7 @@ def _module_text(mod: IRModule, options: Options) -> str:
     return "\n".join([*headers, "", *printer.lines])
 
 
-# Modules that hold functions of another IR: type of function -> f(module, options) -> text.
+# Printers for modules with functions of another IR: type of function -> f(module, options) -> text.
 MODULE_TEXT: dict[type, Callable[[IRModule, Options], str]] = {}
 
 
@@ -541,7 +541,7 @@ def _header(prefix: str, part: str) -> str:
 
 
 def text_of(node: Any, options: Options) -> str:
-    """The text of any node."""
+    """Return the text of any node."""
     for cls in type(node).__mro__:
         function = TEXT.get(cls)
         if function is not None:
@@ -552,7 +552,8 @@ def text_of(node: Any, options: Options) -> str:
     return ir_node._plain_repr(node)
 
 
-# Options of TVM that ask for marks in the text; there are none here, so only their defaults are taken.
+# Options of Apache TVM that request marks in the text. Marks are not supported, so only the default values are
+# accepted.
 _UNMARKED = {
     "num_context_lines": -1, "show_object_address": False, "path_to_underline": None, "path_to_annotate": None,
     "obj_to_underline": None, "obj_to_annotate": None,
@@ -560,10 +561,10 @@ _UNMARKED = {
 
 
 def script(node: Any, **options: Any) -> str:
-    """TVMScript of a node; the options are those of ``Options``."""
+    """Return the TVMScript of a node; the options are the fields of ``Options``."""
     for name, default in _UNMARKED.items():
         if options.pop(name, default) not in (default, [], {}):
-            raise ValueError(f"script: {name} is not supported; the text has no marks")
+            raise ValueError(f"script: the option {name} is not supported; the text cannot contain marks")
     lines = options.get("print_line_numbers")
     text = text_of(node, Options(**options))
     if lines:

@@ -1,4 +1,4 @@
-"""Text of tensors and operations, known by their type keys: this layer does not import ``te``."""
+"""Text of tensors and operations, which are identified by their type keys because this layer must not import ``te``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The names of TVMScript: ``from tvm.script import tir as T``.
+"""The namespace of TVMScript: ``from tvm.script import tir as T``.
 
-Names of expressions, and element types applied to a value, are those of ``tvm.tir``. Reading a Python function as
-TVMScript is not available yet: a function that ``prim_func`` decorates raises an error when it is used.
+The names of expressions and of element types are those of ``tvm.tir``. Parsing a Python function as TVMScript is not
+supported: a function decorated with ``prim_func`` raises an error when it is used.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ globals().update({f"{name}x{lanes}": _dtype(f"{name}x{lanes}") for name in _DTYP
 
 
 def boolean(expr: Any = None, is_size_var: bool = False) -> Any:
-    """A truth value."""
+    """Return a bool constant."""
     return _dtype("bool")(expr, is_size_var)
 
 
 def handle(dtype: str | None = None, storage_scope: str = "global", *, is_size_var: bool = False) -> Any:
-    """A variable that holds an address."""
+    """Return a variable that contains an address."""
     return _tir.Var("", "handle" if dtype is None else PointerType(PrimType(dtype), storage_scope))
 
 
 def cast(src: Any, dtype: str, span: Any = None) -> Any:
-    """The value as another element type."""
+    """Return the value cast to another element type."""
     return _tir.Cast(dtype, convert(src), span)
 
 
 def Let(expr: Any, where: dict[Any, Any]) -> Any:
-    """The expression with its variables as ``where`` says."""
+    """Return the expression with the variable values in ``where``."""
     for var, value in reversed(where.items()):
         expr = _tir.Let(var, value, expr)
     return expr
@@ -71,12 +71,12 @@ def _buffer(
 
 
 def fabs(x: Any) -> Any:
-    """The magnitude of a value."""
+    """Return the absolute value."""
     return _tir.abs(x)
 
 
 class _ByCallOrIndex:
-    """``T.Buffer((16,), "float32")``; the older form is ``T.Buffer[(16,), "float32"]``."""
+    """``T.Buffer((16,), "float32")`` and its older form ``T.Buffer[(16,), "float32"]``."""
 
     def __init__(self, make: Callable[..., Any]):
         self._make = make

@@ -1,4 +1,4 @@
-"""What a machine is: targets, their kinds, features and tags. Data only; code generation is ``tvm.codegen``."""
+"""Targets, their kinds, features and tags. This package contains only data; code generation is in ``tvm.codegen``."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # It makes expressions, and loads the IR with that.
+    # Creates expressions, so it imports the IR.
     if name == "datatype":
         return importlib.import_module("tvm.target.datatype")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

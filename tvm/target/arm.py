@@ -1,4 +1,4 @@
-"""Facts about Arm processors that classic TVM derives from ``-mcpu`` and ``-mtriple``."""
+"""Properties of Arm processors that Apache TVM derives from ``-mcpu`` and ``-mtriple``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvm.target.kinds import TargetKind
 
 
 class Microcontroller(NamedTuple):
-    """A Cortex-M core: the architecture its code is compiled for, and what it has beyond the base instructions."""
+    """A Cortex-M core: its architecture, and its features beyond the base instructions."""
 
     arch: str
     has_dsp: bool = False
@@ -31,7 +31,7 @@ CORTEX_M: dict[str, Microcontroller] = {
 
 
 def microcontroller(attrs: Mapping[str, object]) -> Microcontroller | None:
-    """The Cortex-M core that ``-mcpu`` names (with ``+nodsp``, ``+nomve`` taken off), or None."""
+    """Return the Cortex-M core that ``-mcpu`` names (without ``+nodsp`` and ``+nomve``), or None."""
     name, *suffixes = str(attrs.get("mcpu", "")).split("+")
     core = CORTEX_M.get(name)
     if core is None:
@@ -44,7 +44,7 @@ def microcontroller(attrs: Mapping[str, object]) -> Microcontroller | None:
 
 
 def is_arm(kind: TargetKind, attrs: Mapping[str, object]) -> bool:
-    """Does a CPU target compile for an Arm machine, as far as its options say?"""
+    """Whether a CPU target compiles for an Arm machine, according to its options."""
     if kind.family != "cpu" or "mtriple" not in kind.schema:
         return False
     triple = str(attrs.get("mtriple", ""))

@@ -1,4 +1,4 @@
-"""Instruction sets of the current Arm microcontroller."""
+"""Instruction sets of Arm microcontroller targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ARM_MPROFILE_CORE_LIST = [*CORTEX_M, *(f"{name}+nodsp" for name, core in CORTEX_
 
 
 class IsaAnalyzer:
-    """``"SMLAD" in IsaAnalyzer(target)``-style questions."""
+    """Answers whether a target has an instruction: ``"SMLAD" in IsaAnalyzer(target)``."""
 
     def __init__(self, target: str | Target):
         self.target = Target.canon_target(target)

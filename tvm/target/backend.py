@@ -1,7 +1,7 @@
-"""Back ends: one record for each kind of target that code is made for, read by the pipelines and the tuner.
+"""Back ends: one record per target kind, which the compilation pipelines and the tuner read.
 
-A package outside this one adds a back end by ``register_backend(Backend(...))``. What a record refers to lies in higher
-layers or in that package: it is a function, or "module:function" of one that is imported at its first use.
+A third-party package adds a back end with ``register_backend(Backend(...))``. A record refers to functions of higher
+layers or of that package: either directly, or as "module:function", which is imported at its first use.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ Reference = Callable[..., Any] | str
 
 @dataclass(frozen=True)
 class Backend:
-    """How code for one kind of target is made."""
+    """The code generator and compilation rules of a target kind."""
 
     kind: str
-    # (IRModule, Target) -> runtime module, of functions in the form code generation takes.
+    # (IRModule, Target) -> runtime module; the functions have been lowered for code generation.
     build: Reference
-    # Modules that making code needs.
+    # Modules that code generation needs.
     needs: tuple[str, ...] = ()
-    # Formats of files with its code, and (path, format) -> runtime module: the runtime loads them by it.
+    # File formats of the generated code, and (path, format) -> runtime module: the loader of such files.
     formats: tuple[str, ...] = ()
     load_file: Reference | None = None
-    # True where its code runs on the host, as the packed entries of functions do.
+    # Whether the code runs on the host, like the packed functions that call it.
     is_host: bool = False
-    # True where it emits machine code for the CPU that the target names; C text is compiled by another program.
+    # Whether it generates machine code for the target's CPU; C source, for example, is compiled by another program.
     makes_cpu_code: bool = False
-    # The family of schedules and templates (topi.schedule) that are made for it.
+    # The family of schedules and templates (topi.schedule) for this back end.
     templates: str = ""
-    # Candidates of a tuner travel to its workers as text. Of a device: (IRModule, Target) -> (text, kernels by name),
-    # and (text, architecture) -> the device_module.Image a worker makes of it. Host code is LLVM text. Global functions
-    # of these names are a user's own compilers: where one is there, kernels are compiled by it, in the user's process.
+    # Tuning candidates are sent to workers as text. For device code: (IRModule, Target) -> (text, kernels by name), and
+    # (text, architecture) -> the device_module.Image that a worker creates from it. Host code is LLVM text. If a global
+    # function with one of these names exists, it is a user's compiler, and kernels are compiled with it in the user's
+    # process.
     emit_text: Reference | None = None
     compile_text: Reference | None = None
     user_compilers: tuple[str, ...] = ()
-    # The module that processes import before they run its code, where devices or functions it needs come from outside.
+    # The module that processes import before they run the code, for devices or functions that a package provides.
     package: str = ""
-    # Target -> relay.transform.backend_passes.GraphPasses, the passes that only graphs for this back end need.
+    # Target -> relay.transform.backend_passes.GraphPasses: additional graph passes for this back end.
     graph_passes: Reference | None = None
-    # Target -> relay.transform.fuse_ops.FusionRules, how operators become kernels.
+    # Target -> relay.transform.fuse_ops.FusionRules: how operators are fused to kernels.
     fusion_rules: Reference | None = None
-    # () -> the tensor intrinsics that searches may use, auto_scheduler.intrinsics.SearchIntrinsic by name.
+    # () -> the tensor intrinsics available to searches, auto_scheduler.intrinsics.SearchIntrinsic by name.
     search_intrinsics: Reference | None = None
-    # Target -> a context manager that takes modules for ``build`` as they come, by add(mod), and makes one of all by
-    # finish(); left without it, it gives up.
+    # Target -> a context manager that collects modules for ``build`` with add(mod) and compiles them together with
+    # finish(); exiting without finish() discards them.
     compilation: Reference | None = None
 
 
@@ -68,41 +69,44 @@ def register_backend(backend: Backend, override: bool = False) -> Backend:
 
 
 def find_backend(target: Target) -> Backend | None:
-    """The record of a target; None where no code can be made for its kind."""
+    """Return the record of a target, or None if its kind has no back end."""
     return BACKENDS.get(target.kind.name)
 
 
 def backend_of(target: Target) -> Backend:
-    """The record of a target; a TVMError where no code can be made for its kind."""
+    """Return the record of a target; raise a TVMError if its kind has no back end."""
     found = find_backend(target)
     if found is None:
         known = ", ".join(BACKENDS.names())
-        raise TVMError(f"no back end generates code for target kind '{target.kind.name}'; there are: {known}")
+        raise TVMError(f"no back end generates code for target kind '{target.kind.name}'; target kinds with a back "
+                       f"end: {known}")
     return found
 
 
 def is_host(target: Target) -> bool:
-    """Whether code for the target runs where the packed entries run."""
+    """Whether code for the target runs on the host."""
     found = find_backend(target)
     return found is not None and found.is_host
 
 
 def host_of(target: Target) -> Target:
-    """The target of the code that calls the kernels of a target: its host, or itself where it is one."""
+    """Return the target of the code that calls the kernels of a target: its host, or the target itself if it is a
+    host."""
     from tvm.target.record import Target
 
     return target.host or (target if is_host(target) else Target("llvm"))
 
 
 def compiled_cpu(target: Target) -> ResolvedCPU | None:
-    """The CPU that machine code is made for; None where a target is none, or its code is not machine code."""
+    """Return the CPU for which machine code is generated; None if the target is not a CPU or its code is not machine
+    code."""
     found = find_backend(target)
     return resolve_cpu(target) if found is not None and found.makes_cpu_code else None
 
 
 def templates_of(target: Target) -> str:
-    """The family of schedules for a target, "" where there is none. Schedules need no back end: those of a kind without
-    one are of its machine."""
+    """Return the schedule family of a target, or "" if there is none. A target kind without a back end uses the family
+    of its device."""
     found = find_backend(target)
     if found is not None and found.templates:
         return found.templates
@@ -111,13 +115,13 @@ def templates_of(target: Target) -> str:
 
 
 def can_compile(kind: str) -> bool:
-    """Whether what is needed for code of a kind of target is installed."""
+    """Whether everything that code generation for a target kind needs is installed."""
     found = BACKENDS.get(kind)
     return found is not None and all(importlib.util.find_spec(name) is not None for name in found.needs)
 
 
 def file_loaders() -> dict[str, Callable[[str, str], Any]]:
-    """The loaders of files by format."""
+    """Return the file loaders by format."""
     records = [BACKENDS[kind] for kind in BACKENDS]
     return {fmt: functools.partial(_load_file, r.load_file) for r in records for fmt in r.formats}
 
@@ -127,7 +131,7 @@ def _load_file(loader: Reference, path: str, fmt: str) -> Any:
 
 
 def load(reference: Reference) -> Callable[..., Any]:
-    """The function a record refers to."""
+    """Return the function that a record refers to."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")
@@ -135,7 +139,7 @@ def load(reference: Reference) -> Callable[..., Any]:
 
 
 def as_text(reference: Reference) -> str:
-    """ "module:function" of a function, by which another process finds it."""
+    """Return "module:function" of a function, by which another process can import it."""
     return reference if isinstance(reference, str) else f"{reference.__module__}:{reference.__qualname__}"
 
 

@@ -1,4 +1,4 @@
-"""Options of known boards, microcontrollers and processors, for the constructors in ``tvm.target.target``."""
+"""Target options of known boards, microcontrollers and processors, for the constructors in ``tvm.target.target``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Board(NamedTuple):
-    """The processor of a board: its instruction set, LLVM's name of its large cores, and how many cores it has."""
+    """The processor of a board: its instruction set, LLVM's name of its large cores, and its number of cores."""
 
     arch: str
     cpu: str
     cores: int
 
 
-# By what ``-model`` says, from the documents of the vendors.
+# By the value of ``-model``; from documents of the vendors.
 BOARDS: dict[str, Board] = {
     "bcm2837": Board("aarch64", "cortex-a53", 4),
     "bcm2711": Board("aarch64", "cortex-a72", 4),
@@ -101,7 +101,7 @@ RISCV_CPUS: dict[str, str] = {
     "spacemit-k1": "-mtriple=riscv64-unknown-linux-gnu -mcpu=spacemit-x60 -mabi=lp64d",
 }
 
-# Version of the Hexagon DSP -> bytes of its tightly coupled memory.
+# Version of the Hexagon DSP -> size of its tightly coupled memory in bytes.
 HEXAGON_VTCM: dict[str, int] = {
     "v65": 256 << 10,
     "v66": 256 << 10,

@@ -1,4 +1,4 @@
-"""Questions about LLVM, under the names classic TVM has for them. Code generation itself is ``tvm.codegen``."""
+"""Queries about LLVM, under the names of Apache TVM. Code generation itself is in ``tvm.codegen``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIPLES = (
     "spirv", "spirv64", "systemz", "thumb", "wasm32", "wasm64", "x86_64", "xcore",
 )  # fmt: skip
 
-# Names that a module saved elsewhere may refer to by number.
+# Names that a serialized module may refer to by number.
 _INTRINSICS = (
     "abs bitreverse bswap ceil copysign cos ctlz ctpop cttz exp exp2 fabs floor fma fmuladd fshl fshr log log10 log2 "
     "maximum maxnum memcpy memmove memset minimum minnum nearbyint pow powi prefetch rint round sadd.sat sin smax smin "
@@ -28,7 +28,7 @@ _INTRINSICS = (
 )
 _NAME_OF_ID: dict[int, str] = {}
 
-# LLVM lists hints to its scheduler among the features; they say nothing about what a processor can do.
+# LLVM lists tuning hints for its scheduler among the features; they are not capabilities of a processor.
 _TUNING = re.compile(
     "slow-|fast-|faster-|false-deps|prefer-|tuning-|use-|no-bypass|idiv|lea-|pad-short|allow-light|branchfusion|"
     "macrofusion|sse-unaligned|vzeroupper|.*bit-mode"
@@ -36,7 +36,8 @@ _TUNING = re.compile(
 
 
 def llvm_lookup_intrinsic_id(name: str) -> int:
-    """A number for an LLVM intrinsic (``"llvm.fma"``), the same in every process; 0 if LLVM has none of that name."""
+    """Return a number for an LLVM intrinsic (``"llvm.fma"``), the same in every process; 0 if the intrinsic is
+    unknown."""
     number = _number(name)
     known = _NAME_OF_ID.get(number)
     if known is None:
@@ -53,10 +54,10 @@ def _number(name: str) -> int:
 
 
 def llvm_get_intrinsic_name(intrin_id: int) -> str:
-    """The name behind a number from ``llvm_lookup_intrinsic_id``."""
+    """Return the intrinsic of a number that ``llvm_lookup_intrinsic_id`` returned."""
     name = _NAME_OF_ID.get(int(intrin_id))
     if name is None:
-        raise TVMError(f"no LLVM intrinsic has the number {intrin_id}; look its name up first")
+        raise TVMError(f"unknown LLVM intrinsic number {intrin_id}; call llvm_lookup_intrinsic_id with its name first")
     return name
 
 
@@ -73,7 +74,7 @@ def llvm_version_major(allow_none: bool = False) -> int | None:
 
 
 def llvm_get_targets() -> list[str]:
-    """First parts of triples that this LLVM has a back end for."""
+    """Return the architectures (first parts of triples) for which this LLVM has a back end."""
     return [triple for triple in _TRIPLES if llvm_facts.has_triple(triple)] if llvm_facts.binding() else []
 
 
@@ -86,7 +87,7 @@ def llvm_get_system_cpu() -> str:
 
 
 def llvm_get_system_x86_vendor() -> str:
-    """``"GenuineIntel"``, ``"AuthenticAMD"``, or ``""`` where the system does not say."""
+    """Return ``"GenuineIntel"``, ``"AuthenticAMD"``, or ``""`` if the system does not report the vendor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
@@ -101,12 +102,12 @@ def _resolved(target: str | Target | None) -> cpu.ResolvedCPU:
 
 
 def llvm_get_cpu_archlist(target: str | Target | None = None) -> list[str]:
-    """CPU names that ``-mcpu`` accepts for the target's machine."""
+    """Return the CPU names that ``-mcpu`` accepts for the target's architecture."""
     return list(llvm_facts.known_cpus(_resolved(target).triple))
 
 
 def llvm_get_cpu_features(target: str | Target | None = None) -> list[str]:
-    """Features the target's processor has, of all that LLVM knows for its machine."""
+    """Return the features of the target's processor, among all that LLVM defines for its architecture."""
     resolved = _resolved(target)
     names = llvm_facts.known_features(resolved.triple)
     names = tuple(name for name in names if not _TUNING.match(name))
@@ -115,7 +116,7 @@ def llvm_get_cpu_features(target: str | Target | None = None) -> list[str]:
 
 
 def llvm_cpu_has_features(cpu_features: str | list[str], target: str | Target | None = None) -> bool:
-    """Does the target's processor have all of these LLVM features?"""
+    """Whether the target's processor has all of these LLVM features."""
     wanted = [cpu_features] if isinstance(cpu_features, str) else list(cpu_features)
     resolved = _resolved(target)
     if not resolved.has(*wanted):
@@ -123,7 +124,7 @@ def llvm_cpu_has_features(cpu_features: str | list[str], target: str | Target | 
         listed = llvm_facts.known_features(resolved.triple)
         for name in unknown:
             if listed and name not in listed:
-                raise TargetError(f"LLVM knows no CPU feature '{name}' for {resolved.triple}")
+                raise TargetError(f"unknown LLVM CPU feature '{name}' for {resolved.triple}")
         ask = llvm_facts.enabled_features_in_child
         return ask(resolved.triple, resolved.cpu, resolved.features_text, unknown).issuperset(unknown)
     return True
@@ -134,5 +135,5 @@ def target_has_features(cpu_features: str | list[str], target: str | Target | No
 
 
 def llvm_get_vector_width(target: str | Target | None = None) -> int:
-    """Bits of a vector register of the target's processor."""
+    """Return the width of a vector register of the target's processor in bits."""
     return _resolved(target).vector_bits

@@ -1,4 +1,4 @@
-"""``CompilationConfig``: the targets of one build, with their host and default devices worked out."""
+"""``CompilationConfig``: the targets of a build, with their host and default devices."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tvm.target.virtual_device import VirtualDevice
 
 @dataclass(frozen=True)
 class CompilationConfig:
-    """``optional_homogeneous_target`` is set when there is only one target besides the host.
+    """The targets of a build; ``optional_homogeneous_target`` is set if there is only one target besides the host.
 
     Parameters
     ----------
     primitive_targets : tuple[Target, ...]
         The targets of kernels.
     host_target : Target
-        What calls the kernels.
+        The target of the code that calls the kernels.
     host_virtual_device : VirtualDevice
-        Where that runs.
+        The device of the host code.
     default_primitive_virtual_device : VirtualDevice
-        Where kernels run that nothing places.
+        The device of kernels without an explicit device.
     optional_homogeneous_target : Target
-        The one target of kernels, where there is one.
+        The only target of kernels, if there is exactly one.
     """
 
     primitive_targets: tuple[Target, ...]
@@ -35,12 +35,12 @@ class CompilationConfig:
     optional_homogeneous_target: Target | None
 
     def find_primitive_target_for_device_type(self, device_type: int) -> Target:
-        """The first target of kernels that runs on a kind of device.
+        """The first kernel target that runs on a device type.
 
         Parameters
         ----------
         device_type : int
-            The number of the kind, as DLPack has it: 1 for CPUs, 2 for CUDA.
+            The device type as a DLPack number: 1 for CPUs, 2 for CUDA.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class CompilationConfig:
         Raises
         ------
         TargetError
-            No target of this build runs there.
+            No target of this build runs on the device type.
         """
         for target in self.primitive_targets:
             if target.get_target_device_type() == device_type:
@@ -58,22 +58,22 @@ class CompilationConfig:
         raise TargetError(f"no target of this build runs on devices of type {device_type}; the targets are: {known}")
 
     def canonical_virtual_device(self, virtual_device: VirtualDevice) -> VirtualDevice:
-        """``virtual_device`` with its target filled in from this build.
+        """``virtual_device`` completed with a target of this build.
 
         Parameters
         ----------
         virtual_device : VirtualDevice
-            Where something is, perhaps by the kind of device alone.
+            A virtual device, which may specify only a device type.
 
         Returns
         -------
         VirtualDevice
-            ``virtual_device`` itself where it has a target already, or says nothing of a device.
+            The completed device; unchanged if it already has a target or does not specify a device.
 
         Raises
         ------
         TargetError
-            No target of this build runs on its kind of device.
+            No target of this build runs on the device type.
         """
         if virtual_device.target is not None or virtual_device.device_type_int < 0:
             return virtual_device
@@ -88,7 +88,7 @@ def _device_of(target: Target, index: int = 0, scope: str = "") -> VirtualDevice
 
 
 def make_compilation_config(ctxt, target, target_host=None) -> CompilationConfig:
-    """Work out the targets of a build from what the user passed; ``ctxt`` is the PassContext.
+    """The targets of a build from the user's arguments; ``ctxt`` is the PassContext.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def make_compilation_config(ctxt, target, target_host=None) -> CompilationConfig
     target : Target, str, list or dict
         The targets of kernels.
     target_host : Target or str, optional
-        The target of what calls them.
+        The target of the host code.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def make_compilation_config(ctxt, target, target_host=None) -> CompilationConfig
     Raises
     ------
     TargetError
-        There is no target, or none for the default device.
+        There is no target, or no target for the default device.
     """
     targets = Target.canon_multi_target_and_host(target, target_host)
     if not targets:

@@ -17,7 +17,8 @@ from tvm.target.parse import near
 if TYPE_CHECKING:
     from tvm.target.record import Target
 
-# Features of x86 whose instructions appear in compiled code: those LLVM uses unasked, and those of our kernels.
+# x86 features whose instructions occur in compiled code: those that LLVM selects automatically, and those of our
+# kernels.
 _USED = re.compile(
     r"s?sse.*|avx(?!512vp2intersect).*|amx-(tile|int8|bf16)|fma4?|f16c|bmi2?|lzcnt|popcnt|movbe|cmov|cx16|sahf|xop|tbm|"
     r"gfni|vaes|vpclmulqdq|egpr|ndd|ccmp|cf|nf|ppx|push2pop2|zu"
@@ -28,7 +29,7 @@ _USUAL_CORES = 4
 
 @dataclass(frozen=True)
 class ResolvedCPU:
-    """``features`` is what LLVM is told besides the name; ``enabled`` is what the processor then has.
+    """The CPU of a target. ``features`` is passed to LLVM with the name; ``enabled`` contains all features that result.
 
     Parameters
     ----------
@@ -37,27 +38,27 @@ class ResolvedCPU:
     arch : str
         The architecture.
     cpu : str
-        The name that LLVM has for it.
+        The CPU name in LLVM.
     features : tuple[str, ...]
-        What LLVM is told besides.
+        Features passed to LLVM in addition to the name.
     enabled : frozenset[str]
-        What the processor has.
+        All features of the processor.
     is_host : bool
         Whether it is this machine.
     vector_bits : int
         The width of a vector register.
     num_vector_registers : int
-        How many of them there are.
+        The number of vector registers.
     cores : int
-        How many cores there are.
+        The number of cores.
     l1_bytes : int
-        The first cache of a core.
+        The size of the L1 data cache of a core.
     l2_bytes : int
-        The second cache of a core.
+        The size of the L2 cache of a core.
     l3_bytes : int
-        The cache that cores share.
+        The size of the last-level cache, which cores share.
     abi : str, optional
-        The calling convention that is asked for; without it, the usual one of the triple and the features.
+        The requested calling convention; by default the usual one of the triple and the features.
     """
 
     triple: str
@@ -79,7 +80,7 @@ class ResolvedCPU:
         return ",".join(self.features)
 
     def has(self, *names: str) -> bool:
-        """Whether all of these features are there.
+        """Whether all of these features are present.
 
         Parameters
         ----------
@@ -102,7 +103,7 @@ class ResolvedCPU:
 
     @property
     def has_avx512(self) -> bool:
-        """The subset every AVX-512 processor since Skylake has."""
+        """Whether it has the AVX-512 subset that every AVX-512 processor since Skylake has."""
         return self.has("avx512f", "avx512bw", "avx512dq", "avx512vl")
 
     @property
@@ -123,7 +124,7 @@ class ResolvedCPU:
 
     @property
     def has_half(self) -> bool:
-        """Arithmetic on float16, not only conversion."""
+        """Whether it has float16 arithmetic, not only conversion."""
         return bool(self.enabled & {"avx512fp16", "fullfp16", "zvfh"})
 
     @property
@@ -131,7 +132,7 @@ class ResolvedCPU:
         return bool(self.enabled & {"avx512bf16", "bf16"})
 
     def is_slow(self, feature: str) -> bool:
-        """Whether the instructions of a feature are slower than float32 products in their place.
+        """Whether the instructions of a feature are slower than equivalent float32 multiplications.
 
         Parameters
         ----------
@@ -166,9 +167,10 @@ class ResolvedCPU:
 
 
 def resolve_cpu(target: Target) -> ResolvedCPU:
-    """The processor ``target`` stands for.
+    """The processor that ``target`` describes.
 
-    ``llvm`` with no ``-mcpu`` and no foreign ``-mtriple`` is this machine; a given ``-mcpu`` is taken at its word.
+    ``llvm`` without ``-mcpu`` and without a foreign ``-mtriple`` is the host; a given ``-mcpu`` is used without
+    checking the host.
 
     Parameters
     ----------
@@ -182,10 +184,10 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     Raises
     ------
     TargetError
-        The target is no CPU, or has less than one core.
+        The target is not a CPU, or has less than one core.
     """
     if target.kind.family != "cpu":
-        raise TargetError(f"target '{target}' is not a CPU; ask its host instead")
+        raise TargetError(f"target '{target}' is not a CPU; use its host instead")
     attrs = target.attrs
     triple = _triple(target)
     arch = arch_of(triple)
@@ -193,7 +195,7 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     is_host = machine_of(triple) == machine_of(machine.triple)
     board = _board(attrs.get("model"), arch)
     given = str(attrs.get("mcpu") or attrs.get("march") or (board.cpu if board else "")).split("+")[0]
-    # The C compiler that builds `c` output is told no CPU, so only llvm may count on the host's features.
+    # For `c`, the CPU is not passed to the C compiler, so only llvm may use the host's features.
     use_host = is_host and (given == "native" or (not given and target.kind.name == "llvm"))
     cpu = machine.name if use_host else (given or _baseline(triple))
     family = family_of(arch)
@@ -217,7 +219,7 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     usual_cores = board.cores if board else usable_cores() if is_host else 1 if core is not None else _USUAL_CORES
     cores = attrs.get("num-cores") or usual_cores
     if cores < 1:
-        raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
+        raise TargetError(f"target '{target}': -num-cores must be at least 1, got {cores}")
     is_x86_32 = arch == "x86" and not triple.startswith(("x86_64", "amd64"))
     registers = X86_32_REGISTERS if is_x86_32 else family.vector_registers(enabled)
     abi = _abi(target, arch, triple, enabled)
@@ -225,33 +227,34 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
 
 
 def _board(model: object, arch: str) -> boards.Board | None:
-    """The board that ``-model`` names, if its processor runs code of this instruction set."""
+    """Return the board that ``-model`` names, if its processor runs code of this instruction set."""
     board = boards.BOARDS.get(str(model or ""))
     return board if board is not None and (board.arch, arch) in ((arch, arch), ("aarch64", "arm")) else None
 
 
 def _abi(target: Target, arch: str, triple: str, enabled: frozenset[str]) -> str:
-    """``-mabi``, which names a calling convention of RISC-V: a width, and the floats that registers carry."""
+    """Return ``-mabi``, a calling convention of RISC-V: the register width, and the floats passed in registers."""
     abi = str(target.attrs.get("mabi") or "")
     if not abi:
         return ""
     if arch != "riscv":
-        raise TargetError(f"target '{target}': -mabi is an option of RISC-V; the machine is {triple}")
+        raise TargetError(f"target '{target}': -mabi is only supported for RISC-V, but the triple is {triple}")
     base = "lp64" if triple.startswith("riscv64") else "ilp32"
     known = [base, *(base + kind for kind in "fd" if kind in enabled)]
     if abi not in known:
-        raise TargetError(f"target '{target}': with its features {triple} has -mabi={' or '.join(known)}, not {abi}")
+        raise TargetError(f"target '{target}': with these features, {triple} supports -mabi={' or '.join(known)}, got "
+                          f"{abi}")
     return abi
 
 
 def _float_abi(target: Target, triple: str) -> str:
-    """The triple with ``-mfloat-abi``, which on Arm is a part of it: ``hf`` says that registers of floats carry
-    arguments."""
+    """Return the triple with ``-mfloat-abi``, which is part of the triple on Arm: ``hf`` means that floating-point
+    registers pass arguments."""
     asked = str(target.attrs.get("mfloat-abi") or "")
     if not asked:
         return triple
     if asked not in ("hard", "soft", "softfp"):
-        raise TargetError(f"target '{target}': -mfloat-abi is hard, soft or softfp, not {asked}")
+        raise TargetError(f"target '{target}': -mfloat-abi must be hard, soft or softfp, got {asked}")
     if arch_of(triple) != "arm" or not re.search(r"eabi(hf)?$", triple):
         what = "-mfloat-abi is an option of Arm machines of 32 bits"
         raise TargetError(f"target '{target}': {what}; the machine is {triple}")
@@ -259,8 +262,10 @@ def _float_abi(target: Target, triple: str) -> str:
 
 
 def full_triple(triple: str) -> str:
-    """A triple with the vendor that short ones leave out. LLVM reads the parts by their place: without the vendor it
-    knows neither the operating system nor, on Arm, in which registers floats are passed."""
+    """Return a triple with the vendor, which short triples omit.
+
+    LLVM parses triples by position: without the vendor it does not recognize the operating system or, on Arm, the
+    floating-point calling convention."""
     first, *rest = triple.split("-")
     has_no_vendor = len(rest) == 2 and re.fullmatch(r"linux|none|freebsd|windows|wasi", rest[0])
     return "-".join([first, "unknown", *rest]) if has_no_vendor else triple
@@ -298,15 +303,15 @@ def _feature(item: str) -> str:
 
 
 def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact: bool) -> frozenset[str]:
-    """``exact``: the features are the host's own list, which names everything that is there."""
+    """Return the features that a CPU has. ``exact``: ``features`` is the complete list of the host's features."""
     family = family_of(arch)
-    # Asking LLVM about a combination of Hexagon's features that does not exist ends the process.
+    # Querying LLVM about an invalid combination of Hexagon features terminates the process.
     if exact or arch == "hexagon":
         return frozenset(name for name in family.features if f"+{name}" in features)
     check_cpu(triple, cpu)
     for item in features:
         if re.search(r"[^\w.+:-]", item):
-            raise TargetError(f"-mattr has '{item}', which is no LLVM feature; write +name or -name")
+            raise TargetError(f"-mattr: '{item}' is not an LLVM feature; use +name or -name")
     tried = family.can_be_asked and cpu in family.cpus
     ask = llvm_facts.enabled_features if tried else llvm_facts.enabled_features_in_child
     return ask(triple, cpu, ",".join(features), family.features)
@@ -314,7 +319,8 @@ def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact:
 
 @functools.cache
 def check_cpu(triple: str, cpu: str) -> None:
-    """Refuse a CPU name LLVM does not know for ``triple``: it would end the process or fall back silently."""
+    """Raise an error for a CPU name that LLVM does not know for ``triple``; LLVM would exit or silently use a
+    default."""
     arch = arch_of(triple)
     if cpu in family_of(arch).cpus:
         return
@@ -323,17 +329,18 @@ def check_cpu(triple: str, cpu: str) -> None:
         return
     owner = next((other for other, family in FAMILIES.items() if other != arch and cpu in family.cpus), None)
     hint = f" (it is a CPU of {owner}: give an -mtriple of that machine)" if owner else near(cpu, known)
-    raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}{hint}; known: {', '.join(known)}")
+    raise TargetError(f"unknown LLVM CPU '{cpu}' for {triple}{hint}; known: {', '.join(known)}")
 
 
 def _check_width(target: Target, bits: int) -> None:
     if bits < 8 or bits & (bits - 1):
-        raise TargetError(f"target '{target}': -vector-width must be a power of two of at least 8 bits, not {bits}")
+        raise TargetError(f"target '{target}': -vector-width must be a power of two of at least 8 bits, got {bits}")
 
 
 @functools.cache
 def host_caches() -> tuple[int, int, int]:
-    """Bytes of the first core's data caches, by level; usual sizes where the system does not say."""
+    """Return the sizes of the first core's data caches in bytes, by level; typical sizes if the system does not report
+    them."""
     usual = family_of(arch_of(llvm_facts.host().triple)).caches
     machine = described()
     if machine is not None:
@@ -355,7 +362,7 @@ def _size(text: str) -> int:
 
 
 def used_features(cpu: ResolvedCPU) -> list[str]:
-    """The features of a processor that compiled code may use, by LLVM's names."""
+    """Return the features of a processor that compiled code may use, by LLVM name."""
     host = llvm_facts.host()
     names = tuple(f[1:] for f in host.features if _USED.fullmatch(f[1:])) if cpu.is_host else ()
     if not names:
@@ -366,5 +373,5 @@ def used_features(cpu: ResolvedCPU) -> list[str]:
 
 
 def needs_of(cpu: ResolvedCPU) -> dict[str, object]:
-    """What files of compiled code state: the name of the processor, and the features that the code may use."""
+    """Return the CPU requirements stored with compiled code: the CPU name and the features that the code may use."""
     return {"cpu": cpu.cpu, "features": used_features(cpu)}

@@ -1,39 +1,39 @@
-"""What CPUs can do: one row for each instruction set, with what is true where the machine itself cannot be asked."""
+"""Properties of CPUs: one table entry per instruction set, used if the machine itself cannot be queried."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# A feature and what it brings, the largest first.
+# Pairs of a feature and the value that it implies, largest first.
 Rows = tuple[tuple[str, int], ...]
-# Bytes of the first, second and third level.
+# Sizes of the L1, L2 and L3 caches in bytes.
 Caches = tuple[int, int, int]
 
 
 class Family(NamedTuple):
-    """The processors of one instruction set."""
+    """The processors of an instruction set."""
 
-    # Features of LLVM worth knowing.
+    # LLVM features that affect code generation.
     features: tuple[str, ...] = ()
-    # Bits of a vector, by the feature that brings it and without any; vector registers likewise.
+    # Vector width in bits by the feature that provides it, and without any; likewise the number of vector registers.
     vectors: Rows = ()
     scalar_bits: int = 128
     more_registers: Rows = ()
     registers: int = 32
-    # Bytes of the data caches, first to third level, of a usual core, and of the cores whose sizes are known.
+    # Data cache sizes in bytes (L1 to L3) of a typical core, and of cores with known sizes.
     caches: Caches = (32 << 10, 256 << 10, 0)
     core_caches: Mapping[str, Caches] = {}
-    # Features of cores whose instructions are slower there than float32 products in their place.
+    # Features whose instructions are slower on some cores than the float32 multiplications that they replace.
     slow_features: Mapping[str, tuple[str, ...]] = {}
-    # Names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
+    # CPU names that LLVM is known to accept, so that common names need no query. Other names are looked up.
     cpus: tuple[str, ...] = ("generic",)
-    # Features that every machine of the family has that runs Linux, beyond LLVM's generic CPU.
+    # Features that every machine of the family that runs Linux has, beyond LLVM's generic CPU.
     linux_features: tuple[str, ...] = ()
-    # Whether LLVM may be asked in this process about any combination of these names and features: of other families a
-    # combination that does not exist ends the process.
+    # Whether LLVM can be queried in this process about any combination of CPU names and features; for other families an
+    # invalid combination terminates the process.
     can_be_asked: bool = False
-    # Whether LLVM lists every feature of a machine of the family that it runs on; else the name of the CPU says more.
+    # Whether LLVM lists all features of a host of this family; otherwise the CPU name provides more features.
     host_list_is_whole: bool = False
 
     def vector_bits(self, enabled: frozenset[str]) -> int:
@@ -44,7 +44,7 @@ class Family(NamedTuple):
 
 
 def _sizes(table: str) -> dict[str, Caches]:
-    """Rows of a core and the KiB of its data caches; where vendors choose the size, that of the boards sold most."""
+    """Parse a table of cores and their data cache sizes in KiB; if vendors choose the sizes, those of common boards."""
     rows = (line.split() for line in table.strip().splitlines())
     return {name: (int(l1) << 10, int(l2) << 10, int(l3) << 10) for name, l1, l2, l3 in rows}
 
@@ -115,7 +115,7 @@ FAMILIES = {
         more_registers=(("avx512f", 32),),
         registers=16,
         caches=(32 << 10, 1 << 20, 8 << 20),
-        # With one product of a vector in two cycles; their bfloat16 is that of tiles.
+        # They compute one vector product per two cycles; their bfloat16 support is that of tiles.
         slow_features=dict.fromkeys(("sapphirerapids", "emeraldrapids", "graniterapids"), ("avx512bf16",)),
         cpus=tuple(_X86.split()),
         can_be_asked=True,
@@ -134,14 +134,14 @@ FAMILIES = {
         vectors=(("neon", 128), ("mve", 128)),
         scalar_bits=32,
         registers=16,
-        # Many cores of 64 bits run programs of 32 bits as well.
+        # Many 64-bit cores also run 32-bit programs.
         core_caches=_sizes(_ARM_CACHES) | _sizes(_AARCH64_CACHES),
         cpus=tuple(_ARM.split()),
         can_be_asked=True,
     ),
     "riscv": Family(
         features=("f", "d", "v", "zvfh"),
-        # The least length of vectors with this feature: such code runs on processors with longer ones, too.
+        # The minimum vector length with this feature: such code also runs on processors with longer vectors.
         vectors=(("v", 128),),
         scalar_bits=64,
         core_caches=_sizes(_RISCV_CACHES),

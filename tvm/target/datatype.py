@@ -1,7 +1,7 @@
-"""Custom data types: types of numbers that the user registers, with functions that compute with them.
+"""Custom data types: numeric types registered by users, with functions that implement their operations.
 
-A value of a custom type is stored as an unsigned integer of its width. What a program does with it (casts, literals,
-arithmetic, comparisons, intrinsics) is lowered by functions registered here, for a target and for the type.
+A value of a custom type is stored as an unsigned integer of the same width. Operations of a program (casts, literals,
+arithmetic, comparisons, intrinsics) are lowered by functions that are registered here per target and type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.op import Op
 from ..ir.prim import BinaryOpExpr, Call, Cast, FloatImm, PrimExpr, StringImm, const
 from ..registry import Registry
 
-# By "target.operation.types".
+# Keys have the form "target.operation.types".
 LOWER: Registry[Callable[[Any], Any]] = Registry("lowering function of a custom data type")
 
 
@@ -27,12 +27,12 @@ def register(type_name: str, type_code: int) -> None:
     type_name : str
         The name.
     type_code : int
-        The code of the type in arrays: 129 to 255, for this type alone.
+        The unique type code of the type in arrays: 129 to 255.
 
     Raises
     ------
     TVMError
-        The name or the code is taken, or the code is out of range.
+        The name or the code is already in use, or the code is out of range.
 
     Examples
     --------
@@ -41,14 +41,15 @@ def register(type_name: str, type_code: int) -> None:
     'custom[tiny]16'
     """
     if not type_name.isidentifier():
-        raise TVMError(f"datatype.register: the name of a type is an identifier, got {type_name!r}")
+        raise TVMError(f"datatype.register: the name of a type must be an identifier, got {type_name!r}")
     if not CUSTOM_BEGIN <= int(type_code) <= 255:
-        raise TVMError(f"datatype.register: the code of '{type_name}' is from {CUSTOM_BEGIN} to 255, got {type_code}")
+        raise TVMError(f"datatype.register: the code of '{type_name}' must be between {CUSTOM_BEGIN} and 255, got "
+                       f"{type_code}")
     if CUSTOM.get(type_name, type_code) != type_code:
-        raise TVMError(f"datatype.register: '{type_name}' is registered already, with code {CUSTOM[type_name]}")
+        raise TVMError(f"datatype.register: '{type_name}' is already registered with code {CUSTOM[type_name]}")
     taken = next((name for name, code in CUSTOM.items() if code == type_code and name != type_name), None)
     if taken is not None:
-        raise TVMError(f"datatype.register: code {type_code} is that of '{taken}' already")
+        raise TVMError(f"datatype.register: code {type_code} is already used by '{taken}'")
     CUSTOM[type_name] = int(type_code)
 
 
@@ -68,7 +69,7 @@ def get_type_name(type_code: int) -> str:
     Raises
     ------
     TVMError
-        There is no such type.
+        No custom data type has this code.
     """
     for name, code in CUSTOM.items():
         if code == type_code:
@@ -92,7 +93,7 @@ def get_type_code(type_name: str) -> int:
     Raises
     ------
     TVMError
-        There is no such type.
+        No custom data type has this name.
     """
     if type_name not in CUSTOM:
         raise TVMError(f"no custom data type is called '{type_name}'{did_you_mean(type_name, CUSTOM)}")
@@ -100,7 +101,7 @@ def get_type_code(type_name: str) -> int:
 
 
 def get_type_registered(type_code: int) -> bool:
-    """Whether a custom data type has a code.
+    """Whether a custom data type with this code is registered.
 
     Parameters
     ----------
@@ -110,13 +111,13 @@ def get_type_registered(type_code: int) -> bool:
     Returns
     -------
     bool
-        Whether it does.
+        Whether the type exists.
     """
     return type_code in CUSTOM.values()
 
 
 def lower_key(op_name: str, target: str, src_type: str, dest_type: str | None, intrinsic: str | None) -> str:
-    """The name under which the function for an operation is registered."""
+    """Return the name under which the function for an operation is registered."""
     middle = f"{op_name}.intrin.{intrinsic}" if intrinsic else op_name
     return f"{target}.{middle}.{dest_type + '.' if op_name == 'Cast' and dest_type else ''}{src_type}"
 
@@ -125,22 +126,22 @@ def register_op(
     lower_func: Callable[[Any], Any], op_name: str, target: str, src_type_name: str,
     dest_type_name: str | None = None, intrinsic_name: str | None = None,
 ) -> None:  # fmt: skip
-    """Register the function that lowers an operation on a custom data type; one registered before is replaced.
+    """Register the function that lowers an operation on a custom data type; an earlier function is replaced.
 
     Parameters
     ----------
     lower_func : Callable
-        Gives an expression without custom data types for the operation, whose operands have none any more.
+        Returns an expression without custom data types for the operation; the operands have already been lowered.
     op_name : str
         The class of the operation: "Cast", "FloatImm", "Call", "Add", "LE", ...
     target : str
         The kind of target, such as "llvm".
     src_type_name : str
-        The type: the name of a custom one, or "float", "int", "uint" where a cast starts from one of these.
+        The type: the name of a custom type, or "float", "int", "uint" for a cast from one of these.
     dest_type_name : str, optional
-        For "Cast" the type of the result, in the same way.
+        For "Cast": the destination type, in the same form.
     intrinsic_name : str, optional
-        For "Call" the intrinsic, such as "tir.sqrt".
+        For "Call": the intrinsic, such as "tir.sqrt".
 
     Raises
     ------
@@ -148,17 +149,17 @@ def register_op(
         A cast has no ``dest_type_name``.
     """
     if op_name == "Cast" and dest_type_name is None:
-        raise TVMError("datatype.register_op: a Cast has the types that it is from and to; dest_type_name is missing")
+        raise TVMError("datatype.register_op: a Cast needs a source and a destination type; dest_type_name is missing")
     LOWER.register(lower_key(op_name, target, src_type_name, dest_type_name, intrinsic_name), lower_func, override=True)
 
 
 def register_min_func(func: Callable[[int], Any], type_name: str) -> None:
-    """Register the smallest value of a custom data type, from which maxima start.
+    """Register the smallest value of a custom data type, which is the initial value of maximum reductions.
 
     Parameters
     ----------
     func : Callable
-        Gives the value as an expression of the type, for a number of bits.
+        Returns the value as an expression of the type, for a number of bits.
     type_name : str
         The name of the type.
     """
@@ -171,7 +172,7 @@ def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) ->
     Parameters
     ----------
     extern_func_map : dict of int to str
-        By the number of bits the name of the C function.
+        The name of the C function by number of bits.
     type_name : str
         The name of the type.
 
@@ -183,7 +184,7 @@ def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) ->
 
     def lower(num_bits: int) -> PrimExpr:
         if num_bits not in extern_func_map:
-            raise TVMError(f"no function for the smallest value of custom[{type_name}]{num_bits} is given")
+            raise TVMError(f"no C function is given for the smallest value of custom[{type_name}]{num_bits}")
         return _call_pure_extern(f"custom[{type_name}]{num_bits}", extern_func_map[num_bits])
 
     return lower
@@ -195,7 +196,7 @@ def create_lower_func(extern_func_map: Mapping[Any, str]) -> Callable[[Any], Pri
     Parameters
     ----------
     extern_func_map : dict of int to str, or of (int, int) to str
-        By the number of bits the name of the C function; for casts by the bits of the operand and of the result.
+        The name of the C function by number of bits; for casts, by the bits of source and destination.
 
     Returns
     -------
@@ -216,26 +217,26 @@ def create_lower_func(extern_func_map: Mapping[Any, str]) -> Callable[[Any], Pri
         elif isinstance(op, BinaryOpExpr):
             key, operands = info(op.a.dtype).bits, (op.a, op.b)
         else:
-            raise TVMError(f"create_lower_func: a {type(op).__name__} is no operation that a function computes: {op}")
+            raise TVMError(f"create_lower_func: a {type(op).__name__} cannot be lowered to a function call: {op}")
         if key not in extern_func_map:
-            raise TVMError(f"create_lower_func: no function for {key} bits is given to lower {op}")
+            raise TVMError(f"create_lower_func: no function for {key} bits is given, which lowering {op} needs")
         return _call_pure_extern(stored(op.dtype), extern_func_map[key], *operands)
 
     return lower
 
 
 def lower_ite(ite_op: Any) -> PrimExpr:
-    """A choice between two values, for ``register_op`` of "tir.if_then_else".
+    """A selection between two values, for ``register_op`` of "tir.if_then_else".
 
     Parameters
     ----------
     ite_op : Call
-        The choice.
+        The if_then_else call.
 
     Returns
     -------
     PrimExpr
-        The same between unsigned integers.
+        The same selection between unsigned integers.
     """
     return Call(stored(ite_op.dtype), Op.get("tir.if_then_else"), tuple(ite_op.args))
 
@@ -251,7 +252,7 @@ def lower_call_pure_extern(op: Any) -> PrimExpr:
     Returns
     -------
     PrimExpr
-        The same with an unsigned integer as its result.
+        The same call with an unsigned integer type.
     """
     return Call(stored(op.dtype), Op.get("tir.call_pure_extern"), tuple(op.args))
 

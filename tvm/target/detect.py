@@ -1,4 +1,4 @@
-"""Targets of the devices of this machine.
+"""Detection of the targets of this machine's devices.
 
 A device is any object with the attributes of ``tvm.runtime.Device``; the runtime is imported only when a device has
 to be opened from its name or number.
@@ -41,13 +41,13 @@ def open_device(device_type: int | str, index: int = 0) -> object:
 
 
 def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
-    """Options of ``kind`` that the device can answer for."""
+    """Return the options of ``kind`` whose values the device reports."""
     if kind.default_device_type == CPU:
         machine = llvm_facts.host()
         found = {"mcpu": machine.name, "mtriple": machine.triple, "num-cores": usable_cores()}
         return {name: value for name, value in found.items() if name in kind.schema}
     if not getattr(device, "exist", True):
-        raise TargetError(f"there is no device {device} on this machine, so its target cannot be read from it")
+        raise TargetError(f"the device {device} does not exist on this machine, so its target cannot be detected")
     attrs: dict[str, object] = {}
     for option, attribute in _QUERIES.items():
         value = getattr(device, attribute, None)
@@ -62,7 +62,7 @@ def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
 
 @functools.cache
 def local_arch() -> str | None:
-    """sm_90a and the like of the first CUDA device, or None where there is none."""
+    """Return the architecture of the first CUDA device, such as sm_90a, or None if there is none."""
     device = open_device(CUDA, 0)
     if not getattr(device, "exist", False):
         return None
@@ -74,12 +74,12 @@ def config_of_device(device: object) -> dict[str, object]:
         name, _, index = device.partition(":")
         kind = KINDS.get("llvm" if name == "cpu" else name)
         if kind is None:
-            raise TargetError(f"'{device}' names no device; known kinds: {', '.join(KINDS.names())}")
+            raise TargetError(f"'{device}' is not a device; known kinds: {', '.join(KINDS.names())}")
         if kind.default_device_type != CPU:
             device = open_device(kind.default_device_type, int(index or 0))
     else:
         device_type = int(device.device_type)
         if device_type not in _KIND_OF_DEVICE:
-            raise TargetError(f"no target kind is known for devices of type {device_type}")
+            raise TargetError(f"no target kind exists for devices of type {device_type}")
         kind = KINDS[_KIND_OF_DEVICE[device_type]]
     return {"kind": kind.name, **attrs_of_device(kind, device)}

@@ -1,4 +1,4 @@
-"""``Features``: the facts about a target that schedules and passes ask for, instead of its name."""
+"""``Features``: the capabilities of a target, which schedules and passes test instead of its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Numbers are 0 where they do not apply. An undeclared capability (``has_x``, ``is_x``) is False.
+    """The capabilities of a target. Numbers are 0 if they do not apply; undeclared capabilities (``has_x``, ``is_x``)
+    are False.
 
     Parameters
     ----------
@@ -26,85 +27,85 @@ class Features:
     vector_bits : int, optional
         The width of a vector register.
     vector_registers : int, optional
-        How many of them there are.
+        The number of vector registers.
     threads : int, optional
-        How many threads run at once.
+        The number of parallel threads.
     l1_bytes : int, optional
-        The first cache of a core.
+        The size of the L1 data cache of a core.
     l2_bytes : int, optional
-        The second cache of a core.
+        The size of the L2 cache of a core.
     l3_bytes : int, optional
-        The cache that cores share.
+        The size of the last-level cache, which cores share.
     warp_size : int, optional
-        Threads that run in step.
+        The number of threads that execute in lockstep.
     max_threads : int, optional
-        The most threads of a block.
+        The maximum number of threads per block.
     shared_bytes : int, optional
-        Shared memory that a kernel may declare.
+        The static shared memory available to a kernel.
     dynamic_shared_bytes : int, optional
-        Shared memory that may be asked for at a launch.
+        The dynamic shared memory that a launch may request.
     max_function_args : int, optional
-        The most arguments of a kernel.
+        The maximum number of kernel arguments.
     block_threads : int, optional
-        Threads of a block that run best, where that is fewer than the most.
+        The preferred number of threads per block, if it is below the maximum.
     thread_registers : int, optional
-        The most registers of a thread.
+        The maximum number of registers per thread.
     multiprocessors : int, optional
-        How many there are.
+        The number of multiprocessors.
     multiprocessor_threads : int, optional
-        Threads that one keeps at a time.
+        The maximum number of resident threads per multiprocessor.
     multiprocessor_shared_bytes : int, optional
-        Shared memory of one.
+        The shared memory of a multiprocessor.
     cost : GPUCost, optional
-        What memory and arithmetic cost.
+        The constants of the cost models.
     has_near_shared : bool, optional
-        Whether shared memory is nearer than the cache.
+        Whether shared memory is faster than the cache.
     has_texture : bool, optional
-        Whether there are textures.
+        Whether the device has textures.
     is_nvidia : bool, optional
         Whether it is an NVIDIA GPU.
     mma_dtypes : frozenset[str], optional
-        Types of operands of matrix instructions of a warp.
+        The operand types of warp-level matrix instructions.
     has_warpgroups : bool, optional
-        Whether warpgroups multiply from shared memory.
+        Whether warpgroups can multiply operands in shared memory.
     has_async_copy : bool, optional
-        Whether copies into shared memory need not be waited for.
+        Whether copies to shared memory can be asynchronous.
     has_warp_shuffle : bool, optional
-        Whether threads of a warp exchange values.
+        Whether threads of a warp can exchange values.
     has_half : bool, optional
-        Whether it computes in float16.
+        Whether it has float16 arithmetic.
     has_bfloat : bool, optional
-        Whether it computes in bfloat16.
+        Whether it has bfloat16 arithmetic.
     has_double : bool, optional
-        Whether it computes in float64.
+        Whether it has float64 arithmetic.
     has_fma : bool, optional
-        Whether a product and a sum are one instruction.
+        Whether it has fused multiply-add instructions.
     has_avx2 : bool, optional
-        Whether there is AVX2.
+        Whether it has AVX2.
     has_avx512 : bool, optional
-        Whether there is AVX-512.
+        Whether it has AVX-512.
     has_vnni : bool, optional
-        Whether there are dot products of bytes on x86.
+        Whether it has int8 dot products on x86 (VNNI).
     has_amx_int8 : bool, optional
-        Whether there are tiles of bytes.
+        Whether it has int8 tile instructions (AMX).
     has_amx_bf16 : bool, optional
-        Whether there are tiles of bfloat16.
+        Whether it has bfloat16 tile instructions (AMX).
     has_asimd : bool, optional
-        Whether there is NEON.
+        Whether it has NEON.
     has_fp16_simd : bool, optional
-        Whether vectors of float16 are computed on Arm.
+        Whether it has float16 vector arithmetic on Arm.
     has_dotprod : bool, optional
-        Whether there are dot products of bytes on Arm.
+        Whether it has int8 dot products on Arm.
     has_matmul_i8 : bool, optional
-        Whether there are products of small matrices of bytes on Arm.
+        Whether it has int8 matrix multiplication instructions on Arm (I8MM).
     has_sve : bool, optional
-        Whether there are scalable vectors.
+        Whether it has scalable vectors (SVE).
     has_dsp : bool, optional
-        Whether there are instructions for signals on Arm.
+        Whether it has DSP instructions on Arm.
     has_mve : bool, optional
-        Whether there are vectors on a microcontroller.
+        Whether it has vector instructions on a microcontroller (MVE).
     has_integer_dot_product : bool, optional
-        Whether OpenCL has dot products of bytes.
+        Whether OpenCL has int8 dot products.
     declared : frozenset[str], optional
         Further capabilities.
     """
@@ -121,11 +122,11 @@ class Features:
     # GPU
     warp_size: int = 0
     max_threads: int = 0
-    # Shared memory of a block: what is declared, and what may be asked for at the launch.
+    # Shared memory per block: static, and dynamic as requested at launch.
     shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
     max_function_args: int = 0
-    # Threads of a block that run best, where that is fewer than the most.
+    # The preferred number of threads per block, if it is below the maximum.
     block_threads: int = 0
     thread_registers: int = 0
     multiprocessors: int = 0
@@ -140,7 +141,7 @@ class Features:
     has_warpgroups: bool = False
     has_async_copy: bool = False
     has_warp_shuffle: bool = False
-    # numbers and instructions
+    # arithmetic and instructions
     has_half: bool = False
     has_bfloat: bool = False
     has_double: bool = False
@@ -158,16 +159,17 @@ class Features:
     has_dsp: bool = False
     has_mve: bool = False
     has_integer_dot_product: bool = False
-    # Further capabilities, which the facts of a kind declare.
+    # Further capabilities, declared by the facts of a kind.
     declared: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> bool:
         if name.startswith(("has_", "is_")):
             return name in self.declared
-        raise AttributeError(f"target features have no '{name}'; they are {', '.join(f.name for f in fields(self))}")
+        raise AttributeError(f"unknown target feature '{name}'; the features are "
+                             f"{', '.join(f.name for f in fields(self))}")
 
     def lanes(self, bits: int) -> int:
-        """Elements of ``bits`` width in one vector register; at least 1.
+        """The number of elements of ``bits`` width in a vector register; at least 1.
 
         Parameters
         ----------
@@ -218,7 +220,7 @@ def _cpu_features(target: Target) -> Features:
     )
 
 
-# A GPU of which nothing else is known.
+# A GPU without further information.
 _USUAL_MULTIPROCESSORS, _USUAL_MULTIPROCESSOR_THREADS, _USUAL_MULTIPROCESSOR_SHARED = 16, 2048, 96 << 10
 _THREAD_REGISTERS = 255
 
@@ -253,13 +255,14 @@ def _gpu_features(target: Target) -> Features:
 
 
 def _nvidia_features(features: Features, target: Target, architecture: nvidia.Architecture) -> Features:
-    """What the architecture has; tensor cores, copies and shuffles only where the kind's code can hold their PTX."""
+    """Add the capabilities of the architecture; tensor cores, copies and shuffles only if the kind's code can use
+    PTX."""
     has_ptx = bool(target.kind.facts.get("has_inline_ptx"))
     asked = target.attrs.get("max_shared_memory_per_block")
     return replace(
         features,
         is_nvidia=True,
-        # More than 48 KiB of shared memory have to be dynamic, whatever the device has.
+        # More than 48 KiB of shared memory must be dynamic on every device.
         shared_bytes=min(features.shared_bytes, nvidia.STATIC_SHARED),
         dynamic_shared_bytes=int(asked or architecture.block_shared) if has_ptx else features.shared_bytes,
         multiprocessors=architecture.multiprocessors,

@@ -1,4 +1,4 @@
-"""Generic functions: one name, one implementation per target key, chosen by the current target when called."""
+"""Generic functions: one name with an implementation per target key, selected by the current target at each call."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _GLOBAL: Registry[GenericFunc] = Registry("generic function")
 
 
 class GenericFunc:
-    """The dispatch table itself. The first key of the current target that has a function wins.
+    """The dispatch table of a generic function. The first key of the current target that has a function is used.
 
     Parameters
     ----------
     name : str, optional
-        The name it is known by.
+        The name of the function.
     """
 
     __slots__ = ("default", "functions", "name")
@@ -31,12 +31,12 @@ class GenericFunc:
         return self.select(Target.current())(*args, **kwargs)
 
     def select(self, target: Target | None) -> Callable:
-        """The function a call under ``target`` runs.
+        """The function that a call with ``target`` runs.
 
         Parameters
         ----------
         target : Target, optional
-            The target; without it, the default is taken.
+            The target; without it, the default is used.
 
         Returns
         -------
@@ -45,7 +45,7 @@ class GenericFunc:
         Raises
         ------
         KeyError
-            There is no function for a key of the target, and no default.
+            No key of the target has a function, and there is no default.
         """
         for key in target.keys if target is not None else ():
             if key in self.functions:
@@ -53,57 +53,58 @@ class GenericFunc:
         if self.default is None:
             keys = ", ".join(sorted(self.functions)) or "nothing"
             raise KeyError(
-                f"generic function '{self.name}' has no default and nothing for target '{target}'; it has {keys}"
+                f"generic function '{self.name}' has no default and no function for target '{target}'; its keys are "
+                f"{keys}"
             )
         return self.default
 
     def set_default(self, func: Callable, allow_override: bool = False) -> None:
-        """Set what runs for targets that no function is registered for.
+        """Set the function for targets without a registered function.
 
         Parameters
         ----------
         func : callable
             The function.
         allow_override : bool, optional
-            Whether it may replace another default.
+            Whether it may replace an existing default.
 
         Raises
         ------
         ValueError
-            There is a default, and ``allow_override`` is false.
+            A default exists, and ``allow_override`` is false.
         """
         if self.default is not None and not allow_override:
-            raise ValueError(f"generic function '{self.name}' has a default already; pass allow_override=True")
+            raise ValueError(f"generic function '{self.name}' already has a default; pass allow_override=True")
         self.default = func
 
     def register(self, func: Callable, key_list: str | Iterable[str], allow_override: bool = False) -> None:
-        """Set what runs for targets with some keys.
+        """Register the function for targets with the given keys.
 
         Parameters
         ----------
         func : callable
             The function.
         key_list : str or list of str
-            A key of targets, such as "cpu" or "gpu", or several.
+            One or more target keys, such as "cpu" or "gpu".
         allow_override : bool, optional
             Whether it may replace other functions.
 
         Raises
         ------
         ValueError
-            A key has a function, and ``allow_override`` is false; then no key is given this one.
+            A key already has a function, and ``allow_override`` is false; then nothing is registered.
         """
         keys = [key_list] if isinstance(key_list, str) else list(key_list)
         for key in keys:
             if key in self.functions and not allow_override:
                 raise ValueError(
-                    f"generic function '{self.name}' has a function for '{key}' already; pass allow_override=True"
+                    f"generic function '{self.name}' already has a function for '{key}'; pass allow_override=True"
                 )
         for key in keys:
             self.functions[key] = func
 
     def get_packed_func(self) -> Callable:
-        """The function for the current target: what is set as the default of another may call back to this one.
+        """A function that dispatches on the current target, for use as the default of another generic function.
 
         Returns
         -------
@@ -112,13 +113,13 @@ class GenericFunc:
         Raises
         ------
         KeyError
-            There is no function for a key of the target, and no default.
+            No key of the target has a function, and there is no default.
         """
         return self.select(Target.current(allow_none=True))
 
 
 def get_native_generic_func(name: str) -> GenericFunc:
-    """The generic function known to everybody as ``name``; an empty one is made on first use.
+    """The global generic function ``name``; an empty one is created at first use.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def _decorate(fdefault: Callable, generic: GenericFunc, override: bool) -> Calla
         return generic(*args, **kwargs)
 
     def register(key: str | Iterable[str], func: Callable | None = None, override: bool = override):
-        """Add ``func`` for a key or keys; without it, return a decorator."""
+        """Register ``func`` for one or more keys; without it, return a decorator."""
 
         def add(function: Callable) -> Callable:
             generic.register(function, key, override)
@@ -156,12 +157,12 @@ def _decorate(fdefault: Callable, generic: GenericFunc, override: bool) -> Calla
 
 
 def generic_func(fdefault: Callable) -> Callable:
-    """Make ``fdefault`` the default of a new generic function; ``f.register(keys)`` adds to it.
+    """A new generic function with the default ``fdefault``; ``f.register(keys)`` adds implementations.
 
     Parameters
     ----------
     fdefault : callable
-        What is called where no key of the target has a function.
+        The function that is called if no key of the target has a function.
 
     Returns
     -------
@@ -174,7 +175,7 @@ def generic_func(fdefault: Callable) -> Callable:
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable], Callable]:
-    """As ``generic_func``, over the function known to everybody as ``func_name``, replacing its default.
+    """A decorator like ``generic_func`` for the global generic function ``func_name``, whose default it replaces.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""Target kinds: one table row per kind of machine, with its options, default keys, device type and facts.
+"""Target kinds: one table entry per kind, with its options, default keys, device type and facts.
 
-This table and a back end's own file are the only places where a kind is known by name; everything else asks
-``target.features``.
+Only this table and the file of a back end refer to a kind by name; all other code tests ``target.features``.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from typing import NamedTuple
 
 from tvm.registry import Registry
 
-# DLPack device numbers, with the extensions classic TVM added.
+# DLPack device types, with the extensions of Apache TVM.
 CPU, CUDA, OPENCL, AOCL, VULKAN, METAL, ROCM, EXT_DEV, HEXAGON, WEBGPU = 1, 2, 4, 32, 7, 8, 10, 12, 16, 15
 
 
 class Option(NamedTuple):
-    """One ``-name=value`` option. ``type`` is int, bool, str, list (of str) or "targets"."""
+    """A ``-name=value`` option. ``type`` is int, bool, str, list (of str) or "targets"."""
 
     type: object
     default: object = None
 
 
-# The names of option types that tvmc and other readers of ``kind.options`` expect.
+# The names of option types, as tvmc and other users of ``kind.options`` expect them.
 _TYPE_NAMES = {int: "IntImm", bool: "IntImm", str: "runtime.String", list: "Array", "targets": "Array"}
 
 _COMMON = {
@@ -40,24 +39,24 @@ COMMON_OPTIONS: Mapping[str, Option] = MappingProxyType(_COMMON)
 
 
 class TargetKind:
-    """A kind of target. ``facts`` hold what is true of the kind when no option says otherwise.
+    """A target kind. ``facts`` are properties of the kind that options may override.
 
     Parameters
     ----------
     name : str
         The name, such as "llvm".
     schema : Mapping[str, Option]
-        The options it takes.
+        The options of the kind.
     default_keys : tuple[str, ...], optional
-        The keys that schedules look for.
+        The keys by which schedules are selected.
     device_type : int, optional
-        The kind of device it runs on.
+        The device type.
     family : str, optional
         "cpu" or "gpu".
     aliases : Mapping[str, str], optional
-        Options under other names.
+        Alternative names of options.
     facts : Mapping[str, object], optional
-        What is true where no option says otherwise.
+        Properties that options may override.
     """
 
     __slots__ = ("aliases", "attrs", "default_device_type", "default_keys", "facts", "family", "name", "schema")
@@ -83,7 +82,7 @@ class TargetKind:
 
     @property
     def options(self) -> dict[str, str]:
-        """Option name -> name of its type, in the words classic TVM uses."""
+        """The options with the names of their types, as in Apache TVM."""
         return {name: _TYPE_NAMES[option.type] for name, option in self.schema.items() if name != "host"}
 
     @staticmethod
@@ -102,21 +101,21 @@ class TargetKind:
         Raises
         ------
         KeyError
-            There is no such kind.
+            The kind is unknown.
         """
         return KINDS[kind_name].options
 
     def add_attr_option(self, name: str, type: object, default: object = None) -> None:
-        """Declare one more option, for back ends that bring their own.
+        """Declare an additional option, for back ends with their own options.
 
         Parameters
         ----------
         name : str
-            The name, without the dash before it.
+            The name, without the leading dash.
         type : type
             int, bool, str, or list for a list of str.
         default : object, optional
-            The value where a target does not say.
+            The default value.
         """
         self.schema[name] = Option(type, default)
 
@@ -135,7 +134,7 @@ def register_kind(kind: TargetKind, override: bool = False) -> TargetKind:
 
 
 def _options(text: str) -> dict[str, Option]:
-    """``"mcpu:str thread_warp_size:int=32"`` -> options; the notation keeps the table below readable."""
+    """Parse ``"mcpu:str thread_warp_size:int=32"`` to options; a compact notation for the table below."""
     types = {"int": int, "bool": bool, "str": str, "list": list, "targets": "targets"}
     result = {}
     for word in text.split():
@@ -151,11 +150,11 @@ def _options(text: str) -> dict[str, Option]:
     return result
 
 
-# Options of releases before 0.14 that moved to Executor and Runtime; old tuning records have them.
+# Options of releases before 0.14 that moved to Executor and Runtime; old tuning records contain them.
 _MOVED = "system-lib:bool runtime:str link-params:bool executor:str interface-api:str unpacked-api:bool"
 
-# What is true of every NVIDIA GPU. The option that "nvidia_architecture" names says which one it is; "has_inline_ptx"
-# says that code generated for the kind contains instructions that no intrinsic of the compiler behind it stands for.
+# Properties of every NVIDIA GPU. The option named by "nvidia_architecture" selects the architecture; "has_inline_ptx"
+# means that code of the kind may contain inline PTX for instructions without a compiler intrinsic.
 _NVIDIA = {"max_shared_memory_per_block": 49152, "has_half": True, "has_double": True}
 
 register_kind(
@@ -168,7 +167,7 @@ register_kind(
         ),
         ("cpu",),
         aliases={"target": "mtriple"},
-        # Instructions of the processor that no operator stands for can be called by LLVM's names.
+        # Processor instructions without an operator can be called by LLVM's intrinsic names.
         facts={"has_llvm_intrinsics": True},
     )
 )
@@ -229,7 +228,7 @@ register_kind(
         ("opencl", "gpu"),
         OPENCL,
         "gpu",
-        # The compilers of drivers unroll loops themselves.
+        # The drivers' compilers unroll loops themselves.
         facts={"has_unrolling_compiler": True},
     )
 )

@@ -1,7 +1,7 @@
-"""Data layouts (``"NCHW16c"``) and the index maps between them. Shown to users under ``tvm.tir``.
+"""Data layouts (``"NCHW16c"``) and the index maps between them. Available to users as ``tvm.tir.layout``.
 
-An upper-case letter is a primal axis; a lower-case letter with a number before it is a part split off the primal
-axis of the same letter. Indices and extents may be ints or any expression with ``+ * // %``.
+An upper-case letter is a primal axis; a lower-case letter with a preceding number is an inner part that was split off
+the primal axis of the same letter. Indices and extents may be ints or any expression with ``+ * // %``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ UNDEFINED = "__undef__"
 
 
 class LayoutAxis(NamedTuple):
-    """``factor`` is the extent of a part split off, and 0 for a primal axis.
+    """An axis of a layout; ``factor`` is the extent of a split part, and 0 for a primal axis.
 
     Parameters
     ----------
     name : str
-        A letter, upper case for a whole axis.
+        A letter, upper case for a primal axis.
     factor : int, optional
-        The extent of a part.
+        The extent of a split part.
     """
 
     name: str
@@ -41,14 +41,14 @@ class LayoutAxis(NamedTuple):
 
 
 class Layout:
-    """An ordered list of axes. Two layouts are equal when their names are.
+    """An ordered list of axes. Layouts are equal if their names are equal.
 
     Parameters
     ----------
     name : str | Layout
         The layout as text, such as "NCHW16c".
     dtype : str, optional
-        The type of its indices.
+        The dtype of its indices.
     """
 
     __slots__ = ("axes", "dtype", "name")
@@ -85,7 +85,7 @@ class Layout:
 
     def __getitem__(self, index: int) -> str:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"layout {self.name} has {len(self)} axes, so no axis {index}")
+            raise IndexError(f"layout {self.name} has {len(self)} axes; axis {index} is out of range")
         return self.axes[index].name
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +101,7 @@ class Layout:
         return f"Layout({self.name!r})"
 
     def index_of(self, axis: str) -> int:
-        """Position of an axis, -1 if it is not there.
+        """The position of an axis, or -1 if the layout does not contain it.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Layout:
         return next((index for index, own in enumerate(self.axes) if own.name == axis), -1)
 
     def factor_of(self, axis: str) -> int:
-        """How much is split off the axis of this letter in all; -1 if nothing is.
+        """The product of all parts split off an axis, or -1 if there are none.
 
         Parameters
         ----------
@@ -132,16 +132,16 @@ class Layout:
         return functools.reduce(lambda a, b: a * b, factors) if factors else -1
 
     def split(self, axis: str, position: int, factor: int) -> Layout:
-        """Split ``factor`` off a primal axis and put the part at ``position``.
+        """The layout with a part of extent ``factor`` split off a primal axis and inserted at ``position``.
 
         Parameters
         ----------
         axis : str
             The letter of the axis.
         position : int
-            Where the part stands.
+            The position of the part.
         factor : int
-            Its length.
+            The extent of the part.
 
         Returns
         -------
@@ -151,26 +151,26 @@ class Layout:
         Raises
         ------
         ValueError
-            There is no such axis, or it cannot be split there.
+            The axis does not exist, or it cannot be split.
         """
         if axis not in self or not axis.isupper():
             raise ValueError(f"layout {self.name} has no primal axis '{axis}' to split")
         if axis.lower() in self:
-            raise ValueError(f"axis '{axis}' of layout {self.name} is split already")
+            raise ValueError(f"axis '{axis}' of layout {self.name} is already split")
         if factor <= 0 or not 0 <= position <= len(self):
-            raise ValueError(f"cannot put {factor}{axis.lower()} at position {position} of layout {self.name}")
+            raise ValueError(f"cannot insert {factor}{axis.lower()} at position {position} of layout {self.name}")
         axes = [*self.axes[:position], LayoutAxis(axis.lower(), factor), *self.axes[position:]]
         return Layout("".join(map(str, axes)), self.dtype)
 
     def sub_layout(self, position: int, length: int) -> Layout:
-        """The layout of a run of axes; undefined when a part would be left without its primal axis.
+        """The layout of consecutive axes; undefined if it would contain a part without its primal axis.
 
         Parameters
         ----------
         position : int
             The first axis.
         length : int
-            How many there are.
+            The number of axes.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Layout:
         return Layout("".join(map(str, axes)), self.dtype)
 
     def expand_primal(self, other: Layout) -> Layout:
-        """This layout with the primal axes of ``other`` that it lacks put in front.
+        """This layout preceded by the primal axes of ``other`` that it lacks.
 
         Parameters
         ----------
@@ -206,23 +206,24 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
         return ()
     if not re.fullmatch(r"([A-Z]|\d+[a-z])+", name):
         raise ValueError(
-            f"'{name}' is not a layout: it is upper-case axes and split parts like 16c (a number, then a lower-case "
+            f"'{name}' is not a layout: a layout consists of upper-case axes and split parts such as 16c (a number, "
+            "then a lower-case "
             "letter), as in NCHW16c"
         )
     axes = tuple(LayoutAxis(letter, int(number or 0)) for number, letter in re.findall(r"(\d*)([A-Za-z])", name))
     primal = [axis.name for axis in axes if axis.is_primal]
     for axis in axes:
         if axis.is_primal and primal.count(axis.name) > 1:
-            raise ValueError(f"layout {name} has the axis '{axis.name}' more than once")
+            raise ValueError(f"layout {name} contains the axis '{axis.name}' more than once")
         if not axis.is_primal and axis.primal not in primal:
-            raise ValueError(f"layout {name} has the part '{axis}' but not the axis '{axis.primal}' it is split off")
+            raise ValueError(f"layout {name} contains the part '{axis}' without its primal axis '{axis.primal}'")
         if not axis.is_primal and axis.factor == 0:
-            raise ValueError(f"layout {name} has the part '{axis.name}' of extent 0")
+            raise ValueError(f"layout {name}: the part '{axis.name}' has extent 0")
     return axes
 
 
 class _Digit(NamedTuple):
-    """One axis of a letter: its place in the layout, its extent (0 for the primal), and what a step of it is worth."""
+    """An axis with a given letter: its position in the layout, its extent (0 for the primal axis), and its stride."""
 
     position: int
     extent: int
@@ -230,7 +231,7 @@ class _Digit(NamedTuple):
 
 
 def _digits(layout: Layout) -> dict[str, list[_Digit]]:
-    """Per letter its axes, most significant first: the primal axis, then the parts in order of appearance."""
+    """Return the axes of each letter, outermost first: the primal axis, then the parts in order of appearance."""
     result: dict[str, list[_Digit]] = {}
     for letter in layout.primal_axes:
         parts = [(i, axis.factor) for i, axis in enumerate(layout.axes) if axis.name == letter.lower()]
@@ -245,14 +246,14 @@ def _digits(layout: Layout) -> dict[str, list[_Digit]]:
 
 
 class BijectiveLayout:
-    """The index map between two layouts with the same letters; made by ``bijective_layout``.
+    """The index map between two layouts with the same letters, as created by ``bijective_layout``.
 
     Parameters
     ----------
     src_layout : Layout
-        The layout converted from.
+        The source layout.
     dst_layout : Layout
-        The layout converted to.
+        The destination layout.
     """
 
     __slots__ = ("dst_layout", "src_layout")
@@ -264,42 +265,42 @@ class BijectiveLayout:
         self.dst_layout = dst_layout
 
     def forward_index(self, index: Sequence) -> list:
-        """Where an element goes.
+        """The indices of an element in the destination layout.
 
         Parameters
         ----------
         index : list
-            Its indices in the first layout.
+            Its indices in the source layout.
 
         Returns
         -------
         list
-            Its indices in the second.
+            Its indices in the destination layout.
         """
         return _map(self.src_layout, self.dst_layout, index, _index_value)
 
     def backward_index(self, index: Sequence) -> list:
-        """Where an element comes from.
+        """The indices of an element in the source layout.
 
         Parameters
         ----------
         index : list
-            Its indices in the second layout.
+            Its indices in the destination layout.
 
         Returns
         -------
         list
-            Its indices in the first.
+            Its indices in the source layout.
         """
         return _map(self.dst_layout, self.src_layout, index, _index_value)
 
     def forward_shape(self, shape: Sequence) -> list:
-        """The shape of the second layout.
+        """The shape in the destination layout.
 
         Parameters
         ----------
         shape : list
-            The shape of the first.
+            The shape in the source layout.
 
         Returns
         -------
@@ -310,12 +311,12 @@ class BijectiveLayout:
         return _map(self.src_layout, self.dst_layout, shape, _extent_value)
 
     def backward_shape(self, shape: Sequence) -> list:
-        """The shape of the first layout.
+        """The shape in the source layout.
 
         Parameters
         ----------
         shape : list
-            The shape of the second.
+            The shape in the destination layout.
 
         Returns
         -------
@@ -342,13 +343,13 @@ class BijectiveLayout:
 def _check_shape(layout: Layout, shape: Sequence) -> None:
     for axis, extent in zip(layout.axes, shape):
         if axis.factor and isinstance(extent, int) and extent != axis.factor:
-            raise ValueError(f"layout {layout.name} has {axis.factor} elements along '{axis.name}', not {extent}")
+            raise ValueError(f"layout {layout.name} has the extent {axis.factor} along '{axis.name}', got {extent}")
 
 
 def _map(src: Layout, dst: Layout, values: Sequence, value_of: Callable) -> list:
     values = list(values)
     if len(values) != len(src):
-        raise ValueError(f"layout {src.name} has {len(src)} axes, but {len(values)} values are given: {values}")
+        raise ValueError(f"layout {src.name} has {len(src)} axes, got {len(values)} values: {values}")
     result: list = [None] * len(dst)
     own = _digits(src)
     for letter, wanted in _digits(dst).items():
@@ -363,7 +364,7 @@ def _map(src: Layout, dst: Layout, values: Sequence, value_of: Callable) -> list
 
 
 def _index_value(given: list[_Digit], sink: _Digit, values: list) -> object:
-    """The index along ``sink``: its digit of the whole index along the letter."""
+    """Return the index along ``sink``, computed from the complete index along its letter."""
     terms = [values[d.position] * d.stride if d.stride != 1 else values[d.position] for d in given]
     whole = functools.reduce(lambda a, b: a + b, terms)
     quotient = whole // sink.stride if sink.stride != 1 else whole
@@ -371,7 +372,7 @@ def _index_value(given: list[_Digit], sink: _Digit, values: list) -> object:
 
 
 def _extent_value(given: list[_Digit], sink: _Digit, values: list) -> object:
-    """The extent along ``sink``; a primal axis that does not divide is rounded up."""
+    """Return the extent along ``sink``; a primal axis is rounded up if the division is not exact."""
     if sink.extent:
         return sink.extent
     primal = given[0]
@@ -381,7 +382,7 @@ def _extent_value(given: list[_Digit], sink: _Digit, values: list) -> object:
 
 
 def convertible(src: Layout, dst: Layout) -> bool:
-    """Do both layouts order the same letters?"""
+    """Whether both layouts contain the same letters."""
     return src.is_defined and dst.is_defined and set(src.primal_axes) == set(dst.primal_axes)
 
 
@@ -390,14 +391,14 @@ def layout(layout_str: str | Layout, dtype: str = "int32") -> Layout:
 
 
 def bijective_layout(src_layout: str | Layout, dst_layout: str | Layout) -> BijectiveLayout | None:
-    """The map between two layouts; None when one cannot be converted to the other.
+    """The index map between two layouts, or None if they are not convertible.
 
     Parameters
     ----------
     src_layout : str | Layout
-        The layout converted from.
+        The source layout.
     dst_layout : str | Layout
-        The layout converted to.
+        The destination layout.
 
     Returns
     -------

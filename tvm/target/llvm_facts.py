@@ -1,4 +1,4 @@
-"""What the LLVM at hand knows about processors. llvmlite is imported on first use only."""
+"""Information about processors from the installed LLVM. llvmlite is imported at first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvm.target.cpu_families import family_of
 
 @functools.cache
 def binding():
-    """``llvmlite.binding`` with every target initialised, or None when llvmlite is not installed."""
+    """Return ``llvmlite.binding`` with all targets initialised, or None if llvmlite is not installed."""
     try:
         import llvmlite.binding as llvm
     except ImportError:
@@ -35,9 +35,10 @@ class HostCPU(NamedTuple):
 
 @functools.cache
 def host() -> HostCPU:
-    """This machine, as LLVM sees it: both present (+) and absent (-) features. Where LLVM takes most features from the
-    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent. ``TVM_HOST_CPU``
-    describes another CPU of the same architecture."""
+    """Return the host CPU as detected by LLVM, with present (+) and absent (-) features.
+
+    If LLVM derives most features from the CPU name, features that the kernel does not report, as in a virtual machine,
+    are absent. ``TVM_HOST_CPU`` describes another CPU of the same architecture."""
     llvm = binding()
     if llvm is None:
         import platform
@@ -50,7 +51,7 @@ def host() -> HostCPU:
     if machine is not None:
         return _described_host(triple, machine, sorted(flags))
     if flags.get("amx-tile") and lib.TVMBackendUseTiles(None):
-        # The system keeps the tile registers from this process.
+        # The system denies this process access to the tile registers.
         features = tuple("-" + f[1:] if f.startswith("+amx") else f for f in features)
     family = family_of(arch_of(triple))
     if not family.host_list_is_whole:
@@ -59,13 +60,13 @@ def host() -> HostCPU:
 
 
 def _described_host(triple: str, machine: Described, listed: Sequence[str]) -> HostCPU:
-    """The CPU that ``TVM_HOST_CPU`` describes; ``listed`` are the features that LLVM lists for a host."""
+    """Return the CPU that ``TVM_HOST_CPU`` describes; ``listed`` are the features that LLVM lists for the host."""
     family = family_of(arch_of(triple))
     if machine.name not in family.cpus and machine.name not in known_cpus(triple):
-        raise TargetError(f"TVM_HOST_CPU: LLVM knows no CPU '{machine.name}' for {triple}")
+        raise TargetError(f"TVM_HOST_CPU: unknown LLVM CPU '{machine.name}' for {triple}")
     unknown = [name for name in machine.features if name[1:] not in (*listed, *known_features(triple))]
     if unknown:
-        raise TargetError(f"TVM_HOST_CPU: LLVM knows no feature '{unknown[0][1:]}' for {triple}")
+        raise TargetError(f"TVM_HOST_CPU: unknown LLVM feature '{unknown[0][1:]}' for {triple}")
     asked = tuple(sorted({*listed, *family.features}))
     enabled = enabled_features(triple, machine.name, ",".join(machine.features), asked)
     return HostCPU(triple, machine.name, tuple(("+" if name in enabled else "-") + name for name in asked))
@@ -84,7 +85,7 @@ def has_triple(triple: str) -> bool:
 
 
 def _child(script: str, *arguments: str) -> tuple[int, str, str]:
-    """Run ``script`` in a fresh interpreter that sees our modules: status, output, error output."""
+    """Run ``script`` in a new interpreter that can import this package; return status, output and error output."""
     import os
     import subprocess
 
@@ -96,7 +97,7 @@ def _child(script: str, *arguments: str) -> tuple[int, str, str]:
 
 @functools.cache
 def _help(triple: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """CPU and feature names LLVM lists for ``triple``. It prints them, so a child process is asked."""
+    """Return CPU and feature names that LLVM lists for ``triple``. LLVM prints them, so a child process is used."""
     _, _, listing = _child(
         "import sys, llvmlite.binding as llvm; llvm.initialize_all_targets(); "
         "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu='help')",
@@ -117,14 +118,13 @@ def known_features(triple: str) -> tuple[str, ...]:
 
 @functools.cache
 def enabled_features(triple: str, cpu: str, features: str, asked: tuple[str, ...]) -> frozenset[str]:
-    """Which of ``asked`` a CPU with the extra ``features`` text has, implications included.
+    """Return the features in ``asked`` that a CPU with the additional ``features`` has, including implied ones.
 
-    LLVM inlines a function into a caller only when the caller has every feature the function needs. So each asked
-    feature becomes a small function that wants it, all called from one function compiled for ``cpu``; a call that
-    disappears is a feature the CPU has.
+    LLVM inlines a function into a caller only if the caller has every feature that the function requires. Therefore
+    each feature becomes a small function that requires it, called from one function compiled for ``cpu``; a feature is
+    present if the call was inlined.
 
-    LLVM ends the process on names and combinations it cannot work with: where that is possible, use
-    ``enabled_features_in_child``.
+    LLVM terminates the process for some names and combinations: if they may occur, use ``enabled_features_in_child``.
     """
     llvm = binding()
     if llvm is None:
@@ -148,7 +148,8 @@ def enabled_features(triple: str, cpu: str, features: str, asked: tuple[str, ...
 
 @functools.cache
 def enabled_features_in_child(triple: str, cpu: str, features: str, asked: tuple[str, ...]) -> frozenset[str]:
-    """``enabled_features``, asked in a child process; raises TargetError with LLVM's words when that dies."""
+    """Run ``enabled_features`` in a child process; raise a TargetError with LLVM's message if the child is
+    terminated."""
     if binding() is None:
         return enabled_features(triple, cpu, features, asked)
     status, output, errors = _child(
@@ -167,13 +168,13 @@ def enabled_features_in_child(triple: str, cpu: str, features: str, asked: tuple
 
 @functools.cache
 def is_intrinsic(name: str) -> bool:
-    """Is this the name of an LLVM intrinsic, with or without its type suffix?"""
+    """Whether this is the name of an LLVM intrinsic, with or without its type suffix."""
     if not re.fullmatch(r"llvm(\.\w+)+", name):
         return False
     if binding() is None:
         return True
-    # LLVM prints a comment after the declaration of an unknown intrinsic. The declaration of a known one has a wrong
-    # type here and can crash the process. The check therefore runs in a child process, and a crash means yes.
+    # LLVM prints a comment after the declaration of an unknown intrinsic. The declaration of a known intrinsic has an
+    # incorrect type here and can crash the process. Therefore the check runs in a child process; a crash means yes.
     status, text, _ = _child(
         "import sys, llvmlite.binding as llvm; print(llvm.parse_assembly(f'declare void @{sys.argv[1]}()'))", name
     )

@@ -1,4 +1,4 @@
-"""What the GPUs of phones can do: a row for each family (``-device=``)."""
+"""Properties of mobile GPUs: one table entry per family (``-device=``)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class MobileGPU(NamedTuple):
-    """A family of GPUs: threads of a block that run best, multiprocessors of a usual part, registers of a thread, and
-    whether shared memory is nearer than the memory all other data is in."""
+    """A GPU family: preferred threads per block, multiprocessors of a typical product, registers per thread, and
+    whether shared memory is faster than global memory."""
 
     block_threads: int
     multiprocessors: int
@@ -15,8 +15,7 @@ class MobileGPU(NamedTuple):
     has_near_shared: bool
 
 
-# Mali keeps shared memory where all other data is, and runs blocks of few threads best; a wave of Adreno has 64 or 128
-# threads.
+# Mali stores shared memory in global memory and runs small blocks best; a wave of Adreno has 64 or 128 threads.
 FAMILIES = {
     "mali": MobileGPU(64, 12, 64, False),
     "bifrost": MobileGPU(64, 12, 64, False),

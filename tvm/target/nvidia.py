@@ -1,6 +1,6 @@
-"""What NVIDIA GPUs can do: one row for each architecture (``sm_NN``), the only place where their names are read.
+"""Properties of NVIDIA GPUs: one table entry per architecture (``sm_NN``); only this file interprets their names.
 
-Facts are those of the CUDA programming guide ("Compute Capabilities") and of NVIDIA's data sheets.
+Sources: the CUDA programming guide ("Compute Capabilities") and NVIDIA's data sheets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tvm.target.record import Target
 
 KIB = 1024
-# Bytes of shared memory that a kernel may declare; more are asked for at the launch.
+# Static shared memory that a kernel may declare, in bytes; more must be requested at launch.
 STATIC_SHARED = 48 * KIB
 # The default architecture.
 DEFAULT = "sm_50"
@@ -28,28 +28,29 @@ class Architecture(NamedTuple):
     """The GPUs of one compute capability."""
 
     number: int
-    # A usual product, and its streaming multiprocessors: what fills them is asked of schedules.
+    # A typical product and its number of multiprocessors, which schedules try to fill.
     product: str
     multiprocessors: int
-    # Bytes of shared memory: of all blocks of a multiprocessor, and of what one block may ask for at its launch.
+    # Shared memory in bytes: per multiprocessor, and the maximum that a block may request at launch.
     multiprocessor_shared: int
     block_shared: int
-    # Threads of a multiprocessor; each has 65,536 registers of 32 bits.
+    # Threads per multiprocessor; each multiprocessor has 65,536 32-bit registers.
     multiprocessor_threads: int
-    # Element type of the operands of tensor cores -> k of the m16n8 instruction (mma.sync) for it.
+    # Operand type of tensor cores -> k of the m16n8 instruction (mma.sync).
     mma_k: Mapping[str, int]
     has_dp4a: bool
     has_bfloat: bool
-    # Copies from global to shared memory that run beside the program (cp.async).
+    # Asynchronous copies from global to shared memory (cp.async).
     has_async_copy: bool
-    # Constants of the cost models of templates.
+    # Constants of the templates' cost models.
     cost: GPUCost = GPUCost()
-    # Products by four warps from shared memory (wgmma), which only code for exactly this architecture may use.
+    # Matrix multiplication by four warps from shared memory (wgmma), available only to code for exactly this
+    # architecture.
     has_warpgroups: bool = False
 
     @property
     def has_dependent_launch(self) -> bool:
-        """Whether a kernel may start while the one before it ends, and waits for its results itself."""
+        """Whether a kernel may start before its predecessor ends and wait for its results itself."""
         return self.number >= 90
 
 
@@ -57,10 +58,10 @@ def _rows() -> dict[int, Architecture]:
     none: Mapping[str, int] = {}
     turing = {"float16": 8}
     ampere = {"float16": 16, "bfloat16": 16, "float32": 8}
-    # Columns: number, product, multiprocessors, KiB of shared memory of a multiprocessor and of a block, threads of a
-    # multiprocessor, mma, dp4a, bfloat16, cp.async. Code for sm_50 runs on every later GPU and is the default,
-    # so its row has the size of a data-centre GPU (products with sm_50 have 5 multiprocessors).
-    # The first tensor cores (sm_70, sm_72) have another shape of instruction, which is not generated.
+    # Columns: number, product, multiprocessors, KiB of shared memory per multiprocessor and per block, threads per
+    # multiprocessor, mma, dp4a, bfloat16, cp.async. Code for sm_50 runs on every later GPU and is the default, so its
+    # entry has the size of a data-centre GPU (products with sm_50 have 5 multiprocessors).
+    # The first tensor cores (sm_70, sm_72) use another instruction shape, for which no code is generated.
     rows = (
         (50, "", 80, 64, 48, 2048, none, False, False, False),
         (52, "GeForce GTX Titan X", 24, 96, 48, 2048, none, False, False, False),
@@ -91,27 +92,28 @@ ARCHITECTURES = _rows()
 
 
 def number_of(name: str) -> int:
-    """75 of "sm_75" or "sm_75a"."""
+    """Return 75 for "sm_75" or "sm_75a"."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise TargetError(f"a CUDA architecture is written like sm_80, got '{name}'")
+        raise TargetError(f"a CUDA architecture has the form sm_80, got '{name}'")
     return int(match.group(1))
 
 
 @functools.cache
 def architecture(name: str) -> Architecture:
-    """The row of an architecture; one without a row is like the nearest older one."""
+    """Return the entry of an architecture; without one, the entry of the nearest older architecture."""
     number = number_of(name)
     row = ARCHITECTURES[max((known for known in ARCHITECTURES if known <= number), default=min(ARCHITECTURES))]
     return row._replace(number=number, has_warpgroups=name == "sm_90a")
 
 
 def own_architecture(name: str) -> str:
-    """What code for the device that is here is compiled as: its architecture with the instructions no other has."""
+    """Return the architecture to compile for the local device: with architecture-specific instructions where they
+    exist."""
     return "sm_90a" if name == "sm_90" else name
 
 
 def architecture_of(target: Target) -> Architecture | None:
-    """The row of a target's GPU; None where it is not one of NVIDIA's."""
+    """Return the entry of a target's GPU, or None if it is not an NVIDIA GPU."""
     option = target.kind.facts.get("nvidia_architecture")
     return None if option is None else architecture(str(target.attrs.get(option) or DEFAULT))

@@ -1,7 +1,7 @@
-"""Target text: ``"llvm -mcpu=skylake -mattr=+avx512f,+fma"`` to an option dict and back.
+"""Parses target text: ``"llvm -mcpu=skylake -mattr=+avx512f,+fma"`` to an option dict and back.
 
-Grammar: words separated by spaces; the first is the kind; the rest are ``-key=value``, ``-key value`` or a bare
-``-flag``; a value with spaces, commas inside a list element or quotes is put in single quotes with backslash escapes.
+Grammar: words separated by spaces; the first is the kind; the rest are ``-key=value``, ``-key value`` or a ``-flag``; a
+value with spaces, commas inside a list element or quotes is enclosed in single quotes with backslash escapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FALSE = ("0", "false", "False", "off")
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """The " (did you mean ...?)" part of a message; empty when nothing is close."""
+    """Return the " (did you mean ...?)" part of a message; empty if no known word is similar."""
     hint = did_you_mean(word, known)
     return f" ({hint})" if hint else ""
 
@@ -30,8 +30,8 @@ def kind_named(name: str, tags: Iterable[str] = ()) -> TargetKind:
 
 
 def _installed_kind(name: str) -> TargetKind | None:
-    """The kind that an installed package brings: its entry point in the group ``tvm.backends`` has the kind's name and
-    says which module to import."""
+    """Import the kind that an installed package provides: its entry point in the group ``tvm.backends`` has the kind's
+    name and specifies the module to import."""
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="tvm.backends", name=name):
@@ -39,14 +39,14 @@ def _installed_kind(name: str) -> TargetKind | None:
             entry.load()
         except Exception as error:
             raise TargetError(
-                f"target kind '{name}' is brought by an installed package, whose module '{entry.value}' cannot be "
+                f"target kind '{name}' is provided by an installed package, whose module '{entry.value}' cannot be "
                 f"imported: {type(error).__name__}: {error}"
             ) from error
     return KINDS.get(name)
 
 
 def split_outside_quotes(text: str, separator: str) -> list[str]:
-    """Split at each ``separator`` outside quotes; quotes and escapes stay in the parts."""
+    """Split at each ``separator`` outside quotes; quotes and escapes are kept."""
     parts, current, quote, index = [], [], "", 0
     while index < len(text):
         char = text[index]
@@ -65,7 +65,7 @@ def split_outside_quotes(text: str, separator: str) -> list[str]:
             current.append(char)
         index += 1
     if quote:
-        raise TargetError(f"the target text {text!r} has an opening quote {quote} that is never closed")
+        raise TargetError(f"the target text {text!r} contains an opening quote {quote} that is never closed")
     parts.append("".join(current))
     return parts
 
@@ -96,7 +96,7 @@ def _quote(text: str, special: str) -> str:
 
 
 def value_to_text(value: object) -> str:
-    """The text of one option value, such that parsing it gives the value back."""
+    """Format an option value so that parsing the text gives the same value."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, (tuple, list)):
@@ -105,7 +105,7 @@ def value_to_text(value: object) -> str:
 
 
 def _is_one_quoted(text: str) -> bool:
-    """True when the quote that opens ``text`` closes at its last character."""
+    """Whether the quote that opens ``text`` is closed by its last character."""
     if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
         return False
     index = 1
@@ -136,7 +136,8 @@ def text_to_config(text: str, tags: Iterable[str] = ()) -> dict[str, object]:
         index += 1
         if not word.startswith("-"):
             raise TargetError(
-                f"target '{text}': '{word}' is not an option; options start with '-', and a value with spaces is quoted"
+                f"target '{text}': '{word}' is not an option; options start with '-', and a value with spaces must be "
+                "quoted"
             )
         name, equals, value = word.lstrip("-").partition("=")
         name = kind.aliases.get(name, name)
@@ -197,19 +198,19 @@ def _boolean(kind: TargetKind, name: str, value: object) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise TargetError(f"option '{name}' of target kind '{kind.name}' wants true or false (or 1 or 0), not {value!r}")
+    raise TargetError(f"option '{name}' of target kind '{kind.name}' must be true or false (or 1 or 0), got {value!r}")
 
 
 def _strings(kind: TargetKind, name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = _split_list(value)
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise TargetError(f"option '{name}' of target kind '{kind.name}' wants a list of strings, not {value!r}")
+        raise TargetError(f"option '{name}' of target kind '{kind.name}' must be a list of strings, got {value!r}")
     return tuple(str(item) for item in value)
 
 
 def checked_value(kind: TargetKind, name: str, value: object) -> object:
-    """``value`` in the type the option has; nested targets are left to the caller."""
+    """Convert ``value`` to the type of the option; nested targets are left to the caller."""
     option_type = _option(kind, name).type
     if option_type is int:
         return _integer(kind, name, value)
@@ -219,7 +220,7 @@ def checked_value(kind: TargetKind, name: str, value: object) -> object:
         return _strings(kind, name, value)
     if option_type is str:
         if isinstance(value, (Mapping, list, tuple)):
-            raise TargetError(f"option '{name}' of target kind '{kind.name}' wants a string, not {value!r}")
+            raise TargetError(f"option '{name}' of target kind '{kind.name}' must be a string, got {value!r}")
         return str(value)
     return value
 
@@ -230,7 +231,7 @@ def json_to_config(text: str) -> dict[str, object]:
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TargetError(f"the target text starts like JSON but is not: {error}; text: {text}") from None
+        raise TargetError(f"the target text starts like JSON but is not valid JSON: {error}; text: {text}") from None
     if not isinstance(config, dict):
-        raise TargetError(f"a JSON target is an object with a 'kind', not {text}")
+        raise TargetError(f"a JSON target must be an object with a 'kind', got {text}")
     return config

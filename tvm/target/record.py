@@ -1,4 +1,4 @@
-"""``Target``: what code is compiled for, as an immutable record of kind, keys, options and host."""
+"""``Target``: the immutable description of the machine to compile for: kind, keys, options and host."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _STACK = _Stack()
 
 
 class Target:
-    """Built from a text, a tag, a JSON text, a dict or another target.
+    """A compilation target, created from a text, a tag, a JSON text, a dict or another target.
 
-    Two targets are equal when kind, keys, options and host are equal. ``with target:`` makes it the current one
-    of the calling thread.
+    Two targets are equal if kind, keys, options and host are equal. ``with target:`` makes it the current target of the
+    calling thread.
 
     Parameters
     ----------
     target : str | Mapping | Target
-        What it is made of.
+        The description of the target.
     host : str | Mapping | Target, optional
-        The target of what calls the kernels.
+        The target of the code that calls the kernels.
 
     Raises
     ------
     ValueError
-        For a kind, an option or a value that there is not; the nearest name is said.
+        A kind, an option or a value is unknown; the message suggests the most similar name.
 
     Examples
     --------
@@ -65,9 +65,9 @@ class Target:
 
     def _build(self, config: Mapping[str, object]) -> None:
         if "kind" not in config:
-            raise TargetError(f"a target dict needs a 'kind', but has {', '.join(map(str, config)) or 'nothing'}")
+            raise TargetError(f"a target dict needs a 'kind', but contains {', '.join(map(str, config)) or 'nothing'}")
         if "features" in config:
-            raise TargetError("'features' of a target are derived from its options and cannot be given")
+            raise TargetError("'features' of a target are derived from its options and cannot be set")
         kind = parse.kind_named(str(config["kind"]), TAGS)
         attrs: dict[str, object] = {}
         for name, value in config.items():
@@ -94,9 +94,9 @@ class Target:
         object.__setattr__(self, "_features", None)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Target cannot be changed (setting '{name}'); build a new one from target.export()")
+        raise AttributeError(f"a Target is immutable (setting '{name}'); create a new one from target.export()")
 
-    # ---- identity ----
+    # ---- equality and copying ----
 
     def __str__(self) -> str:
         return self._text
@@ -111,14 +111,14 @@ class Target:
     def __hash__(self) -> int:
         return hash((self._text, self.host))
 
-    # A target cannot change, so a copy of it is itself.
+    # A target is immutable, so a copy is the target itself.
     def __copy__(self) -> Target:
         return self
 
     def __deepcopy__(self, memo: dict) -> Target:
         return self
 
-    # ---- parts ----
+    # ---- properties ----
 
     @property
     def keys(self) -> list[str]:
@@ -126,7 +126,7 @@ class Target:
 
     @property
     def features(self) -> Features:
-        """What the machine can do; worked out on first use, since it may have to ask LLVM."""
+        """The capabilities of the machine; computed at first use, because it may query LLVM."""
         if self._features is None:
             object.__setattr__(self, "_features", features_of(self))
         return self._features
@@ -158,7 +158,7 @@ class Target:
     def _fact(self, name: str) -> object:
         value = self.attrs.get(name, self.kind.facts.get(name))
         if value is None:
-            raise TargetError(f"target '{self}' does not say its {name}; give -{name}=... if its kind has that option")
+            raise TargetError(f"target '{self}' does not specify {name}; add -{name}=... if its kind has that option")
         return value
 
     @property
@@ -183,7 +183,7 @@ class Target:
 
     @property
     def max_function_args(self) -> int:
-        """The most arguments a kernel may have; 0 when there is no limit."""
+        """The maximum number of kernel arguments; 0 if there is no limit."""
         return self.attrs.get("max_function_args", 0)
 
     @property
@@ -218,7 +218,7 @@ class Target:
         return self.kind.attrs.get(attr_name)
 
     def get_target_device_type(self) -> int:
-        """DLPack number of the device this target's code runs on.
+        """The DLPack device type on which this target's code runs.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class Target:
         return self.attrs.get("target_device_type", self.kind.default_device_type)
 
     def export(self) -> dict[str, object]:
-        """The target as plain data; ``Target(target.export()) == target``.
+        """The target as a dictionary; ``Target(target.export()) == target``.
 
         Returns
         -------
@@ -267,33 +267,33 @@ class Target:
 
     def __exit__(self, ptype, value, trace) -> None:
         if not _STACK.targets or _STACK.targets[-1] is not self:
-            raise TargetError(f"leaving target '{self}', which is not the innermost target of this thread")
+            raise TargetError(f"cannot exit target '{self}', which is not the innermost target of this thread")
         _STACK.targets.pop()
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The innermost target whose context is entered.
+        """The innermost target that was entered with ``with``.
 
         Parameters
         ----------
         allow_none : bool
-            Whether there may be none.
+            Whether to return None if there is no current target.
 
         Returns
         -------
         Target, optional
-            The target; None where there is none.
+            The target, or None.
 
         Raises
         ------
         TargetError
-            There is none, and there must be one.
+            There is no current target, and ``allow_none`` is false.
         """
         if _STACK.targets:
             return _STACK.targets[-1]
         if allow_none:
             return None
-        raise TargetError("no target is in scope; wrap the call in 'with tvm.target.Target(...):'")
+        raise TargetError("there is no current target; wrap the call in 'with tvm.target.Target(...):'")
 
     @staticmethod
     def target_or_current(target: str | Mapping | Target | None) -> Target:
@@ -312,7 +312,7 @@ class Target:
         Raises
         ------
         TargetError
-            None was given, and no context is entered.
+            The argument is None, and there is no current target.
         """
         if target is None:
             target = Target.current()
@@ -320,11 +320,11 @@ class Target:
             raise TargetError("Target is not set; pass one or wrap the call in 'with tvm.target.Target(...):'")
         return Target.canon_target(target)
 
-    # ---- lists and canonical forms ----
+    # ---- lists and conversions ----
 
     @staticmethod
     def list_kinds() -> list[str]:
-        """The kinds of targets that are known.
+        """The names of all target kinds.
 
         Returns
         -------
@@ -353,7 +353,7 @@ class Target:
 
     @staticmethod
     def canon_target(target: str | Mapping | Target | None) -> Target | None:
-        """A target as a ``Target``, whatever it was given as.
+        """A target in any form as a ``Target``.
 
         Parameters
         ----------
@@ -363,25 +363,25 @@ class Target:
         Returns
         -------
         Target, optional
-            The target; None where None was given.
+            The target, or None if the argument is None.
         """
         return target if target is None or isinstance(target, Target) else Target(target)
 
     @staticmethod
     def canon_target_and_host(target, target_host=None) -> tuple[Target | None, Target | None]:
-        """A target and its host, whatever they were given as.
+        """A target and its host in any form as ``Target`` objects.
 
         Parameters
         ----------
         target : Target or str, optional
             The target.
         target_host : Target or str, optional
-            The host, where the target does not name one.
+            The host, if the target does not specify it.
 
         Returns
         -------
         tuple of Target
-            The target, which has the host, and the host.
+            The target, including the host, and the host.
         """
         target = Target.canon_target(target)
         if target is None:
@@ -393,7 +393,7 @@ class Target:
 
     @staticmethod
     def canon_multi_target(multi_targets) -> list[Target] | None:
-        """One target, a list of them or a dict device type -> target, as a list.
+        """One target, a list of targets or a dict from device type to target, as a list.
 
         Parameters
         ----------
@@ -403,7 +403,7 @@ class Target:
         Returns
         -------
         list of Target, optional
-            The targets; None where None was given.
+            The targets, or None if the argument is None.
         """
         if multi_targets is None:
             return None
@@ -415,7 +415,7 @@ class Target:
 
     @staticmethod
     def canon_multi_target_and_host(target, target_host=None) -> list[Target]:
-        """Targets of several devices with their common host.
+        """The targets of several devices with a common host.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class Target:
         Returns
         -------
         list of Target
-            The targets, each of which has the host.
+            The targets, each including the host.
         """
         targets = Target.canon_multi_target(target)
         assert targets is not None, "a target is needed"
@@ -438,7 +438,7 @@ class Target:
 
     @staticmethod
     def canon_target_map_and_host(target_map: Mapping, target_host=None) -> tuple[dict[Target, object], Target | None]:
-        """``{target: anything}`` with every key a Target that has the common host.
+        """A dictionary whose keys are converted to Targets with a common host.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ def _host(host: object) -> Target:
 
 
 def _keys(kind: TargetKind, config: Mapping[str, object], attrs: Mapping[str, object]) -> tuple[str, ...]:
-    """User keys first, then the device name, then the kind's own keys, without repeats."""
+    """Return user keys first, then the device name, then the kind's own keys, without duplicates."""
     given = config.get("keys")
     keys = [] if given is None else list(parse.checked_value(kind, "keys", given))
     if attrs.get("device"):
@@ -498,7 +498,7 @@ def _keys(kind: TargetKind, config: Mapping[str, object], attrs: Mapping[str, ob
 
 
 def _text(kind: TargetKind, keys: tuple[str, ...], attrs: Mapping[str, object]) -> str:
-    # Tuning logs store this text: the space before the options is there even when there are none.
+    # Tuning logs store this text: the space before the options is written even if there are none.
     keys_text = f" -keys={','.join(keys)}" if keys else ""
     return f"{kind.name}{keys_text} " + " ".join(f"-{name}={parse.value_to_text(v)}" for name, v in attrs.items())
 
@@ -510,7 +510,7 @@ def _device_attrs(kind: TargetKind, index: int) -> dict[str, object]:
 
 
 def _local_arch() -> dict[str, object]:
-    """The architecture of the GPU that is here, where there is one."""
+    """Return the architecture of the local GPU, if there is one."""
     from tvm.target.detect import local_arch
 
     arch = local_arch()

@@ -1,4 +1,4 @@
-"""Tags: named machines, usable wherever a target text is."""
+"""Tags: named machines, which can be used instead of a target text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TAGS: Registry[Mapping[str, object]] = Registry("target tag")
 
 
 def register_tag(name: str, config: Mapping[str, object], override: bool = False) -> object:
-    """Add a tag. ``config`` is a target dict; it is checked by building the target, which is returned.
+    """Register a tag; ``config`` is a target dict, which is validated by creating the target.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def register_tag(name: str, config: Mapping[str, object], override: bool = False
     config : Mapping[str, object]
         The target.
     override : bool, optional
-        Whether a tag of this name is replaced.
+        Whether to replace an existing tag of this name.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def register_tag(name: str, config: Mapping[str, object], override: bool = False
 
 
 def list_tags() -> dict[str, object]:
-    """Tag -> Target.
+    """All tags with their targets.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def list_tags() -> dict[str, object]:
 
 
 # ---- NVIDIA ----
-# Rows: compute capability, registers of a block, products; a row goes on in indented lines. All have warps of 32,
-# blocks of 1024 threads and 48 KiB of shared memory without opting in to more.
+# Entries: compute capability, registers per block, products; an entry continues in indented lines. All have warps of 32
+# threads, blocks of 1024 threads and 48 KiB of shared memory per block by default.
 _NVIDIA = """
 sm_20 32768 tesla-c2075 tesla-c2050 tesla-c2070 geforce-gtx-590 geforce-gtx-580 geforce-gtx-570 geforce-gtx-480
   geforce-gtx-470 geforce-gtx-465 quadro-6000 quadro-5000 quadro-4000
@@ -118,7 +118,7 @@ def _nvidia_tags() -> Iterator[tuple[str, dict[str, object]]]:
             if name in _L2_BYTES:
                 config["l2_cache_size_bytes"] = _L2_BYTES[name]
             if name in BOARDS:
-                # The CPU of the board is the host.
+                # The host is the CPU of the board.
                 board = BOARDS[name]
                 config["host"] = {
                     "kind": "llvm",

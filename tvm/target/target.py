@@ -1,4 +1,4 @@
-"""Targets by the names of machines; ``Target`` itself is defined in ``record.py`` and re-exported here."""
+"""Constructors of targets by names of machines; ``Target`` itself is defined in ``record.py`` and re-exported here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm.target.record import Target
 
 
 def _compose(kind: str, own: str, options: str | list[str] | None) -> Target:
-    """The target of ``own`` options plus the user's, the same option given twice being taken once."""
+    """Create a target from ``own`` options and the user's options; identical options are allowed."""
     given = options.split() if isinstance(options, str) else list(options or ())
     return Target(" ".join([kind, *dict.fromkeys([*own.split(), *given])]))
 
@@ -23,7 +23,7 @@ def cuda(model: str = "unknown", arch: str | None = None, options: str | list[st
     model : str, optional
         The name of the device.
     arch : str, optional
-        The architecture, such as "sm_80"; without it, that of the GPU here.
+        The architecture, such as "sm_80"; by default that of the local GPU.
     options : str | list[str], optional
         Further options, as text or a list of texts.
 
@@ -137,8 +137,8 @@ def vta(model: str = "unknown", options: str | list[str] | None = None) -> Targe
 
 
 def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """An Arm CPU by board name (rasp4b, rk3399, ...). A board that is not in the list is described by ``options`` with
-    an ``-mtriple``; its name then only sets ``-model``.
+    """An Arm CPU by board name (rasp4b, rk3399, ...). For an unknown board, pass ``options`` with an ``-mtriple``; its
+    name then only sets ``-model``.
 
     Parameters
     ----------
@@ -155,19 +155,19 @@ def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> T
 
 
 def _board(constructor: str, known: Mapping[str, str], model: str, options: str | list[str] | None) -> str:
-    """The options of a board. An unknown board needs a triple, because the default is the triple of this machine."""
+    """Return the options of a board. An unknown board needs a triple, because the default is the triple of the host."""
     if model in known:
         return known[model]
     if model != "unknown" and "-mtriple" not in str(options):
         raise TargetError(
-            f"{constructor} knows no board '{model}'{parse.near(model, known)}; known: {', '.join(known)}. For another "
-            "board give its machine in options: -mtriple=... -mcpu=..."
+            f"{constructor}: unknown board '{model}'{parse.near(model, known)}; known: {', '.join(known)}. For another "
+            "board specify its machine in options: -mtriple=... -mcpu=..."
         )
     return f"-model={model}"
 
 
 def rasp(options: str | list[str] | None = None) -> Target:
-    """Raspberry Pi 3B; ``arm_cpu("rasp3b")`` in words of today.
+    """Raspberry Pi 3B; deprecated name of ``arm_cpu("rasp3b")``.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def riscv_cpu(model: str = "sifive-u54", options: str | list[str] | None = None)
 
 
 def micro(model: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """C for a microcontroller, by the name of the chip or board.
+    """A target for a microcontroller, compiled through C, by the name of the chip or board.
 
     Parameters
     ----------
@@ -216,16 +216,16 @@ def micro(model: str = "unknown", options: str | list[str] | None = None) -> Tar
     Raises
     ------
     TargetError
-        The model is not known.
+        The model is unknown.
     """
     if model not in boards.MICRO_MODELS:
         known = ", ".join(sorted(boards.MICRO_MODELS))
-        raise TargetError(f"micro knows no model '{model}'{parse.near(model, boards.MICRO_MODELS)}; known: {known}")
+        raise TargetError(f"micro: unknown model '{model}'{parse.near(model, boards.MICRO_MODELS)}; known: {known}")
     return _compose("c", f"{boards.MICRO_MODELS[model]} -model={model}", options)
 
 
 def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """C for a microcontroller of the STM32 family.
+    """A target for a microcontroller of the STM32 family, compiled through C.
 
     Parameters
     ----------
@@ -241,11 +241,11 @@ def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Ta
     Raises
     ------
     TargetError
-        The series is not known.
+        The series is unknown.
     """
     if series not in boards.STM32_SERIES:
         known = ", ".join(sorted(boards.STM32_SERIES))
-        raise TargetError(f"stm32 knows no series '{series}'{parse.near(series, boards.STM32_SERIES)}; known: {known}")
+        raise TargetError(f"stm32: unknown series '{series}'{parse.near(series, boards.STM32_SERIES)}; known: {known}")
     return _compose("c", f"-keys=arm_cpu,cpu -device=arm_cpu -model={series} {boards.STM32_SERIES[series]}", options)
 
 
@@ -265,15 +265,15 @@ def hexagon(
     cpu_ver : str, optional
         The version, such as "v68".
     hvx : int, optional
-        The length of a vector in bytes.
+        The vector length in bytes.
     num_cores : int, optional
-        How many cores.
+        The number of cores.
     vtcm_capacity : int, optional
-        Bytes of the memory near the vectors.
+        The size of the vector memory (VTCM) in bytes.
     use_qfloat : bool, optional
-        Whether floats of the DSP's own format are used.
+        Whether to use the DSP's own float format.
     use_ieee_fp : bool, optional
-        Whether IEEE floats are used.
+        Whether to use IEEE floats.
     llvm_options : str | list[str], optional
         Options of LLVM.
 
@@ -284,13 +284,13 @@ def hexagon(
     Raises
     ------
     TargetError
-        The version is not known, or the vectors have another size than 0, 64 or 128 bytes.
+        The version is unknown, or the vector length is not 0, 64 or 128 bytes.
     """
     if cpu_ver not in boards.HEXAGON_VTCM:
         known = ", ".join(boards.HEXAGON_VTCM)
         raise TargetError(f"hexagon: unknown version '{cpu_ver}'; known: {known}")
     if hvx not in (0, 64, 128):
-        raise TargetError(f"hexagon: hvx is 0, 64 or 128 bytes, not {hvx}")
+        raise TargetError(f"hexagon: hvx must be 0, 64 or 128 bytes, got {hvx}")
     newer = int(cpu_ver[1:]) >= 68
     features = [f"+hvx{cpu_ver}", f"+hvx-length{hvx}b"] if hvx else []
     if hvx and newer and use_qfloat is not False:
@@ -310,7 +310,7 @@ def hexagon(
 
 
 def create(target: str | Mapping | Target) -> Target:
-    """``Target(target)``, under the name old scripts use.
+    """``Target(target)``, under the name that old scripts use.
 
     Parameters
     ----------

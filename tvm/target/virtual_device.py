@@ -1,4 +1,4 @@
-"""``VirtualDevice``: where a value lives or runs, as far as it is decided: device, target and memory scope."""
+"""``VirtualDevice``: device, target and memory scope of a value, as far as they are known."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ UNKNOWN = -1
 
 
 class VirtualDevice:
-    """Each part may be left open; ``device`` is any object with ``device_type`` and ``device_id``.
+    """A partially specified device; ``device`` is any object with ``device_type`` and ``device_id``.
 
     Parameters
     ----------
     device : Device, optional
         The device.
     target : str | Mapping | Target, optional
-        What code for it is made by.
+        The target of code for the device.
     memory_scope : str, optional
-        The memory.
+        The memory scope.
     """
 
     __slots__ = ("device_type_int", "memory_scope", "target", "virtual_device_id")
@@ -33,7 +33,7 @@ class VirtualDevice:
             wanted = target.get_target_device_type()
             if device_type not in (UNKNOWN, wanted):
                 raise TargetError(
-                    f"target '{target}' runs on devices of type {wanted}, but the device is of type {device_type}"
+                    f"target '{target}' runs on devices of type {wanted}, but the device has type {device_type}"
                 )
             device_type = wanted
         if device_type != UNKNOWN and device_id == UNKNOWN:

@@ -1,4 +1,4 @@
-"""Questions about x86 processors, by CPU name or for the current target."""
+"""Queries about x86 processors, by CPU name or for the current target."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def target_has_amx(mcpu: str | None = None) -> bool:
 
 
 def get_simd_32bit_lanes(mcpu: str | None = None) -> int:
-    """How many 32-bit numbers one vector register holds."""
+    """Return the number of 32-bit values in a vector register."""
     return _resolved(mcpu).vector_bits // 32

@@ -1,4 +1,4 @@
-"""Tensor expressions and their schedules."""
+"""Tensor expressions and schedules."""
 
 from ..ir.prim import Range, Var
 from ..ir.primop import add, multiply, subtract

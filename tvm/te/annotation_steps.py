@@ -1,4 +1,4 @@
-"""Steps that say how a loop runs, or how the memory of a stage is kept."""
+"""Steps that annotate a loop (vectorize, bind, pragma, tensorize, ...) or the memory of a stage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Annotation(StageStep):
-    """A step that makes a loop one of ``makes``, where its axis is of a kind in ``allowed``."""
+    """A step that sets the iteration type of a loop to ``makes``; ``allowed`` lists the axis types it accepts."""
 
     __slots__ = ()
     makes: ClassVar[int]
@@ -29,7 +29,7 @@ class _Annotation(StageStep):
             stage.refuse(self.kind, f"axis {axis.var.name} is a {kind} axis: its iterations depend on each other")
         attrs = stage.peek(axis)
         if attrs is not None and attrs.bind_thread is not None:
-            stage.refuse(self.kind, f"axis {axis.var.name} is bound to {attrs.bind_thread.thread_tag} already")
+            stage.refuse(self.kind, f"axis {axis.var.name} is already bound to {attrs.bind_thread.thread_tag}")
         stage.attributes(axis).iter_type = self.makes
 
 
@@ -59,7 +59,7 @@ class ParallelStep(_Annotation):
 
 @primitive("bind")
 class BindStep(StageStep):
-    """Hardware threads carry the loop."""
+    """Bind a loop to a hardware thread axis."""
 
     stage: int
     axis: AxisRef
@@ -68,7 +68,7 @@ class BindStep(StageStep):
     def change(self, stage: Stage) -> None:
         axis, thread = stage.leaf(self.axis, "bind"), self.thread
         if getattr(thread, "iter_type", None) != IterVar.ThreadIndex:
-            stage.refuse("bind", 'a thread axis is wanted, made with te.thread_axis("threadIdx.x")')
+            stage.refuse("bind", 'expected a thread axis, such as te.thread_axis("threadIdx.x")')
         if axis.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             stage.refuse("bind", f"axis {axis.var.name} is a {ITER_TYPE_NAMES[axis.iter_type]} axis")
         for other in stage.leaf_iter_vars:
@@ -76,16 +76,16 @@ class BindStep(StageStep):
             if other is axis or attrs is None or attrs.bind_thread is None:
                 continue
             if attrs.bind_thread is thread or attrs.bind_thread.thread_tag == thread.thread_tag != "vthread":
-                stage.refuse("bind", f"{thread.thread_tag} carries axis {other.var.name} already")
+                stage.refuse("bind", f"axis {other.var.name} is already bound to {thread.thread_tag}")
         attrs = stage.peek(axis)
         if attrs is not None and attrs.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
-            stage.refuse("bind", f"axis {axis.var.name} is {ITER_TYPE_NAMES[attrs.iter_type]} already")
+            stage.refuse("bind", f"axis {axis.var.name} is already {ITER_TYPE_NAMES[attrs.iter_type]}")
         stage.attributes(axis).bind_thread = thread
 
 
 @primitive("pragma")
 class PragmaStep(StageStep):
-    """Something noted for later passes at a loop."""
+    """Attach a pragma for later passes to a loop."""
 
     stage: int
     axis: AxisRef
@@ -100,7 +100,7 @@ class PragmaStep(StageStep):
 
 @primitive("prefetch")
 class PrefetchStep(StageStep):
-    """A tensor is asked for ``offset`` iterations of a loop before its use."""
+    """Prefetch a tensor ``offset`` iterations of a loop before its use."""
 
     stage: int
     tensor: TensorRef
@@ -114,7 +114,7 @@ class PrefetchStep(StageStep):
 
 @primitive("tensorize")
 class TensorizeStep(StageStep):
-    """An intrinsic does a loop and all loops inside it."""
+    """Replace a loop and all loops inside it by a tensor intrinsic."""
 
     stage: int
     axis: AxisRef
@@ -123,15 +123,15 @@ class TensorizeStep(StageStep):
     def change(self, stage: Stage) -> None:
         axis = stage.leaf(self.axis, "tensorize")
         if not hasattr(self.intrin, "op") or not hasattr(self.intrin, "body"):
-            stage.refuse("tensorize", "a tensor intrinsic is wanted, made with te.decl_tensor_intrin")
+            stage.refuse("tensorize", "expected a tensor intrinsic made with te.decl_tensor_intrin")
         if not isinstance(stage.op, ComputeOp):
-            stage.refuse("tensorize", f"only a compute can be tensorized; this is {type(stage.op).__name__}")
+            stage.refuse("tensorize", f"only a compute operation can be tensorized; this is {type(stage.op).__name__}")
         attrs = stage.attributes(axis)
         attrs.iter_type, attrs.tensor_intrin = IterVar.Tensorized, self.intrin
 
 
-def _own_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: Any, kind: str) -> IterVar:
-    """An axis of the operation itself, or of its layout, that ``factor`` is to hold for."""
+def _scheduled_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: Any, kind: str) -> IterVar:
+    """Return the axis to which ``factor`` applies: a root axis of the operation or an axis of its layout."""
     own = stage.axis(axis, kind)
     if own not in axes:
         of = "the operation itself" if axes == tuple(stage.op.axis) else "its layout"
@@ -143,7 +143,7 @@ def _own_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: An
 
 @primitive("storage_align")
 class StorageAlignStep(StageStep):
-    """The stride of an axis is factor * k + offset."""
+    """Make the stride of an axis equal to factor * k + offset."""
 
     stage: int
     axis: AxisRef
@@ -152,27 +152,27 @@ class StorageAlignStep(StageStep):
 
     def change(self, stage: Stage) -> None:
         axes, offset = layout_axes(stage), int(self.offset)
-        axis = _own_axis(stage, axes, self.axis, self.factor, "storage_align")
+        axis = _scheduled_axis(stage, axes, self.axis, self.factor, "storage_align")
         attrs = stage.attributes(axis)
         attrs.dim_align_factor, attrs.dim_align_offset = int(self.factor), offset
 
 
 @primitive("align_bounds")
 class AlignBoundsStep(StageStep):
-    """What is computed along an axis goes from a multiple of ``factor`` to a multiple of it."""
+    """Extend the computed range of an axis so that it starts and ends at a multiple of ``factor``."""
 
     stage: int
     axis: AxisRef
     factor: Any
 
     def change(self, stage: Stage) -> None:
-        axis = _own_axis(stage, stage.op.axis, self.axis, self.factor, "align_bounds")
+        axis = _scheduled_axis(stage, stage.op.axis, self.axis, self.factor, "align_bounds")
         stage.attributes(axis).region_factor = int(self.factor)
 
 
 @primitive("skip_padding")
 class SkipPaddingStep(StageStep):
-    """Iterations of a reduction loop that read nothing but padding are left out."""
+    """Skip the iterations of a reduction loop that read only padding."""
 
     stage: int
     axis: AxisRef
@@ -180,13 +180,13 @@ class SkipPaddingStep(StageStep):
     def change(self, stage: Stage) -> None:
         axis = stage.leaf(self.axis, "skip_padding")
         if axis.iter_type != IterVar.CommReduce:
-            stage.refuse("skip_padding", f"axis {axis.var.name} is no loop of the reduction")
+            stage.refuse("skip_padding", f"axis {axis.var.name} is not a loop of the reduction")
         stage.attributes(axis).skips_padding = True
 
 
 @primitive("double_buffer")
 class DoubleBufferStep(StageStep):
-    """``stages`` pieces of memory take turns."""
+    """Allocate ``stages`` buffers for a stage and rotate between them (double buffering)."""
 
     stage: int
     stages: Any = 2
@@ -194,17 +194,17 @@ class DoubleBufferStep(StageStep):
     def change(self, stage: Stage) -> None:
         stage.require_compute("double_buffer")
         if int(self.stages) < 2:
-            stage.refuse("double_buffer", f"at least two pieces of memory take turns, got {self.stages}")
+            stage.refuse("double_buffer", f"double buffering needs at least two buffers, got {self.stages}")
         if stage.is_output:
             stage.refuse("double_buffer", "it is an output: its memory belongs to the caller")
         if stage.rolls:
-            stage.refuse("double_buffer", "it is a rolling buffer, whose iterations share their memory")
+            stage.refuse("double_buffer", "it has a rolling buffer, whose iterations share one memory")
         stage.double_buffered = int(self.stages)
 
 
 @primitive("rolling_buffer")
 class RollingBufferStep(StageStep):
-    """What the next iteration reads again is kept."""
+    """Keep the elements that the next iteration reads again, so that they are not recomputed."""
 
     stage: int
 
@@ -213,26 +213,26 @@ class RollingBufferStep(StageStep):
         if stage.is_output:
             stage.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
         if stage.double_buffered:
-            stage.refuse("rolling_buffer", "it has a double buffer, whose pieces take turns")
+            stage.refuse("rolling_buffer", "it has a double buffer, whose memory alternates between iterations")
         stage.rolls = True
 
 
 @primitive("set_scope")
 class SetScopeStep(StageStep):
-    """Where the result lives: global, shared, local, warp, ..."""
+    """Set the storage scope of the output: global, shared, local, warp, ..."""
 
     stage: int
     scope: str
 
     def change(self, stage: Stage) -> None:
         if not isinstance(self.scope, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            stage.refuse("set_scope", f"a scope name is wanted, got {self.scope!r}")
+            stage.refuse("set_scope", f"expected the name of a storage scope, got {self.scope!r}")
         stage.scope = self.scope
 
 
 @primitive("set_store_predicate")
 class SetStorePredicateStep(StageStep):
-    """The result is stored only where ``predicate`` holds."""
+    """Store the output only where ``predicate`` holds."""
 
     stage: int
     predicate: Any
@@ -244,7 +244,7 @@ class SetStorePredicateStep(StageStep):
 
 @primitive("env_threads", variadic=True)
 class EnvThreadsStep(StageStep):
-    """Threads are launched around the whole of a scan."""
+    """Launch threads around a whole scan."""
 
     stage: int
     threads: tuple[IterVar, ...]
@@ -254,11 +254,11 @@ class EnvThreadsStep(StageStep):
         threads = list(self.threads)
         for thread in threads:
             if getattr(thread, "iter_type", None) != IterVar.ThreadIndex:
-                stage.refuse("env_threads", "thread axes are wanted, made with te.thread_axis")
+                stage.refuse("env_threads", "expected thread axes made with te.thread_axis")
         if not isinstance(stage.op, ScanOp):
-            stage.refuse("env_threads", "only a scan can have threads of its environment")
+            stage.refuse("env_threads", "only a scan can have environment threads")
         if stage.env_thread_axes:
-            stage.refuse("env_threads", "they are set already")
+            stage.refuse("env_threads", "the environment threads are already set")
         stage.env_thread_axes = threads
         stage.leaf_iter_vars = threads + stage.leaf_iter_vars
         stage.all_iter_vars = threads + stage.all_iter_vars

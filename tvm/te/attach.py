@@ -1,4 +1,4 @@
-"""Where stages are computed: the loops around each stage, and the memory it lives in."""
+"""Attach points of stages: the loops around each stage, and its storage scope."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ..ir.prim import IterVar
 from .schedule import AttachType, Schedule, Stage
 from .tensor import ScanOp
 
-# Storage scopes and thread tags by how far they reach: a scope is shared by the threads of equal or higher rank.
+# Ranks of storage scopes and thread tags: the threads of equal or higher rank share a scope.
 STORAGE_RANK = {"global": 0, "shared": 1, "shared.dyn": 1, "warp": 2, "local": 3}
 _DEFAULT_SCOPE = {-1: "global", 0: "shared", 1: "local"}
 
 
 def thread_rank(tag: str) -> int:
-    """0 for blocks, 1 for threads inside a block (virtual threads too), -1 for no thread."""
+    """Return 0 for a block tag, 1 for a thread tag inside a block (virtual threads too) and -1 for any other tag."""
     if tag.startswith("blockIdx"):
         return 0
     return 1 if tag else -1
@@ -24,7 +24,7 @@ def storage_rank(scope: str) -> int:
 
 
 def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
-    """The stage and loop inside which this stage is computed, None at the root."""
+    """Return the stage and the loop inside which this stage is computed, or None for a stage at the root."""
     node: Stage | None = stage
     while node is not None:
         if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
@@ -32,8 +32,8 @@ def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
             return parent, _leaf_of(parent, axis)
         node = node.group
         if node is not None and not node.is_group:
-            # Inside a scan: computed in every step.
-            assert isinstance(node.op, ScanOp), f"stage {node.name} holds others and is no scan"
+            # A stage inside a scan is computed in every step of the scan.
+            assert isinstance(node.op, ScanOp), f"stage {node.name} contains other stages but is not a scan"
             return node, _leaf_of(node, node.op.scan_axis)
     return None
 
@@ -45,7 +45,7 @@ def _leaf_of(stage: Stage, axis: IterVar) -> IterVar:
 
 
 class Attachments:
-    """The attach paths of a normalized schedule."""
+    """The attach paths of the stages of a normalized schedule."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
@@ -55,7 +55,7 @@ class Attachments:
             self.children.setdefault(attach_point(stage), []).append(stage)
 
     def path(self, stage: Stage) -> list[tuple[Stage, IterVar]]:
-        """The loops around the stage, innermost first."""
+        """Return the loops around the stage, innermost first."""
         got: list[tuple[Stage, IterVar]] | None = self.paths.get(stage)
         if got is not None:
             return got
@@ -74,14 +74,14 @@ class Attachments:
         return got
 
     def bound_thread(self, stage: Stage, axis: IterVar) -> IterVar | None:
-        """The thread axis that carries a loop, if one does."""
+        """Return the thread axis to which a loop is bound, or None."""
         attrs = stage.peek(axis)
         if attrs is not None and attrs.bind_thread is not None:
             return attrs.bind_thread
         return axis if axis.thread_tag else None
 
     def scope(self, stage: Stage) -> str:
-        """The storage scope of the stage's result."""
+        """Return the storage scope of the stage's output."""
         if stage.scope:
             return stage.scope
         rank = -1
@@ -92,7 +92,7 @@ class Attachments:
         return _DEFAULT_SCOPE[rank]
 
     def shares(self, stage: Stage, parent: Stage, axis: IterVar) -> bool:
-        """Whether the iterations of this outer loop run at once and share the stage's memory."""
+        """Return whether the iterations of this outer loop run concurrently and share the stage's memory."""
         thread = self.bound_thread(parent, axis)
         if thread is None:
             return False

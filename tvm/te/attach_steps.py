@@ -1,4 +1,4 @@
-"""Steps that say where a stage is computed."""
+"""Steps that set where a stage is computed: compute_at, compute_inline and compute_root."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _refuse_scan_update(stage: Stage, kind: str) -> None:
     if stage.attach_type == AttachType.SCAN_UPDATE:
-        stage.refuse(kind, "the update of a scan is computed by its scan")
+        stage.refuse(kind, "the scan computes its update; it cannot be moved")
 
 
 def _check_compute_at(stage: Stage, parent: Stage, loop: IterVar) -> None:
@@ -31,12 +31,12 @@ def _check_compute_at(stage: Stage, parent: Stage, loop: IterVar) -> None:
     if stage in parent.computed_inside():
         stage.refuse("compute_at", f"stage {parent.name} is itself computed inside {stage.name}")
     if not stage.schedule.reaches(stage, parent):
-        stage.refuse("compute_at", f"stage {parent.name} does not use it, directly or through others")
+        stage.refuse("compute_at", f"stage {parent.name} does not use it, directly or through other stages")
 
 
 @primitive("compute_at")
 class ComputeAtStep(StageStep):
-    """What ``parent`` needs is computed inside its loop ``axis``."""
+    """Compute the part of a stage that ``parent`` needs inside the loop ``axis`` of ``parent``."""
 
     stage: int
     parent: StageRef
@@ -52,14 +52,16 @@ class ComputeAtStep(StageStep):
 
 @primitive("compute_inline")
 class ComputeInlineStep(StageStep):
-    """Every element is computed where it is used."""
+    """Compute every element of a stage where it is used."""
 
     stage: int
 
     def change(self, stage: Stage) -> None:
         stage.require_compute("compute_inline")
         if not isinstance(stage.op, ComputeOp):
-            stage.refuse("compute_inline", f"only a compute can be inlined; this is {type(stage.op).__name__}")
+            stage.refuse(
+                "compute_inline", f"only a compute operation can be inlined; this is {type(stage.op).__name__}"
+            )
         if stage.op.reduce_axis:
             stage.refuse("compute_inline", "it is a reduction")
         if stage.is_output:
@@ -70,7 +72,7 @@ class ComputeInlineStep(StageStep):
 
 @primitive("compute_root")
 class ComputeRootStep(StageStep):
-    """The whole of it is computed before its users."""
+    """Compute the whole stage before its users."""
 
     stage: int
 

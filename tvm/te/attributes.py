@@ -1,4 +1,4 @@
-"""What a schedule says about one loop, and where a stage can be computed."""
+"""The attributes of a loop in a schedule, and the kinds of attach points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ITER_TYPE_NAMES = {
 
 
 class AttachType(IntEnum):
-    """Where a stage is computed."""
+    """The kind of a stage's attach point."""
 
     GROUP_ROOT = 1
     INLINE = 2
@@ -25,7 +25,7 @@ class AttachType(IntEnum):
 
 
 class AxisAttributes:
-    """What the schedule says about one loop."""
+    """The schedule attributes of one loop."""
 
     __slots__ = (
         "iter_type", "bind_thread", "prefetch", "tensor_intrin", "dim_align_factor", "dim_align_offset", "pragmas",

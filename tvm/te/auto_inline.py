@@ -1,4 +1,4 @@
-"""Inlining of simple stages that nobody has scheduled, by what kind of operation they are."""
+"""Automatic inlining of unscheduled stages: elementwise, broadcast and injective ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def _loads(op: ComputeOp) -> list[ProducerLoad]:
 
 
 def _in_order(indices: tuple[PrimExpr, ...], op: ComputeOp) -> bool:
-    """Whether the indices are axes of the operation in their order, some left out, or the number 0."""
+    """Return whether the indices are axes of the operation in order; axes may be missing or replaced by the constant
+    0."""
     axes = iter([a.var for a in op.axis])
     return all(isinstance(i, IntImm) and i.value == 0 or any(v is i for v in axes) for i in indices)
 
@@ -43,17 +44,17 @@ def _inline(sch: Schedule, wanted: Callable[[ComputeOp], bool]) -> None:
 
 
 def AutoInlineElemWise(sch: Schedule) -> None:
-    """Inline stages that read their inputs at the position they write."""
+    """Inline stages that read each input at the position they write."""
     _inline(sch, is_elementwise)
 
 
 def AutoInlineBroadcast(sch: Schedule) -> None:
-    """Inline stages that read their inputs at the position they write, some dimensions left out."""
+    """Inline stages that read each input at the position they write, possibly without some of the dimensions."""
     _inline(sch, is_broadcast)
 
 
 def AutoInlineInjective(sch: Schedule) -> None:
-    """Inline stages without reduction."""
+    """Inline all stages that do not reduce."""
     _inline(sch, lambda op: True)
 
 

@@ -1,10 +1,11 @@
-"""The algebra of iteration axes: how domains, index values and facts travel between a stage's root axes and its loops.
+"""Iteration axes: propagation of ranges, index values and marks between a stage's root axes and its loops.
 
-A relation ties a parent axis to the axes made from it. Relations are kept in the order they were made, so going
-through them forwards passes facts from the root axes down to the leaves, and backwards from the leaves up.
+A relation connects a parent axis with the axes made from it by a split, a fusion or a layout. Relations are kept in the
+order of their creation: a forward pass over them propagates from the root axes to the leaves, a backward pass from the
+leaves to the root axes.
 
-The variable of an axis stands for its value, from the minimum of its range on; only when loops are written do they
-count from zero.
+The variable of an axis takes values from the minimum of its range on. Loops count from zero only in the lowered
+statement.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Relation:
 
 
 class Split(Relation):
-    """parent = outer * extent(inner) + inner + min(parent); where it ``overlaps``, the last inner loop begins so much
-    earlier that it ends with the parent, which has at least ``factor`` iterations."""
+    """parent = outer * extent(inner) + inner + min(parent). If the split ``overlaps``, the last inner loop starts
+    earlier so that it ends with the parent, which has at least ``factor`` iterations."""
 
     __slots__ = ("parent", "outer", "inner", "factor", "nparts", "overlaps")
 
@@ -40,7 +41,8 @@ class Split(Relation):
         self.overlaps = overlaps
 
     def first(self, outer: PrimExpr, ranges: Ranges) -> PrimExpr:
-        """Where the inner loop begins in the parent, counted from its minimum."""
+        """Return the position in the parent, relative to its minimum, at which the inner loop of iteration ``outer``
+        starts."""
         inner = ranges[self.inner].extent
         begin = outer * inner
         return minimum(begin, ranges[self.parent].extent - inner) if self.overlaps else begin
@@ -56,7 +58,7 @@ class Fuse(Relation):
 
 
 class Singleton(Relation):
-    """An axis of one iteration."""
+    """A relation that makes an axis of one iteration."""
 
     __slots__ = ("iter",)
 
@@ -73,8 +75,8 @@ class Transform(Relation):
         self.parents, self.made, self.forward, self.inverse = parents, made, forward, inverse
 
     def is_exact(self, ranges: Ranges, analyzer: Analyzer) -> bool:
-        """Whether the ranges of the new axes hold the data of the old ones and nothing else: the map is bijective, so
-        it is enough to count."""
+        """Return whether the ranges of the new axes contain exactly the elements of the old ones. The map is bijective,
+        so comparing the number of elements is enough."""
         sizes = (math.prod((ranges[a].extent for a in axes), start=one("int64")) for axes in (self.parents, self.made))
         return analyzer.can_prove_equal(*sizes)
 
@@ -83,7 +85,7 @@ Ranges = dict[IterVar, Range]
 
 
 def made_by(r: Relation) -> list[IterVar]:
-    """The axes that a relation makes."""
+    """Return the axes that a relation makes."""
     if isinstance(r, Split):
         return [r.outer, r.inner]
     if isinstance(r, Fuse):
@@ -92,7 +94,7 @@ def made_by(r: Relation) -> list[IterVar]:
 
 
 def range_of(axis: IterVar) -> Range:
-    """The range of an axis that has one: all but threads that are made without an extent."""
+    """Return the range of an axis. Only thread axes made without an extent have none."""
     assert axis.dom is not None, f"axis {axis.var.name} has no range"
     return axis.dom
 
@@ -112,14 +114,14 @@ def ceil_div(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
 def pass_down_domain(
     relations: Any, ranges: Ranges, analyzer: Analyzer, fixed_size: Set[IterVar] = frozenset()
 ) -> None:
-    """Ranges of the axes made by relations from those of the root axes. ``fixed_size`` keeps its asked extent even
-    where the parent is smaller (axes that end in hardware threads or vectors)."""
+    """Compute the ranges of derived axes from those of the root axes. Axes in ``fixed_size`` (bound to hardware threads
+    or vectorized) keep the requested extent even if the parent is smaller."""
 
     def put(axis: IterVar, extent: PrimExpr) -> None:
         ranges[axis] = Range(min=zero(extent.dtype), extent=extent)
 
     def tight(axis: IterVar, asked: PrimExpr, limit: PrimExpr) -> PrimExpr:
-        # A limit that is no number would leave vectors and unrolled loops without one.
+        # A symbolic limit would leave vectorized and unrolled loops without a constant extent.
         if axis not in fixed_size and isinstance(limit, IntImm) and analyzer.can_prove(limit < asked):
             return limit
         return asked
@@ -150,15 +152,16 @@ def pass_down_domain(
 
 
 def _transformed(r: Transform, ranges: Ranges, analyzer: Analyzer) -> list[Range]:
-    """The ranges of the axes of another layout. Of a part of the data, they hold more than the part where it does not
-    begin and end at a multiple of what the layout divides by."""
+    """Return the ranges of the axes of a layout. If only a part of the data is computed, they cover more than that part
+    unless it starts and ends at multiples of the factors by which the layout divides."""
     if all(ranges[a] is a.dom for a in r.parents):
         return [range_of(a) for a in r.made]
     return r.forward.map_ranges([ranges[a] for a in r.parents], analyzer)
 
 
 def fused_dtype(roots: Any, relations: Any, outer: IterVar, inner: IterVar) -> str:
-    """The type of what two axes make: int64 where one of them is, or where they have 2^31 iterations together."""
+    """Return the dtype of the fusion of two axes: int64 if either axis is int64 or together they have at least 2^31
+    iterations."""
     if "int64" in (outer.var.dtype, inner.var.dtype):
         return "int64"
     sizes = {a: a.dom.extent.value for a in roots if a.dom is not None and isinstance(a.dom.extent, IntImm)}
@@ -175,7 +178,7 @@ def fused_dtype(roots: Any, relations: Any, outer: IterVar, inner: IterVar) -> s
 
 
 def pass_up_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
-    """Values of parents from those of the axes made from them."""
+    """Compute the values of parent axes from those of the axes made from them."""
     for r in reversed(relations):
         if isinstance(r, Split):
             if r.outer not in values or r.inner not in values:
@@ -188,7 +191,7 @@ def pass_up_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr
                 continue
             value = values[r.fused]
             extent = ranges[r.inner].extent
-            # A fused axis may be wider than the axes it is made of.
+            # A fused axis may have a wider dtype than the axes it is made of.
             outer = cast(r.outer.var.dtype, floordiv(value, extent))
             inner = cast(r.inner.var.dtype, floormod(value, extent))
             values[r.outer] = _shift(outer, ranges[r.outer].min)
@@ -203,7 +206,7 @@ def _put_mapped(values: dict[IterVar, PrimExpr], given: list[IterVar], index_map
 
 
 def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
-    """Values of the axes made by relations from those of their parents."""
+    """Compute the values of derived axes from those of their parents."""
     for r in relations:
         if isinstance(r, Split):
             if r.parent not in values:
@@ -227,7 +230,7 @@ def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimEx
 
 
 def least(e: PrimExpr, analyzer: Analyzer) -> int | None:
-    """A number that an expression is never less than; None where none is known."""
+    """Return a constant lower bound of an expression, or None if none is known."""
     smaller = next((n for n in post_order(e) if isinstance(n, Min)), None)
     if smaller is None:
         found = analyzer.const_int_bound(analyzer.simplify(e)).min_value
@@ -239,7 +242,7 @@ def least(e: PrimExpr, analyzer: Analyzer) -> int | None:
     ends = [least(coefficients[0] * side + coefficients[1], analyzer) for side in (smaller.a, smaller.b)]
     known = [end for end in ends if end is not None]
     if coefficients[0].value < 0:
-        # Less is taken away than either of both.
+        # ``a - min(b, c)`` is at least ``a - b`` and at least ``a - c``.
         return max(known, default=None)
     return min(known) if len(known) == 2 else None
 
@@ -253,7 +256,7 @@ def _shift(value: PrimExpr, low: PrimExpr) -> PrimExpr:
 
 
 def covers(s: Any, r: Range, analyzer: Analyzer) -> bool:
-    """Whether the set is exactly this range."""
+    """Return whether the set is exactly this range."""
     return (
         s.has_lower_bound()
         and s.has_upper_bound()
@@ -263,7 +266,7 @@ def covers(s: Any, r: Range, analyzer: Analyzer) -> bool:
 
 
 def pass_up_domain(relations: Any, ranges: Ranges, state: dict[Any, Any], analyzer: Analyzer) -> None:
-    """Sets of values of parents from those of the axes made from them."""
+    """Compute the sets of values of parent axes from those of the axes made from them."""
     for r in reversed(relations):
         if isinstance(r, Split):
             if r.outer not in state or r.inner not in state:
@@ -293,7 +296,7 @@ def _untransform(r: Transform, ranges: Ranges, state: dict[Any, Any], analyzer: 
 
 
 def clip(s: Any, r: Range, analyzer: Analyzer):
-    """A set that starts inside the range but may run past its end (an uneven split) ends where the range does."""
+    """Limit a set that starts inside the range to the end of the range. It may extend further after an uneven split."""
     if not s.has_lower_bound() or not s.has_upper_bound():
         return sets.from_range(r)
     last = r.min + r.extent - one(r.extent.dtype)
@@ -336,7 +339,7 @@ def _unfuse(r: Fuse, ranges: Ranges, fused: Any, analyzer: Analyzer):
 
 
 def pass_down_mark(relations: Any, marked: dict[IterVar, bool]) -> None:
-    """An axis made from a marked one is marked."""
+    """Mark every axis that is made from a marked one."""
     for r in relations:
         if isinstance(r, Split):
             if r.parent in marked:
@@ -354,13 +357,13 @@ def pass_down_mark(relations: Any, marked: dict[IterVar, bool]) -> None:
 
 
 def fused_of(relations: Any, axis: IterVar) -> list[IterVar]:
-    """The axes that one was fused of; itself where it was not."""
+    """Return the axes that were fused into ``axis``, or ``axis`` alone if it is not a fusion."""
     made = next((r for r in relations if isinstance(r, Fuse) and r.fused is axis), None)
     return [axis] if made is None else [a for part in (made.outer, made.inner) for a in fused_of(relations, part)]
 
 
 def mixed(relations: Any) -> list[IterVar]:
-    """Axes that hold both data and reduction: fused from both, or made from such a one."""
+    """Return the axes that mix data and reduction: those fused from both, and those made from such an axis."""
     found: list[IterVar] = []
     for r in relations:
         if isinstance(r, Split) and r.parent in found:
@@ -373,8 +376,8 @@ def mixed(relations: Any) -> list[IterVar]:
 def needs_guard(
     relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer, guarded: Collection[IterVar] = ()
 ) -> set[IterVar]:  # fmt: skip
-    """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``. Quotient
-    and remainder of a ``guarded`` axis that was fused are in their ranges."""
+    """Return the axes whose loops may exceed their range: those made by splits that do not divide evenly or listed in
+    ``uneven``. If a fused axis is ``guarded``, its quotient and remainder are within their ranges."""
     need = set(uneven)
     for r in reversed(relations):
         if isinstance(r, Split):
@@ -382,7 +385,7 @@ def needs_guard(
                 continue
             covered = ranges[r.outer].extent * ranges[r.inner].extent
             exact = r.overlaps or analyzer.can_prove_equal(covered, ranges[r.parent].extent)
-            # No loop begins past the last one of those that overlap.
+            # No overlapping loop starts past the last one.
             if r.outer in need and not r.overlaps or r.inner in need or not exact:
                 need.add(r.parent)
         elif isinstance(r, Fuse) and r.fused in need and r.fused not in guarded:
@@ -395,7 +398,7 @@ def needs_guard(
 
 
 def repeats(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
-    """Axes below the roots whose loops run past their extent. There the same root value comes up twice."""
+    """Return the derived axes whose loops exceed their extent, so that the same root value occurs twice."""
     roots_made = [x for r in relations if not isinstance(r, Singleton) for x in made_by(r)]
     out = [a for a in roots_made if a in uneven]
     for r in relations:

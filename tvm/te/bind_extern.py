@@ -1,4 +1,4 @@
-"""Lowering of extern operations: their buffers are bound to the memory of the tensors."""
+"""Lowering of extern operations: binds their buffers to the memory of the tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import ExternOp, Tensor
 
 
 def bind_buffer(buffer: Any, tensor: Tensor, region: list[tuple[Any, ...]], body: Stmt) -> Stmt:
-    """Inside ``body``, ``buffer`` is the region (pairs of start and extent) of the tensor's memory."""
+    """Bind ``buffer`` to a region (pairs of start and extent) of the tensor's memory inside ``body``."""
     flat = [e for pair in region for e in pair]
     return AttrStmt((buffer, tensor), "buffer_bind_scope", Call("handle", Op.get("tir.tvm_tuple"), tuple(flat)), body)
 

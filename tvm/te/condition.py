@@ -1,4 +1,4 @@
-"""Conditions on sizes, under which implementations of operators are offered."""
+"""Conditions on dimensions under which a strategy adds specialized implementations of operators."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _CURRENT: ContextVar[tuple[SpecializedCondition, ...]] = ContextVar("specialized
 
 
 class SpecializedCondition:
-    """Clauses that must all hold. Implementations that a strategy is given inside of ``with`` are for where they do.
+    """Conditions that must all hold. Implementations that a strategy adds inside the ``with`` block are used only if
+    they do.
 
     Parameters
     ----------
     conditions : PrimExpr or list of PrimExpr
-        The clauses.
+        The conditions.
     """
 
     def __init__(self, conditions: Any):
@@ -26,12 +27,12 @@ class SpecializedCondition:
 
     @staticmethod
     def current() -> SpecializedCondition | None:
-        """The innermost condition that is entered.
+        """The innermost active condition.
 
         Returns
         -------
         SpecializedCondition, optional
-            None outside of all conditions.
+            None outside all conditions.
         """
         entered = _CURRENT.get()
         return entered[-1] if entered else None

@@ -1,4 +1,4 @@
-"""Reductions whose loop is carried by threads: every thread contributes a value, all receive the result."""
+"""Reductions over a loop bound to threads: every thread contributes a value and receives the result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
-    """Whether a reduction loop of the stage is bound to a thread. Its other reduction loops are then inside of all
-    loops over data."""
+    """Return whether a reduction loop of the stage is bound to a thread. Its serial reduction loops must then be inside
+    all data loops."""
     from . import axes as algebra
 
     on_threads, serial = _reduction_loops(lowering, stage)
@@ -28,21 +28,22 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
     mix = algebra.mixed(stage.relations)
     if mix:
         raise ScheduleError(
-            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction; threads cannot carry it"
+            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction axes; it cannot be bound "
+             "to threads"
         )
     leaves = stage.leaf_iter_vars
     inside = leaves[leaves.index(serial[0]) :] if serial else []
     loose = [a for a in inside if a not in serial and lowering.attach.bound_thread(stage, a) is None]
     if loose:
         raise ScheduleError(
-            f"stage {stage.name}: loop {loose[0].var.name} over data is inside of reduction loop {serial[0].var.name}, "
-            "while threads share the reduction; reorder it outwards"
+            f"stage {stage.name}: data loop {loose[0].var.name} is inside reduction loop {serial[0].var.name}, but "
+            "threads share the reduction; reorder the data loop outwards"
         )
     return True
 
 
 def _reduction_loops(lowering: Lowering, stage: Stage) -> tuple[list[IterVar], list[IterVar]]:
-    """The loops of the reduction that threads carry, and those that each thread goes through."""
+    """Return the reduction loops that are bound to threads, and those that each thread runs serially."""
     from . import axes as algebra
 
     marked = dict.fromkeys(stage.op.reduce_axis, True)
@@ -68,7 +69,7 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
     identity = [i.astype(s.dtype) for i, s in zip(reduce.combiner.identity_element, source)]
     parts = _registers(op.name, "part", source) if serial else []
     if serial:
-        # Each thread first reduces its own terms.
+        # Each thread first reduces its own elements.
         values: list[PrimExpr] = [BufferLoad(b, (const(0),)) for b in parts]
         update = _stored(parts, list(reduce.combiner(tuple(values), tuple(source))))
         update = update if getattr(condition, "value", 0) else IfThenElse(condition, update)
@@ -99,7 +100,7 @@ def _registers(name: str, what: str, values: list[PrimExpr]) -> list[Buffer]:
 
 
 def _stored(buffers: list[Buffer], values: list[PrimExpr]) -> Stmt:
-    """Each value in its register, all of them computed before any is stored."""
+    """Store each value in its register, after computing all of them."""
     if len(buffers) == 1:
         return BufferStore(buffers[0], values[0], (const(0),))
     names = [Var(f"{b.name}.next", b.dtype) for b in buffers]

@@ -1,4 +1,4 @@
-"""Steps that add operations to the program: caches and factored reductions."""
+"""Steps that add operations to the program: cache_read, cache_write and rfactor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "w
 def _check_scope(primitive: str, name: str, scope: Any) -> None:
     if not isinstance(scope, str) or not scope:
         raise ScheduleError(
-            f"{primitive} of {name}: a scope name is wanted ({', '.join(SCOPES[:5])}, ...), got {scope!r}"
+            f"{primitive} of {name}: expected a scope name ({', '.join(SCOPES[:5])}, ...), got {scope!r}"
         )
 
 
@@ -39,7 +39,7 @@ def _copy_axes(shape: Any, suffix: str = "") -> list[IterVar]:
 
 @primitive("cache_read")
 class CacheReadStep(ScheduleStep):
-    """A copy of ``tensor`` in ``scope``, which the stages of ``readers`` read in its place."""
+    """Copy ``tensor`` to ``scope``; the stages of ``readers`` read the copy."""
 
     tensor: TensorRef
     scope: str
@@ -49,7 +49,7 @@ class CacheReadStep(ScheduleStep):
         stage, current = schedule.stage_by_uid(self.tensor.stage), schedule.tensor(self.tensor)
         _check_scope("cache_read", stage.name, self.scope)
         if not self.readers:
-            raise ScheduleError(f"cache_read of {stage.name}: no reader is given")
+            raise ScheduleError(f"cache_read of {stage.name}: the list of readers is empty")
         users = [schedule.stage_by_uid(reader.stage) for reader in self.readers]
         for user in users:
             if current not in user.op.input_tensors:
@@ -66,7 +66,7 @@ class CacheReadStep(ScheduleStep):
 
 @primitive("cache_write")
 class CacheWriteStep(ScheduleStep):
-    """One output, or a tuple of all outputs, of one operation is computed in ``scope`` and copied out."""
+    """Compute one output of an operation, or the tuple of all its outputs, in ``scope`` and copy the result out."""
 
     tensor: TensorRef | tuple[TensorRef, ...]
     scope: str
@@ -74,17 +74,17 @@ class CacheWriteStep(ScheduleStep):
     def act(self, schedule: Schedule) -> Any:
         tensors = (self.tensor,) if isinstance(self.tensor, TensorRef) else self.tensor
         if not tensors:
-            raise ScheduleError("cache_write: no tensor is given")
+            raise ScheduleError("cache_write: the list of tensors is empty")
         stage = schedule.stage_by_uid(tensors[0].stage)
         _check_scope("cache_write", stage.name, self.scope)
         op = stage.op
         if not isinstance(op, BaseComputeOp):
             raise ScheduleError(
-                f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}"
+                f"cache_write of {stage.name}: only a compute operation can be cached; this is {type(op).__name__}"
             )
         if len(tensors) != op.num_outputs or any(t.stage != stage.uid for t in tensors):
             raise ScheduleError(
-                f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together"
+                f"cache_write of {stage.name}: pass all {op.num_outputs} outputs of the operation together"
             )
         data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
         loops = op.axis[: op.schedulable_ndim] if isinstance(op, TensorComputeOp) else op.axis
@@ -96,11 +96,11 @@ class CacheWriteStep(ScheduleStep):
 
 
 def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
-    """The operation over other axes, to be held in ``scope``."""
+    """Return the operation over other axes, for storage in ``scope``."""
     name, values = f"{op.name}.{scope}", {a.var: n.var for a, n in zip(op.axis, axes)}
     if isinstance(op, ComputeOp):
         return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
-    assert isinstance(op, TensorComputeOp), f"{op.name} is no compute"
+    assert isinstance(op, TensorComputeOp), f"{op.name} is not a compute operation"
 
     def move(e: Any):
         return substitute(e, values)
@@ -112,7 +112,7 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
 
 def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
     op = stage.op
-    assert isinstance(op, BaseComputeOp), "cache_write checks what it is called with"
+    assert isinstance(op, BaseComputeOp), "cache_write has already checked the operation"
     axes = [IterVar(a.dom, Var(a.var.name + ".c", a.var.dtype), a.iter_type) for a in op.axis]
     cache = _moved(op, scope, axes)
     copy_body = tuple(t(*[a.var for a in op.axis]) for t in cache.outputs)
@@ -126,7 +126,7 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
         if axis in stage.iter_var_attrs:
             new.iter_var_attrs[moved] = stage.iter_var_attrs.pop(axis)
     for axis, moved in zip(op.axis, axes):
-        # What is computed from a multiple to a multiple still is.
+        # The new axis keeps the alignment set by align_bounds.
         attrs = stage.peek(axis)
         if attrs is not None and attrs.region_factor:
             new.attributes(moved).region_factor = attrs.region_factor
@@ -136,25 +136,25 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
 
 
 def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str) -> ComputeOp:
-    """A cache whose dimensions are the loops over data, in their order; the copy out of it has plain loops again."""
+    """Make a cache whose dimensions are the data loops in their order. The copy out of it has unscheduled loops."""
     op = stage.op
     if not isinstance(op, ComputeOp):
         raise ScheduleError(
-            f"cache_write of {stage.name}: the loops around its intrinsic are changed; make the cache first"
+            f"cache_write of {stage.name}: the loops around its intrinsic have been changed; call cache_write first"
         )
     _refuse_mixed("cache_write", stage)
     marked = [a.var.name for a in data if stage.peek(a) is not None]
     if marked:
         raise ScheduleError(
-            f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes the loops over; "
-            "make the cache first, then annotate"
+            f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes over the loops; call "
+            "cache_write first, then annotate"
         )
     variables = {a.var: a.var for a in op.axis}
     follows = [a.var.name for a in op.reduce_axis if _mentions(algebra.range_of(a).extent, variables)]
     if follows:
         raise ScheduleError(
-            f"cache_write of {stage.name}: the length of {follows[0]} differs between elements; make the cache before "
-            "the loops over data are changed"
+            f"cache_write of {stage.name}: the extent of {follows[0]} depends on the element; call cache_write before "
+            "changing the data loops"
         )
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
@@ -187,8 +187,8 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
 
 
 def _moved_body(op: ComputeOp, values: dict[Any, Any], where: Any = None) -> tuple[Any, ...]:
-    """The body over other variables, only computed where a condition holds; a reduction keeps its axes and shares its
-    sources between outputs."""
+    """Return the body over other variables, evaluated only where a condition holds. A reduction keeps its axes, and its
+    outputs share one tuple of sources."""
     where = const(True, "bool") if where is None else where
     if not op.reduce_axis:
         return tuple(guarded(substitute(b, values), where, const(0, b.dtype)) for b in op.body)
@@ -202,7 +202,7 @@ def _moved_body(op: ComputeOp, values: dict[Any, Any], where: Any = None) -> tup
 
 
 def _moved_axis(axis: IterVar, values: dict[Any, Any]) -> IterVar:
-    """The same object, unless its range speaks of axes that moved."""
+    """Return ``axis`` with its range rewritten, or the same object if its range does not use the moved axes."""
     dom = algebra.range_of(axis)
     low, extent = substitute(dom.min, values), substitute(dom.extent, values)
     if low is dom.min and extent is dom.extent:
@@ -211,7 +211,7 @@ def _moved_axis(axis: IterVar, values: dict[Any, Any]) -> IterVar:
 
 
 def swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
-    """Let ``stage`` make its tensors by ``op`` from now on, and all readers read the new ones."""
+    """Set the operation of ``stage`` to ``op`` and let all readers read the new tensors."""
     change = Substitution()
     change.replaced.update(zip(stage.op.outputs, op.outputs))
     set_op(schedule, stage, op)
@@ -220,8 +220,8 @@ def swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -
 
 @primitive("rfactor")
 class RfactorStep(ScheduleStep):
-    """A reduction in two: a new tensor keeps ``axis`` apart as its dimension ``factor_axis``, then that dimension is
-    reduced."""
+    """Split a reduction into two: a new tensor keeps ``axis`` as its dimension ``factor_axis``; the second reduction
+    reduces that dimension."""
 
     tensor: TensorRef
     axis: AxisRef
@@ -231,7 +231,7 @@ class RfactorStep(ScheduleStep):
         stage = schedule.stage_by_uid(self.tensor.stage)
         op = stage.op
         _check_rfactor(stage)
-        assert isinstance(op, ComputeOp), "_check_rfactor refuses other operations"
+        assert isinstance(op, ComputeOp), "_check_rfactor has already checked the operation"
         axis = _reduction_loop(schedule, stage, self.axis)
         place = self.factor_axis if self.factor_axis >= 0 else len(op.axis) + 1 + self.factor_axis
         if not 0 <= place <= len(op.axis):
@@ -257,14 +257,15 @@ def _is_reduction(axis: Any) -> bool:
 
 
 def _of_reduction(relation: algebra.Relation) -> bool:
-    """Whether a relation divides or fuses axes of the reduction."""
+    """Return whether a relation divides or fuses reduction axes."""
     return _is_reduction(getattr(relation, "parent", getattr(relation, "outer", None)))
 
 
 def _refuse_mixed(primitive: str, stage: Stage) -> None:
     found = algebra.mixed(stage.relations)
     if found:
-        raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction")
+        raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction "
+                            "axes")
 
 
 def _check_rfactor(stage: Stage) -> None:
@@ -273,7 +274,7 @@ def _check_rfactor(stage: Stage) -> None:
 
 
 def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
-    """The loop to be kept apart; no other stage may hang on the loops of the reduction."""
+    """Return the loop to factor out. No other stage may be computed inside the reduction loops."""
     axis = stage.axis(ref, "rfactor")
     if axis not in stage.leaf_iter_vars:
         raise ScheduleError(
@@ -288,24 +289,25 @@ def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
         _, loop = other.attached_at
         if _is_reduction(loop):
             raise ScheduleError(
-                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
-                f"{loop.var.name}, which the factored reduction takes away; use rfactor first"
+                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop {loop.var.name}, which "
+                "rfactor removes; call rfactor before compute_at"
             )
     return axis
 
 
 def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, IterVar]:
-    """The reduction over every reduction loop but ``axis``, which becomes a dimension."""
+    """Return the reduction over every reduction loop except ``axis``, which becomes a dimension."""
     op = stage.compute_op
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)
     data = [IterVar(a.dom, Var(a.var.name, a.var.dtype), a.iter_type) for a in op.axis]
-    # How many terms there are may follow the element.
+    # The extent of the reduction may depend on the element.
     moved = {a.var: n.var for a, n in zip(op.axis, data)}
     if _mentions(ranges[axis].extent, moved):
         raise ScheduleError(
-            f"rfactor of {stage.name}: the length of {axis.var.name} differs between elements, so it is no dimension"
+            f"rfactor of {stage.name}: the extent of {axis.var.name} depends on the element, so it cannot become a "
+             "dimension"
         )
     new_axis = IterVar(
         Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
@@ -314,7 +316,7 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     )
     values = {axis: new_axis.var + ranges[axis].min}
     leaves = [leaf for leaf in stage.leaf_iter_vars if _is_reduction(leaf) and leaf is not axis]
-    # Axes that were never divided come first and stay the same objects.
+    # Undivided axes come first and stay the same objects.
     reduced = [_over(leaf, moved) for leaf in leaves if leaf in op.reduce_axis]
     reduced += [_over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
                 for leaf in leaves if leaf not in op.reduce_axis]
@@ -346,8 +348,8 @@ def _mentions(expr: PrimExpr, variables: dict[Var, Var]) -> bool:
 
 
 def _over(axis: IterVar, moved: dict[Var, Var]) -> IterVar:
-    """An axis of the reduction of elements whose axes have other variables; the same object where that changes
-    nothing."""
+    """Return a reduction axis with its range rewritten for other data variables, or the same object if nothing
+    changes."""
     dom = algebra.range_of(axis)
     if not _mentions(dom.min, moved) and not _mentions(dom.extent, moved):
         return axis
@@ -364,7 +366,7 @@ def guarded(value: Any, condition: Any, identity: Any):
 
 
 def _final_op(op: ComputeOp, factored: ComputeOp, new_axis: IterVar, axis: IterVar, place: int) -> ComputeOp:
-    """The reduction over the new dimension."""
+    """Return the reduction over the new dimension."""
     first = op.body[0]
     over = IterVar(new_axis.dom, Var(axis.var.name + ".v", axis.var.dtype), IterVar.CommReduce)
     indices = [a.var for a in op.axis]

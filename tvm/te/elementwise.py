@@ -1,4 +1,4 @@
-"""Operators between tensors, element by element, with NumPy's broadcasting."""
+"""Elementwise operators on tensors with NumPy broadcasting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _broadcast_dim(a: PrimExpr, b: PrimExpr, name: str) -> PrimExpr:
     if y == 1 or a is b:
         return a
     if x is not None and y is not None and x != y:
-        raise TVMError(f"{name}: shapes do not broadcast: a dimension of {x} beside one of {y}")
+        raise TVMError(f"{name}: shapes do not broadcast: dimensions {x} and {y} differ")
     return b if x is not None else a
 
 

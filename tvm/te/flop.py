@@ -1,4 +1,4 @@
-"""Counting the operations of a computation."""
+"""Counting of the arithmetic operations of a computation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 
 
 class FlopCalculationError(RuntimeError):
-    """The operations of a computation cannot be counted."""
+    """The number of operations of a computation cannot be determined."""
 
 
 _ARITHMETIC = tuple(
@@ -22,7 +22,8 @@ _ARITHMETIC = tuple(
 
 
 def _of_expression(root: PrimExpr) -> int:
-    """Operations to compute one element; indexes are not counted, of two branches the longer one is."""
+    """Return the number of operations that compute one element. Index arithmetic is not counted; of two branches the
+    more expensive one counts."""
     counts: dict[int, int] = {}
     for node in post_order(root):
         if isinstance(node, ProducerLoad):
@@ -43,7 +44,7 @@ def _of_expression(root: PrimExpr) -> int:
 
 
 def _reads(expression: PrimExpr) -> bool:
-    """Whether elements of tensors are read: where a value is padded is decided by indices alone."""
+    """Return whether the expression reads elements of tensors. Padding conditions depend on indices alone."""
     return any(isinstance(node, ProducerLoad) for node in post_order(expression))
 
 
@@ -55,18 +56,19 @@ def _of_reduce(node: Reduce) -> int:
 def _length(axis: IterVar) -> int:
     extent = axis.dom.extent if axis.dom is not None else None
     if not isinstance(extent, IntImm):
-        raise FlopCalculationError(f"an axis has the length {extent}, which is not constant")
+        raise FlopCalculationError(f"the axis extent {extent} is not constant")
     return extent.value
 
 
 def count_operations(ops: Iterable[Operation]) -> int:
-    """Operations of all these computations; a FlopCalculationError where they are not known."""
+    """Return the number of operations of all these computations. Raises a FlopCalculationError if it cannot be
+    determined."""
     total = 0
     for op in ops:
         if isinstance(op, ComputeOp):
             total += math.prod(_length(a) for a in op.axis) * _of_expression(op.body[0])
         elif not isinstance(op, PlaceholderOp) and not isinstance(op, TensorComputeOp):
-            raise FlopCalculationError(f"{op.name} is a {type(op).__name__}, whose operations are not known")
+            raise FlopCalculationError(f"cannot count the operations of {op.name}, a {type(op).__name__}")
     return total
 
 

@@ -1,4 +1,4 @@
-"""The graph of operations: order, readers, and the inside of a scan."""
+"""The graph of operations: topological order, and the operations inside a scan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .tensor import Operation, ScanOp
 
 
 def post_order_ops(outputs: list[Operation]) -> list[Operation]:
-    """Every operation the outputs need, producers first."""
+    """Return every operation that the outputs depend on, producers first."""
     seen: set[int] = set()
     return [op for output in outputs for op in post_order(output, operands=_producers, seen=seen)]
 
@@ -17,7 +17,7 @@ def _producers(op: Operation) -> list[Operation]:
 
 
 def scan_body(scan: ScanOp) -> list[Operation]:
-    """Operations inside the scan's loop: those between its states and its updates, producers first."""
+    """Return the operations inside a scan, between its states and its updates, producers first."""
     states = {t.op for t in scan.state_placeholder}
     inside: set[Operation] = set()
     order = post_order_ops([t.op for t in scan.update])

@@ -1,4 +1,5 @@
-"""Groups of stages: what is at the root of a group is computed where the group is. Groups may hold whole groups."""
+"""Groups of stages. A stage at the root of a group is computed at the attach point of the group. Groups can be
+nested."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Group(Stage):
-    """Stages handled together: compute_at on the group moves all of them."""
+    """Several stages handled as one: compute_at on the group moves all of them."""
 
     def __init__(self, schedule: Schedule, uid: int, members: list[Stage]):
         super().__init__(schedule, members[0].op, uid)
@@ -25,7 +26,7 @@ class Group(Stage):
         self.num_child_stages = len(members)
 
     def twin(self, schedule: Schedule, pairs: dict[Stage, Stage]) -> Group:
-        """The same group in a copy of the schedule, whose stages are given by ``pairs``; notes itself there."""
+        """Copy the group into a copy of the schedule, whose stages are given by ``pairs``, and add it to ``pairs``."""
         new = pairs[self] = Group.__new__(Group)
         new.__dict__.update(self.__dict__)
         new.schedule = schedule
@@ -50,7 +51,7 @@ class Group(Stage):
 
 @primitive("create_group")
 class CreateGroupStep(ScheduleStep):
-    """The stages between ``inputs`` and ``outputs`` are handled together."""
+    """Group the stages between ``inputs`` and ``outputs``."""
 
     outputs: tuple[TensorRef, ...]
     inputs: tuple[TensorRef, ...]
@@ -59,13 +60,14 @@ class CreateGroupStep(ScheduleStep):
     def act(self, schedule: Schedule) -> Group:
         members = _between(schedule, self.outputs, self.inputs, self.include_inputs)
         if not members:
-            raise ScheduleError("create_group: no stage lies between the given inputs and outputs")
+            raise ScheduleError("create_group: there is no stage between the given inputs and outputs")
         inner = [g for g in schedule.groups if any(m in g.members for m in members)]
         for group in inner:
             if not set(group.members) <= set(members):
                 taken = next(m for m in members if m in group.members)
                 raise ScheduleError(
-                    f"create_group: stage {taken.name} is in a group already, of which others would be left out"
+                    f"create_group: stage {taken.name} already belongs to a group that the new group would contain "
+                     "only in part"
                 )
         members.sort(key=schedule.stages.index)
         new = schedule.add_group(members)
@@ -74,7 +76,7 @@ class CreateGroupStep(ScheduleStep):
 
 
 def _nest(new: Group, members: Sequence[Stage], inner: Sequence[Stage]) -> None:
-    """Put the new group between its members (stages and outermost groups of them) and what is around them."""
+    """Insert the new group between its members (stages and their outermost groups) and the group around them."""
     around = members[0]
     while around.group is not None and around.group.is_group:
         around = around.group

@@ -1,7 +1,7 @@
 """Bound inference: the range of every axis, from the outputs to the inputs.
 
-The region of a producer is the union of what its readers touch. A loop around the producer is fixed at its current
-value; every other loop of a reader is relaxed over its whole range.
+The region of a producer is the union of the regions that its readers access. Loops around the producer are fixed at
+their current values; all other loops of a reader are relaxed over their whole range.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tensor import BaseComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Te
 
 
 class Bounds:
-    """Ranges of axes, and an analyzer that knows them."""
+    """The ranges of all axes, and an analyzer to which they are bound."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
@@ -60,7 +60,7 @@ class Bounds:
         needed: list[Any] = [None] * len(op.axis)
         for tensor in op.outputs:
             for reader in self.readers.get(tensor, ()):
-                for i, region in enumerate(self._touched(stage, tensor, reader)):
+                for i, region in enumerate(self._accessed_region(stage, tensor, reader)):
                     needed[i] = region if needed[i] is None else sets.union([needed[i], region], self.analyzer)
         for axis, region in zip(op.axis, needed):
             attrs, found = stage.peek(axis), self._range_of(stage, axis, region)
@@ -83,26 +83,27 @@ class Bounds:
         low = simplify(region.min_value)
         extent = simplify(region.max_value - low + const(1, low.dtype))
         if not self.attach.path(stage) and _divides_by_sizes(extent):
-            # Sizes may be zero where nothing is read; what no reader asks for is there as well.
+            # The extent divides by a dynamic dimension, which may be 0 if the region is empty. Use the whole domain
+            # instead.
             return dom
         if not isinstance(extent, IntImm) and self.attach.path(stage):
-            # A tile cut short at the edge of the data keeps its whole size: memory and loops stay constant, and
-            # the guard on the domain keeps it from touching what is not there.
+            # A tile that is cut short at the edge of the data keeps its full size, so that memory and loops stay
+            # constant. The guard on the domain prevents accesses outside the data.
             bound = self.analyzer.const_int_bound(extent)
             if bound.max_value < (1 << 24):
                 extent = const(max(bound.max_value, 0), extent.dtype)
         return Range(min=low, extent=extent)
 
     def _aligned(self, found: Range, factor: int) -> Range:
-        """A range from a multiple of ``factor`` to a multiple of it."""
+        """Extend a range so that it starts and ends at multiples of ``factor``."""
         simplify, whole = self.analyzer.simplify, const(factor, found.min.dtype)
         if self.analyzer.can_prove_equal(floormod(found.min, whole), 0):
             return Range(min=found.min, extent=simplify(floordiv(found.extent + (factor - 1), whole) * whole))
         low = simplify(floordiv(found.min, whole) * whole)
         return Range(min=low, extent=simplify(floordiv(found.extent + 2 * (factor - 1), whole) * whole))
 
-    def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list[Any]:
-        """The region of ``tensor`` that ``reader`` touches while the loops around ``stage`` stand still."""
+    def _accessed_region(self, stage: Stage, tensor: Tensor, reader: Stage) -> list[Any]:
+        """Return the region of ``tensor`` that ``reader`` accesses while the loops around ``stage`` are fixed."""
         path = self.attach.path(stage)
         fixed = {axis for _, axis in path}
         self._check_inside(stage, path, reader)
@@ -119,7 +120,7 @@ class Bounds:
             if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
         ]
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
-        moving = self._moving(path, relax)
+        moving = self._thread_dependent_loops(path, relax)
         same = self._same_loops(stage, reader)
         regions: list[Any] = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
@@ -127,7 +128,7 @@ class Bounds:
         for i, index in self._indices_of(reader, tensor):
             got = self._values_of(index, linear, dom_map)
             if moving:
-                self._check_still(stage, got, moving)
+                self._check_same_for_threads(stage, got, moving)
             if relax:
                 got = self._relax(got, relax)
             if same:
@@ -139,7 +140,8 @@ class Bounds:
         return regions
 
     def _values_of(self, index: PrimExpr, linear: Any, dom_map: dict[Any, Any]) -> Any:
-        """The set of an index: of its linear form where that is exact, else the smaller one of both analyses."""
+        """Return the set of an index. Prefer the set of its linear form if that is exact, otherwise the smaller set of
+        the two analyses."""
         exact = linear(index) if linear is not None else None
         if exact is not None and exact[1]:
             return exact[0]
@@ -149,8 +151,8 @@ class Bounds:
     # -- padding that is not read ------------------------------------------------------------------------------
 
     def steps_read(self, stage: Stage, axis: IterVar) -> list[tuple[Tensor, int, tuple[int, int], sets.IntervalSet]]:
-        """What one step of a loop that skips padding reads of padded tensors: the tensor, a dimension of it, the first
-        and last element there that are no padding, and the set of those read."""
+        """Return the reads of padded tensors in one step of a loop that skips padding. Each entry contains the tensor,
+        a dimension, the first and last unpadded element of that dimension, and the set of elements read."""
         leaves = stage.leaf_iter_vars
         at = leaves.index(axis)
         state: dict[Any, Any] = {a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
@@ -161,8 +163,8 @@ class Bounds:
                 for dim, index in enumerate(load.indices) if dim in inside.extents]
 
     def _reached(self, tensor: Tensor, reader: Stage) -> dict[int, sets.IntervalSet]:
-        """By dimension, how far a reader that skips padding goes at most: a step that reads any data reads no further
-        from it than from the first to the last element of the step."""
+        """Return, by dimension, how far outside the data a reader that skips padding reads. A step that reads any data
+        reaches outside it by at most the extent of the step."""
         marked = [a for a in reader.leaf_iter_vars if (got := reader.peek(a)) is not None and got.skips_padding]
         idle = {id(load) for load, _ in padding.idle_loads(reader.op)} if marked else set()
         if not idle or any(load.producer is tensor and id(load) not in idle for load in self.loads_of(reader)):
@@ -177,13 +179,13 @@ class Bounds:
                 limits[dim] = reach if dim not in limits else sets.union([limits[dim], reach], self.analyzer)
         return limits
 
-    def _moving(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
-        """Loops around a stage that start elsewhere in every thread, by their variables."""
+    def _thread_dependent_loops(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the loops around a stage whose start differs between threads, by their variables."""
         return {axis.var: (parent, axis) for parent, axis in path
                 if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))}
 
-    def _check_still(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
-        """What threads share must be the same for all of them."""
+    def _check_same_for_threads(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
+        """Check that a region in shared memory is the same for all threads."""
         ends = [region.min_value] if region.has_lower_bound() else []
         ends += [region.max_value] if region.has_upper_bound() else []
         for node in (n for end in ends for n in post_order(end)):
@@ -191,11 +193,11 @@ class Bounds:
                 parent, axis = moving[node]
                 raise ScheduleError(
                     f"stage {stage.name} is shared by threads, but is computed inside loop {axis.var.name} of "
-                    f"{parent.name}, which starts elsewhere in every thread; compute it outside of that loop"
+                    f"{parent.name}, whose start differs between threads; compute it outside that loop"
                 )
 
     def _smaller(self, one: sets.IntervalSet, two: sets.IntervalSet) -> sets.IntervalSet:
-        """Of two sets that both hold all values, the one that is known to be smaller."""
+        """Return the smaller of two sets that both contain all values."""
         if not one.has_lower_bound() or not one.has_upper_bound():
             return two
         if not two.has_lower_bound() or not two.has_upper_bound():
@@ -204,7 +206,8 @@ class Bounds:
         return one if sizes[0].max_value < sizes[1].max_value else two
 
     def _indices_of(self, reader: Stage, tensor: Tensor) -> list[tuple[int, PrimExpr]]:
-        """Dimension and index of every read of ``tensor``, each once; of a region its first and last."""
+        """Return the dimension and index of every distinct read of ``tensor``. A region contributes its first and last
+        index."""
         op = reader.op
         found: dict[tuple[int, int], tuple[int, PrimExpr]] = {}
         if isinstance(op, TensorComputeOp):
@@ -225,7 +228,7 @@ class Bounds:
         return sets.IntervalSet(low.min_value, high.max_value)
 
     def _clip(self, region: Any, extent: PrimExpr):
-        """Reads past the edges (guarded ones, as in padding) need no more than the tensor has."""
+        """Limit a region to the extent of the tensor. Guarded reads, such as those of padding, may exceed it."""
         if not region.has_lower_bound() or not region.has_upper_bound():
             return sets.from_range(Range(min=const(0, extent.dtype), extent=extent))
         last = extent - const(1, extent.dtype)
@@ -246,7 +249,7 @@ class Bounds:
             )
 
     def _leaf_state(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict[Any, Any]:
-        """The values of the reader's loops: fixed loops give points, the others their ranges."""
+        """Return the values of the reader's loops: a point for each fixed loop, the whole range for the others."""
         state: dict[Any, Any] = {}
         for axis in reader.leaf_iter_vars:
             r = self.ranges.get(axis)
@@ -255,14 +258,15 @@ class Bounds:
             if axis in fixed and not self.attach.shares(stage, reader, axis) or self._same_thread(stage, reader, axis):
                 state[axis] = sets.IntSet.single_point(axis.var)
             elif getattr(r.extent, "value", None) == 1 and not reader.op.reduce_axis:
-                # The work of one thread of many is done under a condition, its reads included.
+                # If only one thread does the work, its reads are under the same condition.
                 state[axis] = sets.from_range(r)
             else:
                 state[axis] = sets.from_range(self._carried(reader, axis))
         return state
 
     def _carried(self, stage: Stage, axis: IterVar) -> Range:
-        """What a loop runs over: threads that carry it also run past its end, and read there."""
+        """Return the range of a loop. A loop bound to a wider thread axis covers the extent of the thread axis, and
+        reads there."""
         thread = self.attach.bound_thread(stage, axis)
         if thread is None or thread.thread_tag == "vthread" or thread not in self.ranges:
             return self.ranges[axis]
@@ -271,9 +275,10 @@ class Bounds:
     def _linear(
         self, stage: Stage, reader: Stage, state: dict[Any, Any]
     ) -> Callable[[PrimExpr], tuple[sets.IntervalSet, bool] | None] | None:
-        """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
-        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. Or, of what threads have to
-        themselves, of an index that is one of the loops an axis was divided into. With it goes whether it is exact."""
+        """Return a function that computes the set of an index, and whether it is exact, from its linear form. This
+        handles an index that recombines axes which the reader has fused, such as ``y * width + x`` under a loop over
+        parts of fused (y, x): separate sets of y and x would cover whole rows. It also handles thread-private stages
+        whose index is one of the loops that an axis was split into."""
         fuses = any(isinstance(r, algebra.Fuse) for r in reader.relations)
         private = bool(reader.relations) and storage_rank(self.attach.scope(stage)) >= storage_rank("local")
         if not fuses and not private:
@@ -281,7 +286,7 @@ class Bounds:
         values = {axis: _value(axis, self.ranges[axis]) for axis in state}
         algebra.pass_up_index(reader.relations, self.ranges, values)
         roots = {axis.var: values[axis] for axis in (*reader.op.axis, *reader.op.reduce_axis) if axis in values}
-        # Threads that run past the end of a loop, as wide splits have them, do not read there: it is under a condition.
+        # Threads past the end of a split loop do not read, because the read is under a condition.
         made = {axis for r in reader.relations if isinstance(r, algebra.Split) for axis in (r.outer, r.inner)}
         loops = {
             axis.var: algebra.clip(region, self.ranges[axis], self.analyzer) if axis in made else region
@@ -296,12 +301,12 @@ class Bounds:
                 return None
             joined = substitute(index, roots)
             if all(region.is_single_point() for region in state.values()):
-                # As the reader will write it, so that the difference of both is plainly nothing.
+                # Use the same form as the reader, so that the difference of the two simplifies to zero.
                 return sets.IntSet.single_point(joined), True
             joined = self.analyzer.simplify(joined)
             if not _divides(joined):
                 return sets.eval_set(joined, loops, self.analyzer), True
-            # Fused axes may be divided and fused again further on: what counts is whether they come out whole.
+            # Fused axes may be split and fused again. The result is exact if no division remains.
             whole = self.analyzer.simplify(substitute(index, over_fused))
             return sets.eval_set(whole, fused, self.analyzer), not _divides(whole)
 
@@ -309,7 +314,8 @@ class Bounds:
         return exact
 
     def _over_fused(self, reader: Stage, state: dict[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """The root axes of a reader as digits of the axes they are fused into, and the values of those."""
+        """Express the root axes of a reader by the axes they are fused into; return these expressions and the sets of
+        the fused axes."""
         whole = dict.fromkeys((*reader.op.axis, *reader.op.reduce_axis))
         fuses: list[Any] = []
         for r in reader.relations:
@@ -322,7 +328,7 @@ class Bounds:
         values = {axis: _value(axis, self.ranges[axis]) for axis in whole if axis in full}
         regions = {axis.var: full[axis] for axis in values}
         for axis in values:
-            # The extent of a loop is known already; the threads bound to it may be more.
+            # Loops are already bound in the analyzer. Thread axes bound to a loop may have larger extents.
             if axis not in state:
                 self.analyzer.bind(axis.var, self.ranges[axis])
         algebra.pass_up_index(fuses, self.ranges, values)
@@ -330,15 +336,15 @@ class Bounds:
         return {axis.var: values[axis] for axis in roots if axis in values}, regions
 
     def _reader_domains(self, leaves: dict[Any, Any], reader: Stage) -> dict[Any, Any]:
-        """The values of the reader's root axes."""
+        """Return the sets of values of the reader's root axes."""
         state = dict(leaves)
         algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
         roots = list(reader.op.axis) + list(reader.op.reduce_axis)
         return {axis: state.get(axis) or sets.from_range(self.ranges[axis]) for axis in roots}
 
     def _same_thread(self, stage: Stage, reader: Stage, axis: IterVar) -> bool:
-        """Whether a loop of a reader is carried by a thread that is around the stage and has its memory to itself:
-        such a thread reads its own part only."""
+        """Return whether a loop of a reader is bound to a thread that is also around the stage, with memory private to
+        that thread. Such a thread reads only its own part."""
         thread = self.attach.bound_thread(reader, axis)
         if thread is None or thread.thread_tag == "vthread" or self.attach.shares(stage, reader, axis):
             return False
@@ -349,9 +355,9 @@ class Bounds:
         return False
 
     def _same_loops(self, stage: Stage, reader: Stage) -> dict[Any, Any]:
-        """Loops of and around a reader that are carried by the same thread as a loop around the stage, which has its
-        memory to itself: by their variables, the variable of that loop. Regions of several readers speak of the same
-        loop then."""
+        """Return the loops of and around a reader that are bound to the same thread as a loop around a stage with
+        thread-private memory. The result maps the variable of each loop to the variable of the loop around the stage,
+        so that the regions of all readers use the same variables."""
         found: dict[Any, Any] = {}
         for parent, axis in [*((reader, a) for a in reader.leaf_iter_vars), *self.attach.path(reader)]:
             if axis not in self.ranges or not self._same_thread(stage, parent, axis):
@@ -401,7 +407,7 @@ class Bounds:
         algebra.pass_down_domain(stage.relations, self.ranges, self.analyzer, keep)
         for r in stage.relations:
             if isinstance(r, algebra.Split) and r.overlaps:
-                # Whoever makes loops overlap knows that there are so many iterations, wherever the code is run.
+                # A schedule that makes loops overlap guarantees at least this many iterations, so assume it everywhere.
                 self.analyzer.enter_constraint(self.ranges[r.parent].extent >= self.ranges[r.inner].extent)
         for axis in stage.leaf_iter_vars:
             if axis not in self.ranges and axis.dom is not None:
@@ -427,8 +433,8 @@ class Bounds:
             self.analyzer.bind(thread.var, known)
         if not self.analyzer.can_prove(known.extent >= extent):
             raise ScheduleError(
-                f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, "
-                f"but {thread.thread_tag} has only {known.extent} threads"
+                f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, but {thread.thread_tag} "
+                f"has only {known.extent} threads"
             )
 
 
@@ -445,7 +451,7 @@ def _divides_by_sizes(e: PrimExpr) -> bool:
 
 
 def _value(axis: IterVar, domain: Range) -> PrimExpr:
-    """The value of a loop; one of a single iteration has no variable when it is written."""
+    """Return the value of a loop. A loop of one iteration has no variable in the lowered statement."""
     return domain.min if getattr(domain.extent, "value", None) == 1 else axis.var
 
 

@@ -1,4 +1,4 @@
-"""The step that stores a stage in another layout, and what lowering does about it."""
+"""The step that stores a stage in another layout, and its lowering."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .stage import Stage
 
-# The layout of a tensor around the statement of a schedule: node (tensor, maps of indices), value the separators.
+# The layout of a tensor, as an attribute around the statement of a schedule. Its node is (tensor, index maps), its
+# value the separators.
 LAYOUT = "layout_transforms"
 
 
 def layout_axes(stage: Stage) -> tuple[IterVar, ...]:
-    """The axes of a stage, one for each dimension of its memory; none where a layout has no axes in the loops."""
+    """Return the axes of a stage, one for each dimension of its memory; an empty tuple if the layout has no axes in the
+    loops."""
     if not stage.layout_transforms:
         return tuple(stage.op.axis)
     made = [r.made for r in stage.relations if isinstance(r, Transform)]
@@ -33,13 +35,13 @@ def layout_axes(stage: Stage) -> tuple[IterVar, ...]:
 
 
 def _loops_of(stage: Stage) -> list[IterVar]:
-    """The loops that carry the dimensions of the present layout."""
+    """Return the loops over the dimensions of the current layout."""
     made = [r.made for r in stage.relations if isinstance(r, Transform)]
     return list(made[-1] if made else stage.op.axis)
 
 
 def layout_shapes(stage: Stage) -> list[Sequence[PrimExpr]]:
-    """The shapes of the results of a stage in its present layout."""
+    """Return the shapes of the outputs of a stage in its current layout."""
     shapes: list[Sequence[PrimExpr]] = [t.shape for t in stage.op.outputs]
     for index_map in stage.layout_transforms:
         shapes = [index_map.map_shape(shape) for shape in shapes]
@@ -48,8 +50,8 @@ def layout_shapes(stage: Stage) -> list[Sequence[PrimExpr]]:
 
 @primitive("transform_layout")
 class TransformLayoutStep(StageStep):
-    """The result is stored at the indices of ``index_map``; a compute also runs its loops in that order. The axes of
-    the layout are cut into physical ones at ``axis_separators``."""
+    """Store the output at the indices of ``index_map``; a compute operation also runs its loops in that order. The
+    layout is split into physical axes at ``axis_separators``."""
 
     stage: int
     index_map: IndexMap
@@ -71,18 +73,23 @@ class TransformLayoutStep(StageStep):
     def _check_separators(self, stage: Stage) -> None:
         places, last = list(self.axis_separators), len(self.index_map.final_indices)
         if places != sorted(set(places)) or any(not 0 < place < last for place in places):
-            stage.refuse("transform_layout", f"axis separators stand between axes, but are at {places} of {last} axes")
+            stage.refuse(
+                "transform_layout", f"axis separators must be between axes; they are at {places} of {last} axes"
+            )
 
     def _check_stage(self, stage: Stage) -> None:
         if stage.attach_type == AttachType.SCAN_UPDATE or _begins_scan(stage):
-            stage.refuse("transform_layout", "its memory is that of its scan; transform the layout of the scan")
+            stage.refuse("transform_layout", "its memory belongs to its scan; transform the layout of the scan")
         rank = len(self.index_map.initial_indices)
         for shape in layout_shapes(stage):
             if len(shape) != rank:
-                stage.refuse("transform_layout", f"the map takes {rank} indices, but it has {len(shape)} dimensions")
+                stage.refuse(
+                    "transform_layout", f"the map takes {rank} indices, but the stage has {len(shape)} dimensions"
+                )
 
     def _check_injective(self, stage: Stage, shape: Sequence[PrimExpr]) -> None:
-        """Two elements in one place would be one; places that no element has are padding, which nobody reads."""
+        """Check that the layout maps no two elements to one position. Positions without an element are padding and are
+        never read."""
         if not all(isinstance(extent, IntImm) for extent in shape):
             return
         try:
@@ -97,7 +104,7 @@ class TransformLayoutStep(StageStep):
         try:
             inverse = self.index_map.inverse(ranges)
         except ExprValueError as error:
-            stage.refuse("transform_layout", f"{error}; a layout with padding is a compute of its own")
+            stage.refuse("transform_layout", f"{error}; compute a padded layout in a stage of its own")
         final = self.index_map.final_indices
         made: list[IterVar] = []
         for i, (index, dom) in enumerate(zip(final, self.index_map.map_ranges(ranges))):
@@ -111,15 +118,15 @@ class TransformLayoutStep(StageStep):
         return tuple(made)
 
     def _place(self, stage: Stage, loops: list[IterVar]) -> int:
-        """Where the loops of the data are, which must be as they were made."""
+        """Return the position of the data loops among the leaf axes. The loops must be unscheduled."""
         leaves = stage.leaf_iter_vars
         where = leaves.index(loops[0]) if loops and loops[0] in leaves else 0
         if leaves[where : where + len(loops)] != loops:
             names = ", ".join(a.var.name for a in loops)
-            _refuse_late(stage, f"its loops {names} were changed already ({stage.loop_names()})")
+            _refuse_late(stage, f"its loops {names} have already been changed ({stage.loop_names()})")
         for axis in loops:
             if stage.peek(axis) is not None:
-                _refuse_late(stage, f"loop {axis.var.name} is annotated already")
+                _refuse_late(stage, f"loop {axis.var.name} is already annotated")
         for other in stage.schedule.stages:
             if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and other.attach_ivar in loops:
                 _, loop = other.attached_at
@@ -137,7 +144,7 @@ def _begins_scan(stage: Stage) -> bool:
 
 
 def noted_layouts(schedule: Schedule, stmt: Stmt) -> Stmt:
-    """The statement of a schedule inside notes about the layouts of its tensors."""
+    """Wrap the statement of a schedule in attributes that record the layouts of its tensors."""
     for stage in schedule.stages:
         for tensor in stage.op.outputs if stage.layout_transforms else ():
             separators = Call("handle", Op.get("tir.tvm_tuple"), tuple(const(i) for i in stage.axis_separators))
@@ -146,7 +153,8 @@ def noted_layouts(schedule: Schedule, stmt: Stmt) -> Stmt:
 
 
 def read_layouts(stmt: Stmt) -> tuple[Stmt, dict[Tensor, tuple[tuple[IndexMap, ...], tuple[int, ...]]]]:
-    """The statement without such notes; by tensor the maps of its layout, and the separators."""
+    """Remove the layout attributes from a statement; return it with, by tensor, the layout's index maps and
+    separators."""
     found: dict[Tensor, tuple[tuple[IndexMap, ...], tuple[int, ...]]] = {}
     while isinstance(stmt, AttrStmt) and stmt.attr_key == LAYOUT:
         tensor, *maps = stmt.node

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def _refuse_bound(stage: Stage, kind: str, axis: IterVar) -> None:
     attrs = stage.peek(axis)
     if attrs is not None and attrs.bind_thread is not None:
-        stage.refuse(kind, f"axis {axis.var.name} is bound to {attrs.bind_thread.thread_tag} already")
+        stage.refuse(kind, f"axis {axis.var.name} is already bound to {attrs.bind_thread.thread_tag}")
 
 
 def _split_size(stage: Stage, size: Any, what: str, parent: IterVar) -> PrimExpr:
     if isinstance(size, float) and size.is_integer():
         size = int(size)
     if isinstance(size, bool) or not isinstance(size, (int, PrimExpr)) and not hasattr(size, "__index__"):
-        stage.refuse("split", f"{what} of axis {parent.var.name} is an integer or an expression, got {size!r}")
+        stage.refuse("split", f"{what} of axis {parent.var.name} must be an integer or an expression, got {size!r}")
     if not isinstance(size, PrimExpr):
         size = const(int(size), parent.var.dtype)
     if isinstance(size, IntImm) and size.value <= 0:
@@ -46,7 +46,7 @@ class SplitStep(StageStep):
         factor, nparts = self.factor, self.nparts
         if (factor is None) == (nparts is None):
             stage.refuse(
-                "split", "give either factor or nparts, not both" if factor is not None else "give factor or nparts"
+                "split", "pass either factor or nparts, not both" if factor is not None else "pass factor or nparts"
             )
         if factor is not None:
             factor = _split_size(stage, factor, "factor", parent)
@@ -66,8 +66,8 @@ class SplitStep(StageStep):
 
 @primitive("overlap")
 class OverlapStep(StageStep):
-    """The last inner loop of a split ends with the axis that is divided: a dimension of the result, or several that
-    were fused."""
+    """Make the last inner loop of a split end with the split axis, which is a dimension of the output or a fusion of
+    several dimensions."""
 
     stage: int
     axis: AxisRef
@@ -78,7 +78,9 @@ class OverlapStep(StageStep):
         made = next((r for r in stage.relations if isinstance(r, Split) and r.outer is axis), None)
         made_of = [] if made is None else axis_algebra.fused_of(stage.relations, made.parent)
         if made is None or made.factor is None or not all(a in stage.op.axis for a in made_of):
-            stage.refuse("overlap", f"{axis.var.name} does not divide a dimension of the result by a factor")
+            stage.refuse(
+                "overlap", f"{axis.var.name} is not the outer loop of a split of an output dimension by a factor"
+            )
         stage.relations[stage.relations.index(made)] = Split(
             made.parent, made.outer, made.inner, made.factor, None, overlaps=True
         )
@@ -86,7 +88,8 @@ class OverlapStep(StageStep):
 
 @primitive("fuse", variadic=True)
 class FuseStep(StageStep):
-    """for i: for j  ->  for i.j.fused in extent(i) * extent(j); of no axes a loop of one iteration, outermost."""
+    """for i: for j  ->  for i.j.fused in extent(i) * extent(j). Without axes, make an outermost loop of one
+    iteration."""
 
     stage: int
     axes: tuple[AxisRef, ...]
@@ -110,7 +113,7 @@ class FuseStep(StageStep):
 def _check_fusable(stage: Stage, axes: list[IterVar]) -> None:
     where = [stage.leaf_iter_vars.index(a) for a in axes]
     if len(set(where)) != len(where):
-        stage.refuse("fuse", "an axis is given twice")
+        stage.refuse("fuse", "the same axis is given twice")
     if where != list(range(where[0], where[0] + len(where))):
         stage.refuse(
             "fuse",
@@ -127,7 +130,7 @@ def _check_fusable(stage: Stage, axes: list[IterVar]) -> None:
 def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar) -> IterVar:
     name = f"{outer.var.name}.{inner.var.name}.fused"
     dtype = axis_algebra.fused_dtype([*stage.op.axis, *stage.op.reduce_axis], stage.relations, outer, inner)
-    # Data fused with reduction is reduced over: its iterations depend on each other.
+    # A fusion of data and reduction axes is a reduction axis: its iterations depend on each other.
     kind = IterVar.CommReduce if IterVar.CommReduce in (outer.iter_type, inner.iter_type) else outer.iter_type
     fused = IterVar(None, Var(name, dtype), kind)
     where = stage.leaf_iter_vars.index(outer)
@@ -139,7 +142,7 @@ def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar) -> IterVar:
 
 @primitive("reorder", variadic=True)
 class ReorderStep(StageStep):
-    """The given loops, in the given order, in the places they now have."""
+    """Put the given loops into the given order, in the positions they occupy now."""
 
     stage: int
     axes: tuple[AxisRef, ...]
@@ -148,13 +151,15 @@ class ReorderStep(StageStep):
         stage.require_compute("reorder")
         axes = [stage.leaf(axis, "reorder") for axis in self.axes]
         if len(set(axes)) != len(axes):
-            stage.refuse("reorder", "an axis is given twice")
+            stage.refuse("reorder", "the same axis is given twice")
         where = sorted(stage.leaf_iter_vars.index(a) for a in axes)
         ordered = list(stage.leaf_iter_vars)
         for place, axis in zip(where, axes):
             ordered[place] = axis
-        # A loop that is not named may be passed by one that is, so the whole order counts.
+        # Moving the given loops can change their order relative to other loops, so check the order of all loops.
         held = axis_algebra.mixed(stage.relations)
         if [a for a in stage.leaf_iter_vars if a in held] != [a for a in ordered if a in held]:
-            stage.refuse("reorder", f"{held[0].var.name} is fused from data and reduction; its loops keep their order")
+            stage.refuse(
+                "reorder", f"{held[0].var.name} is fused from data and reduction axes; its loops must keep their order"
+            )
         stage.leaf_iter_vars[:] = ordered

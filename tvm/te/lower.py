@@ -1,4 +1,5 @@
-"""From a normalized schedule and its bounds to loops: a statement over tensors, then one over buffers."""
+"""Lowering of a normalized schedule with inferred bounds to loops: first a statement over tensors, then one over
+buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ FOR_KIND = {
 
 
 class Loops:
-    """The loops of one stage: which variable carries each leaf, and the value of every axis."""
+    """The loops of one stage: the variable of each leaf axis, and the value of every axis."""
 
     def __init__(self, lowering: Lowering, stage: Stage, suffix: str = ""):
         self.lowering = lowering
@@ -44,11 +45,11 @@ class Loops:
         for axis in stage.leaf_iter_vars:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
-        self._note_unfused()
+        self._record_fused_bounds()
 
-    def _note_unfused(self) -> None:
-        """Axes that were fused lie in their ranges wherever the fused loop does, which their values do not show where
-        sizes are unknown: stages computed inside need no guards for them."""
+    def _record_fused_bounds(self) -> None:
+        """Record that fused axes are within their ranges whenever the fused loop is. Their values do not show this for
+        dynamic dimensions. Stages computed inside then need no guards for these axes."""
         ranges, relations = self.bounds.ranges, self.stage.relations
         fused = [r for r in relations if isinstance(r, Fuse) and not isinstance(ranges[r.fused].extent, IntImm)]
         if not fused:
@@ -60,14 +61,14 @@ class Loops:
                 self.lowering.inside.append((self.bounds.analyzer.simplify(self.values[axis]), end))
 
     def _is_inside(self, r: Range, end: PrimExpr) -> bool:
-        """Whether a range ends where it must not go on, as it begins at an axis that was fused."""
+        """Return whether a range that starts at a fused axis ends at or before ``end``."""
         low, analyzer = r.min, self.bounds.analyzer
         return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
                    for value, limit in self.lowering.inside)
 
     def _computes_once(self, axis: IterVar) -> bool:
-        """Whether elements along ``axis`` must not be computed again: sums that began would be added to, and what the
-        stage reads that is not computed in its own loops may be what it writes."""
+        """Return whether elements along ``axis`` must not be computed twice. A reduction would accumulate twice, and a
+        stage may overwrite a tensor that it also reads."""
         if self.stage.op.reduce_axis:
             return True
         own = [s for s in self.bounds.schedule.stages if any(p is self.stage for p, _ in self.bounds.attach.path(s))]
@@ -77,8 +78,8 @@ class Loops:
                    for load in self.bounds.loads_of(self.stage))  # fmt: skip
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
-        """An extent, or a condition on one, in terms of loop variables: the length of a reduction may speak of axes of
-        the operation, as the rows of a sparse matrix."""
+        """Express an extent, or a condition on one, by loop variables. The extent of a reduction may depend on axes of
+        the operation, as in the rows of a sparse matrix."""
         roots = getattr(self.stage.op, "axis", ())
         known = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
         return value if isinstance(value, IntImm) or not known else substitute(value, known)
@@ -94,8 +95,9 @@ class Loops:
                 self.uneven.add(axis)
             if isinstance(there, IntImm) and isinstance(r.extent, IntImm) and there.value < r.extent.value:
                 raise ScheduleError(
-                    f"stage {self.stage.name}: loop {axis.var.name} has {r.extent} iterations for {thread.thread_tag}, "
-                    f"which has {there} threads around it; split the loop by at most so many"
+                    f"stage {self.stage.name}: loop {axis.var.name} has {r.extent} iterations for "
+                    f"{thread.thread_tag}, but the loops around it bind only {there} threads; split the loop by at "
+                    "most that factor"
                 )
             variable = thread.var
         elif self.suffix or not _is(r.min, 0):
@@ -105,10 +107,10 @@ class Loops:
             variable = axis.var
         self.variables[axis] = variable
         if _is(r.extent, 1) and axis not in self.uneven:
-            # Bounds written as plain numbers are int32, also of axes that count in int64.
+            # Constant bounds are int32 even if the axis is int64.
             value = r.min.astype(axis.var.dtype)
         else:
-            # A loop of one iteration on a wider thread axis keeps the thread's number: its guard is about it.
+            # A loop of one iteration bound to a wider thread axis keeps the thread index, which its guard tests.
             value = variable.astype(axis.var.dtype)
             value = value if _is(r.min, 0) else value + r.min.astype(axis.var.dtype)
         if variable is not axis.var and not self.suffix:
@@ -116,13 +118,13 @@ class Loops:
         self.values[axis] = value
 
     def wrap(self, axis: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
-        """The loop of ``axis`` around ``body``."""
+        """Return the loop of ``axis`` around ``body``."""
         r = self.bounds.ranges[axis]
         attrs = self.stage.peek(axis)
         thread = self.threads.get(axis)
         if attrs is not None and attrs.skips_padding:
             body = self._unless_padding(axis, body)
-        body = guarded([test for test, last in self._tiles_there() if last is axis], body)
+        body = guarded([test for test, last in self._tile_conditions() if last is axis], body)
         if thread is not None:
             return self._thread(axis, thread, body, outer)
         for tensor, offset in attrs.prefetch if attrs else ():
@@ -130,18 +132,18 @@ class Loops:
         kind = FOR_KIND.get(attrs.iter_type, ForKind.SERIAL) if attrs else ForKind.SERIAL
         if kind is ForKind.VECTORIZED and not isinstance(r.extent, IntImm):
             raise ScheduleError(
-                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vector needs "
-                "a constant number of lanes: split the axis by a constant factor first"
+                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vectorized "
+                "loop needs a constant extent: split the axis by a constant factor first"
             )
         stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), self.resolved(r.extent), kind, body)
         for key, value in attrs.pragmas if attrs else ():
             stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
         return stmt
 
-    def _tiles_there(self) -> list[tuple[PrimExpr, IterVar]]:
-        """Whether a tile of those that overlap is there, where their loop was divided, with the innermost loop that
-        says which one it is. All that is computed for the tile stands under the condition: its elements are in their
-        ranges in any case. Threads that wait for each other ask for each element they store instead."""
+    def _tile_conditions(self) -> list[tuple[PrimExpr, IterVar]]:
+        """Return the conditions that an overlapping tile exists, for outer loops that were split, each with the
+        innermost loop that it depends on. The whole tile is computed under the condition, because all its elements are
+        in range. Stages with thread bindings test each stored element instead, because their threads synchronize."""
         out: list[tuple[PrimExpr, IterVar]] = []
         for r in self.stage.relations if not self.threads else ():
             if isinstance(r, Split) and r.overlaps and r.outer not in self.stage.leaf_iter_vars:
@@ -152,7 +154,7 @@ class Loops:
         return out
 
     def _unless_padding(self, axis: IterVar, body: Stmt) -> Stmt:
-        """``body`` in those steps of the loop that read data."""
+        """Run ``body`` only in the steps of the loop that read data."""
         analyzer = self.bounds.analyzer
         for _, _, (first, last), region in self.bounds.steps_read(self.stage, axis):
             tests: list[PrimExpr] = []
@@ -173,8 +175,8 @@ class Loops:
         return body
 
     def decided(self, value: PrimExpr) -> PrimExpr:
-        """``value`` with conditions that numbers decide wherever the variables of unrolled loops do: most pixels of a
-        tile never read padding, wherever the tile begins."""
+        """Add to the conditions of ``value`` constant conditions on the variables of unrolled loops: most pixels of a
+        tile never read padding, regardless of where the tile starts."""
         attrs = {self.variables[a]: self.stage.peek(a) for a in self.stage.leaf_iter_vars}
         unrolled = {v: const(0, v.dtype) for v, a in attrs.items() if a and a.iter_type == IterVar.Unrolled}
         simplify = self.bounds.analyzer.simplify
@@ -207,20 +209,23 @@ class Loops:
         return AttrStmt(thread, key, extent, body)
 
     def guards(self, skip_reduction: bool = False) -> list[PrimExpr]:
-        """Conditions that keep the loops inside the ranges and the ranges inside the data, where not proven."""
+        """Return the conditions that keep loops in their ranges and ranges in the data, without those that are
+        proven."""
         return [self.resolved(test) for test in self._guards(skip_reduction)]
 
     def _guards(self, skip_reduction: bool) -> list[PrimExpr]:
         ranges, analyzer = self.bounds.ranges, self.bounds.analyzer
         repeated = [axis for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer)
                     if not (skip_reduction and axis.iter_type == IterVar.CommReduce)]  # fmt: skip
-        # Of axes with known extents that were fused, each keeps a guard: those are in simpler terms than theirs.
+        # Fused axes with constant extents each keep a guard of their own, because it is simpler than the guard of the
+        # fused axis.
         open_ends = [axis for axis in repeated if not isinstance(ranges[axis].extent, IntImm)]
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer, open_ends)
         out: list[PrimExpr] = []
         op = self.stage.op
-        # A loop that runs past its own range does what another iteration does: accumulated twice it is wrong, started
-        # again it undoes updates, and what is computed inside the loop around it is only there for its range.
+        # A loop that exceeds its range repeats the work of another iteration. Repeated accumulation gives incorrect
+        # results, and repeated initialization undoes updates. A stage computed inside the enclosing loop exists only
+        # for that loop's range.
         asked = [r.outer for r in self.stage.relations if isinstance(r, Split) and r.overlaps and not self.threads]
         for axis in repeated:
             if axis in asked:
@@ -257,7 +262,7 @@ def _is(e: PrimExpr, value: int) -> bool:
 
 
 def guarded(conditions: list[PrimExpr], stmt: Stmt) -> Stmt:
-    """``stmt`` under all of the conditions, each marked as usually true."""
+    """Wrap ``stmt`` in all of the conditions, each marked as likely."""
     test = None
     for c in conditions:
         if _is(c, 1):
@@ -268,17 +273,17 @@ def guarded(conditions: list[PrimExpr], stmt: Stmt) -> Stmt:
 
 
 class Lowering:
-    """Builds the statement of a whole schedule."""
+    """The builder of the statement of a whole schedule."""
 
     def __init__(self, schedule: Schedule, bounds: Bounds):
         self.schedule = schedule
         self.bounds = bounds
         self.attach = bounds.attach
         self._around: dict[Stage, dict[str, IterVar]] = {}
-        # Axes whose value is not a loop variable of their own (threads, loops that start elsewhere than at zero):
-        # the stages computed inside speak of the axis, so the whole statement is rewritten at the end.
+        # Axes whose value is not their own loop variable: thread axes, and loops that do not start at zero. The stages
+        # computed inside use the axis, so the whole statement is rewritten at the end.
         self.values: dict[Var, PrimExpr] = {}
-        # Values of axes that were fused, with the ends of their ranges.
+        # Values of fused axes, with the upper bounds of their ranges.
         self.inside: list[tuple[PrimExpr, PrimExpr]] = []
         self.scan_inits: dict[Stage, Stage] = {}
         self.overlaps = any(isinstance(r, Split) and r.overlaps for s in schedule.stages for r in s.relations)
@@ -288,7 +293,7 @@ class Lowering:
                     self.scan_inits[schedule.stage_map[tensor.op]] = stage
 
     def threads_around(self, stage: Stage) -> dict[str, IterVar]:
-        """Thread tag -> thread axis of the loops around a stage."""
+        """Return the thread axes of the loops around a stage, by thread tag."""
         got: dict[str, IterVar] | None = self._around.get(stage)
         if got is None:
             got = {}
@@ -311,7 +316,7 @@ class Lowering:
             if var not in self.values:
                 return None
             if var not in resolved:
-                # The minimum of a range may speak of outer axes, which are resolved in turn.
+                # The minimum of a range may depend on outer axes, which are resolved in turn.
                 value = self.values[var]
                 resolved[var] = value if value is var else substitute(value, lambda v: None if v is var else resolve(v))
             return resolved[var]
@@ -319,7 +324,7 @@ class Lowering:
         return substitute(stmt, resolve)
 
     def place(self, point: Any, body: Stmt) -> Stmt:
-        """The stages computed at ``point`` in front of ``body``."""
+        """Put the stages computed at ``point`` before ``body``."""
         for stage in reversed(self.attach.children.get(point, [])):
             if isinstance(stage.op, PlaceholderOp) or stage in self.scan_inits:
                 continue
@@ -342,7 +347,7 @@ class Lowering:
             if stage.rolls:
                 body = AttrStmt(tensor, "rolling_buffer_scope", const(1), body)
             body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
-            # Strides are asked for before the memory is made.
+            # Strides are recorded before the memory is allocated.
             for dim, axis in enumerate(layout_axes(stage) if isinstance(op, BaseComputeOp) else ()):
                 attrs = stage.peek(axis)
                 if attrs is not None and attrs.dim_align_factor:
@@ -376,7 +381,7 @@ class Lowering:
             from .hybrid.lower import hybrid_stage
 
             return hybrid_stage(self, stage)
-        raise ScheduleError(f"cannot lower {op.name} ({type(op).__name__})")
+        raise ScheduleError(f"cannot lower {op.name}: unsupported operation {type(op).__name__}")
 
     def _tensorized_axis(self, stage: Stage) -> IterVar | None:
         for axis in stage.leaf_iter_vars:
@@ -386,8 +391,9 @@ class Lowering:
         return None
 
     def _check_skipping(self, stage: Stage, tensorized: bool) -> None:
-        """Steps can be left out of plain loops only: threads that wait for each other must all do the same, an
-        intrinsic takes its loops as they are, and sums start in the first step of a loop fused with one of data."""
+        """Check that steps of the marked loops can be skipped. Only plain loops allow it: threads that synchronize must
+        all run the same steps, an intrinsic needs all its iterations, and a reduction starts in the first step of a
+        loop fused from data and reduction."""
         marked = [a for a in stage.leaf_iter_vars if (got := stage.peek(a)) is not None and got.skips_padding]
         if not marked:
             return
@@ -397,11 +403,12 @@ class Lowering:
                if algebra.mixed(stage.relations) else "")
         if why:
             raise ScheduleError(
-                f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be left out where {why}"
+                f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be skipped, because "
+                 f"{why}"
             )
 
     def nest(self, stage: Stage, loops: Loops, leaves: list[IterVar], body: Stmt, attached: bool = True) -> Stmt:
-        """``leaves`` around ``body``, with the stages computed at each of them inside."""
+        """Wrap ``body`` in the loops of ``leaves``, with the stages computed at each loop inside it."""
         outer = self.threads_around(stage)
         for axis in reversed(leaves):
             if attached:
@@ -433,11 +440,11 @@ class Lowering:
         update = self.update(stage, main)
         body = guarded(main.guards() + self.condition(stage, main), self.predicated(stage, update))
         if algebra.mixed(stage.relations):
-            steps = self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
-            return seq(self._without_steps(stage), steps)
+            steps = self.nest(stage, main, stage.leaf_iter_vars, seq(self._init_in_first_step(stage, main), body))
+            return seq(self._empty_reduction(stage), steps)
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
         init = Loops(self, stage, ".init") if inner_data else main
-        # Loops outside the first reduction loop are shared by both parts.
+        # The initialization and the update share the loops outside the first reduction loop.
         if init is not main:
             for axis in stage.leaf_iter_vars[:first]:
                 init.variables[axis], init.values[axis] = main.variables[axis], main.values[axis]
@@ -447,7 +454,7 @@ class Lowering:
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
 
     def _check_sharing(self, stage: Stage) -> None:
-        """Threads that all compute the same sum in memory they share would add to each other's."""
+        """Check that no two threads accumulate into the same elements of a reduction in shared memory."""
         if not self.attach.scope(stage).startswith("shared"):
             return
         own = {t.thread_tag for a in stage.leaf_iter_vars if (t := self.attach.bound_thread(stage, a)) is not None}
@@ -462,8 +469,9 @@ class Lowering:
                 )
 
     def _threads_of_kernel(self, stage: Stage) -> dict[str, IterVar]:
-        """Thread tag -> thread axis of every loop of the kernel around a stage: a thread axis that starts further
-        inside belongs to the whole kernel, so what stands before it is run by all of its threads too."""
+        """Return the thread axes of all loops of the kernel around a stage, by thread tag. A thread axis belongs to the
+        whole kernel even if its loop starts further inside, so all of its threads also run the statements before that
+        loop."""
         path = self.attach.path(stage)
         if not path:
             return {}
@@ -472,18 +480,18 @@ class Lowering:
         threads = (self.attach.bound_thread(s, a) for s in members for a in s.leaf_iter_vars)
         return {t.thread_tag: t for t in threads if t is not None}
 
-    def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
-        """The initialisation inside the loops, done at the first step of the reduction: loops that hold data and
-        reduction keep their order, so the step where each reduction axis is at its minimum comes first."""
+    def _init_in_first_step(self, stage: Stage, loops: Loops) -> Stmt:
+        """Initialize inside the loops, in the first step of the reduction. Loops that mix data and reduction keep their
+        order, so the step in which each reduction axis is at its minimum comes first."""
         test: PrimExpr = const(True, "bool")
         for axis in stage.op.reduce_axis:
             test = logical_and(test, loops.values[axis].equal(axis.dom.min))
         stmt = IfThenElse(test, self.predicated(stage, self.init(stage, loops.values)))
         return guarded(loops.guards(skip_reduction=True), stmt)
 
-    def _without_steps(self, stage: Stage) -> Stmt:
-        """The results of a reduction that has no steps: a loop over data and reduction has none then. Of no threads
-        none can be launched."""
+    def _empty_reduction(self, stage: Stage) -> Stmt:
+        """Initialize the outputs of a reduction without steps: a loop over data and reduction then has no iterations.
+        For a loop bound to threads nothing is generated, because no threads can be launched."""
         op, ranges, analyzer = stage.compute_op, self.bounds.ranges, self.bounds.analyzer
         threads = [a for a in stage.leaf_iter_vars if self.attach.bound_thread(stage, a) is not None]
         variables = {a: Var(a.var.name + ".none", a.var.dtype) for a in op.axis}
@@ -532,9 +540,10 @@ class Lowering:
         return combine(op, substitute(reduction.combiner, table), source, indices)
 
     def scan(self, stage: Stage) -> Stmt:
-        """Initial rows first, then the steps; both write into the scan's own memory."""
+        """Return the statement that computes the initial states, then the steps; both write into the memory of the
+        scan."""
         scan = stage.op
-        assert isinstance(scan, ScanOp), f"stage {stage.name} is no scan"
+        assert isinstance(scan, ScanOp), f"stage {stage.name} is not a scan"
         inits = [self.schedule.stage_map[t.op] for t in scan.init]
         start = seq(*[self.produce(s) for s in dict.fromkeys(inits)])
         loops = Loops(self, stage)
@@ -545,7 +554,8 @@ class Lowering:
 
 
 def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
-    """Where the first reduction loop stands, and the data loops inside it (which the initialisation needs too)."""
+    """Return the position of the first reduction loop, and the data loops inside it, which the initialization needs
+    too."""
     marked = dict.fromkeys(stage.op.reduce_axis, True)
     algebra.pass_down_mark(stage.relations, marked)
     leaves = stage.leaf_iter_vars
@@ -554,11 +564,11 @@ def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
 
 
 def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indices: tuple[Any, ...]) -> Stmt:
-    """output = combine(output, source). With several outputs all are computed before any is stored."""
+    """Return the update output = combine(output, source). All outputs are computed before any is stored."""
     old = {b.value_index: ProducerLoad(t, indices) for t, b in zip(op.outputs, op.body)}
     lhs = [old.get(i) for i in range(len(source))]
     if any(e is None for e in lhs):
-        raise ScheduleError(f"stage {op.name}: a reduction of {len(source)} values needs all of them as outputs")
+        raise ScheduleError(f"stage {op.name}: a reduction of {len(source)} values must return all of them as outputs")
     results = combiner(tuple(lhs), tuple(source))
     if len(op.body) == 1:
         return ProducerStore(op.output(0), results[op.body[0].value_index], indices)
@@ -570,7 +580,7 @@ def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indice
 
 
 def substitute_all(values: Any, table: dict[Any, Any]) -> list[PrimExpr]:
-    """Several expressions at once; what they share stays shared."""
+    """Substitute in several expressions at once, so that shared subexpressions stay shared."""
     memo: dict[Any, Any] = {}
     get = table.get
 
@@ -581,7 +591,7 @@ def substitute_all(values: Any, table: dict[Any, Any]) -> list[PrimExpr]:
 
 
 def schedule_ops(schedule: Schedule, ranges: dict[IterVar, Range] | None = None) -> Stmt:
-    """The statement of a schedule, over tensors."""
+    """Return the statement of a schedule, over tensors."""
     if any(s.attach_type == AttachType.INLINE for s in schedule.stages):
         schedule = schedule.normalize()
     bounds = Bounds(schedule)

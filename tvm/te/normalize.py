@@ -1,5 +1,4 @@
-"""Making a schedule ready for bound inference: inlined stages are substituted, attach points moved to existing
-loops."""
+"""Preparation of a schedule for bound inference: inlines stages and moves attach points to existing loops."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def normalize(schedule: Schedule) -> Schedule:
 
 
 def live_axis(stage: Stage, axis: IterVar) -> IterVar:
-    """The loop that now stands where ``axis`` did: the inner one of a split, the fused one of a fusion."""
+    """Return the loop that replaced ``axis``: the inner loop of a split, or the fused loop."""
     while axis not in stage.leaf_iter_vars:
         for r in stage.relations:
             if isinstance(r, Split) and r.parent is axis:
@@ -40,29 +39,30 @@ def live_axis(stage: Stage, axis: IterVar) -> IterVar:
                 break
         else:
             raise ScheduleError(
-                f"stage {stage.name} has no loop {axis.var.name} any more, but another is computed there"
+                f"stage {stage.name} has no loop {axis.var.name} any more, but another stage is computed at it"
             )
     return axis
 
 
 class _Reading:
-    """The body of an inlined tensor read at one place: the values of its axes, and its nodes at that place."""
+    """The body of an inlined tensor for one read: the values of its axes, and its nodes rewritten for these values."""
 
     __slots__ = ("body", "done", "values")
 
     def __init__(self, body: PrimExpr | None = None, values: dict[Var, PrimExpr] | None = None):
         self.body = body
         self.values = values or {}
-        # id of a node -> the node (so that the id stays its own) and what became of it.
+        # By id of a node: the node, which keeps the id unique, and its rewritten form.
         self.done: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
 
 class Substitution:
-    """Rewrites bodies: loads of inlined tensors become their bodies, loads of replaced tensors load the new ones.
+    """A rewriter of bodies: replaces loads of inlined tensors by their bodies, and loads of replaced tensors by loads
+    of the new ones.
 
-    A tensor read twice at one place is one value: the bodies of inlined tensors are kept as they were written, and are
-    read from the operations that stay, once for every place (a tensor with its indices). So a chain of operations that
-    use their input several times (GELU, swish) takes as many nodes as it has operations.
+    Each read of a tensor at the same indices is one value. The bodies of inlined tensors are stored as written and
+    expanded only in operations that stay, once for each tensor and indices. A chain of operations that use their input
+    several times (GELU, swish) therefore has as many nodes as operations.
     """
 
     def __init__(self):
@@ -77,7 +77,8 @@ class Substitution:
         return body if all(a is b for a, b in zip(out, body)) else out
 
     def _read(self, top: _Reading, root: Any):
-        """``root`` with its loads replaced. The stack holds a node once to reach its operands and once to build it."""
+        """Return ``root`` with its loads replaced. Each node is on the stack twice: once to visit its operands and once
+        to rebuild it."""
         stack: list[tuple[_Reading, Any, bool]] = [(top, root, False)]
         while stack:
             at, node, ready = stack.pop()
@@ -112,7 +113,7 @@ class Substitution:
 
     def _reading(self, tensor: Tensor, indices: tuple[PrimExpr, ...]) -> _Reading:
         axes, body = self.inlined[tensor]
-        # An index read from a tensor may be wider than the axis it stands for; it lies within the axis.
+        # An index read from a tensor may have a wider dtype than the axis; its value is within the range of the axis.
         places = [self._indices.intern(primop.cast(a.var.dtype, i)) for a, i in zip(axes, indices)]
         key = (tensor, *places)
         got = self._readings.get(key)
@@ -121,7 +122,7 @@ class Substitution:
         return got
 
     def apply(self, op: Operation) -> Operation:
-        """``op`` with its inputs replaced; the same object when it reads none of them."""
+        """Return ``op`` with its inputs replaced, or the same object if it reads none of them."""
         if isinstance(op, ComputeOp):
             body = self(op.body)
             if body is op.body:
@@ -153,11 +154,11 @@ class Substitution:
         if isinstance(op, HybridOp):
             body = self._read(_Reading(), op.body)
             return HybridOp(op.name, op.tag, op.attrs, get(op.inputs), op.outputs_, op.axis_, body)
-        raise ScheduleError(f"cannot change the inputs of {op.name} ({type(op).__name__})")
+        raise ScheduleError(f"cannot change the inputs of {op.name}: unsupported operation {type(op).__name__}")
 
 
 def share_reduction(body: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Bodies of one reduction share one tuple of sources and axes."""
+    """Make all bodies of a reduction share one tuple of sources and axes."""
     first = body[0]
     return tuple(
         b if b is first or (b.source is first.source and b.axis is first.axis)
@@ -168,7 +169,8 @@ def share_reduction(body: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage] | None = None,
                       skip: Set[Stage] = frozenset()) -> None:
-    """Apply ``change`` to the stages (to ``only`` these at first), and carry on to all who read a changed one."""
+    """Apply ``change`` to the stages (initially only to those in ``only``) and then to all readers of a changed
+    stage."""
     follow = Substitution()
     for stage in schedule.stages:
         if stage in skip:
@@ -184,7 +186,7 @@ def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage]
 
 
 def set_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
-    """Give a stage another operation; readers of the old one are not changed."""
+    """Set the operation of a stage. Readers of the old operation are not changed."""
     if stage.op in schedule.outputs:
         schedule.outputs[schedule.outputs.index(stage.op)] = op
     stage.op = op

@@ -1,4 +1,4 @@
-"""Making tensor programs: placeholder, compute, scan, extern, axes and variables."""
+"""Constructors of tensor programs: placeholder, compute, scan, extern, axes and variables."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
 
 
 def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
-    """Dimensions as expressions; whole floats (``N / bn`` in published scripts) become integers."""
+    """Convert dimensions to expressions. Floats with an integer value (``N / bn`` in published scripts) become
+    integers."""
     if isinstance(shape, (PrimExpr, int, float)):
         shape = (shape,)
     out: list[PrimExpr] = []
     for dim in shape:
         if isinstance(dim, float):
             if not dim.is_integer():
-                raise ValueError(f"{what}: dimension {dim} is not a whole number")
+                raise ValueError(f"{what}: dimension {dim} is not an integer")
             dim = int(dim)
         dim = convert(dim)
         if not isinstance(dim, PrimExpr) or not info(dim.dtype).is_integer:
-            raise TypeError(f"{what}: a dimension is an integer or an integer expression, got {dim!r}")
+            raise TypeError(f"{what}: a dimension must be an integer or an integer expression, got {dim!r}")
         if isinstance(dim, IntImm) and dim.value < 0:
-            raise ValueError(f"{what}: a dimension is {dim.value}; sizes cannot be negative")
+            raise ValueError(f"{what}: dimension {dim.value} is negative")
         out.append(dim)
     return tuple(out)
 
 
 def _of_one_type(dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-    """Sizes whose constants are as wide as the others: the axes of one computation are fused with each other."""
+    """Give constant dimensions the widest dtype among the dimensions, because the axes of one computation may be
+    fused."""
     if not any(d.dtype == "int64" for d in dims):
         return dims
     return tuple(const(d.value, "int64") if isinstance(d, IntImm) and d.dtype == "int32" else d for d in dims)
@@ -59,7 +61,7 @@ def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder")
 
     Returns
     -------
-    Tensor
+    The tensor.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder")
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
-    """An integer variable, known when the program runs.
+    """An integer variable whose value is known at run time.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) ->
 
 
 def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> Var:
-    """A variable that is at least zero: the size of a tensor.
+    """An integer variable that is at least zero, for dimensions of tensors.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def const(value: Any, dtype: str = "int32", span: Span | None = None):
 
 
 def _axis_names(fcompute: Any, ndim: int, what: str) -> list[str]:
-    """Names for the axes: those of the function's own parameters where it has them."""
+    """Return names for the axes: the parameter names of the function where available."""
     try:
         spec = inspect.signature(fcompute)
     except (TypeError, ValueError):
@@ -137,32 +139,33 @@ def _axis_names(fcompute: Any, ndim: int, what: str) -> list[str]:
 def compute(
     shape: Any, fcompute: Any, name: str = "compute", tag: str = "", attrs: Any = None, varargs_names: Any = None
 ) -> Any:
-    """output[i, j, ...] = fcompute(i, j, ...). A tuple of expressions makes a list of tensors.
+    """output[i, j, ...] = fcompute(i, j, ...). If ``fcompute`` returns a tuple of expressions, the result is a list of
+    tensors.
 
     Parameters
     ----------
     shape : tuple of PrimExpr
-        The shape of the result.
+        The shape of the output.
     fcompute : callable
-        Gives the element at the indices it is called with, or a tuple of elements.
+        A function that returns the element at the given indices, or a tuple of elements.
     name : str, optional
-        The name of the result.
+        The name of the output.
     tag : str, optional
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict, optional
-        Further facts, by name.
+        Additional attributes, by name.
     varargs_names : list of str, optional
-        Names of the axes where ``fcompute`` takes ``*indices``.
+        Names of the axes if ``fcompute`` takes ``*indices``.
 
     Returns
     -------
     Tensor or list of Tensor
-        The result; a list where ``fcompute`` gives a tuple.
+        The output; a list if ``fcompute`` returns a tuple.
 
     Raises
     ------
     ValueError
-        ``fcompute`` takes another number of indices than ``shape`` has dimensions, or a tag is given inside a tag
+        ``fcompute`` takes a different number of indices than ``shape`` has dimensions, or a tag is given inside a tag
         scope.
 
     Examples
@@ -181,7 +184,7 @@ def compute(
     names = _axis_names(fcompute, len(dims), what)
     if varargs_names:
         names = list(names[: len(dims) - len(varargs_names)]) + list(varargs_names)
-    # A call of a tensor intrinsic makes the dimensions that the function does not name.
+    # A call of a tensor intrinsic adds the dimensions that are not parameters of the function.
     loops = len(names)
     names = list(names) + [f"ax{i}" for i in range(loops, len(dims))]
     axis = [IterVar(Range.from_min_extent(_zero(d), d), Var(n, d.dtype), IterVar.DataPar) for n, d in zip(names, dims)]
@@ -213,21 +216,22 @@ def _typed_zero(dtype: str):
 def _element(value: Any, what: str) -> PrimExpr:
     if isinstance(value, Tensor):
         if value.shape:
-            raise TypeError(f"{what}: the function returned tensor {value.name}, not an element of it; index it")
+            raise TypeError(f"{what}: the function returned tensor {value.name} instead of an element; index the "
+                            "tensor")
         value = value()
     if isinstance(value, TensorSlice):
         value = value.asobject()
     value = convert(value)
     if not isinstance(value, PrimExpr):
-        raise TypeError(f"{what}: the function returned {type(value).__name__}; an expression is wanted")
+        raise TypeError(f"{what}: the function must return an expression, got {type(value).__name__}")
     return value
 
 
 def check_body(body: tuple[Any, ...], what: str) -> None:
-    """A reduction is the whole of a body, and the bodies of one operation share one reduction."""
+    """Check that a reduction is the whole body, and that all bodies of an operation share one reduction."""
     reductions = [isinstance(b, Reduce) for b in body]
     if any(reductions) and not all(reductions):
-        raise ValueError(f"{what}: either every output is a reduction or none")
+        raise ValueError(f"{what}: either all outputs or no output must be a reduction")
     if all(reductions):
         for b in body[1:]:
             if b.axis is not body[0].axis and any(x is not y for x, y in zip(b.axis, body[0].axis)):
@@ -238,22 +242,22 @@ def check_body(body: tuple[Any, ...], what: str) -> None:
             for node in post_order(e):
                 if isinstance(node, Reduce):
                     raise ValueError(
-                        f"{what}: a reduction must be the whole value of a compute; "
-                        "put the reduction in a compute of its own and read its result"
+                        f"{what}: a reduction must be the whole value of a compute; compute the reduction in a "
+                        "separate te.compute and read its result"
                     )
 
 
 def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Span | None = None) -> IterVar:
-    """An axis to reduce over; ``dom`` is (begin, end) or a Range.
+    """A reduction axis; ``dom`` is a pair (begin, end) or a Range.
 
     Parameters
     ----------
     dom : Range or tuple
-        Where it runs.
+        The range of the axis.
     name : str, optional
-        Its name in loops.
+        The name of its loop.
     thread_tag : str, optional
-        The hardware thread that carries it, if one does.
+        The tag of the hardware thread axis to which it is bound, if any.
 
     Returns
     -------
@@ -262,9 +266,9 @@ def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Span | N
     Raises
     ------
     TypeError
-        ``dom`` is no range and no pair.
+        ``dom`` is neither a Range nor a pair.
     ValueError
-        ``dom`` has another number of values than two.
+        ``dom`` does not have two values.
 
     Examples
     --------
@@ -273,27 +277,26 @@ def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Span | N
     8
     """
     if not isinstance(dom, (Range, tuple, list)):
-        raise TypeError(f"reduce_axis: the domain is a pair (begin, end), got {dom!r}")
+        raise TypeError(f"reduce_axis: the domain must be a pair (begin, end), got {dom!r}")
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
-            raise ValueError(f"reduce_axis: the domain is a pair (begin, end), got {len(dom)} values")
+            raise ValueError(f"reduce_axis: the domain must be a pair (begin, end), got {len(dom)} values")
         begin, end = (int(d) if isinstance(d, float) and d.is_integer() else d for d in dom)
         dom = Range(begin, end)
     return IterVar(dom, Var(name, dom.extent.dtype), IterVar.CommReduce, thread_tag)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
-    """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32),
-    "threadIdx.x")``.
+    """An axis of hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32), "threadIdx.x")``.
 
     Parameters
     ----------
     dom : Range, tuple or str, optional
-        Where it runs; a text is taken for ``tag``.
+        The range of the axis; a string is used as ``tag``.
     tag : str, optional
-        The hardware thread, such as "blockIdx.x".
+        The tag of the hardware thread axis, such as "blockIdx.x".
     name : str, optional
-        Its name in loops.
+        The name of its loop.
 
     Returns
     -------
@@ -302,7 +305,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
     Raises
     ------
     ValueError
-        There is no tag.
+        The tag is missing.
 
     Examples
     --------
@@ -312,7 +315,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
     if isinstance(dom, str):
         tag, dom = dom, None
     if not tag:
-        raise ValueError('thread_axis: a tag is needed, such as "threadIdx.x"')
+        raise ValueError('thread_axis: the tag is missing; pass one such as "threadIdx.x"')
     if dom is not None and not isinstance(dom, Range):
         dom = Range(*dom) if isinstance(dom, (tuple, list)) else Range(dom)
     dtype = dom.extent.dtype if dom is not None else "int32"
@@ -328,25 +331,25 @@ def scan(
     tag: str = "",
     attrs: Any = None,
 ) -> Any:
-    """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative
+    """States computed one after the other along the first dimension; the README of the examples computes a cumulative
     sum.
 
     Parameters
     ----------
     init : Tensor or list of Tensor
-        The first rows of each state.
+        The first entries of each state.
     update : Tensor or list of Tensor
-        The next row of each state, computed from ``state_placeholder``.
+        The next entry of each state, computed from ``state_placeholder``.
     state_placeholder : Tensor or list of Tensor
-        What stands for earlier rows; its shape is that of the result.
+        Placeholders for the earlier entries, with the shape of the output.
     inputs : list of Tensor, optional
-        Tensors that ``update`` reads besides.
+        Other tensors that ``update`` reads.
     name : str, optional
-        The name of the result.
+        The name of the output.
     tag : str, optional
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict, optional
-        Further facts, by name.
+        Additional attributes, by name.
 
     Returns
     -------
@@ -397,29 +400,29 @@ def extern(
     tag: Any = "",
     attrs: Any = None,
 ) -> Any:
-    """A tensor made by a statement: ``fcompute(input_buffers, output_buffers)`` gives a statement, a call, or one
+    """A tensor computed by a statement. ``fcompute(input_buffers, output_buffers)`` returns a statement, a call, or one
     expression per output.
 
     Parameters
     ----------
     shape : tuple or list of tuples
-        The shape of the result, or of each.
+        The shape of the output, or of each output.
     inputs : list of Tensor
         The tensors that the statement reads.
     fcompute : callable
-        Gives the statement for the buffers of inputs and outputs.
+        A function that returns the statement for the buffers of inputs and outputs.
     name : str, optional
-        The name of the result.
+        The name of the output.
     dtype : str or list of str, optional
-        The type of the result, or of each; without it, that of the inputs where they agree.
+        The dtype of the output, or of each output. Default: the dtype of the inputs if they agree.
     in_buffers : list of Buffer, optional
-        Buffers to stand for the inputs.
+        Buffers for the inputs.
     out_buffers : list of Buffer, optional
-        Buffers to stand for the outputs.
+        Buffers for the outputs.
     tag : str, optional
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict, optional
-        Further facts, by name.
+        Additional attributes, by name.
 
     Returns
     -------
@@ -428,10 +431,10 @@ def extern(
     Raises
     ------
     TypeError
-        An input is no tensor.
+        An input is not a tensor.
     ValueError
-        There are more or fewer buffers than inputs, ``fcompute`` gives no statement, or a tag is given inside a tag
-        scope.
+        The number of buffers differs from the number of inputs, ``fcompute`` does not return a statement, or a tag is
+        given inside a tag scope.
 
     Examples
     --------
@@ -471,12 +474,12 @@ def _extern_outputs(shapes: Any, dtype: Any, inputs: Any, name: str) -> list[Buf
     if dtype is None:
         kinds = {t.dtype for t in inputs}
         if len(kinds) != 1:
-            raise ValueError(f"extern '{name}': cannot tell the output type from its inputs; pass dtype")
+            raise ValueError(f"extern '{name}': cannot infer the output dtype from the inputs; pass dtype")
         dtype = [kinds.pop()] * len(shapes)
     elif isinstance(dtype, str):
         dtype = [dtype] * len(shapes)
     if len(dtype) != len(shapes):
-        raise ValueError(f"extern '{name}': {len(shapes)} outputs but {len(dtype)} types")
+        raise ValueError(f"extern '{name}': {len(shapes)} outputs but {len(dtype)} dtypes")
     return [decl_buffer(s, d, name) for s, d in zip(shapes, dtype)]
 
 

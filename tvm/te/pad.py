@@ -1,5 +1,5 @@
-"""A step that adds operations: a sum of products over axes of whole multiples, whose operands are zero past their
-ends."""
+"""The step that pads a matmul-like reduction to axes with multiples of given factors. It adds padded copies of both
+operands."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from .tensor import ComputeOp, Tensor
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-# The most elements of one copy: all of them are inside, or all outside, where the length of rows is a multiple of them.
+# The most elements of one vectorized copy. If the row length is a multiple of it, a copy is entirely inside or entirely
+# outside.
 MOST_LANES = 8
 
 
 @primitive("pad")
 class PadStep(ScheduleStep):
-    """A sum of products is computed over axes, those of the reduction last, whose lengths are multiples of
-    ``factors``, and copied out. New stages are those of both operands, zero past their ends, and of the sum."""
+    """Compute a sum of products over padded axes whose extents are multiples of ``factors`` (reduction axes last), and
+    copy the result out. The step adds stages for both operands, padded with zeros, and for the padded sum."""
 
     tensor: TensorRef
     factors: tuple[int, ...]
@@ -36,10 +37,10 @@ class PadStep(ScheduleStep):
         op, why = stage.op, refusal(stage.op, self.factors)
         if why is None and (stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.iter_var_attrs
                             or any(other.attach_stage is stage for other in schedule.stages)):
-            why = "its loops are changed, or other stages are computed in them; use pad first"
+            why = "its loops have been changed, or other stages are computed in them; call pad first"
         if why is not None:
             raise ScheduleError(f"pad of {stage.name}: {why}")
-        assert isinstance(op, ComputeOp), "refusal refuses other operations"
+        assert isinstance(op, ComputeOp), "refusal has already checked the operation"
         axes, moved = _longer_axes(op, self.factors)
         first, reads = op.body[0], _factors(op.body[0])
         operands = [_padded(read, _bounds(read, axes, moved)) for read in reads]
@@ -55,7 +56,7 @@ class PadStep(ScheduleStep):
         for new in news:
             new.group = stage.group
         for axis, factor in zip(total.axis, self.factors):
-            # All of a tile is computed, whatever less of it is copied out.
+            # Compute the whole padded tile even if only a part of it is copied out.
             news[-1].attributes(axis).region_factor = factor
         stage.all_iter_vars, stage.leaf_iter_vars = list(op.axis), list(op.axis)
         swap_op(schedule, stage, out, skip=set(news))
@@ -63,26 +64,26 @@ class PadStep(ScheduleStep):
 
 
 def refusal(op: Any, factors: Sequence[int]) -> str | None:
-    """Why the axes of an operation cannot be padded; None where they can."""
+    """Return why the axes of an operation cannot be padded, or None if they can."""
     reads = _factors(op.body[0]) if isinstance(op, ComputeOp) and len(op.body) == 1 else []
     if len(reads) != 2 or reads[0].producer is reads[1].producer:
-        return "it is no sum of products of two tensors"
+        return "it is not a sum of products of two tensors"
     axes: list[Any] = [*op.axis, *op.reduce_axis]
     if len(factors) != len(axes) or any(type(factor) is not int or factor < 1 for factor in factors):
-        return f"each of its {len(axes)} axes has a factor, got {list(factors)}"
+        return f"pass one factor for each of its {len(axes)} axes, got {list(factors)}"
     sizes = [*(axis.dom.extent for axis in axes), *(size for read in reads for size in read.producer.shape)]
     if not all(isinstance(size, IntImm) for size in sizes) or any(axis.dom.min.value for axis in axes):
-        return "a length is not known, or an axis does not begin at zero"
+        return "an axis has a dynamic extent or does not start at zero"
     for axis, factor in zip(axes[len(op.axis) :], factors[len(op.axis) :]):
         if axis.dom.extent.value % factor and not all(_ends_with(read, axis) for read in reads):
-            return f"an operand goes on where {axis.var.name} ends"
+            return f"an operand extends past the end of {axis.var.name}"
     longer, moved = _longer_axes(op, factors)
     bounds = [bound for read in reads for bound in _bounds(read, longer, moved)]
-    return "an operand would be read before its beginning" if any(bound.min_value < 0 for bound in bounds) else None
+    return "an operand would be read before its first element" if any(bound.min_value < 0 for bound in bounds) else None
 
 
 def _factors(reduce: Any) -> list[ProducerLoad]:
-    """The reads of a sum of products of two; none of other reductions."""
+    """Return the two reads of a sum of products, or an empty list for any other reduction."""
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1 or reduce.init or not _is_always(reduce.condition):
         return []
     (total,), term = reduce.combiner.result, reduce.source[0]
@@ -97,13 +98,13 @@ def _is_always(condition: Any) -> bool:
 
 
 def _ends_with(read: ProducerLoad, axis: Any) -> bool:
-    """Whether a dimension of an operand is read along an axis alone and ends where it does."""
+    """Return whether a dimension of an operand is indexed by an axis alone and has the same extent."""
     return any(index is axis.var and getattr(size, "value", None) == axis.dom.extent.value
                for index, size in zip(read.indices, read.producer.shape))
 
 
 def _longer_axes(op: Any, factors: Sequence[int]) -> tuple[list[IterVar], dict[Any, Any]]:
-    """The axes with their lengths rounded up, and their variables for those of the operation."""
+    """Return the axes with extents rounded up, and a map from the variables of the operation to theirs."""
     axes: list[IterVar] = []
     moved: dict[Any, Any] = {}
     for axis, factor in zip((*op.axis, *op.reduce_axis), factors):
@@ -115,7 +116,7 @@ def _longer_axes(op: Any, factors: Sequence[int]) -> tuple[list[IterVar], dict[A
 
 
 def _bounds(read: ProducerLoad, axes: list[IterVar], moved: dict[Any, Any]) -> list[Any]:
-    """The bounds of the indices of a read over longer axes."""
+    """Return the bounds of the indices of a read over the padded axes."""
     analyzer = Analyzer()
     for axis in axes:
         analyzer.bind(axis.var, axis.dom)
@@ -123,7 +124,7 @@ def _bounds(read: ProducerLoad, axes: list[IterVar], moved: dict[Any, Any]) -> l
 
 
 def _padded(read: ProducerLoad, bounds: list[Any]) -> ComputeOp:
-    """An operand with zeros past its ends, as far as longer axes read it."""
+    """Return an operand with zeros past its end, in the size that the padded axes read."""
     axes: list[IterVar] = []
     source, inside = read.producer, const(True, "bool")
     for number, (bound, size) in enumerate(zip(bounds, source.shape)):
@@ -131,7 +132,7 @@ def _padded(read: ProducerLoad, bounds: list[Any]) -> ComputeOp:
         var = Var(f"ax{number}", dtype)
         axes.append(IterVar(Range(min=const(0, dtype), extent=const(length, dtype)), var, IterVar.DataPar))
         if length > size.value:
-            # The same for all elements of a copy.
+            # Decide one condition for all elements of a vectorized copy.
             lanes = lanes_of(size.value) if number == len(source.shape) - 1 else 1
             inside = logical_and(inside, floordiv(var, const(lanes, dtype)) < const(size.value // lanes, dtype))
     value = source(*[axis.var for axis in axes])
@@ -139,7 +140,7 @@ def _padded(read: ProducerLoad, bounds: list[Any]) -> ComputeOp:
 
 
 def lanes_of(length: int) -> int:
-    """The most elements of one copy of rows of a length."""
+    """Return the most elements of one vectorized copy for rows of a given length."""
     return next(lanes for lanes in (MOST_LANES, 4, 2, 1) if length % lanes == 0)
 
 

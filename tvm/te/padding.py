@@ -1,8 +1,8 @@
-"""Padding that a reduction need not read: where it lies, and in which reductions it adds nothing.
+"""Analysis of padding: the position of padding in a tensor, and the reductions to which it contributes nothing.
 
-A padded tensor chooses between data and one constant. Zeros as a factor of what is summed up, or the identity of the
-combiner as its source, leave the result as it is. Zeros of padding do so whatever they would be multiplied with, be it
-infinite or no number.
+A padded tensor selects between data and one constant. A zero that is a factor of the summed product, or a source equal
+to the combiner's identity, leaves the result unchanged. Zeros of padding count as neutral even if the other factor is
+infinite or NaN.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .tensor import ComputeOp, Operation
 
 
 class Interior(NamedTuple):
-    """Where a padded tensor has its data, as (first, last) by dimension, and the constant around it."""
+    """The region of the data in a padded tensor, as (first, last) by dimension, and the constant around it."""
 
     extents: dict[int, tuple[int, int]]
     value: PrimExpr
 
 
 def interior(op: ComputeOp) -> Interior | None:
-    """The interior of what ``op`` pads with a constant; None where it does something else."""
+    """Return the interior of a tensor that ``op`` pads with a constant, or None for other operations."""
     body = op.body[0]
     if len(op.body) != 1 or not isinstance(body, Call) or body.op is not Op.get("tir.if_then_else"):
         return None
@@ -56,7 +56,7 @@ def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def idle_loads(op: Operation) -> list[tuple[ProducerLoad, Interior]]:
-    """The loads of padded tensors by which a reduction adds nothing where they read padding."""
+    """Return the loads of padded tensors for which a reduction step that reads padding contributes nothing."""
     reduce = op.body[0] if isinstance(op, ComputeOp) else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
         return []
@@ -70,7 +70,8 @@ def idle_loads(op: Operation) -> list[tuple[ProducerLoad, Interior]]:
 
 
 def idle_unless(op: Operation) -> list[PrimExpr]:
-    """Conditions without which a step of a reduction adds nothing: those of padding that is computed in place."""
+    """Return conditions that must hold for a reduction step to contribute. They are the conditions of padding that is
+    computed in place."""
     reduce = op.body[0] if isinstance(op, ComputeOp) else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
         return []
@@ -80,7 +81,7 @@ def idle_unless(op: Operation) -> list[PrimExpr]:
 
 
 def _adds_nothing(reduce: Reduce, load: PrimExpr, value: PrimExpr) -> bool:
-    """Whether a step of the reduction leaves its result as it is, wherever ``load`` is ``value``."""
+    """Return whether a reduction step leaves the result unchanged when ``load`` equals ``value``."""
     source, identity = reduce.source[0], reduce.combiner.identity_element[0]
     if source is load:
         return isinstance(identity, (IntImm, FloatImm)) and identity.value == value.value
@@ -89,7 +90,7 @@ def _adds_nothing(reduce: Reduce, load: PrimExpr, value: PrimExpr) -> bool:
 
 
 def _is_factor(e: PrimExpr, load: PrimExpr) -> bool:
-    """Whether an expression is a product of which ``load`` is a factor."""
+    """Return whether an expression is a product with ``load`` as a factor."""
     left = [e]
     while left:
         e = left.pop()

@@ -1,6 +1,6 @@
-"""Schedules as pictures: which stage reads which, how loops were made from axes, and where each stage is computed.
+"""Pictures of schedules: which stage reads which, how loops were made from axes, and where each stage is computed.
 
-Each picture is drawn as SVG, and written in the language of Graphviz with the names that scripts look for.
+Each picture has two forms: SVG, and Graphviz text with the node names that scripts expect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .schedule import Schedule
 from .stage import Stage
 from .tensor import ComputeOp, PlaceholderOp
 
-# Names of the kinds of loops, and the colours they have in Graphviz's picture.
+# Names of the iteration types of loops, and their colours in the Graphviz picture.
 KINDS = {
     IterVar.DataPar: ("kDataPar", "#FFFFFF"), IterVar.ThreadIndex: ("kThreadIndex", "#2980B9"),
     IterVar.CommReduce: ("kCommReduce", "#FAD7A0"), IterVar.Ordered: ("kOrdered", "#D35400"),
@@ -32,15 +32,15 @@ KINDS = {
 
 
 class Picture(NamedTuple):
-    """A picture in both forms."""
+    """A picture as SVG and as Graphviz text."""
 
     drawing: Drawing
     dot: Digraph
 
 
 class Loop(NamedTuple):
-    """An axis in words: its name, the name of its kind, its range, the number of its iterations with its kind in short,
-    and what else is said about it."""
+    """The description of an axis: name, iteration type, range, number of iterations with the abbreviated type, and
+    annotations."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class Loop(NamedTuple):
 
 
 class _Shown:
-    """A schedule with what its pictures ask for: stages by number, axes by their ranges."""
+    """A schedule with the data of its pictures: stage numbers and axis ranges."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
@@ -64,7 +64,7 @@ class _Shown:
         self.ranges = self._ranges()
 
     def _ranges(self) -> dict[IterVar, Range]:
-        """Ranges of axes: inferred, or those that the axes alone tell while the schedule is not complete."""
+        """Return the ranges of axes: inferred, or those of the axes themselves while the schedule is incomplete."""
         from .infer import infer_bound
 
         try:
@@ -91,7 +91,7 @@ class _Shown:
         return Loop(axis.var.name, name, colour, words, short.removesuffix(" data parallel"), more)
 
     def parent(self, stage: Stage) -> tuple[Stage | None, IterVar | None]:
-        """The stage in whose loops a stage is computed, and the loop; None for those at the root."""
+        """Return the stage and the loop inside which a stage is computed; (None, None) for a stage at the root."""
         node: Stage | None = stage
         while node is not None:
             if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
@@ -113,11 +113,11 @@ def _legend(kinds: Any) -> Digraph:
     return graph
 
 
-# -- which stage reads which -------------------------------------------------------------------------------------------
+# -- stages and the tensors they read ----------------------------------------------------------------------------------
 
 
 def dataflow_graph(schedule: Schedule) -> Picture:
-    """Stages, and the tensors they hand on."""
+    """Draw the stages and the tensors that they pass to each other."""
     shown = _Shown(schedule)
     dot = Digraph("Dataflow Graph", node_attr={"shape": "none"})
     places = {tensor: (i, k) for i, s in enumerate(shown.stages) for k, tensor in enumerate(s.op.outputs)}
@@ -142,11 +142,11 @@ def dataflow_graph(schedule: Schedule) -> Picture:
     return Picture(draw_graph("stages of a schedule and what they read", nodes, edges), dot)
 
 
-# -- how loops were made -----------------------------------------------------------------------------------------------
+# -- loops and their axes ----------------------------------------------------------------------------------------------
 
 
 def _ends(relation: Relation) -> tuple[list[tuple[IterVar, str]], list[tuple[IterVar, str]]]:
-    """What a relation takes and what it makes, each with the name of its port."""
+    """Return the inputs and outputs of a relation, each with the name of its port."""
     if isinstance(relation, Split):
         return [(relation.parent, "Input")], [(relation.outer, "Outer"), (relation.inner, "Inner")]
     if isinstance(relation, Fuse):
@@ -160,7 +160,7 @@ def _ends(relation: Relation) -> tuple[list[tuple[IterVar, str]], list[tuple[Ite
 
 
 def axis_graph(schedule: Schedule) -> Picture:
-    """For each stage its axes, and the loops that splits and fusions made of them."""
+    """Draw for each stage its axes, and the loops that splits and fusions made from them."""
     shown = _Shown(schedule)
     dot = Digraph("IterVar Relationship Graph", node_attr={"shape": "none"})
     dot.subgraph(_legend(KINDS.values()))
@@ -211,7 +211,7 @@ def _relation_words(relation: Relation) -> str:
 
 
 def _side_by_side(label: str, parts: list[tuple[str, Drawing]]) -> Drawing:
-    """Pictures in a row, each with its title above it and a frame around."""
+    """Place pictures in a row, each in a frame with its title above."""
     width = sum(max(p.width, 7.0 * len(shorten(title))) + 24 for title, p in parts) + 12
     whole = Drawing(label, max(width, 40.0), max((p.height for _, p in parts), default=0.0) + 48)
     x = 12.0
@@ -224,11 +224,11 @@ def _side_by_side(label: str, parts: list[tuple[str, Drawing]]) -> Drawing:
     return whole
 
 
-# -- where stages are computed -----------------------------------------------------------------------------------------
+# -- attach points of stages -------------------------------------------------------------------------------------------
 
 
 def schedule_tree(schedule: Schedule) -> Picture:
-    """Stages with their loops, each below the stage in whose loops it is computed."""
+    """Draw the stages with their loops, each below the stage inside which it is computed."""
     shown = _Shown(schedule)
     dot = Digraph("Schedule Tree", node_attr={"shape": "none"}, graph_attr={"rankdir": "BT"})
     dot.subgraph(_legend(KINDS.values()))
@@ -266,7 +266,7 @@ def _stage_lines(shown: _Shown, stage: Stage) -> Iterator[str]:
 
 
 def _body(stage: Stage) -> str:
-    """What a stage computes, in short."""
+    """Return a short description of the computation of a stage."""
     if isinstance(stage.op, ComputeOp) and isinstance(stage.op.body[0], Reduce):
         reduction = stage.op.body[0]
         return shorten(f"reduce over {', '.join(a.var.name for a in reduction.axis)}: {reduction.source[0]}", 80)

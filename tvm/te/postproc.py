@@ -1,4 +1,4 @@
-"""From statements over tensors to functions over buffers."""
+"""Conversion of statements over tensors to functions over buffers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 
 def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
-    """Inputs indexed by axes whose length has nothing to do with theirs: when sizes are known only at the call, such a
-    dimension may turn out to be 1, and is then repeated."""
+    """Return the inputs indexed by axes whose extent is unrelated to theirs. A dynamic dimension of such an input may
+    be 1 at run time and is then broadcast."""
     found: set[Tensor] = set()
     for stage in schedule.stages:
         op = stage.op
@@ -40,8 +40,8 @@ def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
 def argument_buffers(
     args: Any, broadcast: Any = (), binds: dict[Any, Any] | None = None
 ) -> tuple[dict[Tensor, Buffer], list[Any]]:
-    """A buffer for every tensor argument, and the list of arguments with buffers in place of tensors. Those in
-    ``broadcast`` take any strides, and repeat dimensions of one element."""
+    """Return a buffer for every tensor argument, and the arguments with buffers in place of tensors. Buffers of tensors
+    in ``broadcast`` accept any strides and broadcast dimensions of size 1."""
     table: dict[Tensor, Buffer] = dict(binds or {})
     out: list[Any] = []
     for arg in args:
@@ -53,7 +53,7 @@ def argument_buffers(
         elif isinstance(arg, (Var, Buffer)):
             out.append(arg)
         else:
-            raise ValueError(f"an argument is a tensor, a buffer or a variable, got {type(arg).__name__}")
+            raise ValueError(f"an argument must be a tensor, a buffer or a variable, got {type(arg).__name__}")
     seen: set[Any] = set()
     for arg in out:
         key = arg.data if isinstance(arg, Buffer) else arg
@@ -68,12 +68,12 @@ def _clean(name: str) -> str:
 
 
 class ToBuffers:
-    """Replaces tensors by buffers. The outputs of inlined, cached or scanned operations map to the buffer that holds
-    them."""
+    """A rewriter that replaces tensors by buffers. The outputs of inlined, cached or scanned operations map to the
+    buffer that stores them."""
 
     def __init__(self, table: dict[Tensor, Buffer], scans: list[ScanOp]):
         self.table = dict(table)
-        # The caller gives the memory of arguments, also of those the schedule computes on the way to its outputs.
+        # The caller provides the memory of all arguments, including intermediate tensors of the schedule.
         self.given = {id(buffer) for buffer in table.values()}
         self.separators: dict[Tensor, tuple[int, ...]] = {}
         self.alias: dict[Tensor, Tensor] = {}
@@ -83,8 +83,8 @@ class ToBuffers:
                     self.alias[inner] = output
 
     def separate(self, args: list[Any], separators: dict[Tensor, tuple[int, ...]]) -> list[Any]:
-        """The arguments, in which tensors whose axes are separated have buffers that say so; others have them when
-        they are made."""
+        """Return the arguments, with buffers that have axis separators for tensors with separated axes. Other tensors
+        get theirs when they are created."""
         changed: dict[Buffer, Buffer] = {}
         for tensor, buffer in self.table.items():
             if tensor in separators:
@@ -103,7 +103,7 @@ class ToBuffers:
         return got
 
     def __call__(self, stmt: Stmt) -> Stmt:
-        # Realizations are met after their bodies (children first), so scopes are collected before.
+        # Realizations are visited after their bodies (post-order), so collect storage scopes first.
         from ..ir.visit import pre_order
 
         for node in pre_order(stmt, stop=lambda n: isinstance(n, PrimExpr)):
@@ -122,8 +122,8 @@ class ToBuffers:
             if id(buffer) in self.given:
                 if node.storage_scope not in ("", "global"):
                     raise ScheduleError(
-                        f"set_scope on stage {node.producer.name}: it is an argument of the function: its memory is "
-                        f"the caller's, in scope global, not {node.storage_scope}"
+                        f"set_scope on stage {node.producer.name}: it is an argument of the function, so its memory "
+                        f"belongs to the caller and is in scope global, not {node.storage_scope}"
                     )
                 return node.body
             return BufferRealize(buffer, node.bounds, node.condition, node.body)
@@ -144,7 +144,7 @@ class ToBuffers:
 
 
 def check_outputs(schedule: Schedule, args: Any) -> None:
-    """An output that is not an argument lives in the function's own memory: of use only if something reads it."""
+    """Check that an output that is not an argument is read by another stage: it is stored inside the function."""
     if any(isinstance(a, Buffer) for a in args):
         return
     given = {schedule[a] for a in args if isinstance(a, Tensor) and a in schedule}
@@ -156,7 +156,7 @@ def check_outputs(schedule: Schedule, args: Any) -> None:
 
 
 def to_prim_func(schedule: Schedule, args: Any, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
-    """A function of the given arguments around the statement of a schedule."""
+    """Return a function of the given arguments around the statement of a schedule."""
     now = dict(table)
     for tensor, buffer in table.items():
         stage = schedule.stage_map.get(tensor.op)
@@ -167,8 +167,8 @@ def to_prim_func(schedule: Schedule, args: Any, stmt: Stmt, table: dict[Tensor, 
 
 
 def SchedulePostProcToPrimFunc(arg_list: Any, body: Stmt, extern_buffer_opt: Any = None) -> PrimFunc:
-    """A function of these tensors, buffers and variables around a statement of ScheduleOps. A tensor whose operation a
-    cache has replaced since is known by its name."""
+    """A function of these tensors, buffers and variables around a statement of ScheduleOps. A tensor whose operation
+    was replaced by a cache is found by its name."""
     table, args = argument_buffers(arg_list, (), dict(extern_buffer_opt or {}))
     made = [n.producer for n in post_order(body) if isinstance(n, (ProducerLoad, ProducerStore, ProducerRealize))]
     named = {(t.name, t.value_index): t for t in made if isinstance(t, Tensor)}

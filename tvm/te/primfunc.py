@@ -1,4 +1,4 @@
-"""Tensor programs as functions of blocks, with no schedule: ``create_prim_func``."""
+"""Conversion of tensor programs to functions of blocks without a schedule: ``create_prim_func``."""
 
 from __future__ import annotations
 
@@ -133,14 +133,14 @@ def _zero(e: PrimExpr) -> bool:
 
 
 def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
-    """A function over the given tensors (inputs and outputs, in this order), one block per operation.
+    """A function over the given tensors (inputs and outputs, in this order) with one block per operation.
 
     Parameters
     ----------
     ops : list of Tensor
         The parameters of the function: inputs, then outputs.
     index_dtype_override : str, optional
-        The integer type of all indices, in place of each variable's own.
+        The integer dtype of all indices. Default: the dtype of each variable.
 
     Returns
     -------
@@ -157,14 +157,14 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     args = [ops] if isinstance(ops, Tensor) else list(ops)
     for a in args:
         if not isinstance(a, (Tensor, Var)):
-            raise TypeError(f"create_prim_func: tensors and variables are wanted, got {type(a).__name__}")
+            raise TypeError(f"create_prim_func: arguments must be tensors or variables, got {type(a).__name__}")
     tensors = [a for a in args if isinstance(a, Tensor)]
     builder = _Builder(tensors, index_dtype_override)
     order = post_order_ops([t.op for t in tensors])
     for op in order:
         if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp)):
             kind = type(op).__name__
-            known = "placeholders, computes and externs are supported"
+            known = "only placeholder, compute and extern are supported"
             raise TypeError(f"create_prim_func: {op.name} is a {kind}; {known}")
     for t in tensors:
         builder.buffer(t)
@@ -196,12 +196,12 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
 
 
 def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
-    """An extern operation whose body is a function: its last buffers are the outputs.
+    """An extern operation whose body is a PrimFunc; the last buffers of the function are the outputs.
 
     Parameters
     ----------
     input_tensors : list of Tensor
-        What its first buffers are bound to.
+        The tensors to which the first buffers are bound.
     primfunc : PrimFunc
         The function.
     **kwargs
@@ -214,7 +214,7 @@ def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
     Raises
     ------
     ValueError
-        A tensor has another number of dimensions than the parameter it is given for.
+        A tensor has a different number of dimensions than its parameter.
     """
     buffers = [primfunc.buffer_map[p] for p in primfunc.params]
     n = len(input_tensors)

@@ -1,7 +1,7 @@
-"""Schedules: the stages of a program, and the steps that shaped them.
+"""Schedules: the stages of a program, and the record of the steps that changed them.
 
-A schedule changes by steps alone (``steps.py``): the methods of stages and schedules make a step of their arguments
-and apply it, and ``replay(steps, ops)`` makes the same schedule again.
+Only steps (``steps.py``) change a schedule: the methods of stages and schedules create a step from their arguments and
+apply it. ``replay(steps, ops)`` creates the same schedule again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Schedule:
     Parameters
     ----------
     outputs : list[Operation]
-        The operations whose results are wanted.
+        The operations that compute the outputs of the program.
     """
 
     def __init__(self, outputs: list[Operation]):
@@ -56,14 +56,14 @@ class Schedule:
                 self._attach_scan(stage)
 
     def add_stage(self, op: Operation, where: int | None = None) -> Stage:
-        """A new stage of ``op``, before the one that is now at ``where``, otherwise the last.
+        """Insert a new stage of ``op`` before the stage at index ``where``; without ``where``, append it.
 
         Parameters
         ----------
         op : Operation
             The operation.
         where : int, optional
-            The place.
+            The index.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Schedule:
         return stage
 
     def add_group(self, members: list[Stage]) -> Group:
-        """A group of stages that move together.
+        """A group of stages that are moved together.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Schedule:
 
     def _attach_scan(self, scan_stage: Stage) -> None:
         scan = scan_stage.op
-        assert isinstance(scan, ScanOp), f"{scan_stage.name} is no scan"
+        assert isinstance(scan, ScanOp), f"{scan_stage.name} is not a scan"
         for op in scan_body(scan):
             self.stage_map[op].group = scan_stage
             scan_stage.num_child_stages += 1
@@ -113,19 +113,20 @@ class Schedule:
 
     @property
     def primitive_record(self) -> list[str]:
-        """The names of the primitives so far, "vanilla" first; kept under the setting te.keep_schedule_record."""
+        """The names of the primitives so far, "vanilla" first. Recorded if the setting te.keep_schedule_record is
+        on."""
         return ["vanilla", *(step.kind for step in self.steps)] if self.keeps_record else []
 
     @property
     def schedule_record(self) -> list[Schedule]:
-        """The schedule after each of the primitives so far; kept under the setting te.keep_schedule_record."""
+        """The schedule after each of the primitives so far. Recorded if the setting te.keep_schedule_record is on."""
         if not self.keeps_record:
             return []
         return [replay(self.steps[:n], self.first_outputs) for n in range(len(self.steps) + 1)]
 
     @property
     def first_outputs(self) -> list[Operation]:
-        """The operations the schedule was made for, before steps changed them."""
+        """The operations for which the schedule was created, before any step."""
         return [self.stage_by_uid(uid).origin_op for uid in self._first_outputs]
 
     # -- lookup ----------------------------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ class Schedule:
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def stage_by_uid(self, uid: int) -> Stage:
-        """The stage that steps name by a number.
+        """The stage with the number that steps use.
 
         Parameters
         ----------
@@ -159,15 +160,15 @@ class Schedule:
         Raises
         ------
         ScheduleError
-            There is no such stage.
+            No stage has this number.
         """
         stage = self._numbered.get(uid)
         if stage is None:
-            raise ScheduleError(f"the schedule has no stage number {uid}")
+            raise ScheduleError(f"the schedule has no stage with number {uid}")
         return stage
 
     def tensor_ref(self, tensor: Tensor) -> TensorRef:
-        """A tensor as steps name it.
+        """The reference to a tensor that steps use.
 
         Parameters
         ----------
@@ -177,17 +178,17 @@ class Schedule:
         Returns
         -------
         TensorRef
-            Its stage, and which of its results it is.
+            The number of its stage, and the index of the output.
         """
         return TensorRef(self[tensor].uid, tensor.value_index)
 
     def tensor(self, ref: TensorRef) -> Tensor:
-        """The tensor that a step names, as the present operation of its stage makes it.
+        """The tensor that a step refers to, as an output of the current operation of its stage.
 
         Parameters
         ----------
         ref : TensorRef
-            The name.
+            The reference.
 
         Returns
         -------
@@ -197,15 +198,15 @@ class Schedule:
         Raises
         ------
         ScheduleError
-            The stage has no such result.
+            The stage does not have this output.
         """
         op = self.stage_by_uid(ref.stage).op
         if not 0 <= ref.index < op.num_outputs:
-            raise ScheduleError(f"stage {op.name} has no output number {ref.index}")
+            raise ScheduleError(f"stage {op.name} has no output {ref.index}")
         return op.output(ref.index)
 
     def consumers(self, stage: Stage) -> list[Stage]:
-        """Stages that read a result of this one.
+        """Stages that read an output of this one.
 
         Parameters
         ----------
@@ -215,7 +216,7 @@ class Schedule:
         Returns
         -------
         list of Stage
-            Its readers.
+            The readers.
         """
         return [s for s in self.stages if any(t.op is stage.op for t in s.op.input_tensors)]
 
@@ -232,7 +233,7 @@ class Schedule:
         Returns
         -------
         bool
-            Whether it does.
+            True if it does.
         """
         todo = [producer]
         seen: set[Stage] = set()
@@ -253,30 +254,30 @@ class Schedule:
 
     def _ref(self, tensor: Any, primitive: str) -> TensorRef:
         if not isinstance(tensor, Tensor):
-            raise ScheduleError(f"{primitive}: a tensor is wanted, got {type(tensor).__name__}")
+            raise ScheduleError(f"{primitive}: expected a tensor, got {type(tensor).__name__}")
         return self.tensor_ref(tensor)
 
     def cache_read(self, tensor: Any, scope: str, readers: Any) -> Tensor:
-        """A copy of ``tensor`` in ``scope`` that ``readers`` use in its place.
+        """A copy of ``tensor`` in ``scope`` that ``readers`` read in its place.
 
         Parameters
         ----------
         tensor : Tensor
-            What is copied.
+            The tensor to copy.
         scope : str
-            Where to: local, shared, global.
+            The storage scope of the copy: local, shared or global.
         readers : list of Tensor or Operation
-            Who reads the copy.
+            The readers of the copy.
 
         Returns
         -------
         Tensor
-            The copy, which has a stage of its own.
+            The copy, which has its own stage.
 
         Raises
         ------
         ScheduleError
-            ``tensor`` is no tensor, or nobody of ``readers`` reads it.
+            ``tensor`` is not a tensor, or one of ``readers`` does not read it.
 
         Examples
         --------
@@ -297,19 +298,19 @@ class Schedule:
         Parameters
         ----------
         tensor : Tensor or list of Tensor
-            What is computed.
+            The tensor or tensors to compute.
         scope : str
-            Where: local, shared, global.
+            The storage scope: local, shared or global.
 
         Returns
         -------
         Tensor or list of Tensor
-            What is computed in ``scope``; its stage has the computation.
+            The tensor in ``scope``; its stage has the computation.
 
         Raises
         ------
         ScheduleError
-            ``tensor`` is no tensor of this schedule.
+            ``tensor`` is not a tensor of this schedule.
 
         Examples
         --------
@@ -325,16 +326,17 @@ class Schedule:
         return apply(self, CacheWriteStep(self._ref(tensor, "cache_write"), scope))
 
     def rfactor(self, tensor: Any, axis: Any, factor_axis: Any = 0) -> Any:
-        """Split a reduction in two: over ``axis`` kept apart in a new tensor, then over the new dimension.
+        """Split a reduction in two: the first keeps ``axis`` as a dimension of a new tensor, the second reduces that
+        dimension.
 
         Parameters
         ----------
         tensor : Tensor
             The reduction.
         axis : IterVar
-            A reduction loop of it, often one made by ``split``.
+            One of its reduction loops, often made by ``split``.
         factor_axis : int
-            Where the new dimension stands.
+            The index of the new dimension.
 
         Returns
         -------
@@ -344,7 +346,7 @@ class Schedule:
         Raises
         ------
         ScheduleError
-            ``axis`` is no loop of the reduction.
+            ``axis`` is not a loop of the reduction.
 
         Examples
         --------
@@ -365,25 +367,25 @@ class Schedule:
         return apply(self, RfactorStep(ref, loop, int(factor_axis)))
 
     def pad(self, tensor: Any, factors: Any) -> list[Tensor]:
-        """Compute a sum of products over lengths that are multiples of ``factors``, with zeros past the ends of both
-        operands, and copy out what there is of it.
+        """Compute a sum of products over extents that are multiples of ``factors``, with both operands padded with
+        zeros, and copy the result out.
 
         Parameters
         ----------
         tensor : Tensor
-            The sum.
+            The sum of products.
         factors : list of int
-            A factor for each of its axes, those of the reduction last.
+            A factor for each axis, reduction axes last.
 
         Returns
         -------
         list of Tensor
-            Both operands with zeros, and the sum.
+            The two padded operands, and the padded sum.
 
         Raises
         ------
         ScheduleError
-            It is no sum of products of two tensors, or an operand does not end where the reduction does.
+            The tensor is not a sum of products of two tensors, or an operand does not end where the reduction does.
 
         Examples
         --------
@@ -397,21 +399,21 @@ class Schedule:
         return list(apply(self, PadStep(self._ref(tensor, "pad"), tuple(factors))))
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: Any = False) -> Group:
-        """Handle the stages between ``inputs`` and ``outputs`` together.
+        """Group the stages between ``inputs`` and ``outputs``.
 
         Parameters
         ----------
         outputs : Tensor or list of Tensor
-            The last tensors of the group.
+            The last tensors in the group.
         inputs : Tensor or list of Tensor
             The tensors before the group.
         include_inputs : bool
-            Whether the stages of ``inputs`` are in the group, too.
+            Whether the group includes the stages of ``inputs``.
 
         Returns
         -------
         Group
-            The group, which is scheduled as a stage is.
+            The group, which is scheduled like a stage.
         """
 
         def refs(given: Any) -> tuple[TensorRef, ...]:
@@ -421,7 +423,7 @@ class Schedule:
         return apply(self, CreateGroupStep(refs(outputs), refs(inputs), include_inputs))
 
     def normalize(self) -> Schedule:
-        """A copy ready for bound inference: inlined stages gone, attach points on loops that exist.
+        """A copy that is ready for bound inference: inlined stages are removed, attach points are existing loops.
 
         Returns
         -------
@@ -441,7 +443,7 @@ class Schedule:
         return self.normalize()
 
     def _repr_svg_(self) -> str:
-        """What notebooks show: the tree of the stages with their loops."""
+        """The SVG that notebooks display: the tree of the stages with their loops."""
         from .picture import schedule_tree
 
         return schedule_tree(self).drawing.file()
@@ -482,14 +484,14 @@ class Schedule:
 
 
 def replay(steps: Iterable[Step], ops: Any) -> Schedule:
-    """The schedule that these steps make on the program with these outputs.
+    """The schedule that these steps create for the program with these outputs.
 
     Parameters
     ----------
     steps : Iterable[Step]
-        The steps, as ``Schedule.steps`` has them.
+        The steps, as in ``Schedule.steps``.
     ops : list of Operation
-        The operations the steps were taken for.
+        The operations for which the steps were recorded.
 
     Returns
     -------
@@ -513,12 +515,12 @@ register_json_codec(Schedule, "te.Schedule", _to_plain, _from_plain)
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """A schedule that computes every operation at the root, in plain loops.
+    """A schedule that computes every operation at the root, in unscheduled loops.
 
     Parameters
     ----------
     ops : Operation or list of Operation
-        The operations whose results are wanted.
+        The operations that compute the outputs of the program.
 
     Returns
     -------
@@ -527,7 +529,7 @@ def create_schedule(ops: Any) -> Schedule:
     Raises
     ------
     TypeError
-        One of ``ops`` is no operation.
+        One of ``ops`` is not an operation.
 
     Examples
     --------
@@ -543,14 +545,14 @@ def create_schedule(ops: Any) -> Schedule:
     for op in ops:
         op = op.op if isinstance(op, Tensor) else op
         if not isinstance(op, Operation):
-            raise TypeError(f"create_schedule: an operation is wanted, got {type(op).__name__}")
+            raise TypeError(f"create_schedule: expected an operation, got {type(op).__name__}")
         if op not in outputs:
             outputs.append(op)
     return Schedule(outputs)
 
 
 def InferBound(sch: Schedule) -> Map:
-    """The range of every axis of every stage."""
+    """The ranges of all axes of all stages."""
     from .infer import infer_bound
 
     return Map(infer_bound(sch))

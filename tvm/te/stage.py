@@ -1,7 +1,7 @@
-"""A stage of a schedule: the primitives that shape the loops of one operation.
+"""A stage of a schedule: the primitives that transform the loops of one operation.
 
-A primitive makes the record of its arguments (``steps.py``) and applies it: what is refused names stage, axis and
-reason, and leaves the schedule as it was.
+Each primitive creates a step from its arguments (``steps.py``) and applies it. The error for an invalid step names
+stage, axis and reason; the schedule stays unchanged.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from .tensor import Tensor
 
 
 class Stage(StageState):
-    """The schedule of one operation. ``op`` may change (caches, inlining); ``origin_op`` is the one the user made.
+    """The schedule of one operation. Caching and inlining replace ``op``; ``origin_op`` is the operation that the user
+    created.
 
     Parameters
     ----------
     schedule : Schedule
-        The schedule it belongs to.
+        The schedule of the stage.
     op : Operation
         The operation.
     uid : int
-        Its number in the schedule, by which steps name it.
+        The number of the stage in the schedule, which steps use to refer to it.
     """
 
     # -- loops ---------------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ class Stage(StageState):
         factor : int or PrimExpr, optional
             The extent of the inner loop.
         nparts : int or PrimExpr, optional
-            The extent of the outer loop; either this or ``factor`` is given.
+            The extent of the outer loop; pass either this or ``factor``.
 
         Returns
         -------
@@ -54,7 +55,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            The axis is not a loop of this stage, or the loop cannot be split.
 
         Examples
         --------
@@ -69,19 +70,19 @@ class Stage(StageState):
         return apply(self.schedule, SplitStep(self.uid, self._ref(parent, "split"), factor, nparts))
 
     def overlap(self, var: Any) -> None:
-        """Let the last inner loop of a split end with the axis that is divided, which has at least as many iterations:
-        where they are no multiple, it begins earlier and computes some elements again, instead of asking for each
-        whether it is there.
+        """Let the last inner loop of a split end with the split axis, which has at least as many iterations as the
+        inner loop. If the extents do not divide evenly, the last inner loop starts earlier and computes some elements
+        twice, so no guard per element is needed.
 
         Parameters
         ----------
         var : IterVar
-            The outer loop of a split of a dimension of the result, or of several that were fused.
+            The outer loop of a split of an output dimension, or of several fused dimensions.
 
         Raises
         ------
         ScheduleError
-            The axis is no such loop of this stage.
+            The axis is not such a loop of this stage.
         """
         apply(self.schedule, OverlapStep(self.uid, self._ref(var, "overlap")))
 
@@ -91,17 +92,17 @@ class Stage(StageState):
         Parameters
         ----------
         *args : IterVar
-            Loops that follow each other, from the outer to the inner, one by one or as one list.
+            Adjacent loops, outermost first, passed separately or as one list.
 
         Returns
         -------
         IterVar
-            The one loop in their place.
+            The fused loop.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            An axis is not a loop of this stage, or the loops cannot be fused.
 
         Examples
         --------
@@ -116,17 +117,17 @@ class Stage(StageState):
         return self.leaf(axes[0], "fuse") if len(axes) == 1 else apply(self.schedule, FuseStep(self.uid, axes))
 
     def reorder(self, *args: Any) -> None:
-        """The given loops, in the given order, in the places they now have.
+        """Put the given loops into the given order, in the positions they occupy now.
 
         Parameters
         ----------
         *args : IterVar
-            Loops of this stage, one by one or as one list.
+            Loops of this stage, passed separately or as one list.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            An axis is not a loop of this stage, or its loop cannot be moved.
 
         Examples
         --------
@@ -162,7 +163,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            An axis is not a loop of this stage, or the loop cannot be split.
 
         Examples
         --------
@@ -193,7 +194,7 @@ class Stage(StageState):
     # -- annotations ---------------------------------------------------------------------------------------------
 
     def vectorize(self, var: Any) -> None:
-        """Run the iterations of the loop as lanes of vectors; its extent must be a constant when lowered.
+        """Run the iterations of the loop as the lanes of a vector. The extent must be constant at lowering.
 
         Parameters
         ----------
@@ -203,7 +204,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            The axis is not a loop of this stage, or the loop cannot be vectorized.
 
         Examples
         --------
@@ -218,7 +219,7 @@ class Stage(StageState):
         apply(self.schedule, annotation.VectorizeStep(self.uid, self._ref(var, "vectorize")))
 
     def unroll(self, var: Any) -> None:
-        """Write the iterations of the loop one after the other; its extent must be a constant when lowered.
+        """Unroll the loop. The extent must be constant at lowering.
 
         Parameters
         ----------
@@ -228,7 +229,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            The axis is not a loop of this stage, or the loop cannot be unrolled.
 
         Examples
         --------
@@ -243,7 +244,7 @@ class Stage(StageState):
         apply(self.schedule, annotation.UnrollStep(self.uid, self._ref(var, "unroll")))
 
     def parallel(self, var: Any) -> None:
-        """Spread the iterations of the loop over threads.
+        """Distribute the iterations of the loop over threads.
 
         Parameters
         ----------
@@ -253,7 +254,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            The axis is not a loop of this stage, or the loop cannot be parallelized.
 
         Examples
         --------
@@ -268,19 +269,19 @@ class Stage(StageState):
         apply(self.schedule, annotation.ParallelStep(self.uid, self._ref(var, "parallel")))
 
     def bind(self, ivar: Any, thread_ivar: Any) -> None:
-        """Let hardware threads carry the loop.
+        """Bind the loop to a hardware thread axis.
 
         Parameters
         ----------
         ivar : IterVar
             The loop.
         thread_ivar : IterVar
-            Which threads, as ``te.thread_axis`` makes them.
+            The thread axis, made with ``te.thread_axis``.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or the loop cannot be changed like this.
+            The axis is not a loop of this stage, or the loop cannot be bound.
 
         Examples
         --------
@@ -296,21 +297,21 @@ class Stage(StageState):
         apply(self.schedule, annotation.BindStep(self.uid, self._ref(ivar, "bind"), thread_ivar))
 
     def pragma(self, var: Any, pragma_type: Any, pragma_value: Any = None) -> None:
-        """Note something for later passes at this loop, such as ``auto_unroll_max_step``.
+        """Attach a pragma for later passes to this loop, such as ``auto_unroll_max_step``.
 
         Parameters
         ----------
         var : IterVar
             The loop.
         pragma_type : str
-            What is noted.
+            The name of the pragma.
         pragma_value : PrimExpr, optional
-            Its value.
+            The value of the pragma.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage.
+            The axis is not a loop of this stage.
         """
         key = str(getattr(pragma_type, "value", pragma_type))
         if key in ("unroll", "vectorize", "parallel"):
@@ -319,41 +320,41 @@ class Stage(StageState):
             apply(self.schedule, annotation.PragmaStep(self.uid, self._ref(var, "pragma"), key, pragma_value))
 
     def prefetch(self, tensor: Any, var: Any, offset: Any) -> None:
-        """Ask for ``tensor`` ahead of its use, ``offset`` iterations of the loop before.
+        """Prefetch ``tensor`` ``offset`` iterations of the loop before its use.
 
         Parameters
         ----------
         tensor : Tensor
-            What is read.
+            The tensor to prefetch.
         var : IterVar
             The loop.
         offset : PrimExpr
-            How many iterations before.
+            The number of iterations between the prefetch and the use.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage.
+            The axis is not a loop of this stage.
         """
         axis = self._ref(var, "prefetch")
         if not isinstance(tensor, Tensor):
-            self.refuse("prefetch", f"a tensor is wanted, got {type(tensor).__name__}")
+            self.refuse("prefetch", f"expected a tensor, got {type(tensor).__name__}")
         apply(self.schedule, annotation.PrefetchStep(self.uid, self.schedule.tensor_ref(tensor), axis, offset))
 
     def tensorize(self, var: Any, tensor_intrin: Any) -> None:
-        """Let an intrinsic do this loop and all loops inside it.
+        """Replace this loop and all loops inside it by a tensor intrinsic.
 
         Parameters
         ----------
         var : IterVar
             The outermost of the loops.
         tensor_intrin : TensorIntrin
-            The intrinsic, as ``te.decl_tensor_intrin`` makes it.
+            The intrinsic, made with ``te.decl_tensor_intrin``.
 
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage, or its operation is no compute.
+            The axis is not a loop of this stage, or the operation is not a compute operation.
         """
         apply(self.schedule, annotation.TensorizeStep(self.uid, self._ref(var, "tensorize"), tensor_intrin))
 
@@ -363,41 +364,42 @@ class Stage(StageState):
         Parameters
         ----------
         axis : IterVar
-            A dimension of the result.
+            A dimension of the output.
         factor : int
             The factor.
         offset : int
-            What is added to its multiple.
+            The offset added to the multiple of ``factor``.
 
         Raises
         ------
         ScheduleError
-            The axis is no dimension of the result.
+            The axis is not a dimension of the output.
         """
         ref = self._ref(axis, "storage_align")
         apply(self.schedule, annotation.StorageAlignStep(self.uid, ref, factor, offset))
 
     def align_bounds(self, axis: Any, factor: Any) -> None:
-        """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read.
+        """Extend the computed range of ``axis`` so that it starts and ends at a multiple of ``factor``, even if less of
+        it is read.
 
         Parameters
         ----------
         axis : IterVar
-            A dimension of the result.
+            A dimension of the output.
         factor : int
             The factor.
 
         Raises
         ------
         ScheduleError
-            The axis is no dimension of the result.
+            The axis is not a dimension of the output.
         """
         apply(self.schedule, annotation.AlignBoundsStep(self.uid, self._ref(axis, "align_bounds"), factor))
 
     def skip_padding(self, var: Any) -> None:
-        """Leave out the steps of a reduction loop in which all that is read of a padded tensor is its padding, where
-        that adds nothing. A padded tensor that is stored as a whole then has no more padding than the other steps
-        read.
+        """Skip the steps of a reduction loop that read only padding of a padded tensor, if the padding contributes
+        nothing to the reduction. A padded tensor that is stored as a whole is then padded only as far as the other
+        steps read.
 
         Parameters
         ----------
@@ -407,33 +409,34 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The axis is no loop of the reduction.
+            The axis is not a loop of the reduction.
         """
         apply(self.schedule, annotation.SkipPaddingStep(self.uid, self._ref(var, "skip_padding")))
 
     def double_buffer(self, stages: int = 2) -> None:
-        """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns.
+        """Fill the memory of this stage for later iterations while the current iteration reads it. The stage rotates
+        between ``stages`` buffers.
 
         Parameters
         ----------
         stages : int
-            How many pieces there are.
+            The number of buffers.
 
         Raises
         ------
         ScheduleError
-            The stage is an output, whose memory is the caller's, or there are fewer than two pieces.
+            The stage is an output, whose memory belongs to the caller, or ``stages`` is less than 2.
         """
         apply(self.schedule, annotation.DoubleBufferStep(self.uid, stages))
 
     def rolling_buffer(self) -> None:
-        """Keep what the next iteration of the loops around this stage reads again, in memory of the size of one
-        iteration: nothing is computed twice along the loops that move its window.
+        """Keep the elements that the next iteration of the loops around this stage reads again. The memory has the size
+        of one iteration, and no element is computed twice along the loops that move the window.
 
         Raises
         ------
         ScheduleError
-            The stage is an input or an output, or has a double buffer.
+            The stage is an input or an output, or it has a double buffer.
 
         Examples
         --------
@@ -449,27 +452,29 @@ class Stage(StageState):
         apply(self.schedule, annotation.RollingBufferStep(self.uid))
 
     def transform_layout(self, mapping_function: Any):
-        """Store the result in another layout: element ``i, j, ...`` at the indices ``mapping_function(i, j, ...)``.
+        """Store the output in another layout: element ``i, j, ...`` is stored at the indices ``mapping_function(i, j,
+        ...)``.
 
-        A compute runs its loops in the order of the layout; an input or an output of the function has the shape of the
-        layout for its caller. ``te.AXIS_SEPARATOR`` between two indices cuts the axes into physical ones: memory of
-        as many dimensions, which is not flattened further.
+        A compute operation runs its loops in the order of the layout. Callers pass inputs and outputs of the function
+        in the shape of the layout. ``te.AXIS_SEPARATOR`` between two indices splits the layout into physical axes; the
+        memory has one dimension for each and is not flattened further.
 
         Parameters
         ----------
         mapping_function : Callable
-            The indices in the layout, from those of the result (or of the layout before, where there is one).
+            A function from the indices of the output (or of the previous layout, if there is one) to the indices in the
+            layout.
 
         Returns
         -------
         tuple of IterVar, optional
-            The loops of a compute over the axes of the layout; None for other operations.
+            The loops over the axes of the layout for a compute operation; None for other operations.
 
         Raises
         ------
         ScheduleError
-            Two elements would be stored in one place; or the stage is a compute, and its layout has places for no
-            element, or its loops were split, fused, reordered or annotated already.
+            Two elements would be stored at one position. For a compute operation also: the layout has padding, or the
+            loops have already been split, fused, reordered or annotated.
 
         Examples
         --------
@@ -490,24 +495,25 @@ class Stage(StageState):
         return apply(self.schedule, TransformLayoutStep(self.uid, index_map, tuple(separators))) or None
 
     def set_scope(self, scope: str) -> None:
-        """Where the result lives: global, shared, local, warp, ...
+        """Set the storage scope of the output: global, shared, local, warp, ...
 
-        The memory of a function's arguments is the caller's, in scope global: lowering refuses another scope there.
+        The memory of a function's arguments belongs to the caller and is in scope global: lowering rejects any other
+        scope for it.
 
         Parameters
         ----------
         scope : str
-            The kind of memory.
+            The storage scope.
 
         Raises
         ------
         ScheduleError
-            The scope is not a name.
+            The scope is not a string.
         """
         apply(self.schedule, annotation.SetScopeStep(self.uid, scope))
 
     def set_store_predicate(self, predicate: Any) -> None:
-        """Store only where this holds: for results that all threads compute and one should write.
+        """Store the output only where ``predicate`` holds, for values that all threads compute and one thread writes.
 
         Parameters
         ----------
@@ -517,7 +523,7 @@ class Stage(StageState):
         apply(self.schedule, annotation.SetStorePredicateStep(self.uid, predicate))
 
     def env_threads(self, threads: Any) -> None:
-        """Launch these threads around the whole operation (scans).
+        """Launch these threads around the whole operation (for scans).
 
         Parameters
         ----------
@@ -527,15 +533,15 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            The operation is no scan, or its threads are set already.
+            The operation is not a scan, or its threads are already set.
         """
         given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
         apply(self.schedule, annotation.EnvThreadsStep(self.uid, given))
 
-    # -- where the stage is computed -------------------------------------------------------------------------------
+    # -- attach points ---------------------------------------------------------------------------------------------
 
     def moved_with(self) -> list[Stage]:
-        """The stages that move when this one does.
+        """The stages that are moved together with this one.
 
         Returns
         -------
@@ -545,7 +551,7 @@ class Stage(StageState):
         return [self]
 
     def compute_at(self, parent: Any, scope: str) -> None:
-        """Compute what ``parent`` needs inside its loop ``scope``.
+        """Compute the part of this stage that ``parent`` needs inside the loop ``scope`` of ``parent``.
 
         Parameters
         ----------
@@ -557,7 +563,7 @@ class Stage(StageState):
         Raises
         ------
         ScheduleError
-            ``parent`` is no stage of this schedule, or ``scope`` no loop of it.
+            ``parent`` is not a stage of this schedule, or ``scope`` is not a loop of it.
 
         Examples
         --------
@@ -573,9 +579,9 @@ class Stage(StageState):
         """
         self.require_compute("compute_at")
         if not isinstance(parent, Stage):
-            self.refuse("compute_at", f"a stage is wanted, got {type(parent).__name__}; write s[C] rather than C")
+            self.refuse("compute_at", f"expected a stage, got {type(parent).__name__}; pass s[C] instead of C")
         if parent.schedule is not self.schedule:
-            self.refuse("compute_at", f"stage {parent.name} is of another schedule")
+            self.refuse("compute_at", f"stage {parent.name} belongs to another schedule")
         if not isinstance(scope, IterVar) or scope not in parent.all_iter_vars:
             name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
             loops = parent.loop_names()
@@ -601,11 +607,11 @@ class Stage(StageState):
         apply(self.schedule, ComputeInlineStep(self.uid))
 
     def compute_root(self) -> None:
-        """Compute the whole of it, before its users.
+        """Compute the whole stage before its users.
 
         Raises
         ------
         ScheduleError
-            The stage is the update of a scan, which its scan computes.
+            The stage is the update of a scan; the scan computes it.
         """
         apply(self.schedule, ComputeRootStep(self.uid))

@@ -1,4 +1,4 @@
-"""What a stage is: the loops of one operation, what is said about them, and the questions that steps ask of it."""
+"""The state of a stage: the loops of one operation and their attributes, with the queries that steps use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StageState:
-    """The loops of one operation and where they are computed, which ``Stage`` changes."""
+    """The loops of one operation and the attach point of its stage. The methods of ``Stage`` change this state."""
 
     def __init__(self, schedule: Schedule, op: Operation, uid: int):
         self.schedule = schedule
@@ -34,12 +34,11 @@ class StageState:
         self.attach_stage: Stage | None = None
         self.scope = ""
         self.is_output = False
-        # Pieces of memory that take turns; 0 where there is one.
+        # The number of buffers of a double-buffered stage, or 0 without double buffering.
         self.double_buffered = 0
-        # Whether its memory keeps what the next iteration of the loops around it reads again.
+        # Whether the stage keeps the elements that the next iteration of the loops around it reads again.
         self.rolls = False
-        # How the elements of the result lie in memory: maps of indices, one after the other; and where the axes of the
-        # last layout are cut into physical ones.
+        # The layout of the output: index maps, applied one after the other, and the separators of the last layout.
         self.layout_transforms: tuple[IndexMap, ...] = ()
         self.axis_separators: tuple[int, ...] = ()
         self.env_thread_axes: list[IterVar] = []
@@ -59,7 +58,7 @@ class StageState:
         return self.op.name
 
     def attributes(self, axis: IterVar) -> AxisAttributes:
-        """The attributes of an axis, made when first asked for.
+        """The attributes of an axis, created on first use.
 
         Parameters
         ----------
@@ -69,7 +68,7 @@ class StageState:
         Returns
         -------
         AxisAttributes
-            Its attributes.
+            The attributes.
         """
         got = self.iter_var_attrs.get(axis)
         if got is None:
@@ -78,7 +77,7 @@ class StageState:
         return got
 
     def peek(self, axis: IterVar) -> AxisAttributes | None:
-        """The attributes of an axis, where something was said of it.
+        """The attributes of an axis, if any were set.
 
         Parameters
         ----------
@@ -88,24 +87,24 @@ class StageState:
         Returns
         -------
         AxisAttributes, optional
-            Its attributes; None where nothing was said.
+            The attributes, or None.
         """
         return self.iter_var_attrs.get(axis)
 
     @property
     def compute_op(self) -> ComputeOp:
-        """The operation of a stage that is known to be a compute."""
-        assert isinstance(self.op, ComputeOp), f"stage {self.name} is no compute"
+        """The operation of the stage, which must be a compute operation."""
+        assert isinstance(self.op, ComputeOp), f"stage {self.name} is not a compute operation"
         return self.op
 
     @property
     def attached_at(self) -> tuple[Stage, IterVar]:
-        """The stage and the loop of it inside which this stage is computed; only for a stage that is."""
+        """The stage and the loop inside which this stage is computed. The stage must be attached."""
         assert self.attach_stage is not None and self.attach_ivar is not None, f"stage {self.name} is not attached"
         return self.attach_stage, self.attach_ivar
 
     def computed_inside(self) -> list[Stage]:
-        """The stages in whose loops this one is computed, innermost first.
+        """The stages inside whose loops this one is computed, innermost first.
 
         Returns
         -------
@@ -124,10 +123,10 @@ class StageState:
                     found.append(node)
         return found
 
-    # -- what steps ask -------------------------------------------------------------------------------------------
+    # -- queries of steps -----------------------------------------------------------------------------------------
 
     def refuse(self, primitive: str, reason: str) -> NoReturn:
-        """End with an error that names a primitive and this stage.
+        """Raise an error that names a primitive and this stage.
 
         Parameters
         ----------
@@ -144,7 +143,7 @@ class StageState:
         raise ScheduleError(f"{primitive} on stage {self.name}: {reason}")
 
     def require_compute(self, primitive: str) -> None:
-        """Refuse a primitive on a placeholder.
+        """Reject a primitive on a placeholder.
 
         Parameters
         ----------
@@ -154,13 +153,13 @@ class StageState:
         Raises
         ------
         ScheduleError
-            The stage is that of a placeholder.
+            The stage is a placeholder.
         """
         if isinstance(self.op, PlaceholderOp):
-            self.refuse(primitive, "it is a placeholder (an input): there is nothing to schedule")
+            self.refuse(primitive, "it is a placeholder (an input) and cannot be scheduled")
 
     def loop_names(self) -> str:
-        """The names of the loops of this stage, for errors.
+        """The names of the loops of this stage, for error messages.
 
         Returns
         -------
@@ -170,14 +169,14 @@ class StageState:
         return ", ".join(a.var.name for a in self.leaf_iter_vars) or "none"
 
     def axis(self, ref: AxisRef, primitive: str) -> IterVar:
-        """The axis a step names, of a stage that can be scheduled.
+        """The axis to which a step refers. The stage must not be a placeholder.
 
         Parameters
         ----------
         ref : AxisRef
-            The name of the axis in a step.
+            The reference to the axis in a step.
         primitive : str
-            The primitive, for errors.
+            The primitive, for error messages.
 
         Returns
         -------
@@ -187,22 +186,22 @@ class StageState:
         Raises
         ------
         ScheduleError
-            The stage is that of a placeholder.
+            The stage is a placeholder.
         """
         self.require_compute(primitive)
         if ref.stage != self.uid or not 0 <= ref.index < len(self.all_iter_vars):
-            self.refuse(primitive, f"it has no axis number {ref.index}; the loops are {self.loop_names()}")
+            self.refuse(primitive, f"it has no axis {ref.index}; the loops are {self.loop_names()}")
         return self.all_iter_vars[ref.index]
 
     def leaf(self, ref: AxisRef, primitive: str) -> IterVar:
-        """The axis a step names, which is a loop.
+        """The loop to which a step refers.
 
         Parameters
         ----------
         ref : AxisRef
-            The name of the axis in a step.
+            The reference to the axis in a step.
         primitive : str
-            The primitive, for errors.
+            The primitive, for error messages.
 
         Returns
         -------
@@ -212,7 +211,7 @@ class StageState:
         Raises
         ------
         ScheduleError
-            The axis is no loop of this stage: it was split or fused.
+            The axis is not a loop of this stage because it was split or fused.
         """
         axis = self.axis(ref, primitive)
         if axis in self.leaf_iter_vars:
@@ -228,21 +227,21 @@ class StageState:
                 why = "was replaced by transform_layout"
                 break
         else:
-            why = "is made by an intrinsic" if isinstance(self.op, TensorComputeOp) else "is no loop any more"
+            why = "is made by an intrinsic" if isinstance(self.op, TensorComputeOp) else "is not a loop any more"
         self.refuse(primitive, f"axis {axis.var.name} {why}; the loops are {self.loop_names()}")
 
     def _ref(self, axis: Any, primitive: str) -> AxisRef:
-        """An axis of this stage as steps name it."""
+        """Return the reference to an axis of this stage that steps use."""
         self.require_compute(primitive)
         if not isinstance(axis, IterVar):
-            self.refuse(primitive, f"an axis of the stage is wanted, got {type(axis).__name__}")
+            self.refuse(primitive, f"expected an axis of the stage, got {type(axis).__name__}")
         if axis not in self.all_iter_vars:
             name = axis.var.name
             self.refuse(primitive, f"axis {name} is not an axis of this stage; the loops are {self.loop_names()}")
         return AxisRef(self.uid, self.all_iter_vars.index(axis))
 
     def _refs(self, axes: tuple[Any, ...], primitive: str) -> tuple[AxisRef, ...]:
-        """Axes, given one by one or as one list."""
+        """Return the references to axes that are passed separately or as one list."""
         if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
             axes = tuple(axes[0])
         return tuple(self._ref(axis, primitive) for axis in axes)

@@ -1,8 +1,9 @@
-"""Steps: schedule primitives as data. A step is a log line, a cache key and a search move at once.
+"""Steps: schedule primitives as data, used as log lines, cache keys and moves of the search.
 
-Every primitive is a frozen record of its arguments, which name stages, axes and tensors by number, so that a record
-fits every schedule of the same program. ``apply(schedule, step)`` is the one way a schedule changes; the methods of
-stages and schedules make the record of their arguments and apply it. A new primitive is a class under ``@primitive``.
+Every primitive is a frozen record of its arguments, which refer to stages, axes and tensors by number. The record
+therefore applies to every schedule of the same program. ``apply(schedule, step)`` is the only way to change a schedule;
+the methods of stages and schedules create the record from their arguments and apply it. A new primitive is a class
+decorated with ``@primitive``.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ else:
 
 
 class AxisRef(NamedTuple):
-    """Axis ``index`` of the stage with this number."""
+    """A reference to axis ``index`` of the stage with number ``stage``."""
 
     stage: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class TensorRef(NamedTuple):
-    """Output ``index`` of the stage with this number."""
+    """A reference to output ``index`` of the stage with number ``stage``."""
 
     stage: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -42,23 +43,24 @@ class StageRef(NamedTuple):
 
 
 class Step:
-    """One primitive. ``stage`` is the number of the stage it changes, -1 where it changes the schedule itself."""
+    """One schedule primitive. ``stage`` is the number of the stage that it changes, or -1 if it changes the schedule
+    itself."""
 
     __slots__ = ()
     kind: ClassVar[str]
-    # Names of the fields after ``stage``: the arguments in a log line.
+    # The names of the fields after ``stage``, which are the arguments in a log line.
     arguments: ClassVar[tuple[str, ...]]
-    # True where the only argument is a tuple whose items are the arguments of the log line.
+    # True if the only argument is a tuple whose items are the arguments in the log line.
     variadic: ClassVar[bool] = False
     stage: int
 
     def act(self, schedule: Schedule) -> Any:
-        """Check the step, then change the schedule; a refusal raises ScheduleError before anything is changed."""
+        """Check the step, then change the schedule. An invalid step raises ScheduleError before any change."""
         raise not_defined(self, "act")
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The arguments of the log line."""
+        """The arguments in the log line."""
         values = tuple(getattr(self, name) for name in self.arguments)
         return values[0] if self.variadic else values
 
@@ -91,7 +93,7 @@ STEPS: Registry[type[Step]] = Registry("schedule step")
 
 @dataclass_transform(frozen_default=True)
 def primitive(kind: str, variadic: bool = False) -> Callable[[StepClass], StepClass]:
-    """Make a class of fields the record of the primitive named ``kind``."""
+    """Return a decorator that makes a class the record of the primitive named ``kind``."""
 
     def make(cls: StepClass) -> StepClass:
         record: Any = dataclass(frozen=True, slots=True)(cls)
@@ -103,8 +105,8 @@ def primitive(kind: str, variadic: bool = False) -> Callable[[StepClass], StepCl
 
 
 def apply(schedule: Schedule, step: Step) -> Any:
-    """Check ``step`` against the schedule, carry it out and keep it; the axes, tensors or group that it makes. A step
-    that is refused raises ScheduleError and leaves the schedule as it was."""
+    """Check ``step`` against the schedule, execute and record it; return the axes, tensors or group that it creates. An
+    invalid step raises ScheduleError and leaves the schedule unchanged."""
     made = step.act(schedule)
     schedule.steps.append(step)
     return made
@@ -128,17 +130,17 @@ def _argument(value: Any) -> Any:
 
 
 def to_plain(steps: Iterable[Step]) -> list[Any]:
-    """Steps as values that have a form as JSON: for each its kind, its stage and its arguments."""
+    """Convert steps to JSON-compatible values: kind, stage and arguments of each step."""
     return [[step.kind, step.stage, _plain(step.args)] for step in steps]
 
 
 def from_plain(values: Iterable[Any]) -> list[Step]:
-    """The steps that ``to_plain`` was given."""
+    """Convert the values of ``to_plain`` back to steps."""
     return [make_step(kind, stage, _argument(args)) for kind, stage, args in values]
 
 
 def make_step(kind: str, stage: int, args: tuple[Any, ...]) -> Step:
-    """The record of a log line."""
+    """Create the step of a log line."""
     cls: Any = STEPS[kind]
     given = (args,) if cls.variadic else args
     return cls(*given) if issubclass(cls, ScheduleStep) else cls(stage, *given)

@@ -1,4 +1,4 @@
-"""Tags: every compute made inside a tag scope carries the scope's tag."""
+"""Tags: every operation created inside a tag scope has the scope's tag."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TagScope:
-    """``with tag_scope("elemwise"):`` or ``@tag_scope(tag="elemwise")``."""
+    """A scope that tags operations: ``with tag_scope("elemwise"):`` or ``@tag_scope(tag="elemwise")``."""
 
     current: TagScope | None = None
 
@@ -17,7 +17,7 @@ class TagScope:
 
     def __enter__(self):
         if TagScope.current is not None:
-            raise ValueError(f"a tag scope is open already: '{TagScope.current.tag}'")
+            raise ValueError(f"the tag scope '{TagScope.current.tag}' is already active; tag scopes cannot be nested")
         TagScope.current = self
         return self
 
@@ -34,7 +34,7 @@ class TagScope:
 
 
 def tag_scope(tag: str) -> TagScope:
-    """Tag the operations made inside of ``with``, for schedules that look for them.
+    """Tag the operations created inside the ``with`` block, for schedules that search by tag.
 
     Parameters
     ----------
@@ -44,6 +44,6 @@ def tag_scope(tag: str) -> TagScope:
     Returns
     -------
     TagScope
-        What ``with`` takes; it decorates functions too.
+        A context manager that is also a decorator.
     """
     return TagScope(tag)

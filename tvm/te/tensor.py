@@ -1,4 +1,4 @@
-"""Tensors and the operations that make them: the nodes of a tensor program."""
+"""Tensors and operations: the nodes of a tensor program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class TensorSlice(ExprOp):
-    """``A[i]`` or ``A[i, j]``: becomes an element once it has as many indices as the tensor has dimensions.
+    """``A[i]`` or ``A[i, j]``. The slice converts to an element once it has as many indices as the tensor has
+    dimensions.
 
     Parameters
     ----------
@@ -49,9 +50,9 @@ class TensorSlice(ExprOp):
         Raises
         ------
         ValueError
-            There are not as many indices as the tensor has dimensions.
+            The number of indices differs from the number of dimensions.
         TypeError
-            An index is no integer expression.
+            An index is not an integer expression.
         """
         return self.tensor(*self.indices)
 
@@ -68,11 +69,11 @@ class Tensor(ExprOp, Node, key="Tensor"):
     shape : tuple of PrimExpr
         The size of each dimension.
     dtype : str
-        The type of the value, such as "float32" or "int32x4".
+        The dtype of the elements, such as "float32" or "int32x4".
     op : Operation
-        The operation that makes it.
+        The operation that computes the tensor.
     value_index : int
-        Which output of the operation it is.
+        The index of the output of the operation.
     """
 
     shape: tuple[PrimExpr, ...]
@@ -94,12 +95,12 @@ class Tensor(ExprOp, Node, key="Tensor"):
 
     @classmethod
     def from_fields(cls, fields: dict[Any, Any]) -> Tensor:
-        """The tensor that saved fields stand for: that of its operation, so that there is one.
+        """The tensor for saved fields, taken from its operation so that there is one object per output.
 
         Parameters
         ----------
         fields : dict
-            ``op``, the operation, and ``value_index``, which output of it the tensor is.
+            The fields: ``op`` is the operation, ``value_index`` the index of its output.
 
         Returns
         -------
@@ -123,14 +124,15 @@ class Tensor(ExprOp, Node, key="Tensor"):
 
     @property
     def axis(self) -> tuple[Any, ...]:
-        """The iteration axes of the operation that makes this tensor."""
+        """The iteration axes of the operation that computes this tensor."""
         return self.op.axis
 
     def __call__(self, *indices: Any) -> PrimExpr:
         if len(indices) == 1 and isinstance(indices[0], (list, tuple)):
             indices = tuple(indices[0])
         if len(indices) != len(self.shape):
-            raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions; it was indexed with {len(indices)}")
+            raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions, but is indexed with "
+                             f"{len(indices)} indices")
         return ProducerLoad(self, tuple(_index(self, i) for i in indices))
 
     def __getitem__(self, indices: Any):
@@ -141,7 +143,8 @@ class Tensor(ExprOp, Node, key="Tensor"):
         return int(length)
 
     def __iter__(self):
-        raise TypeError(f"tensor {self.name} cannot be iterated: its elements are not known while building the program")
+        raise TypeError(f"tensor {self.name} cannot be iterated: its elements have no values while the program is "
+                        "being built")
 
     def __bool__(self):
         raise ValueError(f"tensor {self.name} has no truth value while the program is being built")
@@ -157,16 +160,16 @@ def _index(tensor: Tensor, value: Any) -> PrimExpr:
 
 
 class Operation(Node):
-    """Makes tensors. ``name`` shows in loops and buffers, ``tag`` says what kind of operation it is.
+    """An operation that computes tensors. ``name`` is the name of its loops and buffers, ``tag`` the kind of operation.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     """
 
     name: str
@@ -174,17 +177,17 @@ class Operation(Node):
     attrs: dict[Any, Any] | None
 
     if TYPE_CHECKING:
-        # A slot of each subclass: tensors are made once, so identity of a tensor is equality.
+        # A slot of each subclass. Each tensor is created once, so tensors can be compared by identity.
         _outputs: list[Tensor] = slot_field()
 
     @classmethod
     def from_fields(cls, fields: dict[Any, Any]) -> Operation:
-        """An operation from its saved fields, with no outputs made yet.
+        """An operation from its saved fields, without output tensors; they are created on first use.
 
         Parameters
         ----------
         fields : dict
-            The value of each field by its name; a field that is not among them is None.
+            The value of each field by its name; missing fields are None.
 
         Returns
         -------
@@ -203,27 +206,27 @@ class Operation(Node):
         return len(self.output_types())
 
     def output_types(self) -> list[tuple[tuple[Any, ...], str]]:
-        """Shape and dtype of each output.
+        """The shape and dtype of each output.
 
         Returns
         -------
         list of tuple
-            A tuple of extents and the name of a type for each output.
+            A tuple of extents and a dtype for each output.
 
         Raises
         ------
         TypeError
-            The class does not say what its outputs are.
+            The class does not define its outputs.
         """
         raise TypeError(f"{type(self).__name__} has no outputs")
 
     def output(self, index: int) -> Tensor:
-        """The tensor of one output. Tensors are made when first asked for, and once.
+        """The tensor of one output, which is created on first use.
 
         Parameters
         ----------
         index : int
-            Which output.
+            The index of the output.
 
         Returns
         -------
@@ -267,7 +270,7 @@ class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
     shape : tuple of PrimExpr
         The size of each dimension.
     dtype : str
-        The type of the value, such as "float32" or "int32x4".
+        The dtype of the elements, such as "float32" or "int32x4".
     """
 
     shape: tuple[Any, ...]
@@ -285,35 +288,35 @@ class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
 
 
 class BaseComputeOp(Operation):
-    """An operation computed point by point over its axes.
+    """An operation that computes each element at a point of its axes.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     """
 
 
 class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inputs": "None"}):
-    """output[axis...] = body. Several bodies make several tensors of one shape; a reduction has one combiner for
-    all.
+    """output[axis...] = body. Several bodies compute several tensors of the same shape; several reductions share one
+    combiner.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     axis : tuple of IterVar
-        The axes it is computed over.
+        The iteration axes.
     body : tuple of PrimExpr
-        The value at a point, one for each output.
+        The value of each output at a point.
     """
 
     axis_: tuple[Any, ...]
@@ -351,12 +354,12 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
         return list(self._inputs)
 
     def with_body(self, body: tuple[Any, ...]) -> ComputeOp:
-        """The same axes with another body: schedules made on the axes stay valid.
+        """The operation with the same axes and another body; schedules made for the axes stay valid.
 
         Parameters
         ----------
         body : tuple of PrimExpr
-            The values of an element, one for each output, over the axes of this operation.
+            The value of an element for each output, over the axes of this operation.
 
         Returns
         -------
@@ -367,31 +370,31 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
 
 
 class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs": "[]"}):
-    """Computed tile by tile by an intrinsic: the first ``schedulable_ndim`` axes and ``reduce_axis`` are loops, the
-    others are what one call makes. ``input_regions`` says which part of each input a call reads.
+    """An operation that an intrinsic computes tile by tile. The first ``schedulable_ndim`` axes and ``reduce_axis`` are
+    loops; one call of the intrinsic covers the other axes and reads the part of each input given in ``input_regions``.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     axis : tuple of IterVar
-        The axes it is computed over.
+        The iteration axes.
     reduce_axis : tuple of IterVar
-        The axes that are summed over, tile by tile.
+        The axes that are reduced tile by tile.
     schedulable_ndim : int
-        How many of the axes are loops.
+        The number of axes that are loops.
     intrin : TensorIntrin
-        What computes a tile.
+        The intrinsic that computes a tile.
     inputs : list of Tensor
-        The tensors that are read.
+        The input tensors.
     input_regions : tuple
         The region of each input that a call reads.
     scalar_inputs : tuple of PrimExpr
-        Numbers the intrinsic is given.
+        The scalar arguments of the intrinsic.
     """
 
     axis_: tuple[Any, ...]
@@ -440,14 +443,14 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         return self.axis_[: self.schedulable_ndim] + self.reduce_axis_
 
     def with_inputs(self, inputs: Any, scalar_inputs: Any) -> TensorComputeOp:
-        """The same computation on other tensors.
+        """The same computation with other inputs.
 
         Parameters
         ----------
         inputs : list of Tensor
-            The tensors that are read, in the order of the ones they replace.
+            The new inputs, in the order of the old ones.
         scalar_inputs : tuple of PrimExpr
-            Numbers the intrinsic is given.
+            The scalar arguments of the intrinsic.
 
         Returns
         -------
@@ -467,26 +470,26 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
 
 
 class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
-    """state[t] for t in the scan axis: ``init`` gives the first rows, ``update`` the others from earlier ones.
+    """state[t] for t in the scan axis: ``init`` computes the first entries, ``update`` the others from earlier ones.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     scan_axis : IterVar
-        The axis along which states follow each other.
+        The axis that enumerates the steps of the scan.
     init : tuple of Tensor
-        The first rows of each state.
+        The first entries of each state.
     update : tuple of Tensor
-        The next row of each state.
+        The next entry of each state.
     state_placeholder : tuple of Tensor
-        What stands for earlier rows in ``update``.
+        The placeholders for earlier entries in ``update``.
     inputs : list of Tensor
-        The tensors that are read.
+        The input tensors.
     spatial : tuple of IterVar, optional
         The other axes of the states.
     """
@@ -537,24 +540,24 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
 
 
 class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
-    """Made by a statement over buffers: one for each input and output.
+    """An operation computed by a statement over buffers, one for each input and output.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     inputs : list of Tensor
-        The tensors that are read.
+        The input tensors.
     input_placeholders : tuple of Buffer
         The buffers that the statement reads, one for each input.
     output_placeholders : tuple of Buffer
         The buffers that the statement writes, one for each output.
     body : Stmt
-        The statement that fills the outputs.
+        The statement that computes the outputs.
     """
 
     inputs: tuple[Any, ...]
@@ -589,22 +592,23 @@ class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
 
 
 class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
-    """Made by a statement over tensors, written in hybrid script; its loops carry the axes.
+    """An operation computed by a statement over tensors, written in hybrid script. The axes of the operation are those
+    of the statement's loops.
 
     Parameters
     ----------
     name : str
         The name of its tensors.
     tag : str
-        What kind of operation it is, for schedules that look for one.
+        The kind of operation, such as "elemwise", for schedules that search by tag.
     attrs : dict
-        Further facts, by name.
+        Additional attributes, by name.
     inputs : list of Tensor
-        The tensors that are read.
+        The input tensors.
     outputs : tuple of Tensor
-        What the statement makes.
+        The output tensors of the statement.
     axis : tuple of IterVar
-        The axes of its loops.
+        The axes of the loops.
     body : Stmt
         The statement.
     """
@@ -635,7 +639,7 @@ class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
 
 
 def tensors_in(body: Any) -> list[Tensor]:
-    """Tensors read in an expression or a tuple of them, in order of first use."""
+    """Return the tensors read in an expression or a tuple of expressions, in order of first use."""
     found: dict[Tensor, None] = {}
     for e in body if isinstance(body, tuple) else (body,):
         for node in post_order(e):
@@ -653,7 +657,7 @@ def _tensor_operator(name: str, a: Any, b: Any):
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         function = OPERATOR(name)
         if function is None:
-            raise TypeError(f"no operator '{name}' between tensors; compute element by element with te.compute")
+            raise TypeError(f"the operator '{name}' does not support tensors; compute each element with te.compute")
         return function(a, b)
     return NotImplemented
 

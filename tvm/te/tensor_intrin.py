@@ -1,4 +1,5 @@
-"""Tensor intrinsics: a compute that says what a block of hardware or hand-written code does, and how to call it."""
+"""Tensor intrinsics: a compute operation that describes what a hardware instruction or an external function computes,
+and the statement that calls it."""
 
 from __future__ import annotations
 
@@ -13,26 +14,27 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice
 
 
 class TensorIntrin:
-    """``op`` is the meaning; ``body`` does all of it, or ``reduce_init`` and ``reduce_update`` do it in two parts.
+    """A tensor intrinsic. ``op`` defines its semantics. ``body`` computes all of it; ``reduce_init`` and
+    ``reduce_update`` compute it in two parts.
 
     Parameters
     ----------
     name : str
         The name of the intrinsic.
     op : ComputeOp
-        What it computes, as a tensor program.
+        The semantics, as a tensor program.
     inputs : list[Tensor]
         The inputs of ``op``.
     buffers : list[Buffer]
-        The buffers its statements read and write, inputs first.
+        The buffers that its statements read and write, inputs first.
     body : Stmt
-        What does all of it, or None.
+        The statement that computes the whole intrinsic, or None.
     reduce_init : Stmt
-        What sets the result to the identity, or None.
+        The statement that initializes the output with the identity, or None.
     reduce_update : Stmt
-        What adds to the result, or None.
+        The statement that accumulates into the output, or None.
     scalar_params : tuple of Var, optional
-        Numbers that a call of it passes.
+        The scalar arguments of a call.
     """
 
     def __init__(
@@ -59,12 +61,13 @@ class TensorIntrin:
         return f"TensorIntrin({self.name})"
 
     def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
-        """A call inside te.compute: slices of tensors for the inputs, expressions for the scalar parameters."""
+        """Call the intrinsic inside te.compute, with tensor slices for the inputs and expressions for the scalar
+        parameters."""
         slices = [a for a in args if isinstance(a, (Tensor, TensorSlice))]
         scalars = [convert(a) for a in args if not isinstance(a, (Tensor, TensorSlice))]
         if len(slices) != len(self.inputs) or len(scalars) != len(self.scalar_params):
             raise ScheduleError(
-                f"tensor intrinsic {self.name}: it takes {len(self.inputs)} tensors and {len(self.scalar_params)} "
+                f"tensor intrinsic {self.name}: expected {len(self.inputs)} tensors and {len(self.scalar_params)} "
                 f"scalars, got {len(slices)} and {len(scalars)}"
             )
         inputs = [a if isinstance(a, Tensor) else a.tensor for a in slices]
@@ -83,7 +86,7 @@ class TensorIntrin:
 
 
 class TensorIntrinCall:
-    """What a call of an intrinsic inside te.compute gives: its inputs, their parts, and the loops that accumulate."""
+    """A call of an intrinsic inside te.compute: the inputs, their regions, and the reduction axes."""
 
     def __init__(self, intrin: Any, tensors: Any, regions: Any, reduce_axis: Any, scalar_inputs: Any):
         self.intrin: TensorIntrin = intrin
@@ -92,10 +95,11 @@ class TensorIntrinCall:
 
 
 def _get_region(indices: Any, tensor: Tensor, name: str) -> list[Range]:
-    """One range per dimension: a slice, a point, or the whole where nothing is said."""
+    """Return one range per dimension, from a slice or an index; missing dimensions are read as a whole."""
     if len(indices) > len(tensor.shape):
         raise ScheduleError(
-            f"tensor intrinsic {name}: {tensor.name} has {len(tensor.shape)} dimensions; {len(indices)} are given"
+            f"tensor intrinsic {name}: {tensor.name} has {len(tensor.shape)} dimensions, but {len(indices)} "
+            "indices are given"
         )
     out: list[Range] = []
     for i, dim in enumerate(tensor.shape):
@@ -119,7 +123,7 @@ def _statement(value: Any, name: str) -> Stmt | None:
     value = convert(value)
     if isinstance(value, PrimExpr):
         return Evaluate(value)
-    raise ValueError(f"tensor intrinsic {name}: a statement or a call is wanted, got {type(value).__name__}")
+    raise ValueError(f"tensor intrinsic {name}: expected a statement or a call, got {type(value).__name__}")
 
 
 def decl_tensor_intrin(
@@ -130,22 +134,22 @@ def decl_tensor_intrin(
     scalar_params: Any = None,
     default_buffer_params: Any = None,
 ) -> TensorIntrin:
-    """Declare an intrinsic. ``fcompute(inputs, outputs)`` gives a body, or (body, reset, update).
+    """Declare a tensor intrinsic. ``fcompute(inputs, outputs)`` returns body, or (body, reset, update).
 
     Parameters
     ----------
     op : Operation
-        What the intrinsic computes: an operation over placeholders.
+        The semantics of the intrinsic: an operation over placeholders.
     fcompute : callable
-        Gives the statement, or three, for the buffers of the inputs and of the outputs.
+        A function that returns one statement, or three, for the buffers of the inputs and outputs.
     name : str, optional
         The name of the intrinsic.
     binds : dict of Tensor to Buffer, optional
-        Buffers to use, for layouts other than dense rows.
+        Buffers of tensors, for layouts that are not compact and row-major.
     scalar_params : list of Var, optional
-        Numbers that a call passes to ``fcompute`` as a third argument.
+        Scalar arguments that a call passes to ``fcompute`` as a third argument.
     default_buffer_params : dict, optional
-        Arguments of ``decl_buffer`` for buffers that ``binds`` does not give.
+        Arguments of ``decl_buffer`` for the buffers that are not in ``binds``.
 
     Returns
     -------
@@ -155,12 +159,12 @@ def decl_tensor_intrin(
     Raises
     ------
     TypeError
-        ``op`` is no compute operation.
+        ``op`` is not a compute operation.
     ValueError
-        An input is no placeholder, or ``fcompute`` gives another number of values than one, two or three.
+        An input is not a placeholder, or ``fcompute`` does not return one, two or three values.
     """
     if not isinstance(op, ComputeOp):
-        raise TypeError(f"decl_tensor_intrin: the meaning is a compute operation, got {type(op).__name__}")
+        raise TypeError(f"decl_tensor_intrin: the semantics must be a compute operation, got {type(op).__name__}")
     inputs = _inputs(op)
     tensors = inputs + op.outputs
     options: dict[str, Any] = {"data_alignment": 64, **(default_buffer_params or {})}
@@ -178,7 +182,9 @@ def decl_tensor_intrin(
     if not isinstance(got, (tuple, list)):
         got = (got,)
     if len(got) not in (1, 2, 3):
-        raise ValueError(f"tensor intrinsic {name}: give body, or body, reset and update; got {len(got)} values")
+        raise ValueError(
+            f"tensor intrinsic {name}: fcompute must return body, or body, reset and update; got {len(got)} values"
+        )
     got = [_statement(g, name) for g in got] + [None] * (3 - len(got))
     return TensorIntrin(name, op, inputs, buffers, got[0], got[1], got[2], scalar_params or ())
 

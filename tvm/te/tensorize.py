@@ -1,6 +1,7 @@
-"""Lowering of tensorized stages: the loops inside the tensorized axis become one call of the intrinsic.
+"""Lowering of tensorized stages: one call of the intrinsic replaces the loops inside the tensorized axis.
 
-The intrinsic's meaning is compared with what those loops compute, so a mismatch is an error that shows both.
+The lowering compares the semantics of the intrinsic with the computation of the loops; the error for a mismatch shows
+both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """The part of a stage that one call of the intrinsic does."""
+    """The part of a stage that one call of the intrinsic computes."""
 
     def __init__(self, lowering: Lowering, stage: Stage, axis: IterVar, loops: Loops):
         self.stage = stage
@@ -58,7 +59,7 @@ class Block:
         return Range(min=low, extent=extent)
 
     def input_region(self, tensor: Tensor) -> list[Range]:
-        """The part of an input that the block reads."""
+        """Return the part of an input that the block reads."""
         doms = {a.var: sets.from_range(r) for a, r in self.ranges.items()}
         regions: list[Any] = [None] * len(tensor.shape)
         for body in self.op.body:
@@ -71,7 +72,7 @@ class Block:
 
 
 def _finite(node: Any):
-    """The least float serves as the start of a maximum as minus infinity does."""
+    """Treat the least finite float as minus infinity, because both can initialize a maximum."""
     if isinstance(node, FloatImm) and math.isinf(node.value):
         return (min_value if node.value < 0 else max_value)(node.dtype)
     return None
@@ -82,7 +83,8 @@ def _unit(e: PrimExpr) -> bool:
 
 
 def _align(ranges: list[Range], want: list[PrimExpr], what: str, name: str) -> list[int | None]:
-    """Which wanted dimension each given one is: unit dimensions may be left out, the others must follow in order."""
+    """Return, for each given dimension, the wanted dimension it corresponds to. Dimensions of size 1 may be missing;
+    the others must be in the same order."""
     out: list[int | None] = [None] * len(ranges)
     j = len(want) - 1
     for i in reversed(range(len(ranges))):
@@ -93,7 +95,9 @@ def _align(ranges: list[Range], want: list[PrimExpr], what: str, name: str) -> l
         elif not _unit(extent):
             shape = ", ".join(str(r.extent) for r in ranges)
             wanted = ", ".join(str(w) for w in want)
-            raise ScheduleError(f"tensorize with {name}: {what} has extents ({shape}); the intrinsic wants ({wanted})")
+            raise ScheduleError(
+                f"tensorize with {name}: {what} has extents ({shape}); the intrinsic expects ({wanted})"
+            )
     if j >= 0:
         shape = ", ".join(str(r.extent) for r in ranges)
         raise ScheduleError(
@@ -103,7 +107,8 @@ def _align(ranges: list[Range], want: list[PrimExpr], what: str, name: str) -> l
 
 
 class Match:
-    """Ties the block to the intrinsic: which axis is which, and the values of the intrinsic's symbols."""
+    """A match of the block with the intrinsic: the pairs of corresponding axes, and the values of the intrinsic's
+    symbols."""
 
     def __init__(self, block: Block, intrin: TensorIntrin):
         self.block, self.intrin = block, intrin
@@ -131,8 +136,8 @@ class Match:
             want = known
         if not self.block.analyzer.can_prove_equal(have, want):
             raise ScheduleError(
-                f"tensorize with {self.intrin.name} on stage {self.block.stage.name}: {what} has {have} iterations; "
-                f"the intrinsic does {want}"
+                f"tensorize with {self.intrin.name} on stage {self.block.stage.name}: {what} has {have} "
+                f"iterations; the intrinsic expects {want}"
             )
 
     def match_inputs(self) -> list[tuple[Tensor, list[Range], Tensor, list[int | None]]]:
@@ -148,7 +153,7 @@ class Match:
         for tensor, twin in zip(own, wanted):
             if tensor.dtype != twin.dtype:
                 raise ScheduleError(
-                    f"tensorize with {name}: input {tensor.name} is {tensor.dtype}; the intrinsic wants {twin.dtype}"
+                    f"tensorize with {name}: input {tensor.name} is {tensor.dtype}; the intrinsic expects {twin.dtype}"
                 )
             region = self.block.input_region(tensor)
             place = _align(region, list(twin.shape), f"input {tensor.name}", name)
@@ -159,7 +164,8 @@ class Match:
         return out
 
     def check_body(self) -> None:
-        """The block's computation, written over the intrinsic's axes and inputs, is the intrinsic's meaning."""
+        """Check that the block's computation, written over the intrinsic's axes and inputs, equals the semantics of the
+        intrinsic."""
         analyzer = self.block.analyzer
         views = {tensor: (region, twin, place) for tensor, region, twin, place in self.inputs}
 
@@ -205,12 +211,12 @@ class Match:
 
     def _mismatch(self, have: Any, want: Any):
         raise ScheduleError(
-            f"tensorize with {self.intrin.name} on stage {self.block.stage.name}: the loops do not compute what the "
-            f"intrinsic does\n  expected: {want}\n  found:    {have}"
+            f"tensorize with {self.intrin.name} on stage {self.block.stage.name}: the loops do not match the "
+            f"computation of the intrinsic\n  expected: {want}\n  found:    {have}"
         )
 
     def bind(self, stmt: Stmt) -> Stmt:
-        """The intrinsic's buffers bound to the block's regions around one of its statements."""
+        """Bind the intrinsic's buffers to the block's regions around one of its statements."""
         stmt = substitute(stmt, self.symbols) if self.symbols else stmt
         pairs = [(tensor, region) for tensor, region, _, _ in self.inputs]
         own = [self.block.ranges[a] for a in self.block.op.axis]
@@ -231,22 +237,24 @@ def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
     inner = {loops.variables[a] for a in block.inner}
     if any(isinstance(n, Var) and n in inner for g in guards for n in post_order(g)):
         raise ScheduleError(
-            f"tensorize with {intrin.name} on stage {stage.name}: the loops of the intrinsic run past the data "
+            f"tensorize with {intrin.name} on stage {stage.name}: the loops of the intrinsic exceed the data "
             f"(condition {guards[0]}); choose tiles that divide the extents"
         )
     first, inner_data = reduction_split(stage)
     outer_reduction = [a for a in block.outer[first:] if a not in inner_data]
     if not stage.op.reduce_axis or not outer_reduction:
         if intrin.body is None:
-            raise ScheduleError(f"tensorize with {intrin.name}: the intrinsic has no body that does the whole block")
+            raise ScheduleError(
+                f"tensorize with {intrin.name}: the intrinsic has no body that computes the whole block"
+            )
         return lowering.nest(stage, loops, block.outer, guarded(guards, match.bind(intrin.body)))
     if intrin.reduce_update is None:
         raise ScheduleError(
-            f"tensorize with {intrin.name} on stage {stage.name}: reduction loops stand outside the block, so the "
-            "intrinsic needs an update (fcompute returning body, reset, update)"
+            f"tensorize with {intrin.name} on stage {stage.name}: there are reduction loops outside the block, so "
+            "the intrinsic needs an update (fcompute returning body, reset, update)"
         )
     if intrin.reduce_init is None:
-        body = _first_or_update(match.bind, intrin, loops, outer_reduction)
+        body = _first_step_or_update(match.bind, intrin, loops, outer_reduction)
         return lowering.nest(stage, loops, block.outer, guarded(guards, body))
     update = lowering.nest(stage, loops, block.outer[first:], guarded(guards, match.bind(intrin.reduce_update)))
     data = [a for a in block.outer[first:] if a in inner_data]
@@ -255,11 +263,11 @@ def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
 
 
 def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
-    """The loops of a compute that calls an intrinsic, around the call."""
+    """Return the loops of a compute operation that calls an intrinsic, around the call."""
     from .lower import Loops, guarded, reduction_split
 
     op = stage.op
-    assert isinstance(op, TensorComputeOp), f"{stage.name} calls no intrinsic"
+    assert isinstance(op, TensorComputeOp), f"{stage.name} does not call an intrinsic"
     loops = Loops(lowering, stage)
     values = {axis.var: loops.values[axis] for axis in op.loops}
     bind = functools.partial(_bind_call, op, values, lowering.bounds.ranges)
@@ -270,7 +278,7 @@ def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
     first, inner_data = reduction_split(stage)
     reduction = [a for a in stage.leaf_iter_vars[first:] if a not in inner_data]
     if intrin.reduce_init is None:
-        body = _first_or_update(bind, intrin, loops, reduction)
+        body = _first_step_or_update(bind, intrin, loops, reduction)
         return lowering.nest(stage, loops, stage.leaf_iter_vars, guarded(guards, body))
     update = lowering.nest(stage, loops, stage.leaf_iter_vars[first:], guarded(guards, bind(intrin.reduce_update)))
     start = guarded(loops.guards(skip_reduction=True), bind(intrin.reduce_init))
@@ -279,7 +287,7 @@ def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
 
 
 def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[IterVar, Range], stmt: Stmt) -> Stmt:
-    """A statement of the intrinsic with its buffers bound to the regions of one call."""
+    """Return a statement of the intrinsic with its buffers bound to the regions of one call."""
     intrin = op.intrin
     scalars = {p: substitute(v, values).astype(p.dtype) for p, v in zip(intrin.scalar_params, op.scalar_inputs)}
     stmt = substitute(stmt, scalars) if scalars else stmt
@@ -298,10 +306,11 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     return stmt
 
 
-def _first_or_update(
+def _first_step_or_update(
     bind: Callable[[Stmt], Stmt], intrin: TensorIntrin, loops: Loops, reduction: list[IterVar]
 ) -> Stmt:
-    """Without a reset, the body does the first step of the outer reduction and the update the others."""
+    """If the intrinsic has no reset, run the body in the first step of the outer reduction and the update in the
+    others."""
     test: PrimExpr = const(True, "bool")
     for axis in reduction:
         variable = loops.variables[axis]

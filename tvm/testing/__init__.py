@@ -1,4 +1,4 @@
-"""Helpers of tests. ``pytest -p tvm.testing.plugin`` (or ``pytest_plugins``) adds targets and devices as parameters."""
+"""Test utilities. ``pytest -p tvm.testing.plugin`` (or ``pytest_plugins``) adds targets and devices as parameters."""
 
 from .compare import CompareBeforeAfter
 from . import utils

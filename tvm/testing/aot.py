@@ -1,4 +1,4 @@
-"""Ranges of element types; running models compiled ahead of time is to come."""
+"""Value ranges of element types, for tests of models compiled ahead of time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..not_built import name_of as _name_of
 
 
 def get_dtype_range(dtype: str) -> tuple[int, int]:
-    """The least and the greatest number of an integer type; -1 and 1 for floats."""
+    """Return the minimum and maximum of an integer type; -1 and 1 for floats."""
     import numpy as np
 
     if info(dtype).code not in ("int", "uint"):

@@ -1,4 +1,4 @@
-"""Workloads that tests of the auto-scheduler search schedules for."""
+"""Workloads for tests of the auto-scheduler."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def matmul_auto_scheduler_test(N: int, M: int, K: int) -> Tensors:
 
 @auto_scheduler.register_workload("matmul_auto_scheduler_test_rename_1")
 def matmul_auto_scheduler_test_rename_0(N: int, M: int, K: int) -> Tensors:
-    """Registered by another name than its own."""
+    """A workload that is registered under a name other than the function's."""
     A, B = te.placeholder((N, K), name="A"), te.placeholder((K, M), name="B")
     return [A, B, _matmul(A, B, "C")]
 
 
 @auto_scheduler.register_workload
 def double_matmul_auto_scheduler_test(N: int) -> Tensors:
-    """A product of a product."""
+    """Two matmuls, the second of which uses the output of the first."""
     A, B, C = (te.placeholder((N, N), name=name) for name in "ABC")
     return [A, B, C, _matmul(_matmul(A, B, "D"), C, "E")]
 
 
 @auto_scheduler.register_workload
 def parallel_matmul_auto_scheduler_test(N: int) -> Tensors:
-    """Two products that share an operand."""
+    """Two matmuls that share an operand."""
     A, B, C = (te.placeholder((N, N), name=name) for name in "ABC")
     return [A, B, C, _matmul(A, B, "D"), _matmul(A, C, "E")]
 
@@ -90,7 +90,7 @@ def softmax_abcd_auto_scheduler_test(a: int, b: int, c: int, d: int) -> Tensors:
 
 @auto_scheduler.register_workload
 def invalid_compute_definition() -> Tensors:
-    """Two axes of one operation with the same name, which is refused."""
+    """An operation with two axes of the same name, which is an error."""
     A = te.placeholder((10, 10), name="A")
     one, other = te.reduce_axis((0, 2), name="r1"), te.reduce_axis((0, 2), name="r1")
     return [A, te.compute((10,), lambda i: te.sum(A[i, one + other], axis=[one, other]), name="B")]
@@ -109,10 +109,10 @@ def zero_rank_compute_auto_scheduler_test(N: int) -> Tensors:
 
 
 def winograd_matrices(points: Sequence[float] = (0, 1, -1, 0.5, -2)) -> tuple[Any, Any, Any]:
-    """The transforms of tiles, filters and results of F(4x4, 3x3) by interpolation at these points and infinity."""
+    """Return the Winograd transforms of data, weight and output tiles of F(4x4, 3x3), from interpolation points."""
     powers = np.array([[p**k for k in range(4)] for p in points] + [[0, 0, 0, 1]])
     filters = np.array([[p**k for k in range(3)] for p in points] + [[0, 0, 1]])
-    # Result i of a filter that is the unit k is element i + k of the tile.
+    # Output i of the filter that is the unit vector k is element i + k of the tile.
     products = np.einsum("ji,jk->ikj", powers, filters).reshape(12, 6)
     shifted = np.array([[i + k == column for column in range(6)] for i in range(4) for k in range(3)], float)
     tiles = np.linalg.lstsq(products, shifted, rcond=None)[0].round(12)
@@ -123,9 +123,9 @@ def winograd_matrices(points: Sequence[float] = (0, 1, -1, 0.5, -2)) -> tuple[An
 def conv2d_winograd_nhwc_auto_scheduler_test(
     N: int, H: int, W: int, CI: int, CO: int, kernel_size: int = 3, stride: int = 1, padding: int = 0, dilation: int = 1
 ) -> Tensors:
-    """A convolution of 3x3 filters by products of transformed tiles; the filters come transformed."""
+    """A Winograd convolution with 3x3 filters; the weights are passed in transformed form."""
     if (kernel_size, stride, dilation) != (3, 1, 1):
-        raise ValueError("the transforms are those of filters of 3x3, stride 1, without dilation")
+        raise ValueError("the Winograd transforms support 3x3 filters with stride 1 and without dilation only")
     inputs = te.placeholder((N, H, W, CI), name="inputs")
     weight = te.placeholder((6, 6, CI, CO), name="weight")
     padded = topi.nn.pad(inputs, (0, padding, padding, 0), (0, padding, padding, 0), name="data_pad")
@@ -167,7 +167,7 @@ def conv2d_winograd_nhwc_auto_scheduler_test(
 
 
 def get_tiled_matmul() -> tuple[Any, Any]:
-    """A matmul and a tiled state of it."""
+    """Return a matmul and a state of it with tiled loops."""
     A, B, C = matmul_auto_scheduler_test(512, 512, 512)
     dag = auto_scheduler.ComputeDAG([A, B, C])
     state = dag.get_init_state()

@@ -1,4 +1,4 @@
-"""Samples for tests of the tuners."""
+"""Sample tasks and records for tests of the tuners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..target import Target
 
 
 class DummyRunner(Runner):
-    """Measures nothing: every candidate takes a random time."""
+    """A runner that returns random times without measuring."""
 
     def __init__(self):
         super().__init__(1, 1)
@@ -26,7 +26,7 @@ class DummyRunner(Runner):
 
 @autotvm.template("testing/matmul")
 def matmul(n: int, l: int, m: int, dtype: str):
-    """C = A . B with two knobs that split."""
+    """A matmul template with two split knobs."""
     a, b = te.placeholder((n, l), name="A", dtype=dtype), te.placeholder((l, m), name="B", dtype=dtype)
     k = te.reduce_axis((0, l), name="k")
     c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
@@ -44,20 +44,20 @@ def matmul(n: int, l: int, m: int, dtype: str):
 
 @autotvm.template("testing/bad_matmul")
 def bad_matmul(n: int, l: int, m: int, dtype: str):
-    """As ``matmul``, but raises an error when it is given a target other than llvm's."""
+    """Like ``matmul``, but raises an error for targets other than llvm."""
     if "bad_device" in Target.current().keys:
-        raise ValueError("this template does not run on such a device")
+        raise ValueError("this template supports the target llvm only")
     return matmul(n, l, m, dtype)
 
 
 def get_sample_task(n: int = 128) -> tuple[Any, Target]:
-    """A task and its target."""
+    """Return a task and its target."""
     target = Target("llvm")
     return autotvm.task.create("testing/matmul", args=(n, n, n, "float32"), target=target), target
 
 
 def get_sample_records(n: int) -> list[tuple[MeasureInput, MeasureResult]]:
-    """Records of the first ``n`` configurations, each slower than the one before."""
+    """Return records of the first ``n`` configurations, each slower than the previous one."""
     task, target = get_sample_task()
     space = task.config_space
     inputs = [MeasureInput(target, task, space.get(i % len(space))) for i in range(n)]

@@ -1,4 +1,4 @@
-"""Tests of passes by a function before and after."""
+"""Tests of passes that compare functions before and after."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm.ir.structural import assert_structural_equal
 
 
 def _as_fixture(value: Any) -> Any:
-    """An attribute of a test class as a fixture: methods may take other fixtures, all else stands for itself."""
+    """Convert an attribute of a test class to a fixture: methods may use other fixtures; other values are returned."""
     import pytest
 
     if _is_fixture(value):
@@ -19,14 +19,15 @@ def _as_fixture(value: Any) -> Any:
         return pytest.fixture(value)
     if inspect.isfunction(value):
         raise TypeError(
-            f"CompareBeforeAfter: '{value.__name__}' is a function without self; give a method that returns the "
+            f"CompareBeforeAfter: '{value.__name__}' is a function without self; define a method that returns the "
             "PrimFunc or IRModule (reading TVMScript is not available yet)"
         )
     return pytest.fixture(lambda *_instance: value)
 
 
 def _is_fixture(value: Any) -> bool:
-    """Whether ``pytest.fixture`` made the object: a class of its own since pytest 8.4, a marked function before."""
+    """Whether ``pytest.fixture`` created the object: an instance of a class since pytest 8.4, a marked function
+    before."""
     from _pytest import fixtures
 
     definition = getattr(fixtures, "FixtureFunctionDefinition", ())
@@ -34,8 +35,8 @@ def _is_fixture(value: Any) -> bool:
 
 
 class CompareBeforeAfter:
-    """A test of a pass: subclasses give ``transform``, ``before`` and ``expected`` (a PrimFunc, a module, a method or
-    fixture that returns one, or for ``expected`` the class of an exception)."""
+    """Base class of pass tests: subclasses define ``transform``, ``before`` and ``expected`` (a PrimFunc, a module, a
+    method or fixture that returns one; ``expected`` may also be an exception class)."""
 
     def __init_subclass__(cls):
         for name in ("before", "expected", "transform"):

@@ -1,4 +1,4 @@
-"""Small functions on the other side of the C boundary, for tests of the boundary."""
+"""Small functions for tests of calls between Python and C."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def _echo(value):
 
 
 def echo(value):
-    """The value, after a trip through C and back."""
+    """Return the value after passing it to C and back."""
     return get_global_func("testing.echo")(value)
 
 
 def device_test(device, device_type: int, device_id: int):
-    """The device, which must arrive with this type and number."""
+    """Return the device, after checking its type and number."""
     if (device.device_type, device.device_id) != (device_type, device_id):
-        raise ValueError(f"a device of type {device_type} and number {device_id} is wanted, got {device}")
+        raise ValueError(f"expected a device of type {device_type} and number {device_id}, got {device}")
     return device
 
 
 def nop(*args) -> None:
-    """A call that does nothing."""
+    """Do nothing."""
 
 
 @register_func("testing.raise_error", override=True)
@@ -36,12 +36,12 @@ def _raise(text):
 
 
 def test_raise_error_callback(msg: str):
-    """A function on the other side of C that raises the error the text stands for: "ValueError: what happened"."""
+    """Return a packed function that raises the error in a text such as "ValueError: message"."""
     return lambda: get_global_func("testing.raise_error")(msg)
 
 
 def test_check_eq_callback(msg: str):
-    """A function on the other side of C that raises the error the text stands for where its arguments differ."""
+    """Return a packed function that raises the error in the text if its arguments differ."""
 
     def check(x, y):
         if x != y:
@@ -51,20 +51,20 @@ def test_check_eq_callback(msg: str):
 
 
 def test_wrap_callback(callback):
-    """The function, called through C."""
+    """Return the function, called through C."""
     return convert_to_packed(callback)
 
 
-# These are helpers of tests, not tests.
+# pytest must not collect these functions as tests.
 for _helper in (test_raise_error_callback, test_check_eq_callback, test_wrap_callback):
     _helper.__test__ = False
 
 
 def ErrorTest(x: int, y: int) -> None:
-    """Raises ValueError on the other side of C where the numbers differ."""
+    """Raise a ValueError in C if the numbers differ."""
     test_check_eq_callback("ValueError: ErrorTest")(x, y)
 
 
 def object_use_count(value) -> int:
-    """References to an object, the asker's left out."""
+    """Return the number of references to an object, without that of the caller."""
     return sys.getrefcount(value) - 2

@@ -1,4 +1,4 @@
-"""The pytest plugin: tests that take ``target`` or ``dev`` run on every target this machine has."""
+"""The pytest plugin: tests with an argument ``target`` or ``dev`` run on every available target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """A test with its own list of targets runs on those that this machine has."""
+    """Filter a test's own list of targets by the targets that are available on this machine."""
     for item in items:
         failing, reason = getattr(getattr(item, "function", None), "tvm_xfail_parameterizations", ((), ""))
         if hasattr(item, "callspec") and item.callspec.id in failing:
@@ -37,7 +37,7 @@ def _names_device(target) -> bool:
 
 
 def _parametrize_targets(metafunc) -> None:
-    # A fixture of the test's own stands for its targets, as ``target = tvm.testing.parameter("llvm", "cuda")``.
+    # A fixture named target replaces the list of targets, as in ``target = tvm.testing.parameter("llvm", "cuda")``.
     if "target" not in metafunc.fixturenames or "target" in metafunc._arg2fixturedefs:
         return
     for mark in metafunc.definition.iter_markers("parametrize"):
@@ -61,7 +61,7 @@ def _parametrize_targets(metafunc) -> None:
 
 
 def _parametrize_groups(metafunc) -> None:
-    """Values of ``tvm.testing.parameters`` go together."""
+    """Add the values of ``tvm.testing.parameters`` together."""
     groups: dict = {}
     for name, definitions in metafunc._arg2fixturedefs.items():
         group = getattr(definitions[-1].func, "tvm_parameter_group", None)
@@ -80,5 +80,5 @@ def _names(ids):
 
 @pytest.fixture
 def dev(target):
-    """The device of the test's target."""
+    """Return the device of the test's target."""
     return tvm.device(utils._kind(target), 0)

@@ -1,4 +1,4 @@
-"""Functions for tests of pools of processes: a process finds them by their names."""
+"""Functions for tests of process pools, which the worker processes import by name."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _state: dict[str, object] = {}
 
 
 def initializer(test_global_state_1, test_global_state_2, test_global_state_3) -> None:
-    """Keeps its arguments in the process."""
+    """Store the arguments in the process."""
     _state["kept"] = (test_global_state_1, test_global_state_2, test_global_state_3)
 
 
 def after_initializer():
-    """What ``initializer`` kept in this process."""
+    """Return the values that ``initializer`` stored in this process."""
     return _state["kept"]
 
 
@@ -24,12 +24,12 @@ def register_ffi() -> None:
 
 
 def call_py_ffi(arg):
-    """The argument, through a function registered in this process."""
+    """Return the argument, passed through a function registered in this process."""
     return get_global_func("testing.nested_identity")(arg)
 
 
 def call_cpp_ffi(arg):
-    """The argument, through C."""
+    """Return the argument, passed through C."""
     return get_global_func("testing.echo")(arg)
 
 

@@ -1,7 +1,7 @@
-"""Helpers of tests: comparisons, targets that can run here, features, parameters.
+"""Test utilities: comparisons, targets that can run here, required features, parameters.
 
-A test that takes ``target`` (and ``dev``) is run once for each target in ``TVM_TEST_TARGETS`` (separated by ";") that
-this machine can compile for and run; the pytest plugin ``tvm.testing.plugin`` does it.
+A test with an argument ``target`` (and ``dev``) runs once for each target in ``TVM_TEST_TARGETS`` (separated by ";")
+that this machine can compile for and run; the pytest plugin ``tvm.testing.plugin`` implements this.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tvm.target.backend import BACKENDS
 
 
 class _Pytest:
-    """pytest, loaded when a mark or a fixture is made: programs compare numbers with this module without it."""
+    """pytest, imported when a mark or a fixture is created, because scripts use this module without pytest."""
 
     def __getattr__(self, name: str):
         try:
             module = importlib.import_module("pytest")
         except ImportError:
-            raise ImportError("marks and fixtures of tvm.testing are pytest's: pip install pytest") from None
+            raise ImportError("marks and fixtures of tvm.testing need pytest: pip install pytest") from None
         return getattr(module, name)
 
 
@@ -44,7 +44,7 @@ DEFAULT_TEST_TARGETS = "llvm;cuda;opencl;metal;vulkan;rocm"
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7, verbose=True) -> None:
-    """Arrays of one shape, equal within |actual - desired| <= atol + rtol * |desired|."""
+    """Assert that arrays have the same shape and are equal within |actual - desired| <= atol + rtol * |desired|."""
     actual = actual.numpy() if hasattr(actual, "numpy") else np.asanyarray(actual)
     desired = desired.numpy() if hasattr(desired, "numpy") else np.asanyarray(desired)
     np.testing.assert_allclose(actual.shape, desired.shape)
@@ -52,14 +52,14 @@ def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7, verbose=True) -> None
 
 
 def assert_prim_expr_equal(lhs, rhs) -> None:
-    """Two expressions whose difference the analyzer proves to be zero."""
+    """Assert that the analyzer proves the difference of two expressions to be zero."""
     analyzer = tvm.arith.Analyzer()
     if not tvm.ir.structural_equal(lhs, rhs) and not analyzer.can_prove_equal(lhs, rhs):
         raise ValueError(f"{lhs} and {rhs} are not equal")
 
 
 def check_bool_expr_is_true(bool_expr, vranges, cond=None) -> None:
-    """A condition that holds at every point of the ranges (where ``cond`` does)."""
+    """Assert that a condition is true at every point of the ranges (at which ``cond`` is true)."""
     if cond is not None:
         bool_expr = tvm.tir.any(tvm.tir.Not(cond), bool_expr)
     _check_at_points(bool_expr, vranges)
@@ -73,18 +73,18 @@ def _check_at_points(bool_expr, vranges) -> None:
         values = {v: tvm.tir.const(p, v.dtype) for v, p in zip(variables, point)}
         got = analyzer.simplify(tvm.tir.stmt_functor.substitute(bool_expr, values))
         if not getattr(got, "value", 0):
-            raise AssertionError(f"{bool_expr} does not hold at {({v.name: p for v, p in zip(variables, point)})}")
+            raise AssertionError(f"{bool_expr} is false at {({v.name: p for v, p in zip(variables, point)})}")
 
 
 def check_int_constraints_trans_consistency(constraints_trans, vranges=None) -> None:
-    """A change of variables that maps the solutions of one system onto those of the other."""
+    """Assert that a change of variables maps the solutions of one system to those of the other, and back."""
     vranges = dict(vranges or {})
 
     def check_forward(first, second, mapping, back):
         all_variables = list(first.variables) + [v for v in vranges if v not in list(first.variables)]
         ranges = {v: first.ranges.get(v, vranges.get(v)) for v in all_variables}
         if any(r is None for r in ranges.values()):
-            raise ValueError("every variable needs a range to be checked")
+            raise ValueError("check_int_constraints_trans_consistency: every variable needs a range")
         given = tvm.tir.const(True, "bool")
         for r in first.relations:
             given = tvm.tir.all(given, r)
@@ -108,7 +108,7 @@ def check_int_constraints_trans_consistency(constraints_trans, vranges=None) -> 
 def check_numerical_grads(
     function, input_values, grad_values, function_value=None, delta=1e-3, atol=1e-2, rtol=0.1
 ) -> None:
-    """Gradients that agree with finite differences of a scalar function."""
+    """Assert that gradients agree with finite differences of a scalar function."""
     if not isinstance(input_values, dict):
         input_values = dict(enumerate(input_values))
         grad_values = dict(enumerate(grad_values))
@@ -134,13 +134,13 @@ def check_numerical_grads(
 
 
 def _kind(target) -> str:
-    """The kind of a target; of a text it is the first word, so a target of a device that is not here has one too."""
+    """Return the kind of a target; of a text it is the first word, so missing devices are allowed."""
     return target.split()[0] if isinstance(target, str) and target[:1] != "{" else Target(target).kind.name
 
 
 @functools.cache
 def _can_run(target) -> bool:
-    """Whether code for this target can be compiled and its device is here."""
+    """Whether code for this target can be compiled and its device exists."""
     kind = _kind(target)
     if BACKENDS.get(kind) is None or not tvm.runtime.enabled(kind) or not tvm.device(kind, 0).exist:
         return False
@@ -154,14 +154,14 @@ def _targets() -> list[str]:
 
 
 def enabled_targets() -> list[tuple[str, Any]]:
-    """(target, device) of every target of the tests that this machine can run."""
+    """Return (target, device) for every target of the tests that this machine can run."""
     return [(t, tvm.device(_kind(t), 0)) for t in _targets() if _can_run(t)]
 
 
 def device_enabled(target) -> bool:
-    """Whether tests should run on this target: it is among the tests' targets and can run."""
+    """Whether tests should run on this target: it is one of the tests' targets and is available."""
     if not isinstance(target, str):
-        raise TypeError("device_enabled takes the target as text")
+        raise TypeError("device_enabled: the target must be a string")
     kind = _kind(target)
     return any(_kind(t) == kind for t in _targets()) and _can_run(target)
 
@@ -174,7 +174,8 @@ def get_target(device: str) -> str:
 
 
 class Feature:
-    """Something a test needs. As a decorator it marks the test and skips it, with the reason, where it is missing."""
+    """A feature that tests require. As a decorator it marks a test, and skips it with a reason if the feature is
+    missing."""
 
     all_features: dict[str, Feature] = {}
 
@@ -188,7 +189,7 @@ class Feature:
         Feature.all_features[name] = self
 
     def missing(self) -> str:
-        """Why the feature is not here; empty if it is."""
+        """Return why the feature is missing; empty if it is available."""
         for parent in self.parents:
             reason = Feature.all_features[parent].missing()
             if reason:
@@ -205,7 +206,7 @@ class Feature:
         if support_required == "optional":
             return [getattr(pytest.mark, self.name)]
         reason = self.missing()
-        # Where a feature must be there, as OpenCL in continuous integration, its tests run and fail without it.
+        # If a feature is mandatory, such as OpenCL in continuous integration, its tests run and fail if it is missing.
         skip = bool(reason) and self.name not in os.environ.get("TVM_TEST_REQUIRED", "").split()
         return [getattr(pytest.mark, self.name), pytest.mark.skipif(skip, reason=reason or "present")]
 
@@ -244,7 +245,7 @@ def _absent(what: str) -> Callable[[], str]:
 
 
 def requires_package(*packages: str):
-    """Skip where one of the Python packages is not installed."""
+    """Skip the test if one of the Python packages is not installed."""
     missing = [p for p in packages if importlib.util.find_spec(p) is None]
     return pytest.mark.skipif(bool(missing), reason=f"needs the packages {', '.join(missing)}")
 
@@ -287,7 +288,7 @@ requires_aarch64_sve = Feature("arm_sve", "SVE", check=_cpu_has("sve"), parents=
 
 
 def skip_if_wheel_test(func):
-    """Skip where the tests are run against an installed wheel."""
+    """Skip the test if the tests run against an installed wheel."""
     in_wheel = os.getenv("WHEEL_TEST", "").lower() in ("true", "1")
     return pytest.mark.skipif(in_wheel, reason="not run against an installed wheel")(func)
 
@@ -301,20 +302,20 @@ def requires_32bit(func):
 
 
 def requires_llvm_minimum_version(major_version: int):
-    """Skip where LLVM is older."""
+    """Skip the test if LLVM is older than this version."""
     from tvm.target.codegen import llvm_version_major
 
     return _requires(llvm_version_major() >= major_version, f"needs LLVM {major_version}")
 
 
 def slow(func):
-    """Skip where the environment variable SKIP_SLOW_TESTS is true."""
+    """Skip the test if the environment variable SKIP_SLOW_TESTS is true."""
     skipped = os.getenv("SKIP_SLOW_TESTS", "").lower() in ("true", "1")
     return pytest.mark.skipif(skipped, reason="slow, and SKIP_SLOW_TESTS is set")(func)
 
 
 def requires_nvcc_version(major_version: int, minor_version: int = 0, release_version: int = 0):
-    """Skip where the CUDA toolkit is missing or older, or there is no GPU for what it makes."""
+    """Skip the test if the CUDA toolkit is missing or too old, or there is no GPU that can run its code."""
     from tvm.contrib import nvcc
 
     try:
@@ -325,7 +326,7 @@ def requires_nvcc_version(major_version: int, minor_version: int = 0, release_ve
 
 
 def requires_cuda_compute_version(major_version: int, minor_version: int = 0):
-    """Skip where there is no GPU of NVIDIA, or its compute capability is lower."""
+    """Skip the test if there is no NVIDIA GPU, or its compute capability is too low."""
     gpu = tvm.cuda(0)
     found = tuple(int(part) for part in gpu.compute_version.split(".")) if gpu.exist else (0, 0)
     return _requires_on_cuda(found, (major_version, minor_version), "compute capability")
@@ -338,12 +339,12 @@ def _requires_on_cuda(found: tuple[int, ...], wanted: tuple[int, ...], what: str
 
 
 def xfail_parameterizations(*xfail_params, reason: str):
-    """The test is known to fail with these parameters, named as pytest shows them."""
+    """Mark a test as known to fail with these parameters, named as in the test id."""
     return _noted("tvm_xfail_parameterizations", (frozenset(xfail_params), reason))
 
 
 def _noted(name: str, value):
-    """A decorator that leaves a note on a test, for the plugin."""
+    """Return a decorator that attaches information for the plugin to a test."""
 
     def decorate(func):
         setattr(func, name, value)
@@ -353,7 +354,7 @@ def _noted(name: str, value):
 
 
 def is_ampere_or_newer() -> bool:
-    """Whether the first GPU is one of NVIDIA's from compute capability 8 on."""
+    """Whether the first GPU is an NVIDIA GPU with compute capability 8 or higher."""
     return tvm.cuda(0).exist and float(tvm.cuda(0).compute_version) >= 8
 
 
@@ -365,7 +366,7 @@ def skip_if_32bit(reason: str):
 
 
 def parametrize_targets(*args):
-    """Run the test on these targets: ``@parametrize_targets`` alone for all, or with target texts."""
+    """Run the test on these targets; ``@parametrize_targets`` without arguments selects all targets."""
     if len(args) == 1 and callable(args[0]):
         return parametrize_targets(*_targets())(args[0])
 
@@ -381,23 +382,23 @@ def _target_param(target):
 
 
 def exclude_targets(*args):
-    """Do not run the test on these target kinds."""
+    """Exclude target kinds from a test."""
     return _noted("tvm_excluded_targets", args)
 
 
 def known_failing_targets(*args):
-    """The test is known to fail on these target kinds."""
+    """Mark a test as known to fail on these target kinds."""
     return _noted("tvm_known_failing_targets", args)
 
 
 def parameter(*values, ids=None, by_dict=None):
-    """A fixture with these values, one run of the test for each."""
+    """Create a fixture with these values; the test runs once for each."""
     if by_dict is not None:
         if values or ids:
-            raise RuntimeError("parameter: give values, or by_dict, not both")
+            raise RuntimeError("parameter: values and by_dict are mutually exclusive")
         ids, values = list(by_dict), list(by_dict.values())
 
-    # As an attribute of a class the function is bound, and then called with the instance of the class first.
+    # As a class attribute the function is bound, so its first argument is the instance of the class.
     @pytest.fixture(params=values, ids=ids)
     def as_fixture(*_instance, request):
         return request.param
@@ -406,7 +407,7 @@ def parameter(*values, ids=None, by_dict=None):
 
 
 def parameters(*value_sets, ids=None):
-    """Several fixtures whose values go together: one run of the test for each set."""
+    """Create several fixtures whose values vary together; the test runs once for each set of values."""
     out = []
     group = object()
     for i in range(len(value_sets[0])):
@@ -422,7 +423,8 @@ def parameters(*value_sets, ids=None):
 
 
 def fixture(func=None, *, cache_return_value: bool = False):
-    """A pytest fixture; with ``cache_return_value`` its value is kept by its arguments and copied for each test."""
+    """Create a pytest fixture; with ``cache_return_value`` its value is cached by its arguments and copied for each
+    test."""
     if func is None:
         return functools.partial(fixture, cache_return_value=cache_return_value)
     if not cache_return_value:
@@ -433,7 +435,7 @@ def fixture(func=None, *, cache_return_value: bool = False):
     def kept(*args, **kwargs):
         import copy
 
-        # pytest gives the values by name; what comes by position is the instance of the test's class.
+        # pytest passes values by name; a positional argument is the instance of the test class.
         key = (tuple(type(a) for a in args), tuple(sorted(kwargs.items())))
         try:
             hash(key)
@@ -447,7 +449,7 @@ def fixture(func=None, *, cache_return_value: bool = False):
 
 
 class _SpanFilling:
-    """Whether importers note where each operator came from."""
+    """Controls whether importers record the origin of each operator."""
 
     def __init__(self, on: bool):
         self.on = on
@@ -489,6 +491,6 @@ def terminate_self():
 
 
 def install_request_hook(depth: int) -> None:
-    """Published scripts call this before they download; downloads here go where they say, so nothing is changed."""
+    """Do nothing: published scripts call this function before downloads, whose addresses are not redirected here."""
     if depth < 0:
-        raise ValueError(f"install_request_hook: depth counts folders up to the repository, got {depth}")
+        raise ValueError(f"install_request_hook: depth must be a number of folders, got {depth}")

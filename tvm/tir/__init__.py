@@ -1,4 +1,5 @@
-"""Tensor programs as loops: expressions, statements, buffers, functions, and what is done with them."""
+"""Tensor programs as loop nests: expressions, statements, buffers, functions, and their analyses and
+transformations."""
 
 from __future__ import annotations
 
@@ -83,14 +84,14 @@ from .stmt import (
     stmt_seq,
 )
 
-# Parts imported when first asked for, so that `import tvm` stays quick.
+# Submodules that are imported at their first use, so that `import tvm` is fast.
 _PARTS = (
     "analysis", "data_layout", "expr", "functor", "generic", "ir_builder", "pipeline", "schedule",
     "stmt_functor", "tensor_intrin", "transform", "usmp", "verify",
 )  # fmt: skip
 
 
-# Names that live in those parts.
+# Names that are defined in those submodules.
 _NAMES = {
     "BijectiveLayout": "data_layout",
     "Layout": "data_layout",
@@ -123,7 +124,7 @@ def __getattr__(name: str):
 
 
 def _text(node, **options) -> str:
-    # The printer is loaded by the first node that is printed.
+    # The printer is imported when the first node is printed.
     return importlib.import_module("tvm.script.printer").script(node, **options)
 
 

@@ -1,4 +1,5 @@
-"""What parts of buffers a block reads and writes, and the innermost scope that holds all accesses of a buffer."""
+"""The regions of buffers that a block reads and writes, and the innermost scope that contains all accesses of a
+buffer."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from .use_def import THREAD_KEYS
 
 
 class _Regions:
-    """Intervals touched per buffer, with the loops inside the block relaxed to their whole ranges."""
+    """The intervals that a block accesses, by buffer; loop variables inside the block range over their whole
+    extents."""
 
     def __init__(self, buffer_var_map: Mapping[Var, Buffer]):
         self.by_var = dict(buffer_var_map)
@@ -70,7 +72,8 @@ class _Regions:
                 self.opaque[self.by_var[node]] = None
 
     def _pointer(self, call: Call) -> None:
-        """A pointer with an access mask may touch the whole buffer, in the ways the mask says."""
+        """Record the accesses through a pointer: its access mask tells whether the whole buffer is read, written or
+        both."""
         buffer = self.by_var.get(call.args[1])
         if buffer is None:
             return
@@ -123,17 +126,18 @@ def _one(index: Any) -> Any:
 
 
 def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[list[BufferRegion]]:
-    """[reads, writes, opaque] of a block: regions of buffers, and buffers reached through bare pointers.
+    """[reads, writes, opaque] of a block: the buffer regions it reads and writes, and the buffers it accesses through
+    pointers.
 
-    In a reduction (a block with ``init``) reading back what is written does not count as a read. Buffers the block
-    allocates itself are left out.
+    In a reduction (a block with ``init``), a load of the block's own output is not reported as a read. Buffers that the
+    block allocates are not reported.
 
     Parameters
     ----------
     block : Block
         The block.
     buffer_var_map : dict of Var to Buffer
-        The buffers that bare pointers of the block belong to.
+        The buffer of each pointer variable that the block uses.
 
     Returns
     -------
@@ -157,14 +161,14 @@ def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) 
 
 
 def get_block_read_write_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[list[BufferRegion]]:
-    """[reads, writes]; a buffer reached through a bare pointer counts as both.
+    """[reads, writes] of a block; a buffer that is accessed through a pointer is in both lists.
 
     Parameters
     ----------
     block : Block
         The block.
     buffer_var_map : dict of Var to Buffer
-        The buffers that bare pointers of the block belong to.
+        The buffer of each pointer variable that the block uses.
 
     Returns
     -------
@@ -180,7 +184,7 @@ def get_block_read_write_region(block: Block, buffer_var_map: Mapping[Var, Buffe
 
 
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
-    """For each buffer the innermost loop or block that holds all accesses; None where it is the whole function.
+    """For each buffer the innermost loop or block that contains all its accesses; None means the whole function.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Questions about programs: variables, accesses, memory, work, effects. Checks are in ``verify``."""
+"""Analyses of programs: free variables, memory, arithmetic operations and side effects. Verifiers are in ``verify``."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from .stmt import (
 from .use_def import UseDef, undefined_vars
 from .verify import verify_gpu_code, verify_memory, verify_ssa, verify_well_formed
 
-# --- work ------------------------------------------------------------------------------------------------------------
+# --- arithmetic operations -------------------------------------------------------------------------------------------
 
 
 def _expression_flops(e: PrimExpr) -> float:
-    """Arithmetic in a value; a part that is used several times is work where it is used first. Indices and conditions
-    are not work; of two branches the dearer one counts."""
+    """Return the number of arithmetic operations of an expression. A shared subexpression is counted once. Operations
+    of indices and conditions are not counted; of two branches, the more expensive one is counted."""
     memo: dict[int, float] = {}
     for node in post_order(e, operands=_value_parts):
         costs = []
@@ -82,11 +82,12 @@ def _statement_flops(stmt: Stmt) -> float:
     if isinstance(stmt, For):
         if not isinstance(stmt.extent, IntImm):
             raise ExprValueError(
-                f"estimate_tir_flops: the extent of loop '{stmt.loop_var.name}' is {stmt.extent}, not a number"
+                f"estimate_tir_flops: the extent of loop '{stmt.loop_var.name}' is {stmt.extent}, not a constant; "
+                "operations cannot be counted"
             )
         return stmt.extent.value * _statement_flops(stmt.body)
     if isinstance(stmt, While):
-        raise ExprValueError("estimate_tir_flops: the number of rounds of a while loop is not known")
+        raise ExprValueError("estimate_tir_flops: a while loop has no known iteration count")
     if isinstance(stmt, IfThenElse):
         branches = [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
         return max(_statement_flops(b) for b in branches)
@@ -103,7 +104,7 @@ def _statement_flops(stmt: Stmt) -> float:
 
 
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
-    """The number of arithmetic operations a program does, by its loops' extents.
+    """The number of arithmetic operations that a program executes, computed from its loop extents.
 
     Parameters
     ----------
@@ -151,14 +152,14 @@ def _scope(var: Var) -> str:
 
 
 def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> int:
-    """The most memory allocated at one time.
+    """The peak of the memory that a function allocates, in bytes.
 
     Parameters
     ----------
     func : PrimFunc
         The function.
     workspace_byte_alignment : int
-        What the size of each allocation is rounded up to.
+        The size of each allocation is rounded up to a multiple of this value.
 
     Returns
     -------
@@ -168,14 +169,14 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> 
 
 
 def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int) -> int:
-    """The memory of all constants.
+    """The total size of the constants of a function, in bytes.
 
     Parameters
     ----------
     func : PrimFunc
         The function.
     constant_byte_alignment : int
-        What the size of each constant is rounded up to.
+        The size of each constant is rounded up to a multiple of this value.
 
     Returns
     -------
@@ -186,7 +187,7 @@ def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int) -> in
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, Any]:
-    """The most memory allocated at one time in each storage scope; for a module, by function.
+    """The peak of the allocated memory in each storage scope; for a module, one such dict per function.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, Any
 
 
 def side_effect(expr: PrimExpr) -> CallEffectKind:
-    """The strongest effect in an expression; loads read state.
+    """The strongest side effect in an expression. A load counts as reading state.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def side_effect(expr: PrimExpr) -> CallEffectKind:
             effect = max(effect, CallEffectKind.ReadState)
         elif isinstance(node, Call):
             kind = effect_of(node)
-            # Marks and special arguments do nothing by themselves.
+            # Annotation calls and special arguments have no effect themselves.
             if kind > CallEffectKind.UpdateState:
                 kind = CallEffectKind.UpdateState if kind == CallEffectKind.ControlJump else CallEffectKind.Pure
             effect = max(effect, kind)
@@ -233,7 +234,7 @@ def side_effect(expr: PrimExpr) -> CallEffectKind:
 
 
 def impurities(func: PrimFunc) -> list[str]:
-    """What a function does besides computing: stores to memory it did not allocate, calls with effects.
+    """The side effects of a function: stores to memory that it did not allocate and calls with effects.
 
     Parameters
     ----------
@@ -260,7 +261,7 @@ def impurities(func: PrimFunc) -> list[str]:
 
 
 def is_pure_function(func: PrimFunc) -> bool:
-    """Whether calling the function has no effect but its value.
+    """Whether a function has no side effects.
 
     Parameters
     ----------
@@ -275,7 +276,7 @@ def is_pure_function(func: PrimFunc) -> bool:
 
 
 def assert_pure_function(func: PrimFunc) -> bool:
-    """As is_pure_function, with an error that says what the function does.
+    """Whether a function has no side effects; if it has one, raise an error that names it.
 
     Parameters
     ----------
@@ -289,7 +290,7 @@ def assert_pure_function(func: PrimFunc) -> bool:
     Raises
     ------
     AssertionError
-        Where the function does something besides computing its value.
+        The function has a side effect.
     """
     found = impurities(func)
     if found:
@@ -302,7 +303,7 @@ def assert_pure_function(func: PrimFunc) -> bool:
 
 
 def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
-    """The function a module is entered by: marked ``tir.is_entry_func``, named main, or the only one.
+    """The entry function of a module: the function with ``tir.is_entry_func``, the one named main, or the only one.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
     Raises
     ------
     ExprValueError
-        No function is marked as the entry, and none is called main.
+        No function has the attribute ``tir.is_entry_func``, none is named main, and there are several functions.
     """
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     for var, func in functions.items():
@@ -329,12 +330,12 @@ def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
         return next(iter(functions.items()))
     names = ", ".join(sorted(v.name_hint for v in functions)) or "none"
     raise ExprValueError(
-        f"the module has no entry function: mark one with tir.is_entry_func or name it main; it has {names}"
+        f"the module has no entry function: mark one with tir.is_entry_func or name it main; its functions are {names}"
     )
 
 
 def find_anchor_block(mod: IRModule) -> Block | None:
-    """The reduction block that does most of a module's work, or None if there is no reduction.
+    """The reduction block with the most arithmetic operations of a module, or None if there is no reduction.
 
     Parameters
     ----------
@@ -366,14 +367,14 @@ def _blocks(stmt: Node, rounds: int) -> list[tuple[Block, int]]:
 
 
 def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_type: Any = None) -> list[str]:
-    """The storage scopes of a function's buffer parameters; "" where it is the ordinary memory.
+    """The storage scope of each buffer parameter of a function; "" means the default scope.
 
     Parameters
     ----------
     func : PrimFunc
         The function.
     relay_func_type : FuncType, optional
-        The type of the function in the graph; it is not needed.
+        The Relay type of the function; it is ignored.
 
     Returns
     -------
@@ -390,16 +391,16 @@ def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_t
 def apply_prim_func_arg_and_result_memory_constraints(
     func: PrimFunc, relay_func_type: Any, arg_and_result_memory_scopes: list[str]
 ) -> PrimFunc:
-    """The function with its buffer parameters in the given scopes; "" leaves one as it is.
+    """A copy of the function whose buffer parameters have the given scopes; "" keeps the scope of a parameter.
 
     Parameters
     ----------
     func : PrimFunc
         The function.
     relay_func_type : FuncType
-        The type of the function in the graph.
+        The Relay type of the function.
     arg_and_result_memory_scopes : list[str]
-        A scope for each parameter, then for each result.
+        A scope for each parameter, then for each output.
 
     Returns
     -------
@@ -408,12 +409,15 @@ def apply_prim_func_arg_and_result_memory_constraints(
     Raises
     ------
     ExprValueError
-        There are more or fewer scopes than parameters.
+        The number of scopes differs from the number of parameters.
     """
     from .stmt_functor import Renaming
 
     if len(arg_and_result_memory_scopes) != len(func.params):
-        raise ExprValueError(f"{len(func.params)} parameters, but {len(arg_and_result_memory_scopes)} memory scopes")
+        raise ExprValueError(
+            f"the function has {len(func.params)} parameters, but {len(arg_and_result_memory_scopes)} memory scopes "
+            "were given"
+        )
     table = {}
     for param, scope in zip(func.params, arg_and_result_memory_scopes):
         buffer = func.buffer_map.get(param)

@@ -27,10 +27,10 @@ from ..ir.type import PointerType, PrimType
 
 
 class Buffer(Node, key="tir.Buffer"):
-    """Memory seen as an array.
+    """A multi-dimensional array in memory.
 
-    Element ``i0, i1, ...`` lies at ``data[elem_offset + i0 * strides[0] + ...]``; without strides the layout is
-    row-major and dense. ``offset_factor`` promises that ``elem_offset`` is a multiple of it.
+    Element ``i0, i1, ...`` is at ``data[elem_offset + i0 * strides[0] + ...]``. Without strides the layout is row-major
+    and dense. ``elem_offset`` must be a multiple of ``offset_factor``.
 
     Parameters
     ----------
@@ -41,19 +41,19 @@ class Buffer(Node, key="tir.Buffer"):
     shape : tuple of PrimExpr
         The size of each dimension.
     strides : tuple of PrimExpr
-        The distance between neighbours along each dimension, in elements; empty for dense rows.
+        The distance between adjacent elements along each dimension, in elements; empty for a dense row-major layout.
     elem_offset : PrimExpr
-        Where the first element lies, in elements.
+        The offset of the first element from ``data``, in elements.
     name : str
-        The name.
+        The name of the buffer.
     data_alignment : int, optional
         The alignment of the memory in bytes.
     offset_factor : int, optional
-        What ``elem_offset`` is a multiple of.
+        ``elem_offset`` is a multiple of this value.
     buffer_type : str, optional
-        "auto_broadcast" lets dimensions of size one be read at any index.
+        "auto_broadcast" makes dimensions of size one broadcast: any index reads their only element.
     axis_separators : tuple of int, optional
-        Where the dimensions are cut into groups, each of which becomes one dimension of the memory.
+        The positions that split the dimensions into groups. Each group becomes one dimension of the physical memory.
     """
 
     _compared = "data! dtype shape! strides! elem_offset! axis_separators data_alignment offset_factor buffer_type"
@@ -77,7 +77,7 @@ class Buffer(Node, key="tir.Buffer"):
         return len(self.shape)
 
     def scope(self) -> str:
-        """The storage scope: global, shared, local, ...
+        """The storage scope, such as global, shared or local.
 
         Returns
         -------
@@ -114,7 +114,9 @@ class Buffer(Node, key="tir.Buffer"):
                 start = 0 if i.start is None else i.start
                 lanes = _simplified((convert(i.stop) - start + (step - 1)) // step)
                 if not isinstance(lanes, IntImm):
-                    raise ExprValueError(f"buffer {self.name}: the slice {i.start}:{i.stop}:{step} has no fixed length")
+                    raise ExprValueError(
+                        f"buffer {self.name}: the slice {i.start}:{i.stop}:{step} has no constant length"
+                    )
                 lanes = lanes.value
                 out.append(convert(start) if lanes == 1 else Ramp(start, step, lanes))
             else:
@@ -122,19 +124,19 @@ class Buffer(Node, key="tir.Buffer"):
         return BufferLoad(self, tuple(out))
 
     def vload(self, begin, dtype=None) -> PrimExpr:
-        """Load ``dtype`` (a vector of elements) from ``begin``.
+        """Load a value of type ``dtype``, a scalar or a vector, from ``begin``.
 
         Parameters
         ----------
         begin : PrimExpr or tuple
-            The indices.
+            The index of the first element in each dimension.
         dtype : str, optional
-            The type; that of an element by default.
+            The type to load; the element type of the buffer by default.
 
         Returns
         -------
         PrimExpr
-            The value.
+            The loaded value.
         """
         begin = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else (begin,))]
         lanes = self._lanes(dtype)
@@ -143,19 +145,19 @@ class Buffer(Node, key="tir.Buffer"):
         return BufferLoad(self, tuple(begin))
 
     def vstore(self, begin, value):
-        """Store ``value`` (perhaps a vector) at ``begin``.
+        """Store ``value``, a scalar or a vector, at ``begin``.
 
         Parameters
         ----------
         begin : PrimExpr or tuple
-            The indices.
+            The index of the first element in each dimension.
         value : PrimExpr
-            The value.
+            The value to store.
 
         Returns
         -------
         Stmt
-            The statement.
+            The store statement.
         """
         from .stmt import BufferStore
 
@@ -171,11 +173,14 @@ class Buffer(Node, key="tir.Buffer"):
             return 1
         wanted, own = info(canonical(dtype)), info(self.dtype)
         if (wanted.code, wanted.bits) != (own.code, own.bits) or wanted.lanes % own.lanes:
-            raise ExprTypeError(f"buffer {self.name} holds {self.dtype}; it cannot be accessed as {dtype}")
+            raise ExprTypeError(
+                f"buffer {self.name} has elements of type {self.dtype} and cannot be accessed as {dtype}"
+            )
         return wanted.lanes // own.lanes
 
     def offset_of(self, indices) -> tuple[PrimExpr]:
-        """The flat element offset of ``indices``; a split index that is put together again is simplified.
+        """The flat element offset of ``indices``. Indices that recombine a split (``x // y * y + x % y``) are
+        simplified.
 
         Parameters
         ----------
@@ -191,7 +196,7 @@ class Buffer(Node, key="tir.Buffer"):
         return (_simplified(merge_splits(self.flat_offset(indices))),)
 
     def flat_offset(self, indices) -> PrimExpr:
-        """The offset of indices in elements, by the strides of the buffer.
+        """The offset of the element at ``indices`` in elements, computed from the strides of the buffer.
 
         Parameters
         ----------
@@ -216,20 +221,20 @@ class Buffer(Node, key="tir.Buffer"):
         return flat + offset
 
     def access_ptr(self, access_mask, ptr_type="handle", content_lanes=1, offset=0, extent=None) -> PrimExpr:
-        """A pointer to the buffer for an intrinsic, saying how it is accessed ("r", "w", "rw" or a mask).
+        """A pointer to the buffer for an intrinsic, with its access mode ("r", "w", "rw" or a mask).
 
         Parameters
         ----------
         access_mask : str or int
-            How it is accessed.
+            The access mode: a string of r and w, or a bit mask.
         ptr_type : str
             The type of the pointer.
         content_lanes : int
-            How many lanes what it points to has.
+            The number of vector lanes of the pointer's element type.
         offset : PrimExpr
-            Where it points to, in elements.
+            The offset of the pointer from the start of the buffer, in elements.
         extent : PrimExpr, optional
-            How many elements are accessed.
+            The number of elements that are accessed.
 
         Returns
         -------
@@ -239,13 +244,13 @@ class Buffer(Node, key="tir.Buffer"):
         Raises
         ------
         ExprValueError
-            The mask has another letter than r and w.
+            The mask contains a letter other than r and w.
         """
         if isinstance(access_mask, str):
             mask = 0
             for letter in access_mask:
                 if letter not in "rw":
-                    raise ExprValueError(f"access_ptr: unknown access mode '{letter}' (r and w are known)")
+                    raise ExprValueError(f"access_ptr: unknown access mode '{letter}' ; use r, w or rw")
                 mask |= Buffer.READ if letter == "r" else Buffer.WRITE
             access_mask = mask
         offset = convert(offset)
@@ -269,7 +274,7 @@ class Buffer(Node, key="tir.Buffer"):
         return Call(ptr_type, Op.get("tir.tvm_access_ptr"), args)
 
     def get_flattened_buffer(self) -> Buffer:
-        """The same memory as an array of one dimension, or of one more than there are axis separators.
+        """The same memory as a buffer with one dimension, or with one dimension more than there are axis separators.
 
         Returns
         -------
@@ -314,7 +319,7 @@ def _simplified(e: PrimExpr) -> PrimExpr:
 
 
 def _terms(e: PrimExpr) -> list[PrimExpr]:
-    """The terms of a sum, products of sums multiplied out."""
+    """Return the terms of a sum, after products of sums are expanded."""
     out, stack = [], [e]
     while stack:
         node = stack.pop()
@@ -328,7 +333,7 @@ def _terms(e: PrimExpr) -> list[PrimExpr]:
 
 
 def merge_splits(e: PrimExpr) -> PrimExpr:
-    """``x // y * y + x % y`` is ``x``, for any terms of a sum and also where ``y`` is no number."""
+    """Return a sum in which ``x // y * y + x % y`` is replaced by ``x``; ``y`` may be any expression."""
     from ..arith.compare import expr_deep_equal
 
     def is_split(term: PrimExpr, rest: FloorMod) -> bool:
@@ -357,7 +362,7 @@ def merge_splits(e: PrimExpr) -> PrimExpr:
 
 
 def type_annotation(dtype: str) -> PrimExpr:
-    """A value that stands for a type in the arguments of an intrinsic.
+    """An expression that represents a type in the arguments of an intrinsic.
 
     Parameters
     ----------
@@ -375,32 +380,32 @@ def decl_buffer(
     shape, dtype=None, name="buffer", data=None, strides=None, elem_offset=None, scope="", data_alignment=-1,
     offset_factor=0, buffer_type="", axis_separators=None, span=None,
 ) -> Buffer:
-    """Declare a buffer; what is left out gets fresh variables or defaults.
+    """Declare a buffer. Omitted arguments get fresh variables or defaults.
 
     Parameters
     ----------
     shape : tuple of PrimExpr
         The size of each dimension.
     dtype : str, optional
-        The type of an element; without it, float32.
+        The type of an element; float32 by default.
     name : str, optional
-        The name.
+        The name of the buffer.
     data : Var, optional
         The pointer to the memory.
     strides : list of PrimExpr, optional
-        The distance between neighbours along each dimension; empty for dense rows.
+        The distance between adjacent elements along each dimension; empty for a dense row-major layout.
     elem_offset : PrimExpr, optional
-        Where the first element lies, in elements.
+        The offset of the first element from ``data``, in elements.
     scope : str, optional
-        The memory it lies in: "global", "shared", "local" ...
+        The storage scope: "global", "shared", "local" ...
     data_alignment : int, optional
         The alignment of the memory in bytes; -1 for the default.
     offset_factor : int, optional
-        What ``elem_offset`` is a multiple of; not zero makes the offset a variable.
+        ``elem_offset`` is a multiple of this value. If it is not zero, the default offset is a variable.
     buffer_type : str, optional
-        "auto_broadcast" lets dimensions of size one be read at any index.
+        "auto_broadcast" makes dimensions of size one broadcast: any index reads their only element.
     axis_separators : list of int, optional
-        Where the dimensions are cut into groups of the memory.
+        The positions that split the dimensions into groups. Each group becomes one dimension of the physical memory.
 
     Returns
     -------

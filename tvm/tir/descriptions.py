@@ -1,8 +1,8 @@
-"""What the functions of ``op`` that are made from tables do, and what their parameters are: their docstrings."""
+"""Docstring texts of the functions of ``op`` that are generated from tables: summaries and parameter descriptions."""
 
 from __future__ import annotations
 
-# Functions of one float.
+# Functions of one float operand.
 FLOAT_FUNCTIONS = {
     "exp": "e to the power of x",
     "exp2": "Two to the power of x",
@@ -28,7 +28,7 @@ FLOAT_FUNCTIONS = {
     "sigmoid": "1 / (1 + exp(-x))",
     "erf": "The error function of x",
 }
-# Functions of two floats.
+# Functions of two float operands.
 FLOAT_PAIRS = {
     "atan2": "The angle of the point (x2, x1), in radians from -pi to pi.",
     "hypot": "The square root of x1 * x1 + x2 * x2, without overflow between.",
@@ -47,7 +47,7 @@ REDUCER = [
     ("init", "PrimExpr, optional", "What the reduction begins with, in place of the identity."),
     ("*args", "PrimExpr", "Further plain arguments."),
 ]
-# Intrinsics that are called with nothing to check.
+# Intrinsics whose arguments are not checked.
 INTRINSICS = {
     "tvm_tuple": "Values as one value, for attributes that hold several.",
     "tvm_stack_alloca": "Memory on the stack for values, shapes or arrays that a packed call passes.",

@@ -1,4 +1,5 @@
-"""PrimFunc: a function over scalars and buffers; and tensor intrinsics, pairs of them."""
+"""PrimFunc, a function over scalars and buffers, and TensorIntrin, a pair of PrimFuncs that describes an
+instruction."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .stmt import Stmt
 
 
 class Number(int):
-    """An integer among the attributes of a function; as ``value`` too, where a script expects a literal."""
+    """An integer in the attributes of a function. It has a property ``value`` because scripts expect a literal."""
 
     __slots__ = ()
 
@@ -27,16 +28,16 @@ class Number(int):
 
 
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
-    """``params`` are variables; ``buffer_map`` says which handle parameters are buffers.
+    """A function of TensorIR. ``params`` are its variables; ``buffer_map`` maps handle parameters to buffers.
 
     Parameters
     ----------
     params : tuple of Var
         The parameters.
     body : Stmt
-        What the function does.
+        The statement that the function executes.
     ret_type : Type, optional
-        What it returns.
+        The type of the return value.
     buffer_map : dict of Var to Buffer, optional
         The buffers of handle parameters.
     attrs : DictAttrs or dict, optional
@@ -62,7 +63,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
                 buffers[handle] = p
                 p = handle
             if not isinstance(p, Var):
-                raise ExprTypeError(f"a parameter of a PrimFunc is a Var or a Buffer, got {type(p).__name__}")
+                raise ExprTypeError(f"a parameter of a PrimFunc must be a Var or a Buffer, got {type(p).__name__}")
             variables.append(p)
         self.params = tuple(variables)
         self.body = body
@@ -76,7 +77,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         return FuncType(tuple(p.type_annotation for p in self.params), self.ret_type)
 
     def with_body(self, new_body: Stmt, span=None) -> PrimFunc:
-        """A function with the same parameters and another body.
+        """A copy of this function with another body.
 
         Parameters
         ----------
@@ -91,13 +92,13 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         return self.replace(body=new_body)
 
     def specialize(self, param_map: Mapping[Var, PrimExpr | Buffer]) -> PrimFunc:
-        """A function for particular arguments: scalars become expressions and are no parameters any more, buffers
-        take the shape, strides and offset of the given buffer.
+        """A copy of this function for particular arguments. A scalar is replaced by an expression and removed from the
+        parameters. A buffer takes the shape, strides and offset of the given buffer.
 
         Parameters
         ----------
         param_map : dict
-            What parameters are.
+            The value or buffer of each parameter to specialize.
 
         Returns
         -------
@@ -107,14 +108,16 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         Raises
         ------
         ExprValueError
-            Something is no parameter, or does not fit its buffer.
+            A key is not a parameter, or a value does not match its parameter.
         """
         from .stmt_functor import FoldingRenaming
 
         values: dict[Var, PrimExpr] = {}
         for param, value in param_map.items():
             if not any(param is p for p in self.params):
-                raise ExprValueError(f"specialize: '{param}' is no parameter; the parameters are {_names(self.params)}")
+                raise ExprValueError(
+                    f"specialize: '{param}' is not a parameter; the parameters are {_names(self.params)}"
+                )
             if isinstance(value, Buffer):
                 _match_buffer(self, param, value, values)
             else:
@@ -130,7 +133,7 @@ def _names(params) -> str:
 
 
 def _bind(values: dict[Var, PrimExpr], what: str, own: PrimExpr, given: PrimExpr) -> None:
-    """``own`` becomes ``given``: a variable takes the value, anything else must be the same already."""
+    """Bind ``own`` to ``given``: a variable gets the value; any other expression must already equal it."""
     if isinstance(own, Var):
         known = values.get(own)
         if known is None:
@@ -157,7 +160,7 @@ def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, P
         raise ExprValueError(f"specialize: parameter '{param}' is a scalar; give a value for it, not a buffer")
     what = f"buffer '{own.name}'"
     if own.dtype != given.dtype:
-        raise ExprValueError(f"specialize: {what} holds {own.dtype}, but {given.name} holds {given.dtype}")
+        raise ExprValueError(f"specialize: {what} has type {own.dtype}, but {given.name} has type {given.dtype}")
     if len(own.shape) != len(given.shape):
         raise ExprValueError(
             f"specialize: {what} has {len(own.shape)} dimensions, but {given.name} has {len(given.shape)}"
@@ -172,21 +175,21 @@ def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, P
         _bind(values, f"stride {n} of {what}", *pair)
     _bind(values, f"the offset of {what}", own.elem_offset, given.elem_offset)
     if given.data_alignment % own.data_alignment or given.offset_factor % own.offset_factor:
-        raise ExprValueError(f"specialize: {given.name} is less aligned than {what}")
+        raise ExprValueError(f"specialize: the alignment of {given.name} is smaller than that of {what}")
 
 
 _INTRINSICS: Registry[TensorIntrin] = Registry("tensor intrinsic")
 
 
 class TensorIntrin(Node, key="tir.TensorIntrin"):
-    """What a hardware instruction computes (``desc``) and how it is called (``impl``).
+    """A hardware instruction: its semantics (``desc``) and the call that executes it (``impl``).
 
     Parameters
     ----------
     desc : PrimFunc
-        What is computed, as plain loops.
+        The computation as plain loops.
     impl : PrimFunc
-        The call that computes it.
+        The call of the instruction.
     """
 
     desc: PrimFunc
@@ -212,20 +215,20 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
         Parameters
         ----------
         name : str
-            The name ``TensorIntrin.get`` finds it by.
+            The name for ``TensorIntrin.get``.
         desc : PrimFunc
-            What is computed, as plain loops.
+            The computation as plain loops.
         impl : PrimFunc
-            The call that computes it.
+            The call of the instruction.
         override : bool, optional
-            Whether an intrinsic of the same name is replaced.
+            Whether to replace an intrinsic of the same name.
 
         Raises
         ------
         ValueError
-            The name is taken and ``override`` is false.
+            The name is already registered and ``override`` is false.
         ExprValueError
-            The two differ in the number of their parameters, or a parameter is no buffer.
+            The functions have different numbers of parameters, or a parameter is not a buffer.
         """
         _INTRINSICS.register(name, TensorIntrin(desc, impl), override)
 
@@ -238,7 +241,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
         name : str
             The name.
         allow_missing : bool, optional
-            Whether None is given where there is none.
+            Whether to return None if there is no such intrinsic.
 
         Returns
         -------
@@ -247,11 +250,11 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
         Raises
         ------
         ExprValueError
-            There is none and ``allow_missing`` is false.
+            No intrinsic has this name and ``allow_missing`` is false.
         """
         got = _INTRINSICS.get(name)
         if got is None and not allow_missing:
-            raise ExprValueError(f"no tensor intrinsic '{name}' is registered")
+            raise ExprValueError(f"tensor intrinsic '{name}' is not registered")
         return got
 
 

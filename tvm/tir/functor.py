@@ -1,4 +1,4 @@
-"""TVM's names for the visitor classes of ``stmt_functor``."""
+"""The visitor classes of ``stmt_functor`` under the names of Apache TVM."""
 
 from __future__ import annotations
 

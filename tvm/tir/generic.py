@@ -1,4 +1,4 @@
-"""The operators between expressions (and tensors), as functions."""
+"""The arithmetic operators of expressions and tensors, as functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..ir.primop import add, cast, floordiv, multiply, subtract
 
 
 def divide(lhs, rhs, span=None):
-    """Division as in C: truncates on integers."""
+    """Division as in C: integer division truncates towards zero."""
     return primop.div(lhs, rhs)
 
 

@@ -1,4 +1,4 @@
-"""Maps of indices: how the elements of one layout lie in another."""
+"""Index maps: functions from the indices of one layout to the indices of another."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..ir.node import Node
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Sub, Var, const, convert
 from ..ir.visit import post_order
 
-# Extents from here on are taken for unknown.
+# Extents of this size or larger count as unbounded.
 _UNBOUNDED = 1 << 24
 
 
 class IndexMap(Node, key="tir.IndexMap"):
-    """``initial_indices`` go to ``final_indices``. ``inverse_index_map`` is given where it cannot be derived.
+    """A map from ``initial_indices`` to ``final_indices``. Pass ``inverse_index_map`` if it cannot be derived.
 
     Parameters
     ----------
     initial_indices : list of Var
-        Variables that stand for the old indices.
+        Variables for the indices of the source layout.
     final_indices : list of PrimExpr
-        The new indices, computed from them.
+        The indices of the target layout, as expressions of ``initial_indices``.
     inverse_index_map : IndexMap, optional
-        The way back.
+        The inverse map.
     """
 
     AXIS_SEPARATOR = "axis_separator"
@@ -35,20 +35,20 @@ class IndexMap(Node, key="tir.IndexMap"):
     final_indices: tuple[PrimExpr, ...]
     inverse_index_map: Any = None
 
-    # --- making one ---
+    # --- construction ---
 
     @staticmethod
     def from_func(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64") -> IndexMap:
-        """The map ``lambda i, j: [j, i]`` describes; ``ndim`` tells the number of indices of ``lambda *i: ...``.
+        """The map that a function such as ``lambda i, j: [j, i]`` describes. For ``lambda *i: ...``, pass ``ndim``.
 
         Parameters
         ----------
         mapping_function : Callable
-            The new indices, from the old ones.
+            The function that computes the target indices from the source indices.
         ndim : int, optional
-            How many old ones there are.
+            The number of source indices.
         inverse_index_map : Callable or IndexMap, optional
-            The map back, where it cannot be found.
+            The inverse map, if it cannot be derived.
         index_dtype : str
             The type of the indices.
 
@@ -60,36 +60,39 @@ class IndexMap(Node, key="tir.IndexMap"):
         Raises
         ------
         ExprValueError
-            The result of the function has separators, or ``ndim`` is not its number of arguments.
+            The output of the function contains separators, or ``ndim`` differs from its number of arguments.
         """
         index_map, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
         if separators:
-            raise ExprValueError(f"IndexMap: axis separators {separators} are not allowed here")
+            raise ExprValueError(
+                f"IndexMap: axis separators {separators} are not allowed here; use from_func_with_separators"
+            )
         return index_map
 
     @staticmethod
     def from_func_with_separators(
         mapping_function: Any, ndim: int | None = None, inverse_index_map: Any = None, *, index_dtype: str = "int64"
     ) -> tuple[IndexMap, list[int]]:
-        """As from_func; where AXIS_SEPARATOR stands in the result is returned as well.
+        """Convert a function to a map and its axis separators: the positions of AXIS_SEPARATOR in the function's
+        output.
 
         Parameters
         ----------
         mapping_function : Callable
-            The new indices, from the old ones.
+            The function that computes the target indices from the source indices.
         ndim : int, optional
-            How many old ones there are.
+            The number of source indices.
         inverse_index_map : Callable or IndexMap, optional
-            The map back, where it cannot be found.
+            The inverse map, if it cannot be derived.
         index_dtype : str
             The type of the indices.
 
         Returns
         -------
         tuple
-            The map, and the places of the separators.
+            The map and the positions of the separators.
         """
         variables, args, named = _arguments(mapping_function, ndim, index_dtype)
         indices, separators = [], []
@@ -102,10 +105,10 @@ class IndexMap(Node, key="tir.IndexMap"):
             inverse_index_map = IndexMap.from_func(inverse_index_map, ndim=len(indices), index_dtype=index_dtype)
         return IndexMap(tuple(variables), tuple(indices), inverse_index_map), separators
 
-    # --- using it ---
+    # --- application ---
 
     def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
-        """Where the element at ``indices`` goes.
+        """The target indices of the element at ``indices``.
 
         Parameters
         ----------
@@ -115,7 +118,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         list of PrimExpr
-            The new ones.
+            The target indices.
         """
         self._check_rank(indices, "indices")
         table = {
@@ -125,7 +128,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return [simplify(_promoted(e, table)) for e in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """The shape that holds every element of ``shape``.
+        """The smallest target shape that contains every element of ``shape``.
 
         Parameters
         ----------
@@ -135,12 +138,12 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         list of PrimExpr
-            The new one.
+            The target shape.
         """
         self._check_rank(shape, "dimensions")
         from ..arith.interval_set import eval_set
 
-        # Over the padded domain: a split has room for whole parts.
+        # The domain is padded so that each split contains only complete blocks.
         domain = {v: _pad(v, r, self.final_indices) for v, r in self._domain(shape).items()}
         simplify = _analyzer(domain).simplify
         sets = [eval_set(e, domain) for e in self.final_indices]
@@ -153,20 +156,20 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def map_ranges(self, ranges: Sequence[Range], analyzer: Any = None) -> list[Range]:
-        """The ranges that hold every element of these ranges; where their extents vary, as many elements as there are
-        at most.
+        """Ranges in the target layout that contain every element of the given ranges. If an extent varies, its maximum
+        is used.
 
         Parameters
         ----------
         ranges : list of Range
             The ranges.
         analyzer : Analyzer, optional
-            What is known about the variables in them.
+            The analyzer with the known bounds of the variables in the ranges.
 
         Returns
         -------
         list of Range
-            The new ones.
+            The target ranges.
         """
         self._check_rank(ranges, "ranges")
         from ..arith.interval_set import eval_set
@@ -185,7 +188,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def map_ndarray(self, arr_src: Any) -> Any:
-        """The array (of NumPy or of the runtime) with its elements where the map puts them; gaps are zero.
+        """An array (of NumPy or of the runtime) with its elements moved to their target positions; gaps are zero.
 
         Parameters
         ----------
@@ -195,7 +198,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         NDArray or numpy.ndarray
-            The new one.
+            The new array.
         """
         import numpy as np
 
@@ -212,7 +215,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
-        """Whether both maps take equal indices to equal indices.
+        """Whether both maps map equal indices to equal indices.
 
         Parameters
         ----------
@@ -222,7 +225,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         bool
-            Whether they do.
+            True if they do.
         """
         if len(self.initial_indices) != len(other_map.initial_indices):
             return False
@@ -233,7 +236,8 @@ class IndexMap(Node, key="tir.IndexMap"):
         return all(analyzer.can_prove_equal(*primop.match_types(a, b)) for a, b in zip(self.final_indices, others))
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The map back, for indices inside ``shape``; refused where two elements would meet or gaps be left.
+        """The inverse map for indices inside ``shape``. The map must be bijective on ``shape``; otherwise an error is
+        raised.
 
         Parameters
         ----------
@@ -243,7 +247,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         IndexMap
-            The map back.
+            The inverse map.
         """
         if self.inverse_index_map is not None:
             return self.inverse_index_map
@@ -251,9 +255,9 @@ class IndexMap(Node, key="tir.IndexMap"):
         return self._invert(domain, self._outputs())
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
-        """The map back and the condition under which an index of the new layout is padding.
+        """The inverse map and the condition under which an index of the target layout is padding.
 
-        Dimensions that do not divide are padded to the multiple their splits need.
+        Dimensions that are not divisible by their splits are padded to the next multiple.
 
         Parameters
         ----------
@@ -263,7 +267,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         Returns
         -------
         tuple
-            The map back, and the condition.
+            The inverse map and the condition.
         """
         self._check_rank(shape, "dimensions")
         domain = self._domain(shape)
@@ -276,9 +280,10 @@ class IndexMap(Node, key="tir.IndexMap"):
         return inverse, padding
 
     def _padding(self, var: Var, value: PrimExpr, dom: Range, padded: Range, outputs: dict[Var, Range]) -> PrimExpr:
-        """Where ``value`` (the index ``var`` in terms of the outputs) is in ``padded`` but not in ``dom``.
+        """Return the condition that ``value`` (the index ``var`` in terms of the outputs) is in ``padded`` but not in
+        ``dom``.
 
-        Told by the outermost part of the split where there is one: only its first and last blocks hold padding.
+        If ``var`` is split, the condition tests its outermost part: only its first and last blocks contain padding.
         """
         analyzer = _analyzer(outputs)
         if dom is padded:
@@ -307,11 +312,11 @@ class IndexMap(Node, key="tir.IndexMap"):
             condition = primop.logical_or(condition, primop.logical_and(here, within))
         return condition
 
-    # --- parts ---
+    # --- helpers ---
 
     def _check_rank(self, items: Sequence[Any], what: str) -> None:
         if len(items) != len(self.initial_indices):
-            raise ExprValueError(f"IndexMap: takes {len(self.initial_indices)} {what}, got {len(items)}")
+            raise ExprValueError(f"IndexMap: the map takes {len(self.initial_indices)} {what}, got {len(items)}")
 
     def _domain(self, shape: Sequence[Any]) -> dict[Var, Range]:
         self._check_rank(shape, "dimensions")
@@ -355,7 +360,7 @@ def _list(items) -> str:
 
 
 def _arguments(function: Callable, ndim: int | None, dtype: str) -> tuple[list[Var], list[Var], dict[str, Var]]:
-    """Variables for the parameters of ``function``, and how to pass them."""
+    """Return variables for the parameters of ``function``: all, the positional ones and the keyword ones."""
     args: list[Var] = []
     named: dict[str, Var] = {}
     rest = None
@@ -365,7 +370,7 @@ def _arguments(function: Callable, ndim: int | None, dtype: str) -> tuple[list[V
         elif parameter.kind == inspect.Parameter.KEYWORD_ONLY:
             named[parameter.name] = Var(parameter.name, dtype)
         elif parameter.kind == inspect.Parameter.VAR_KEYWORD:
-            raise ExprValueError("IndexMap: a mapping function takes no **keywords")
+            raise ExprValueError("IndexMap: a mapping function must not have **keyword parameters")
         else:
             args.append(Var(parameter.name, dtype))
     if rest is not None:
@@ -400,7 +405,8 @@ def _analyzer(domain: dict[Var, Range]):
 
 
 def _promoted(e: PrimExpr, table: dict[Var, PrimExpr]) -> PrimExpr:
-    """``e`` with variables replaced by expressions of perhaps another type, which spreads to what is built on them."""
+    """Replace variables by expressions, possibly of another type; expressions that contain them are rebuilt with that
+    type."""
     new: dict[int, PrimExpr] = {}
     for node in post_order(e):
         build = primop.BUILD.get(type(node))
@@ -414,7 +420,7 @@ def _promoted(e: PrimExpr, table: dict[Var, PrimExpr]) -> PrimExpr:
 
 
 def _outermost(var: Var, indices: Sequence[PrimExpr]) -> tuple[int, int, int] | None:
-    """(position, offset, step) of the index (var + offset) // step with the largest step."""
+    """Return (position, offset, step) of the index (var + offset) // step with the largest step."""
     best = None
     for k, index in enumerate(indices):
         if isinstance(index, FloorDiv) and isinstance(index.b, IntImm):
@@ -425,7 +431,8 @@ def _outermost(var: Var, indices: Sequence[PrimExpr]) -> tuple[int, int, int] | 
 
 
 def _pad(var: Var, dom: Range, indices: Sequence[PrimExpr]) -> Range:
-    """``dom`` grown to whole multiples of what the indices divide ``var`` (plus a constant) by."""
+    """Extend ``dom`` so that it is a multiple of every divisor by which the indices divide ``var`` (plus a
+    constant)."""
     if not (isinstance(dom.min, IntImm) and isinstance(dom.extent, IntImm)):
         return dom
     low, high = dom.min.value, dom.min.value + dom.extent.value
@@ -443,7 +450,7 @@ def _pad(var: Var, dom: Range, indices: Sequence[PrimExpr]) -> Range:
 
 
 def _offset(e: PrimExpr, var: Var) -> int | None:
-    """c where ``e`` is var + c."""
+    """Return c if ``e`` is var + c, else None."""
     if e is var:
         return 0
     if isinstance(e, (Add, Sub)) and e.a is var and isinstance(e.b, IntImm):
@@ -452,7 +459,7 @@ def _offset(e: PrimExpr, var: Var) -> int | None:
 
 
 def _evaluate(e: PrimExpr, table: dict[Var, Any]) -> Any:
-    """The value of an integer expression on NumPy arrays."""
+    """Evaluate an integer expression on NumPy arrays."""
     import numpy as np
 
     values: dict[int, Any] = {}

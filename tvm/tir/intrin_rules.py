@@ -1,9 +1,9 @@
-"""What an intrinsic means in terms of simpler ones.
+"""Rules that lower an intrinsic to simpler operations.
 
-``DEFAULT`` rules hold for every back end (attribute ``default.FLowerIntrinsic``). ``FALLBACK`` rules are for back ends
-that lack an instruction or library function; a back end registers those it wants with ``use_fallback``.
-Each rule takes the call and gives an expression, or the call itself where it stays as it is. Operands occur several
-times in a result: they are shared, not copied.
+``DEFAULT`` rules apply to every back end (attribute ``default.FLowerIntrinsic``). ``FALLBACK`` rules are for back ends
+that lack an instruction or library function; a back end registers the rules it needs with ``use_fallback``. Each rule
+takes the call and returns an expression, or the call itself if it is not lowered. An operand that occurs several times
+in the returned expression is one shared node, not a copy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _like(e: PrimExpr, value: float) -> PrimExpr:
 
 
 def _signed(magnitude: PrimExpr, sign: PrimExpr) -> PrimExpr:
-    """``magnitude`` with the sign of ``sign``; keeps minus zero and NaN."""
+    """Return ``magnitude`` with the sign of ``sign``; minus zero and NaN are preserved."""
     return op.copysign(magnitude, sign)
 
 
@@ -51,7 +51,7 @@ def _log_base(base: float) -> Rule:
 
 
 def _log1p(call: Call) -> PrimExpr:
-    # log(u) * x / (u - 1) cancels the rounding of u = 1 + x.
+    # Multiplying by x / (u - 1) cancels the rounding error of u = 1 + x.
     x = call.args[0]
     u = x + _like(x, 1.0)
     corrected = op.log(u) * (x / (u - _like(x, 1.0)))
@@ -71,8 +71,8 @@ def _rsqrt(call: Call) -> PrimExpr:
 
 
 def _hypot(call: Call) -> PrimExpr:
-    # Scaled by the larger operand, so that squares neither overflow nor vanish. Not by Max and Min: whether those keep
-    # NaN depends on the machine.
+    # Both operands are divided by the larger one, so that squares neither overflow nor underflow. Max and Min are not
+    # used because their result for NaN depends on the target.
     a, b = op.abs(call.args[0]), op.abs(call.args[1])
     swap = primop.less(a, b)
     large, small = primop.select(swap, b, a), primop.select(swap, a, b)
@@ -84,7 +84,7 @@ def _hypot(call: Call) -> PrimExpr:
 
 
 def _ldexp(call: Call) -> PrimExpr:
-    # Two factors: a power beyond the range of the type still gives a finite or denormal product.
+    # Two multiplications by powers of two: the exponent may exceed the range of the type although the product does not.
     x, n = call.args
     half = primop.cast(x.dtype, n) * _like(x, 0.5)
     low = op.floor(half)
@@ -98,12 +98,12 @@ def _sinh(call: Call) -> PrimExpr:
     x = call.args[0]
     a = op.abs(x)
     square = x * x
-    # Below one the two exponentials nearly cancel; the series is exact to the last bits there.
+    # Below one the two exponentials nearly cancel; the series is accurate there.
     terms = 10 if info(x.dtype).bits == 64 else 6
     series = _like(x, 1.0 / math.factorial(2 * terms + 1))
     for k in range(terms - 1, -1, -1):
         series = series * square + _like(x, 1.0 / math.factorial(2 * k + 1))
-    # exp(a) / 2 as a square keeps the last values before overflow.
+    # exp(a) / 2 is computed as a square of exp(a / 2), because exp(a) overflows earlier than exp(a) / 2.
     root = op.exp(a * _like(x, 0.5))
     large = root * _like(x, 0.5) * root - _like(x, 0.5) / (root * root)
     return primop.select(primop.less(a, _like(x, 1.0)), x * series, _signed(large, x))
@@ -139,7 +139,7 @@ def _atanh(call: Call) -> PrimExpr:
     return _signed(value, x)
 
 
-# Values whose square is far beyond the precision of the type, and still finite.
+# Values whose square exceeds the precision of the type but is still finite.
 _BIG = {16: 128.0, 32: 1e10, 64: 1e100}
 
 
@@ -206,7 +206,7 @@ def _popcount(call: Call) -> PrimExpr:
 
 
 def _clz(call: Call) -> PrimExpr:
-    # Set every bit below the highest one; what stays clear is above it.
+    # Set every bit below the highest set bit; the clear bits that remain are the leading zeros.
     x = call.args[0]
     width = info(x.dtype).bits
     kind = _bits_type(x.dtype)
@@ -231,7 +231,7 @@ def _wide(e: PrimExpr) -> PrimExpr:
 
 
 def _rounded_right_shift(value: PrimExpr, by: PrimExpr) -> PrimExpr:
-    """``value`` divided by two to the power of ``by`` (at least one), halves rounded up."""
+    """Return ``value`` divided by 2 ** ``by`` (``by`` is at least one), rounded half up."""
     one = const(1, value.dtype)
     half = primop.left_shift(one, by - one)
     return primop.right_shift(value + half, by)
@@ -274,12 +274,12 @@ FALLBACK: dict[str, Rule] = {
 
 
 def use_fallback(target: str, names: Iterable[str]) -> None:
-    """Register the fallback rules of these intrinsics for a back end."""
+    """Register the fallback rules of these intrinsics for a target."""
     for name in names:
         register_intrin_lowering("tir." + name, target, f=FALLBACK[name])
 
 
-# Intrinsics with a default rule that a back end has functions of its own for.
+# Intrinsics with a default rule for which a back end has its own functions.
 _LIBRARY = (
     "exp10", "sigmoid", "rsqrt", "hypot", "ldexp", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "isinf",
     "isfinite",
@@ -290,14 +290,15 @@ for _target, _names in KEPT.items():
     for _name in _names:
         register_intrin_lowering("tir." + _name, _target, f=lambda call: call, level=5)
 
-# What LLVM asks a library for on a CPU is a formula on a GPU; nvptx would otherwise follow cuda.
+# On a CPU LLVM calls a library function for these; nvptx has none and expands them to formulas. Without this entry
+# nvptx would use the rules of cuda.
 for _name in ("hypot", "asinh", "acosh", "atanh"):
     register_intrin_lowering("tir." + _name, "nvptx", f=DEFAULT[_name], level=5)
 
-# No machine of ours counts cycles by itself.
+# No supported target has a cycle counter intrinsic.
 for _name in ("start_profile_intrinsic", "end_profile_intrinsic"):
     register_intrin_lowering("tir." + _name, "default", f=lambda call: const(0), level=5)
 
 for _name, _rule in DEFAULT.items():
-    # Low priority: a rule a user registers under "default" takes the place of ours.
+    # The low priority lets a rule that a user registers under "default" replace this one.
     register_intrin_lowering("tir." + _name, "default", f=_rule, level=5)

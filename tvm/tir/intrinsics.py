@@ -1,6 +1,6 @@
-"""The intrinsics of TIR, one row each: name, effect, number of operands (-1: any), and what printers and passes ask.
+"""The table of TIR intrinsics: name, effect, number of operands (-1: any), and attributes for printers and passes.
 
-A row becomes the operator ``tir.<name>``. What an intrinsic means where a machine lacks it is in ``intrin_rules``.
+Each entry defines the operator ``tir.<name>``. Rules that lower an intrinsic are in ``intrin_rules``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..ir.op import register_op
 
 
 class CallEffectKind(IntEnum):
-    """What a call may do besides giving a value; the order is that of growing effect up to UpdateState."""
+    """The side effect of a call. Larger values are stronger effects, up to UpdateState."""
 
     ExprAnnotation = 0
     Pure = 1
@@ -23,7 +23,7 @@ class CallEffectKind(IntEnum):
     ControlJump = 6
 
 
-# Float functions, element by element on vectors: the value has the type of the operands.
+# Element-wise float functions, also for vectors: the value has the type of the operands.
 FLOAT_UNARY = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",
     "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf",
@@ -70,7 +70,7 @@ UPDATES = {
     "ptx_commit_group": 0, "ptx_wait_group": 1, "ptx_cp_async_barrier": 1, "ptx_init_barrier_thread_count": 2,
     "ptx_arrive_barrier": 1, "ptx_arrive_barrier_expect_tx": 2, "ptx_wait_barrier": 1,
     "ptx_wgmma": 12, "ptx_wgmma_wait": -1,
-    # Data movers.
+    # Data transfers.
     "texture2d_store": -1, "texture2d_load": -1, "dma_copy": -1, "dma_wait": -1, "dma_start_group": -1,
     "dma_end_group": -1,
 }  # fmt: skip
@@ -84,7 +84,7 @@ OTHERS = {
     "ret": (CallEffectKind.ControlJump, 1),
 }
 
-# Where TVMScript writes the type of a call whose type does not follow from its operands.
+# Intrinsics whose type TVMScript prints, because it does not follow from their operands.
 DTYPE_FIRST = (
     "call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin", "reinterpret", "type_annotation",
     "vectorhigh", "vectorlow", "vectorcombine", "dp4a", "ptx_mma", "ptx_mma_sp", "ptx_ldmatrix", "ptx_cp_async",
@@ -124,7 +124,7 @@ _register_all()
 
 
 def effect_of(call) -> CallEffectKind:
-    """What a call may do; calls of other functions may do anything."""
+    """Return the side effect of a call; a call of a function other than an intrinsic may have any effect."""
     attrs = getattr(call.op, "attrs", None)
     effect = attrs.get("TCallEffectKind") if attrs else None
     return CallEffectKind.Opaque if effect is None else effect

@@ -1,4 +1,4 @@
-"""Building programs statement by statement, with Python's ``with`` for scopes."""
+"""IRBuilder: build programs statement by statement, with Python's ``with`` for scopes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _KINDS = {
 
 
 class WithScope:
-    """A scope whose end is told to the builder. Its value is what ``with ... as`` binds.
+    """A scope of an IRBuilder. ``with ... as`` binds its value, and leaving the block ends the scope.
 
     Parameters
     ----------
     enter_value
-        What ``with ... as`` binds.
+        The value that ``with ... as`` binds.
     exit_cb : callable
-        Called when the scope ends.
+        The function that is called when the scope ends.
     """
 
     def __init__(self, enter_value: Any, exit_cb: Callable[[], None]):
@@ -43,25 +43,25 @@ class WithScope:
         return self._enter_value
 
     def __exit__(self, kind, value, trace) -> None:
-        # An exception leaves the program unfinished; closing scopes would only hide it.
+        # After an exception the program is incomplete; closing the scopes could raise another error that hides it.
         if value is None:
             self._exit_cb()
 
 
 class BufferVar(ExprOp):
-    """A buffer that is read and written with square brackets. ``content_type`` decides how many elements one access
-    takes: "float32x4" loads and stores four at a time.
+    """A buffer that is accessed with square brackets. One access loads or stores a value of type ``content_type``:
+    "float32x4" means four elements.
 
     Parameters
     ----------
     builder : IRBuilder
-        The builder its accesses are emitted to.
+        The builder that receives the store statements.
     buffer : Buffer
         The buffer.
     content_type : str
         The type of one access.
     is_pointer : bool, optional
-        Whether it is bare memory, of one dimension.
+        Whether the buffer is a plain pointer with one dimension.
     """
 
     def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: str, is_pointer: bool = False):
@@ -75,12 +75,12 @@ class BufferVar(ExprOp):
         return self._content_type
 
     def as_parameter(self) -> Buffer | Var:
-        """What stands for it among parameters and arguments: memory of unknown size is a plain pointer.
+        """The parameter or argument that passes this buffer to a function.
 
         Returns
         -------
         Buffer or Var
-            The variable of the pointer for bare memory, else the buffer.
+            The pointer variable of a plain pointer, else the buffer.
         """
         return self._buffer.data if self._is_pointer else self._buffer
 
@@ -120,13 +120,16 @@ class BufferVar(ExprOp):
         value = convert(value)
         if value.dtype != target:
             if info(value.dtype).lanes not in (1, info(target).lanes):
-                raise ExprValueError(f"cannot store {value.dtype} into {target} elements of {self._buffer.name}")
+                raise ExprValueError(
+                    f"cannot store a value of type {value.dtype} in buffer {self._buffer.name} with elements of type "
+                    f"{target}"
+                )
             value = cast(target, value)
         self._builder.emit(BufferStore(self._buffer, value, indices))
 
 
 class IRBuilder:
-    """Collects statements; ``get`` gives the program. See ``create``."""
+    """A builder that collects statements; ``get`` returns the program. ``create`` makes a new builder."""
 
     def __init__(self) -> None:
         self._stack: list[list[Stmt | Callable[[Stmt], Stmt]]] = [[]]
@@ -135,7 +138,8 @@ class IRBuilder:
     # --- scopes ---
 
     def _pop(self) -> Stmt:
-        """The innermost scope as one statement; scopes without an end of their own wrap what follows them."""
+        """Return the innermost scope as one statement. Open attributes and allocations in it wrap the statements after
+        them."""
         body: Stmt | None = None
         for item in reversed(self._stack.pop()):
             if isinstance(item, Stmt):
@@ -149,17 +153,17 @@ class IRBuilder:
         return WithScope(value, lambda: self.emit(wrap(self._pop())))
 
     def emit(self, stmt: Stmt | PrimExpr | Callable[[Stmt], Stmt]) -> None:
-        """Add a statement, an expression to evaluate, or a function that wraps everything after it.
+        """Add a statement, an expression to evaluate, or a function that wraps the statements after it.
 
         Parameters
         ----------
         stmt : Stmt, PrimExpr or Callable
-            What is added.
+            The statement, the expression or the function.
 
         Raises
         ------
         ExprTypeError
-            It is none of these.
+            ``stmt`` is none of these.
         """
         if isinstance(stmt, PrimExpr):
             stmt = Evaluate(stmt)
@@ -168,16 +172,16 @@ class IRBuilder:
         self._stack[-1].append(stmt)
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
-        """An attribute of everything that follows in this scope.
+        """Attach an attribute to all following statements of the scope.
 
         Parameters
         ----------
         node : Any
-            What the attribute is of.
+            The object that the attribute describes.
         attr_key : str
-            Its name.
+            The name of the attribute.
         value : PrimExpr
-            Its value.
+            The value of the attribute.
         """
         if isinstance(node, str):
             node = StringImm(node)
@@ -185,35 +189,35 @@ class IRBuilder:
         self.emit(lambda body: AttrStmt(node, attr_key, value, body))
 
     def for_range(self, begin, end, name="i", dtype=None, kind="serial", annotations=None) -> WithScope:
-        """A loop; its scope is bound to the loop variable. Annotations are notes for whoever reads the loop.
+        """A loop; ``with ... as`` binds the loop variable. Annotations are hints for passes and code generators.
 
         Parameters
         ----------
         begin : PrimExpr
-            The first value.
+            The first value of the loop variable.
         end : PrimExpr
-            The value after the last.
+            The end of the loop (exclusive).
         name : str
-            The name of the variable.
+            The name of the loop variable.
         dtype : str, optional
-            Its type; the wider one of the bounds by default.
+            The type of the loop variable; the wider type of the bounds by default.
         kind : str
             "serial", "parallel", "vectorize" or "unroll".
         annotations : dict, optional
-            Notes.
+            The annotations of the loop.
 
         Returns
         -------
         WithScope
-            The scope, for ``with``, which gives the variable.
+            The scope for ``with``; its value is the loop variable.
 
         Raises
         ------
         ExprValueError
-            The kind is another one.
+            ``kind`` is not one of these.
         """
         if kind not in _KINDS:
-            raise ExprValueError(f"for_range: unknown kind '{kind}'; known are {', '.join(sorted(_KINDS))}")
+            raise ExprValueError(f"for_range: unknown kind '{kind}'; use one of {', '.join(sorted(_KINDS))}")
         if name == "i":
             name = chr(ord(name) + self.nidx) if self.nidx < 3 else f"{name}_{self.nidx - 3}"
             self.nidx += 1
@@ -229,7 +233,7 @@ class IRBuilder:
         return self._scope(var, wrap)
 
     def while_loop(self, condition) -> WithScope:
-        """A loop that runs as long as a condition holds.
+        """A loop that runs while a condition is true.
 
         Parameters
         ----------
@@ -239,13 +243,13 @@ class IRBuilder:
         Returns
         -------
         WithScope
-            The scope, for ``with``.
+            The scope for ``with``.
         """
         condition = convert(condition)
         return self._scope(None, lambda body: While(condition, body))
 
     def if_scope(self, cond) -> WithScope:
-        """What to do where a condition holds.
+        """The branch that runs if a condition is true.
 
         Parameters
         ----------
@@ -255,23 +259,23 @@ class IRBuilder:
         Returns
         -------
         WithScope
-            The scope, for ``with``.
+            The scope for ``with``.
         """
         cond = convert(cond)
         return self._scope(None, lambda body: IfThenElse(cond, body))
 
     def else_scope(self) -> WithScope:
-        """What to do otherwise; comes right after an ``if_scope``.
+        """The else branch of the ``if_scope`` that ends directly before it.
 
         Returns
         -------
         WithScope
-            The scope, for ``with``.
+            The scope for ``with``.
 
         Raises
         ------
         TVMError
-            There is no ``if_scope`` right before it.
+            The previous statement is not an ``if_scope``.
         """
         previous = self._stack[-1][-1] if self._stack[-1] else None
         if not isinstance(previous, IfThenElse) or previous.else_case is not None:
@@ -280,24 +284,24 @@ class IRBuilder:
         return self._scope(None, lambda body: previous.replace(else_case=body))
 
     def new_scope(self) -> WithScope:
-        """A scope of its own: attributes and allocations in it end with it.
+        """A nested scope: its attributes and allocations end with it.
 
         Returns
         -------
         WithScope
-            The scope, for ``with``.
+            The scope for ``with``.
         """
         return self._scope(None, lambda body: body)
 
     # --- values and memory ---
 
     def let(self, var_name: str, value) -> Var:
-        """A name for a value in the rest of this scope.
+        """Bind a value to a variable for the rest of this scope.
 
         Parameters
         ----------
         var_name : str
-            The name.
+            The name of the variable.
         value : PrimExpr
             The value.
 
@@ -312,7 +316,7 @@ class IRBuilder:
         return var
 
     def allocate(self, dtype, shape, name="buf", axis_separators=None, scope="") -> BufferVar:
-        """Memory for the rest of this scope.
+        """Allocate a buffer for the rest of this scope.
 
         Parameters
         ----------
@@ -323,14 +327,15 @@ class IRBuilder:
         name : str
             The name.
         axis_separators : list of int, optional
-            Where groups of dimensions that stay apart begin.
+            The positions that split the dimensions into groups. Each group becomes one dimension of the physical
+            memory.
         scope : str
-            The kind of memory.
+            The storage scope.
 
         Returns
         -------
         BufferVar
-            The memory, which is indexed.
+            The buffer; access it with square brackets.
         """
         dtype = canonical(dtype)
         shape = tuple(convert(s) for s in (shape if isinstance(shape, (list, tuple)) else (shape,)))
@@ -340,7 +345,7 @@ class IRBuilder:
         return BufferVar(self, buffer, dtype)
 
     def pointer(self, content_type, name="ptr", scope="") -> BufferVar:
-        """A pointer parameter of the program.
+        """Declare a pointer parameter of the program.
 
         Parameters
         ----------
@@ -349,12 +354,12 @@ class IRBuilder:
         name : str
             The name.
         scope : str
-            The kind of memory.
+            The storage scope.
 
         Returns
         -------
         BufferVar
-            The pointer, which is indexed.
+            The pointer; access it with square brackets.
         """
         content_type = canonical(content_type)
         element = with_lanes(content_type, 1)
@@ -362,7 +367,7 @@ class IRBuilder:
         return BufferVar(self, decl_buffer((1,), element, name, data=data), content_type, is_pointer=True)
 
     def buffer_ptr(self, buf: Buffer) -> BufferVar:
-        """Access to an existing buffer, with one flat index or one index per dimension.
+        """Access an existing buffer with one flat index or with one index per dimension.
 
         Parameters
         ----------
@@ -372,12 +377,12 @@ class IRBuilder:
         Returns
         -------
         BufferVar
-            What is indexed.
+            The accessor of the buffer; use square brackets.
         """
         return BufferVar(self, buf, buf.dtype)
 
     def likely(self, expr) -> PrimExpr:
-        """A condition that holds nearly always.
+        """Mark a condition as true in nearly all cases.
 
         Parameters
         ----------
@@ -387,12 +392,12 @@ class IRBuilder:
         Returns
         -------
         PrimExpr
-            The condition, marked.
+            The marked condition.
         """
         return op.likely(expr)
 
     def get(self) -> Stmt:
-        """The program built so far; the builder starts anew.
+        """Return the program built so far and reset the builder.
 
         Returns
         -------
@@ -405,7 +410,7 @@ class IRBuilder:
             A scope is still open.
         """
         if len(self._stack) != 1:
-            raise TVMError(f"get: {len(self._stack) - 1} scopes are still open")
+            raise TVMError(f"get: {len(self._stack) - 1} scopes are still open; leave every 'with' block first")
         stmt = self._pop()
         self._stack = [[]]
         return stmt
@@ -416,12 +421,12 @@ def _wider(a: str, b: str) -> str:
 
 
 def create() -> IRBuilder:
-    """A new builder.
+    """Create an empty builder.
 
     Returns
     -------
     IRBuilder
-        A builder without statements.
+        The builder.
     """
     return IRBuilder()
 

@@ -1,7 +1,7 @@
-"""The lowering pipelines, as literal tuples of passes. The order of passes is read here and nowhere else.
+"""The lowering pipelines, as literal tuples of passes. Only this file determines the order of passes.
 
-``LOWER`` is what ``tvm.lower`` runs, in the phases after which a user's passes (``tir.add_lower_pass``) are put;
-``HOST`` is what ``tvm.build`` adds before code generation for a host.
+``LOWER`` is the pipeline of ``tvm.lower``; custom passes (``tir.add_lower_pass``) run after its phases. ``HOST`` is the
+pipeline that ``tvm.build`` runs before code generation for a host.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ir.transform import Pass, PassContext, run_pipeline
 from ..target.backend import is_host
 from . import transform
 
-# Phase 0: loops as the schedule made them, buffers of many dimensions.
+# Phase 0: loops and multi-dimensional buffers as the schedule created them.
 LOWER_PHASE_0: tuple[Pass, ...] = (
     transform.LowerBlocks(),
     transform.InjectPrefetch(),
@@ -28,7 +28,7 @@ LOWER_PHASE_1: tuple[Pass, ...] = (
     transform.Simplify(),
 )
 
-# Phase 2: vectors, threads, memory.
+# Phase 2: vectors, threads and memory.
 LOWER_PHASE_2: tuple[Pass, ...] = (
     transform.LoopPartition(),
     transform.InjectVirtualThread(),
@@ -40,7 +40,7 @@ LOWER_PHASE_2: tuple[Pass, ...] = (
     transform.MarkUnrolledLoops(),
 )
 
-# Phase 3: cleaning up.
+# Phase 3: cleanup.
 LOWER_PHASE_3: tuple[Pass, ...] = (
     transform.Simplify(),
     transform.RemoveNoOp(),
@@ -60,7 +60,7 @@ HOST: tuple[Pass, ...] = (
 )
 
 
-# Passes over threads of a device, before kernels are split off their functions, ...
+# Passes over device threads that run before kernels become separate functions.
 DEVICE: tuple[Pass, ...] = (
     transform.VerifyMemory(),
     transform.PrepareWarpgroupProducts(),
@@ -72,7 +72,7 @@ DEVICE: tuple[Pass, ...] = (
     transform.MergeDynamicSharedMemoryAllocations(),
 )
 
-# ... and then on the kernels and on the functions that launch them.
+# Passes that run on kernels and on the functions that launch them.
 KERNELS: tuple[Pass, ...] = (
     transform.InjectPTXAsyncCopy(),
     transform.LowerWarpMemory(),
@@ -80,8 +80,8 @@ KERNELS: tuple[Pass, ...] = (
     transform.LowerDeviceStorageAccessInfo(),
     transform.LowerIntrin(),
 )
-# Entries of functions that launch kernels are made while the functions still belong to the device; what follows is host
-# code.
+# The packed entries of functions that launch kernels are generated while these functions still have the device as
+# target. The passes after it see only host code.
 PACKED_LAUNCHERS: tuple[Pass, ...] = (transform.MakePackedAPI(),)
 LAUNCHERS: tuple[Pass, ...] = (
     transform.LowerTVMBuiltin(),
@@ -92,7 +92,8 @@ LAUNCHERS: tuple[Pass, ...] = (
 
 
 def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
-    """The passes of ``tir.add_lower_pass`` for a phase; plain functions on PrimFuncs become passes."""
+    """Return the custom passes of ``tir.add_lower_pass`` for a phase; functions on PrimFuncs are converted to
+    passes."""
     out = []
     for number, function in ctx.get_config("tir.add_lower_pass") or ():
         if int(number) == phase:
@@ -101,7 +102,8 @@ def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
 
 
 def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = False) -> IRModule:
-    """Run the lowering pipeline with the user's passes; ``simple_mode`` leaves loops undivided, for reading."""
+    """Run the lowering pipeline with the custom passes; ``simple_mode`` skips loop partitioning, for readable
+    output."""
     ctx = ctx if ctx is not None else PassContext.current()
     for phase, passes in enumerate(LOWER):
         if simple_mode:
@@ -120,8 +122,9 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
 def split_host_device(
     mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
 ) -> tuple[IRModule, IRModule]:
-    """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
-    # All memory that code is generated for is flat.
+    """Convert lowered functions to the input of the code generators: a module for ``host`` and the kernels for
+    ``target``."""
+    # Code generators support only flat memory.
     mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
     mod = run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
     if is_host(target):

@@ -1,4 +1,4 @@
-"""Statements: loops, stores, allocations, and blocks."""
+"""Statements: loops, stores, allocations and blocks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Stmt(Node):
-    """Base of statements."""
+    """The base class of statements."""
 
     _followed = True
 
     if TYPE_CHECKING:
 
-        # Passes are tables by the class of a statement, which narrows no type.
+        # Passes dispatch on the class of a statement through tables, which type checkers cannot follow.
         def __getattr__(self, name: str) -> Any: ...
 
 
 class ForKind(IntEnum):
-    """How the iterations of a loop are carried out."""
+    """How the iterations of a loop are executed."""
 
     SERIAL = 0
     PARALLEL = 1
@@ -35,7 +35,7 @@ class ForKind(IntEnum):
 
 
 class LetStmt(Stmt, key="tir.LetStmt"):
-    """A statement in which a variable stands for a value.
+    """A statement in which a variable has a value.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class LetStmt(Stmt, key="tir.LetStmt"):
     value : PrimExpr
         The value.
     body : Stmt
-        The statement inside.
+        The statement in which the variable is visible.
     """
 
     _compared = "var! value body"
@@ -54,16 +54,16 @@ class LetStmt(Stmt, key="tir.LetStmt"):
 
 
 class AssertStmt(Stmt, key="tir.AssertStmt"):
-    """Stops the program with a message unless a condition holds.
+    """An assertion: the program stops with a message unless a condition is true.
 
     Parameters
     ----------
     condition : PrimExpr
         The condition, a bool.
     message : PrimExpr
-        What is said.
+        The message.
     body : Stmt
-        The statements after it.
+        The statements after the assertion.
     """
 
     condition: PrimExpr
@@ -72,26 +72,26 @@ class AssertStmt(Stmt, key="tir.AssertStmt"):
 
 
 class For(Stmt, key="tir.For"):
-    """for loop_var in [min, min + extent): body
+    """A loop: ``for loop_var in [min, min + extent): body``.
 
     Parameters
     ----------
     loop_var : Var
-        The variable of the loop.
+        The loop variable.
     min : PrimExpr, optional
-        Its first value.
+        The first value of the loop variable.
     extent : PrimExpr, optional
-        How many values it takes.
+        The number of iterations.
     kind : ForKind, optional
         Serial, parallel, vectorized, unrolled, or bound to a hardware thread.
     body : Stmt, optional
-        The statement inside.
+        The statement that is repeated.
     thread_binding : IterVar, optional
-        The hardware thread of a bound loop.
+        The hardware thread of a loop that is bound to threads.
     annotations : dict, optional
-        Notes for passes and back ends, by name.
+        Annotations for passes and back ends, by name.
     min_val : PrimExpr, optional
-        The classic name of ``min``.
+        An alias of ``min``, as in Apache TVM.
     """
 
     _compared = "loop_var! min extent kind body thread_binding annotations"
@@ -123,14 +123,14 @@ def _index(value: Any, dtype: str) -> PrimExpr:
 
 
 class While(Stmt, key="tir.While"):
-    """A loop that runs as long as a condition holds.
+    """A loop that runs while a condition is true.
 
     Parameters
     ----------
     condition : PrimExpr
         The condition, a bool.
     body : Stmt
-        What is repeated.
+        The statement that is repeated.
     """
 
     condition: PrimExpr
@@ -138,14 +138,14 @@ class While(Stmt, key="tir.While"):
 
 
 class BufferStore(Stmt, key="tir.BufferStore"):
-    """buffer[indices] = value
+    """A store to an element: ``buffer[indices] = value``.
 
     Parameters
     ----------
     buffer : Buffer
-        The buffer, or one of an IRBuilder.
+        The buffer, or a BufferVar of an IRBuilder.
     value : PrimExpr
-        What is stored.
+        The value to store.
     indices : tuple of PrimExpr
         The index along each dimension.
     """
@@ -162,7 +162,7 @@ class BufferStore(Stmt, key="tir.BufferStore"):
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
-    """The buffer exists, over ``bounds``, inside ``body``.
+    """A statement in which a buffer exists over the region ``bounds``.
 
     Parameters
     ----------
@@ -171,9 +171,9 @@ class BufferRealize(Stmt, key="tir.BufferRealize"):
     bounds : tuple of Range
         The region, a range for each dimension.
     condition : PrimExpr
-        The buffer exists only where it holds.
+        The buffer exists only if this condition is true.
     body : Stmt
-        The statement inside.
+        The statement in which the buffer is visible.
     """
 
     _compared = "buffer! bounds condition body"
@@ -185,14 +185,14 @@ class BufferRealize(Stmt, key="tir.BufferRealize"):
 
 
 class ProducerStore(Stmt, key="tir.ProducerStore"):
-    """producer[indices] = value, before tensors have buffers
+    """A store to an element of a tensor that has no buffer yet: ``producer[indices] = value``.
 
     Parameters
     ----------
     producer : Tensor
         The tensor.
     value : PrimExpr
-        What is stored.
+        The value to store.
     indices : tuple of PrimExpr
         The index along each dimension.
     """
@@ -203,7 +203,7 @@ class ProducerStore(Stmt, key="tir.ProducerStore"):
 
 
 class ProducerRealize(Stmt, key="tir.ProducerRealize"):
-    """A tensor exists over a region inside of a statement.
+    """A statement in which a tensor exists over a region.
 
     Parameters
     ----------
@@ -212,11 +212,11 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
     bounds : tuple of Range
         The region, a range for each dimension.
     condition : PrimExpr
-        It exists only where this holds.
+        The tensor exists only if this condition is true.
     body : Stmt
-        The statement inside.
+        The statement in which the tensor is visible.
     storage_scope : str, optional
-        The memory it lies in.
+        The storage scope of the tensor.
     """
 
     producer: Any
@@ -227,7 +227,7 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
 
 
 class Allocate(Stmt, key="tir.Allocate"):
-    """Memory for ``buffer_var`` (its scope is in the variable's pointer type) inside ``body``.
+    """A statement with allocated memory. The pointer type of ``buffer_var`` contains the storage scope.
 
     Parameters
     ----------
@@ -236,13 +236,13 @@ class Allocate(Stmt, key="tir.Allocate"):
     dtype : str
         The type of an element.
     extents : tuple of PrimExpr
-        How many elements there are along each dimension.
+        The number of elements along each dimension.
     condition : PrimExpr
-        Memory is allocated only where it holds.
+        Memory is allocated only if this condition is true.
     body : Stmt
-        The statement inside.
+        The statement in which the memory is visible.
     annotations : dict, optional
-        Notes for passes and back ends, by name.
+        Annotations for passes and back ends, by name.
     """
 
     _compared = "buffer_var! dtype extents condition body annotations"
@@ -265,7 +265,7 @@ class Allocate(Stmt, key="tir.Allocate"):
 
 
 class AllocateConst(Stmt, key="tir.AllocateConst"):
-    """Constant data for ``buffer_var`` inside ``body``; ``data`` is an array.
+    """A statement with constant data, an array that ``buffer_var`` points to.
 
     Parameters
     ----------
@@ -274,13 +274,13 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
     dtype : str
         The type of an element.
     extents : tuple of PrimExpr
-        How many elements there are along each dimension.
+        The number of elements along each dimension.
     data_or_idx : NDArray or int
-        The data, or its place among the constants of the module.
+        The data, or its index among the constants of the module.
     body : Stmt
-        The statement inside.
+        The statement in which the data is visible.
     annotations : dict, optional
-        Notes for passes and back ends, by name.
+        Annotations for passes and back ends, by name.
     """
 
     _compared = "buffer_var! dtype extents data_or_idx body annotations"
@@ -298,14 +298,14 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
 
 
 class DeclBuffer(Stmt, key="tir.DeclBuffer"):
-    """A buffer known inside of a statement; its memory comes from elsewhere.
+    """A statement in which a buffer is declared for existing memory.
 
     Parameters
     ----------
     buffer : Buffer
         The buffer.
     body : Stmt
-        The statement inside.
+        The statement in which the buffer is visible.
     """
 
     _compared = "buffer! body"
@@ -314,19 +314,19 @@ class DeclBuffer(Stmt, key="tir.DeclBuffer"):
 
 
 class AttrStmt(Stmt, key="tir.AttrStmt"):
-    """An attribute of everything in ``body``: ``node`` is what it is about, ``attr_key`` the kind, ``value`` the
+    """A statement with an attribute: ``attr_key`` is its name, ``node`` the object it describes, and ``value`` its
     value.
 
     Parameters
     ----------
     node
-        What the attribute is about: an axis, a buffer, or a text.
+        The object that the attribute describes: an axis, a buffer or a string.
     attr_key : str
-        The kind of the attribute.
+        The name of the attribute.
     value : PrimExpr
-        The value.
+        The value of the attribute.
     body : Stmt
-        What it holds for.
+        The statement that the attribute applies to.
     """
 
     node: Any
@@ -336,7 +336,7 @@ class AttrStmt(Stmt, key="tir.AttrStmt"):
 
 
 class SeqStmt(Stmt, key="tir.SeqStmt"):
-    """Statements one after the other. Nested sequences are flattened by ``seq``.
+    """A sequence of statements. The function ``seq`` flattens nested sequences.
 
     Parameters
     ----------
@@ -358,16 +358,16 @@ class SeqStmt(Stmt, key="tir.SeqStmt"):
 
 
 class IfThenElse(Stmt, key="tir.IfThenElse"):
-    """One statement where a condition holds, and perhaps another where it does not.
+    """A conditional statement with an optional else branch.
 
     Parameters
     ----------
     condition : PrimExpr
         The condition, a bool.
     then_case : Stmt
-        What is done where it holds.
+        The statement that runs if the condition is true.
     else_case : Stmt, optional
-        What is done elsewhere.
+        The statement that runs if the condition is false.
     """
 
     condition: PrimExpr
@@ -376,7 +376,7 @@ class IfThenElse(Stmt, key="tir.IfThenElse"):
 
 
 class Evaluate(Stmt, key="tir.Evaluate"):
-    """An expression evaluated for its effect.
+    """An expression that is evaluated for its side effect.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ class Prefetch(Stmt, key="tir.Prefetch"):
 
 
 class BufferRegion(Node, key="tir.BufferRegion"):
-    """A part of a buffer: a range along each dimension.
+    """A region of a buffer: a range along each dimension.
 
     Parameters
     ----------
@@ -419,14 +419,14 @@ class BufferRegion(Node, key="tir.BufferRegion"):
 
 
 class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
-    """A region of a buffer under a name of its own.
+    """A region of a buffer that is declared as another buffer.
 
     Parameters
     ----------
     buffer : Buffer
         The new buffer.
     source : BufferRegion
-        The region it stands for.
+        The region that the new buffer refers to.
     """
 
     _followed = True
@@ -441,23 +441,23 @@ class Block(Stmt, key="tir.Block"):
     Parameters
     ----------
     iter_vars : tuple of IterVar
-        Its iteration variables with their domains.
+        The iteration variables with their domains.
     reads : tuple of BufferRegion
-        What it reads.
+        The regions that the block reads.
     writes : tuple of BufferRegion
-        What it writes.
+        The regions that the block writes.
     name_hint : str
-        Its name.
+        The name of the block.
     body : Stmt
-        The statement inside.
+        The statement that the block executes.
     init : Stmt, optional
-        Done before the first iteration of a reduction.
+        The statement that initializes a reduction before its first iteration.
     alloc_buffers : tuple of Buffer, optional
-        Buffers that live in the block.
+        The buffers that the block allocates.
     match_buffers : tuple of MatchBufferRegion, optional
-        Parts of buffers under names of their own.
+        Regions of buffers that the block declares as buffers.
     annotations : dict, optional
-        Notes for passes and back ends, by name.
+        Annotations for passes and back ends, by name.
     """
 
     _followed = True
@@ -490,14 +490,14 @@ class Block(Stmt, key="tir.Block"):
 
 
 class BlockRealize(Stmt, key="tir.BlockRealize"):
-    """A block at values of its iteration variables, where a predicate holds.
+    """The execution of a block for values of its iteration variables, if a predicate is true.
 
     Parameters
     ----------
     iter_values : tuple of PrimExpr
-        The values.
+        The value of each iteration variable.
     predicate : PrimExpr
-        The block is left out where it is false.
+        The block is skipped if the predicate is false.
     block : Block
         The block.
     """
@@ -514,7 +514,7 @@ class BlockRealize(Stmt, key="tir.BlockRealize"):
 
 
 def seq(*stmts: Stmt | None) -> Stmt:
-    """One statement from several: nested sequences flattened, empty ones dropped."""
+    """Combine statements into one statement: nested sequences are flattened and empty ones removed."""
     out: list[Stmt] = []
     for stmt in stmts:
         if stmt is None:
@@ -531,12 +531,12 @@ def seq(*stmts: Stmt | None) -> Stmt:
 
 
 def stmt_seq(*args) -> Stmt:
-    """Statements one after the other; expressions are evaluated for their effect.
+    """A sequence of statements; expressions are evaluated for their side effects.
 
     Parameters
     ----------
     *args
-        The statements.
+        The statements and expressions.
 
     Returns
     -------
@@ -546,12 +546,12 @@ def stmt_seq(*args) -> Stmt:
 
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
-    """The statements of a sequence, or the one statement in a list.
+    """The statements of a sequence; any other statement is returned in a list of one.
 
     Parameters
     ----------
     stmt : Stmt
-        A statement.
+        The statement.
 
     Returns
     -------

@@ -1,4 +1,5 @@
-"""Walking and rewriting of programs, under TVM's names; and visitor classes whose overrides never recurse deep."""
+"""Traversal and rewriting of programs under the names of Apache TVM, and visitor classes with a bounded recursion
+depth."""
 
 from __future__ import annotations
 
@@ -38,26 +39,27 @@ def _root(node: Any) -> Node:
 
 
 def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | None, only_enable=None) -> Stmt:
-    """Rebuild ``stmt``.
+    """Rewrite ``stmt``.
 
-    ``preorder(node)`` may return a replacement, and then the node's parts are not visited; ``postorder(node)`` sees
-    the node with new parts. None keeps the node. ``only_enable`` lists the kinds they are called on ("tir.For").
+    ``preorder(node)`` may return a replacement; then the operands of the node are not visited. ``postorder(node)``
+    receives the node with rewritten operands. None keeps the node. ``only_enable`` limits the calls to some node types
+    ("tir.For").
 
     Parameters
     ----------
     stmt : Stmt
         The program.
     preorder : callable
-        Called before the parts of a node.
+        The function that is called before the operands of a node are visited.
     postorder : callable
-        Called after them.
+        The function that is called after the operands of a node are visited.
     only_enable : list of str, optional
-        The kinds of nodes they are called on; without it, all.
+        The node types for which the functions are called; all by default.
 
     Returns
     -------
     Stmt
-        The new statement; parts that nothing changes are those of the old one.
+        The rewritten statement; unchanged parts are the same objects as in ``stmt``.
     """
     kinds = None if only_enable is None else {str(getattr(k, "value", k)) for k in only_enable}
 
@@ -78,14 +80,14 @@ def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | No
 
 
 def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
-    """Call ``fvisit`` on every statement and expression once, parts first.
+    """Call ``fvisit`` once on every statement and expression, operands before the nodes that use them.
 
     Parameters
     ----------
     stmt : Stmt
         The program.
     fvisit : callable
-        What is called with each node.
+        The function that is called with each node.
 
     Examples
     --------
@@ -101,29 +103,30 @@ def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
 
 
 def pre_order_visit(stmt: Node, fvisit: Callable[[Node], bool]) -> None:
-    """Call ``fvisit`` on every statement and expression once, users first; a false answer keeps out of the parts.
+    """Call ``fvisit`` once on every statement and expression, nodes before their operands. If it returns False, the
+    operands are not visited.
 
     Parameters
     ----------
     stmt : Stmt
         The program.
     fvisit : callable
-        What is called with each node.
+        The function that is called with each node.
     """
     for _ in pre_order(_root(stmt), lambda n: isinstance(n, (Stmt, PrimExpr)) and fvisit(n) is False):
         pass
 
 
 class Renaming:
-    """Replaces variables everywhere they occur: in expressions, in buffers and, for variables that become variables,
-    where they are defined.
+    """A substitution of variables in expressions, in buffers and, if a variable is replaced by a variable, in
+    definitions.
 
     Parameters
     ----------
     lookup : callable
-        Gives what a variable becomes, or None.
+        The function that returns the replacement of a variable, or None.
     buffers : Mapping[int, Buffer], optional
-        New buffers by the identities of old ones.
+        Replacements of buffers, by the identities of the original buffers.
     """
 
     def __init__(self, lookup: Callable[[Var], Any], buffers: Mapping[int, Buffer] | None = None):
@@ -136,7 +139,7 @@ class Renaming:
         return rewrite(node, self._post, memo=self._memo)
 
     def var(self, var: Var) -> Var:
-        """The variable that takes the place of ``var`` where it is defined.
+        """The variable that replaces ``var`` in its definition.
 
         Parameters
         ----------
@@ -146,13 +149,13 @@ class Renaming:
         Returns
         -------
         Var
-            ``var`` itself where it is replaced by nothing, or by no variable.
+            ``var`` itself if it has no replacement, or if the replacement is not a variable.
         """
         got = self.lookup(var)
         return got if isinstance(got, Var) else var
 
     def axis(self, axis: IterVar) -> IterVar:
-        """The axis that takes the place of ``axis``: its variable renamed, its range left as it is.
+        """The axis that replaces ``axis``: its variable is replaced, its range is unchanged.
 
         Parameters
         ----------
@@ -162,7 +165,7 @@ class Renaming:
         Returns
         -------
         IterVar
-            ``axis`` itself where its variable stays.
+            ``axis`` itself if its variable has no replacement.
         """
         var = self.var(axis.var)
         return axis if var is axis.var else axis.replace(var=var)
@@ -178,19 +181,19 @@ class Renaming:
         Returns
         -------
         tuple of PrimExpr
-            ``items`` itself where nothing changes.
+            ``items`` itself if nothing changes.
         """
         new = tuple(self(i) for i in items)
         return items if all(a is b for a, b in zip(items, new)) else new
 
     def buffer(self, buffer: Any) -> Any:
-        """The buffer that takes the place of another, with variables replaced in its pointer, shape, strides and
-        offset. It is made once, so that all its accesses are of one buffer.
+        """The buffer that replaces another one; variables in its pointer, shape, strides and offset are replaced. Each
+        buffer is replaced once, so that all accesses use the same new buffer.
 
         Parameters
         ----------
         buffer : Any
-            A buffer; anything else is given back as it is.
+            A buffer; any other object is returned unchanged.
 
         Returns
         -------
@@ -221,14 +224,14 @@ class Renaming:
 
 
 class FoldingRenaming(Renaming):
-    """Substitution that folds arithmetic on the literals it brings in.
+    """A substitution that folds arithmetic on the constants it inserts.
 
     Parameters
     ----------
     lookup : callable
-        Gives what a variable becomes, or None.
+        The function that returns the replacement of a variable, or None.
     buffers : Mapping[int, Buffer], optional
-        New buffers by the identities of old ones.
+        Replacements of buffers, by the identities of the original buffers.
     """
 
     def _post(self, n: Node) -> Node | None:
@@ -298,14 +301,15 @@ _RENAME: dict[type, Callable[[Renaming, Any], Node]] = {
 
 
 def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any:
-    """``node`` with variables replaced, also inside buffers. A callable answers None for variables to keep.
+    """Replace variables in ``node``, also inside buffers. If ``vmap`` is a function, it returns None for variables to
+    keep.
 
     Parameters
     ----------
     node
         A statement, an expression, a buffer region or a list of them.
     vmap : Mapping[Any, Any] | Callable[[Var], Any]
-        What variables become.
+        The replacements of variables.
 
     Returns
     -------
@@ -331,7 +335,7 @@ def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any
 
 
 def definitions(func: PrimFunc) -> tuple[list[Var], list[Buffer]]:
-    """Variables and buffers that ``func`` defines, in order.
+    """The variables and buffers that ``func`` defines, in order.
 
     Parameters
     ----------
@@ -367,7 +371,7 @@ def definitions(func: PrimFunc) -> tuple[list[Var], list[Buffer]]:
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
-    """A copy of ``func`` in which every variable and buffer it defines is new, so both can live in one program.
+    """A copy of ``func`` with new variables and buffers, so that both functions can be used in one program.
 
     Parameters
     ----------
@@ -389,7 +393,8 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
 
 # --- visitor classes -------------------------------------------------------------------------------------------------
 
-# Above this height an expression's operands are visited before it, from the leaves up, so overrides do not nest.
+# Operands of expressions of a greater height are visited before the expression itself, from the leaves up, so that
+# overrides do not nest too deeply.
 _HEIGHT_LIMIT = 100
 
 
@@ -419,9 +424,10 @@ def _height_above(root: Node, limit: int) -> bool:
 
 
 class _Functor:
-    """One method per node class: ``visit_for_``, ``visit_buffer_load_``, ``visit_add_``, ... Override any of them.
+    """A base class with one method per node class: ``visit_for_``, ``visit_buffer_load_``, ``visit_add_``, ...
+    Subclasses override the methods they need.
 
-    Within one expression a shared part is visited once.
+    A shared subexpression of an expression is visited once.
     """
 
     def __init__(self) -> None:
@@ -461,7 +467,7 @@ class _Functor:
 
 
 class StmtExprVisitor(_Functor):
-    """Visits every statement and expression."""
+    """A visitor of all statements and expressions."""
 
     def _default(self, node: Node) -> None:
         for child in node.children():
@@ -474,7 +480,7 @@ class StmtExprVisitor(_Functor):
 
 
 class StmtExprMutator(_Functor):
-    """Rebuilds statements and expressions; what no override changes stays the same object."""
+    """A rewriter of statements and expressions. Nodes that no override changes stay the same objects."""
 
     def _default(self, node: Node) -> Node:
         new: Any = node.map_children(self._child)
@@ -492,8 +498,8 @@ class StmtExprMutator(_Functor):
 
 def _add_defaults(functor: type) -> None:
     def default(self, op):
-        """Treat a node that no method of the subclass is for: a visitor visits its parts, a mutator rebuilds it from
-        them.
+        """Visit a node for which the subclass has no method. A visitor visits the operands; a mutator rebuilds the node
+        from its rewritten operands.
 
         Parameters
         ----------
@@ -503,7 +509,7 @@ def _add_defaults(functor: type) -> None:
         Returns
         -------
         Node, optional
-            The rebuilt node, which is the same object where no part changed; None from a visitor.
+            The rebuilt node, which is the same object if no operand changed. A visitor returns None.
         """
         return functor._default(self, op)
 

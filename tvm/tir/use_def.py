@@ -1,4 +1,4 @@
-"""Which variables a program defines and uses, and where."""
+"""The definitions and uses of variables in a program."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ THREAD_KEYS = ("thread_extent", "virtual_thread")
 
 
 class UseDef:
-    """``undefined``: variable -> the statement (or expression) that first uses it without a definition in scope.
-    ``repeated``: variables defined more than once, anywhere; ``nested``: those defined again inside their own scope.
+    """Definitions and uses. ``undefined`` maps a variable to the statement or expression that first uses it without a
+    definition in scope. ``repeated`` contains variables that are defined more than once, ``nested`` those that are
+    defined again inside their scope.
 
-    A thread axis may be bound again: it is the same axis of the machine.
+    A thread axis may be bound several times: it is the same hardware axis.
 
     Parameters
     ----------
     defined : Iterable[Var], optional
-        Variables defined from the start.
+        Variables that are defined outside the program.
     """
 
     def __init__(self, defined: Iterable[Var] = ()):
@@ -50,20 +51,20 @@ class UseDef:
         self._ever: set[Var] = set(self._scope)
         self._threads: set[Var] = set()
 
-    # --- entry ---
+    # --- entry point ---
 
     def run(self, node: Any) -> UseDef:
-        """Record what a program defines and uses.
+        """Record the variables that a program defines and uses.
 
         Parameters
         ----------
         node : PrimFunc, Stmt, PrimExpr or list of these
-            The program. Variables of a function's parameters are defined in its body.
+            The program. The variables of a function's parameters are defined in its body.
 
         Returns
         -------
         UseDef
-            This object, whose tables are filled.
+            This object with its tables filled.
         """
         if isinstance(node, PrimFunc):
             for param in node.params:
@@ -98,19 +99,20 @@ class UseDef:
             self.undefined.setdefault(var, where)
 
     def buffer_definition(self, buffer: Buffer, where: Node) -> list[Var]:
-        """A declaration defines the variables that stand alone in the buffer's fields and are not known yet.
+        """Record the variables that a buffer declaration defines: fields of the buffer that are variables and not
+        defined yet.
 
         Parameters
         ----------
         buffer : Buffer
-            The buffer that is declared.
+            The declared buffer.
         where : Node
             The function or statement that declares it.
 
         Returns
         -------
         list of Var
-            The variables it defines.
+            The variables that the declaration defines.
         """
         new = []
         for e in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
@@ -121,18 +123,18 @@ class UseDef:
             self.expression(e, where)
         return new
 
-    # --- the walk ---
+    # --- traversal ---
 
     def expression(self, e: Node, where: Node) -> None:
-        """Record the variables that an expression uses; those of its lets, reducers and reduction axes are defined
-        inside it.
+        """Record the variables that an expression uses. The variables of its lets, reducers and reduction axes are
+        defined inside it.
 
         Parameters
         ----------
         e : Node
             The expression.
         where : Node
-            The statement it is in, which is named for a variable that is not defined.
+            The statement that contains the expression; it is reported for an undefined variable.
         """
         order = list(post_order(e))
         inner: list[Var] = []
@@ -156,7 +158,7 @@ class UseDef:
             self._scope[var] -= 1
 
     def statement(self, stmt: Stmt) -> None:
-        """Record what a statement and those inside it define and use.
+        """Record the variables that a statement and its inner statements define and use.
 
         Parameters
         ----------
@@ -173,12 +175,12 @@ class UseDef:
             self.parts(stmt)
 
     def parts(self, stmt: Stmt) -> None:
-        """Record what the statements directly inside another define and use.
+        """Record the variables that the direct inner statements of a statement define and use.
 
         Parameters
         ----------
         stmt : Stmt
-            The statement around them.
+            The enclosing statement.
         """
         for child in stmt.children():
             if isinstance(child, Stmt):
@@ -210,7 +212,7 @@ def _attr(u: UseDef, s: AttrStmt) -> None:
     if isinstance(s.node, IterVar) and s.attr_key in THREAD_KEYS:
         var = s.node.var
         if var in u._threads:
-            # Bound again: known in the body, and no second definition.
+            # A rebound thread axis is in scope in the body, but this is not a second definition.
             u._scope[var] += 1
             u.statement(s.body)
             u._forget(var)
@@ -272,14 +274,14 @@ _SCOPES = {
 
 
 def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
-    """Variables used in a program but not defined in it (nor in ``defs``), in order of use.
+    """The variables that are used in a program but not defined in it (nor in ``defs``), in order of use.
 
     Parameters
     ----------
     node
         A statement, an expression or a function.
     defs : Iterable[Var], optional
-        Variables defined outside.
+        Variables that are defined outside.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Checks of programs: are they well formed, and may they run on the machine they are for."""
+"""Verifiers of programs: whether they are well formed and satisfy the limits of their device."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .function import PrimFunc
 from .stmt import Allocate, AttrStmt, BlockRealize, BufferStore, For, ForKind, Stmt
 from .use_def import UseDef
 
-# --- form ------------------------------------------------------------------------------------------------------------
+# --- well-formedness -------------------------------------------------------------------------------------------------
 
 
 def verify_ssa(func: PrimFunc | Stmt) -> bool:
-    """Whether every variable has one definition, and in a function every use has one.
+    """Whether every variable has exactly one definition; in a function, every use must have a definition.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ def verify_ssa(func: PrimFunc | Stmt) -> bool:
 
 
 def form_errors(func: PrimFunc) -> list[str]:
-    """What is wrong with the form of a function, in words."""
+    """Return messages that describe why a function is not well formed."""
     name = func.attrs.get("global_symbol", "main")
     found = UseDef().run(func)
     errors = []
     for var, where in found.undefined.items():
         errors.append(
-            f"function {name}: variable '{var.name}' ({var.dtype}) is used but never defined{_place(where)}; "
+            f"function {name}: variable '{var.name}' ({var.dtype}) is used but never defined{_location(where)}; "
             f"make it a parameter or define it"
         )
     for var, where in found.nested.items():
-        errors.append(f"function {name}: variable '{var.name}' is defined again inside its own scope{_place(where)}")
+        errors.append(f"function {name}: variable '{var.name}' is defined again inside its own scope{_location(where)}")
     return errors + _block_errors(func, str(name))
 
 
-def _place(where: Node) -> str:
+def _location(where: Node) -> str:
     if isinstance(where, PrimFunc):
         return ""
     line = next((t for t in str(where).split("\n") if " = T." not in t or "[" in t), "").strip()
@@ -57,7 +57,7 @@ def _place(where: Node) -> str:
 
 
 def _block_errors(func: PrimFunc, name: str) -> list[str]:
-    """Blocks see the loops around them only through their own axes."""
+    """Report blocks that use the variables of enclosing loops other than through their own axes."""
     errors = []
 
     def visit(stmt: Node, loops: tuple[Var, ...]) -> None:
@@ -84,14 +84,15 @@ def _block_errors(func: PrimFunc, name: str) -> list[str]:
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether a function (or every function of a module) is well formed; with ``assert_mode`` an error says why not.
+    """Whether a function (or every function of a module) is well formed; with ``assert_mode`` an ill-formed function is
+    an error.
 
     Parameters
     ----------
     obj : PrimFunc | IRModule
         The function or module.
     assert_mode : bool, optional
-        Whether an ill-formed function is an error.
+        Whether to raise an error for an ill-formed function.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     Raises
     ------
     ExprValueError
-        With ``assert_mode``, where a function is not well formed.
+        A function is not well formed, and ``assert_mode`` is true.
     """
     functions = obj.functions.values() if isinstance(obj, IRModule) else (obj,)
     errors = [e for f in functions if isinstance(f, PrimFunc) for e in form_errors(f)]
@@ -117,7 +118,7 @@ def _is_gpu(target: Any) -> bool:
 
 
 def memory_errors(func: PrimFunc) -> list[str]:
-    """Accesses of a device's memory from host code, for a function compiled for a device with threads."""
+    """Return messages for host code that accesses device memory, for a function compiled for a device with threads."""
     if not _is_gpu(func.attrs.get("target")) or func.attrs.get("calling_conv") in (2, "2"):
         return []
     outside = {b.data: b.name for b in func.buffer_map.values()}
@@ -153,7 +154,7 @@ def memory_errors(func: PrimFunc) -> list[str]:
 
 
 def verify_memory(func: PrimFunc) -> bool:
-    """Whether host code keeps away from device memory.
+    """Whether host code does not access device memory.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ _LIMITS = (
 
 
 class _Kernels:
-    """Walks a function and checks each kernel (an outermost thread_extent) against the limits."""
+    """A verifier that checks each kernel of a function (an outermost thread_extent) against the limits."""
 
     def __init__(self, limits: Mapping[str, int]):
         self.limits = {k: int(v) for k, v in limits.items()}
@@ -201,7 +202,7 @@ class _Kernels:
             self._allocate(stmt)
         self._vectors(stmt)
         if isinstance(stmt, For) and stmt.loop_var.name.startswith("vthread") and isinstance(stmt.extent, IntImm):
-            # What is left of a virtual thread once it has been made a loop.
+            # A virtual thread that was lowered to a loop.
             self.vthreads[stmt.loop_var] = stmt.extent.value
         if axis is None:
             for child in stmt.children():
@@ -276,10 +277,12 @@ def _thread_axis(stmt: Stmt) -> tuple[IterVar | None, Any]:
 
 
 def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]:
-    """Which limits the kernels of a function go over."""
+    """Return a message for each limit that the kernels of a function exceed."""
     unknown = [k for k in constraints if k not in _LIMITS]
     if unknown:
-        raise ExprValueError(f"verify_gpu_code: unknown limits {', '.join(unknown)}; known are {', '.join(_LIMITS)}")
+        raise ExprValueError(
+            f"verify_gpu_code: unknown limits {', '.join(unknown)}; valid limits are {', '.join(_LIMITS)}"
+        )
     kernels = _Kernels(constraints)
     kernels.statement(func.body)
     kernels.check("the number of kernels", "max_kernels", kernels.kernels)
@@ -287,7 +290,7 @@ def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]
 
 
 def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, int]) -> bool:
-    """Whether the kernels of a function keep within the limits of a device.
+    """Whether the kernels of a function satisfy the limits of a device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The operator library: tensors in, tensors out, written in tensor expressions."""
+"""The operator library: operators on tensors, defined by tensor expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .compaction import *
 from .signal import *
 from .utils import get_const_int, get_const_tuple
 
-# These files have the name of a function of theirs; the function is what the name means.
+# These modules have the same name as one of their functions; the name refers to the function.
 from .einsum import *
 from .sort import *
 from .descriptions import describe as _describe
@@ -23,7 +23,7 @@ _describe(list(globals().values()), __name__)
 
 
 def __getattr__(name: str):
-    """Parts that are loaded when they are first named: ``topi.nn``, ``topi.image``, ``topi.x86`` and so on."""
+    """Import a submodule on first use: ``topi.nn``, ``topi.image``, ``topi.x86`` and so on."""
     if name.startswith("_"):
         raise AttributeError(f"module 'tvm.topi' has no attribute '{name}'")
     try:

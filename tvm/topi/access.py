@@ -1,4 +1,4 @@
-"""How operations read their inputs: which axes run along memory, which are reused, how much work there is."""
+"""Analysis of the memory accesses of operations: contiguous axes, reused elements and the amount of work."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from ..ir.visit import post_order
 from ..te.schedule import Schedule, Stage
 from ..te.tensor import ComputeOp, Tensor
 
-# Intrinsics that cost a few instructions; any other call of mathematics is worth computing once.
+# Calls that cost a few instructions. The values of other math functions are worth storing rather than recomputing.
 CHEAP_CALLS = frozenset({"tir.likely", "tir.fabs", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
                          "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.floor", "tir.ceil", "tir.trunc",
                          "tir.reinterpret", "tir.sqrt", "tir.round", "tir.nearbyint"})
 
 
 def extent_of(axis: IterVar) -> int | None:
-    """The constant extent of an axis, None if it is symbolic."""
+    """Return the constant extent of an axis, or None if it is symbolic."""
     e = axis.dom.extent
     return e.value if isinstance(e, IntImm) else None
 
 
 def are_known(axes: Sequence[IterVar]) -> bool:
-    """Whether the extents of all axes are constants."""
+    """Return whether the extents of all axes are constants."""
     return all(isinstance(a.dom.extent, IntImm) for a in axes)
 
 
 def is_ragged(op: ComputeOp) -> bool:
-    """Whether the length of a reduction depends on the element it makes, as that of a row of a sparse matrix does: then
-    its loop stays inside those over the elements, each of which is computed by itself."""
+    """Return whether the extent of a reduction depends on the output element, as for the rows of a sparse matrix. The
+    reduction loop must then be inside the loops over the elements, and each element is computed separately."""
     axes = {a.var for a in op.axis}
     extents = [a.dom.extent for a in op.reduce_axis]
     return any(node in axes for e in extents if not isinstance(e, IntImm) for node in post_order(e))
 
 
 def elements(shape) -> int:
-    """Elements of a shape; symbolic dimensions count as 64."""
+    """Return the number of elements of a shape; symbolic dimensions count as 64."""
     total = 1
     for d in shape:
         total *= d.value if isinstance(d, IntImm) else 64
@@ -48,7 +48,7 @@ def elements(shape) -> int:
 
 
 def loads(body) -> list[ProducerLoad]:
-    """The tensor elements an operation reads."""
+    """Return the reads of tensor elements in a body."""
     found: dict[int, ProducerLoad] = {}
     for b in body:
         for root in (b.source if isinstance(b, Reduce) else (b,)):
@@ -59,7 +59,8 @@ def loads(body) -> list[ProducerLoad]:
 
 
 def is_cheap(op: ComputeOp) -> bool:
-    """Whether computing an element again costs about as much as loading it: no conditions, no functions."""
+    """Return whether recomputing an element costs about as much as loading it: the body has no conditions and no
+    expensive calls."""
     for b in op.body:
         for node in post_order(b):
             if isinstance(node, Select) or isinstance(node, Call) and node.op.name not in CHEAP_CALLS:
@@ -68,7 +69,7 @@ def is_cheap(op: ComputeOp) -> bool:
 
 
 def stride_along(index: PrimExpr, var: Var) -> int | None:
-    """By how much an index grows with a variable; None if that is not a constant."""
+    """Return the increase of an index per increment of a variable, or None if it is not constant."""
     if not any(n is var for n in post_order(index)):
         return 0
     found = detect_linear_equation(index, [var])
@@ -79,7 +80,8 @@ def stride_along(index: PrimExpr, var: Var) -> int | None:
 
 
 def runs_along(load: ProducerLoad, var: Var) -> str:
-    """"same" where the element does not depend on the axis, "next" where neighbours lie side by side, else "far"."""
+    """Return "same" if the element does not depend on the axis, "next" if neighbours along the axis are contiguous,
+    else "far"."""
     if not load.indices:
         return "same"
     outer = [stride_along(i, var) for i in load.indices[:-1]]
@@ -90,12 +92,13 @@ def runs_along(load: ProducerLoad, var: Var) -> str:
 
 
 def work(op: ComputeOp) -> int:
-    """Points an operation computes."""
+    """Return the number of points that an operation computes."""
     return elements([a.dom.extent for a in list(op.axis) + list(op.reduce_axis)])
 
 
 def first_step(load: ProducerLoad, axes: list[IterVar], axis: IterVar) -> int | None:
-    """By how many elements of memory a load moves with the first step along ``axis``, from where all axes begin."""
+    """Return the distance in memory, in elements, between the first two reads of a load along ``axis``, with all axes
+    at their minimum."""
     start = {a.var: const(0, a.var.dtype) for a in axes}
     places = []
     for at in (start, start | {axis.var: const(1, axis.var.dtype)}):
@@ -110,8 +113,8 @@ def first_step(load: ProducerLoad, axes: list[IterVar], axis: IterVar) -> int | 
 
 
 def own_consumer(schedule: Schedule, stage: Stage, plain: Schedule) -> Stage | None:
-    """The one operation that reads a reduction, element for element: it can be computed where the reduction is.
-    ``plain`` is the schedule with everything inlined that is to be."""
+    """Return the only reader of a reduction if it reads the reduction elementwise, so that both can be computed
+    together. ``plain`` is the schedule in which all stages to be inlined are inlined."""
     twin = plain.stage_map[stage.op]
     users = plain.consumers(twin)
     if stage.is_output or len(users) != 1 or is_ragged(stage.op):
@@ -131,7 +134,7 @@ def _is_own_element(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
 
 
 def _is_own_pixel(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
-    """Whether the element of an image whose pixels are one row is the one at the axes."""
+    """Return whether a load from an image with flattened pixels reads the element at the given axes."""
     if len(load.indices) != 5 or len(axes) != 5:
         return False
     n, oc, y, x, ob = (a.var for a in axes)
@@ -141,5 +144,5 @@ def _is_own_pixel(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
 
 
 def is_choosing(node: Any) -> bool:
-    """Whether a node evaluates one of two values, as padding does."""
+    """Return whether a node evaluates one of two values, as padding does."""
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"

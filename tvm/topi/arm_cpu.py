@@ -1,4 +1,5 @@
-"""The classic names of operators and schedules for ARM: those for every CPU, which ask what the processor can do."""
+"""Apache TVM's names of operators and schedules for ARM. They are aliases of the CPU implementations, which adapt to
+the target's features."""
 
 from __future__ import annotations
 

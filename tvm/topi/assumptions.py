@@ -1,7 +1,7 @@
-"""What operators take for granted of sizes that are not known while compiling.
+"""Assumptions of operators about dynamic dimensions.
 
-Where an operator needs two sizes to agree and they are not known, it notes that and goes on; whoever compiles it for
-unknown sizes collects the notes, and has them checked when the program runs (``relay.backend.shape_func``).
+An operator may require two dimensions to agree. If they are dynamic, the operator records an assumption and continues.
+The compiler of a dynamic shape collects the assumptions and checks them at run time (``relay.backend.shape_func``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .utils import equal_const_int, simplify
 
 
 class Assumption(NamedTuple):
-    """``condition`` must hold when the program runs; ``equal`` holds the two sizes where it says no more than that
-    they are the same. ``what`` says what the condition is about; with ``is_message`` it is all that the user is told
-    where the condition does not hold."""
+    """An assumption: ``condition`` must hold at run time. ``equal`` contains the two dimensions if the condition is
+    only their equality. ``what`` describes the condition; if ``is_message`` is set, it is the complete error message
+    for a violated condition."""
 
     condition: PrimExpr
     what: str
@@ -35,7 +35,7 @@ _NOTED: ContextVar[list[Assumption] | None] = ContextVar("noted assumptions", de
 
 @contextmanager
 def noted() -> Iterator[list[Assumption]]:
-    """The list that assumptions are written into inside."""
+    """Collect the assumptions recorded inside the ``with`` block in a list."""
     found: list[Assumption] = []
     token = _NOTED.set(found)
     try:
@@ -46,7 +46,7 @@ def noted() -> Iterator[list[Assumption]]:
 
 @contextmanager
 def of_operator(name: str) -> Iterator[None]:
-    """What is noted inside is said of an operator."""
+    """Add the name of an operator to the assumptions recorded inside the ``with`` block."""
     found = _NOTED.get()
     start = len(found) if found is not None else 0
     yield
@@ -56,12 +56,12 @@ def of_operator(name: str) -> Iterator[None]:
 
 
 def are_noted() -> bool:
-    """Whether anybody wants to know what is taken for granted."""
+    """Return whether assumptions are being collected."""
     return _NOTED.get() is not None
 
 
 def assume(condition: PrimExpr, what: str, is_message: bool = False) -> None:
-    """Take for granted that a condition on sizes holds."""
+    """Record the assumption that a condition on dimensions holds."""
     found = _NOTED.get()
     if found is None or _is_open(condition):
         return
@@ -71,7 +71,8 @@ def assume(condition: PrimExpr, what: str, is_message: bool = False) -> None:
 
 
 def divides(size: Any, parts: int, what: str) -> bool:
-    """Whether a size may be divided into equal parts; where that is not known, it is taken for granted."""
+    """Return whether a dimension is divisible into equal parts. For a dynamic dimension, record this as an
+    assumption."""
     size = convert(size)
     if isinstance(size, Any_):
         return True
@@ -82,7 +83,7 @@ def divides(size: Any, parts: int, what: str) -> bool:
 
 
 def agree(a: Any, b: Any, what: str) -> bool:
-    """Whether two sizes may be the same; where that is not known, it is taken for granted."""
+    """Return whether two dimensions may be equal. For dynamic dimensions, record their equality as an assumption."""
     a, b = convert(a), convert(b)
     if a is b or isinstance(a, Any_) or isinstance(b, Any_):
         return True
@@ -98,18 +99,18 @@ def agree(a: Any, b: Any, what: str) -> bool:
 
 
 def refuse_empty(dim: Any, shape: Sequence[Any], what: str) -> None:
-    """Elements of a result, of which the shape is given, that are taken from a dimension without elements.
+    """Reject reading elements of a result with the given shape from a dimension of size 0.
 
     Raises
     ------
     ExprValueError
-        That is known now; where sizes are not known, it is taken for granted that it is not so. A result of unknown
-        size may turn out to have no elements.
+        The dimension is known to be empty. For a dynamic dimension an assumption is recorded instead, unless the
+        dynamic result may be empty as well.
     """
     if equal_const_int(dim, 0) and all(isinstance(d, (int, IntImm)) and int(d) > 0 for d in shape):
-        raise ExprValueError(f"{what}: nothing can be taken from a dimension of 0")
+        raise ExprValueError(f"{what}: cannot take elements from a dimension of size 0")
     none = [primop.equal(d, 0) for d in shape if not isinstance(d, IntImm) or d.value == 0]
-    assume(tir.any(convert(dim) > 0, *none), "a dimension of at least one element to take from")
+    assume(tir.any(convert(dim) > 0, *none), "a dimension with at least one element")
 
 
 def _is_open(e: PrimExpr) -> bool:

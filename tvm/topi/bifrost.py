@@ -1,4 +1,5 @@
-"""The classic names of operators and schedules for Mali GPUs of the generation Bifrost: those for every GPU."""
+"""Apache TVM's names of operators and schedules for Mali Bifrost GPUs. They are aliases of the generic GPU
+implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on two tensors, element by element, with NumPy's broadcasting; either operand may be a plain number."""
+"""Elementwise operators on two tensors with NumPy broadcasting; either operand may be a Python scalar."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def _is_one(dim: PrimExpr) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
 
 
-def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
-    """Whether a size is another one that is not known, or a number of more than 1 where that is less. Beside the
-    number itself it may well be 1."""
+def _is_clamped(cut: PrimExpr, size: PrimExpr) -> bool:
+    """Return whether ``cut`` is the minimum of the dynamic dimension ``size`` and a constant greater than 1."""
     if not isinstance(cut, Min) or isinstance(size, IntImm):
         return False
     limits = [x for x in (cut.a, cut.b) if isinstance(x, IntImm)]
     return len(limits) == 1 and limits[0].value > 1 and any(same_dim(x, size) for x in (cut.a, cut.b))
 
 
-def _is_made_of(whole: PrimExpr, part: PrimExpr) -> bool:
-    """Whether a size is that of a broadcast, in which the other one took part."""
+def _is_broadcast_of(whole: PrimExpr, part: PrimExpr) -> bool:
+    """Return whether ``whole`` is the result of broadcasting a dimension with ``part``."""
     if not isinstance(whole, Select) or not isinstance(whole.condition, EQ) or not _is_one(whole.condition.b):
         return False
     first, second = whole.false_value, whole.true_value
@@ -41,33 +40,35 @@ def _is_made_of(whole: PrimExpr, part: PrimExpr) -> bool:
 
 
 def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
-    """One dimension of the result; of two that are not known, one is 1 or they are the same."""
+    """Return one dimension of the broadcast shape. Of two dynamic dimensions, either one is 1 or both are equal."""
     if _is_one(a):
         return b
     if _is_one(b) or same_dim(a, b):
         return a
-    if _is_cut(a, b) or _is_cut(b, a):
-        # One of them is 1 only where the other is.
-        agree(a, b, "sizes that are the same")
-        return a if _is_cut(b, a) else b
+    if _is_clamped(a, b) or _is_clamped(b, a):
+        # One dimension is 1 only if the other one is.
+        agree(a, b, "dimensions that are equal")
+        return a if _is_clamped(b, a) else b
     for whole, part in ((a, b), (b, a)):
-        if _is_made_of(whole, part):
+        if _is_broadcast_of(whole, part):
             becomes(part, whole)
             return whole
     if isinstance(a, IntImm) and isinstance(b, IntImm):
-        raise ExprValueError(f"{what}: the shapes do not broadcast: a dimension of {a.value} beside one of {b.value}")
+        raise ExprValueError(
+            f"{what}: the shapes do not broadcast: dimensions {a.value} and {b.value} differ and neither is 1"
+        )
     if isinstance(a, IntImm) or isinstance(b, IntImm):
-        known, open_ = (a, b) if isinstance(a, IntImm) else (b, a)
-        assume(tir.any(primop.equal(open_, known), primop.equal(open_, 1)), f"a size that is {known} or 1")
+        known, dynamic = (a, b) if isinstance(a, IntImm) else (b, a)
+        assume(tir.any(primop.equal(dynamic, known), primop.equal(dynamic, 1)), f"a dimension equal to {known} or 1")
         return known
     same = primop.equal(a, b)
-    assume(tir.any(same, primop.equal(a, 1), primop.equal(b, 1)), "sizes that are the same, or one of them 1")
-    # Beside a dimension of 1 there may be one of 0.
+    assume(tir.any(same, primop.equal(a, 1), primop.equal(b, 1)), "dimensions that are equal, or one of them 1")
+    # A dimension of size 0 broadcasts with a dimension of size 1: the result has size 0.
     return tir.Select(primop.equal(a, 1), b, a)
 
 
 def broadcast_shape(*shapes: Sequence, what: str = "broadcast") -> tuple[PrimExpr, ...]:
-    """The shape that tensors of these shapes have together."""
+    """The shape to which tensors of these shapes broadcast."""
     ndim = max((len(shape) for shape in shapes), default=0)
     result = [convert(1)] * ndim
     for shape in shapes:
@@ -77,7 +78,7 @@ def broadcast_shape(*shapes: Sequence, what: str = "broadcast") -> tuple[PrimExp
 
 
 def broadcast_index(shape: Sequence[PrimExpr], full: Sequence[PrimExpr], indices: Sequence) -> list:
-    """The indices into a tensor of ``shape`` for the element at ``indices`` of the whole result."""
+    """The indices into a tensor of ``shape`` that correspond to ``indices`` of the broadcast shape ``full``."""
     skip = len(indices) - len(shape)
     result = []
     for dim, whole, index in zip(shape, full[skip:], indices[skip:]):
@@ -86,18 +87,18 @@ def broadcast_index(shape: Sequence[PrimExpr], full: Sequence[PrimExpr], indices
         elif isinstance(dim, IntImm) or same_dim(dim, whole):
             result.append(index)
         else:
-            # A dimension known only when the program runs may turn out to be 1.
+            # A dynamic dimension may be 1 at run time.
             result.append(tir.Select(primop.equal(dim, 1), const(0, index.dtype), index))
     return result
 
 
 def broadcast_to(data, shape):
-    """``data`` repeated along dimensions of 1, and in front, to ``shape``.
+    """``data`` broadcast to ``shape``: dimensions of size 1 are repeated and leading dimensions are added.
 
     Raises
     ------
     ExprValueError
-        The data does not broadcast to the shape.
+        The data cannot be broadcast to the shape.
 
     Examples
     --------
@@ -114,13 +115,17 @@ def broadcast_to(data, shape):
 
 
 def becomes(dim: Any, wanted: Any) -> bool:
-    """Whether a dimension may be broadcast to the wanted one; where that is not known, it is taken for granted."""
+    """Return whether a dimension can be broadcast to the wanted one. For a dynamic dimension, record this as an
+    assumption."""
     dim, wanted = convert(dim), convert(wanted)
     if _is_one(dim) or isinstance(dim, Any_) or isinstance(wanted, Any_) or same_dim(dim, wanted):
         return True
     if isinstance(dim, IntImm) and isinstance(wanted, IntImm):
         return False
-    assume(tir.any(primop.equal(dim, wanted), primop.equal(dim, 1)), "a size that is broadcast: the one wanted, or 1")
+    assume(
+        tir.any(primop.equal(dim, wanted), primop.equal(dim, 1)),
+        "a dimension that broadcasts: equal to the wanted one, or 1",
+    )
     return True
 
 
@@ -128,7 +133,7 @@ def becomes(dim: Any, wanted: Any) -> bool:
 
 
 def combine(a: Any, b: Any, element: Callable[[Any, Any], PrimExpr], name: str) -> Any:
-    """``element`` of the elements of two operands, broadcast together."""
+    """Return the broadcast result of two operands, with ``element`` applied to each pair of elements."""
     if isinstance(a, te.TensorSlice):
         a = a.asobject()
     if isinstance(b, te.TensorSlice):
@@ -137,7 +142,7 @@ def combine(a: Any, b: Any, element: Callable[[Any, Any], PrimExpr], name: str) 
         return element(convert(a), convert(b))
     tensors = [x for x in (a, b) if isinstance(x, te.Tensor)]
     shape = broadcast_shape(*(x.shape for x in tensors), what=name)
-    # A plain number takes the type of the tensor beside it.
+    # A Python scalar gets the dtype of the other operand.
     a, b = _scalar(a, b), _scalar(b, a)
 
     def at(operand, indices):
@@ -176,15 +181,15 @@ def _is_float(a: Any, b: Any) -> bool:
 
 
 def _known(b: PrimExpr) -> int | None:
-    """The value of a divisor that is a number, or an element of a tensor that holds one number everywhere."""
+    """Return the value of a divisor that is a constant or an element of a constant tensor with one value, else None."""
     if isinstance(b, ProducerLoad) and isinstance(b.producer.op, te.ComputeOp):
         b = b.producer.op.body[b.producer.value_index]
     return primop.literal(b)
 
 
 def _guarded(divide: Callable, at_zero: Callable, at_minus_one: Callable) -> Callable:
-    """A division of integers that no divisor makes undefined. One that is known, and none of the two that could, is
-    divided by as it is."""
+    """Return an integer division that is defined for the divisors 0 and -1. A constant divisor other than these needs
+    no checks."""
 
     def element(a: Any, b: Any) -> PrimExpr:
         a, b = primop.match_types(convert(a), convert(b))
@@ -213,14 +218,14 @@ def _minus(a: PrimExpr) -> PrimExpr:
 _quotient = _guarded(primop.div, _zero_like, _minus)
 floor_quotient = _guarded(primop.floordiv, _zero_like, _minus)
 _trunc_quotient = _guarded(primop.truncdiv, _zero_like, _minus)
-floor_rest = _guarded(primop.floormod, _zero_like, _zero_like)
-_trunc_rest = _guarded(primop.truncmod, _zero_like, _zero_like)
+floor_remainder = _guarded(primop.floormod, _zero_like, _zero_like)
+_trunc_remainder = _guarded(primop.truncmod, _zero_like, _zero_like)
 
 
 def _floor_mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return floor_rest(a, b)
-    # The remainder rounded towards zero is exact; it is moved by one divisor where the signs differ.
+        return floor_remainder(a, b)
+    # The truncated remainder is exact. Add the divisor if the signs differ.
     a, b = primop.match_types(convert(a), convert(b))
     zero, rest = const(0, a.dtype), te.fmod(a, b)
     moves = tir.all(primop.not_equal(rest, zero), primop.not_equal(rest < zero, b < zero))
@@ -229,7 +234,7 @@ def _floor_mod(a: Any, b: Any) -> PrimExpr:
 
 def _mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return _trunc_rest(a, b)
+        return _trunc_remainder(a, b)
     return te.fmod(a, b)
 
 
@@ -239,10 +244,11 @@ def _power(a: Any, b: Any) -> PrimExpr:
 
 
 def _integer_power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """By squaring, modulo the width of the type; a negative exponent gives 1 / a**-b rounded towards zero."""
+    """Compute the power by repeated squaring, modulo the width of the type. A negative exponent gives 1 / a**-b rounded
+    towards zero."""
     kind = info(a.dtype)
     if not kind.is_int and not kind.is_uint:
-        raise ExprTypeError(f"power: takes numbers, got {a.dtype}")
+        raise ExprTypeError(f"power: operands must be numeric, got {a.dtype}")
     zero, one = const(0, a.dtype), const(1, a.dtype)
     exponent = primop.literal(b)
     if exponent is not None and exponent >= 0:
@@ -281,7 +287,7 @@ def _truth(value: PrimExpr, name: str) -> PrimExpr:
     if info(value.dtype).is_bool:
         return value
     if info(value.dtype).is_handle:
-        raise ExprTypeError(f"{name}: takes numbers or bool, got {value.dtype}")
+        raise ExprTypeError(f"{name}: operands must be numeric or bool, got {value.dtype}")
     return primop.not_equal(value, const(0, value.dtype))
 
 
@@ -290,47 +296,61 @@ def _truth(value: PrimExpr, name: str) -> PrimExpr:
 add = _binary("add", primop.add, "The sum.")
 subtract = _binary("subtract", primop.subtract, "The difference.")
 multiply = _binary("multiply", primop.multiply, "The product.")
-divide = _binary("divide", _quotient, "The quotient; of integers, rounded towards zero.")
+divide = _binary("divide", _quotient, "The quotient; integer quotients are rounded towards zero.")
 floor_divide = _binary("floor_divide", floor_quotient, "The quotient rounded down.")
-trunc_divide = _binary("trunc_divide", _trunc_quotient, "The quotient of integers rounded towards zero.")
-mod = _binary("mod", _mod, "What the quotient rounded towards zero leaves; it has the sign of the dividend.")
+trunc_divide = _binary("trunc_divide", _trunc_quotient, "The quotient of integers, rounded towards zero.")
+mod = _binary("mod", _mod, "The remainder of the division rounded towards zero; it has the sign of the dividend.")
 trunc_mod = _binary("trunc_mod", _mod, "As mod.")
-floor_mod = _binary("floor_mod", _floor_mod, "What the quotient rounded down leaves; it has the sign of the divisor.")
-maximum = _binary("maximum", primop.maximum, "The larger; NaN if either is NaN.")
-minimum = _binary("minimum", primop.minimum, "The smaller; NaN if either is NaN.")
-power = _binary("power", _power, "``lhs`` to the power of ``rhs``; integers wrap.")
-atan2 = _binary("atan2", te.atan2, "The angle of the point (rhs, lhs).")
-bitwise_and = _binary("bitwise_and", primop.bitwise_and, "The bits set in both.")
-bitwise_or = _binary("bitwise_or", primop.bitwise_or, "The bits set in either.")
-bitwise_xor = _binary("bitwise_xor", primop.bitwise_xor, "The bits set in one of both.")
-greater = _binary("greater", primop.greater, "Is lhs > rhs?")
-less = _binary("less", primop.less, "Is lhs < rhs?")
-equal = _binary("equal", primop.equal, "Is lhs == rhs?")
-not_equal = _binary("not_equal", primop.not_equal, "Is lhs != rhs?")
-greater_equal = _binary("greater_equal", primop.greater_equal, "Is lhs >= rhs?")
-less_equal = _binary("less_equal", primop.less_equal, "Is lhs <= rhs?")
-logical_and = _binary("logical_and", _logical("logical_and", primop.logical_and), "Are both true (or not zero)?")
-logical_or = _binary("logical_or", _logical("logical_or", primop.logical_or), "Is either true (or not zero)?")
-logical_xor = _binary("logical_xor", _logical("logical_xor", primop.not_equal), "Is one of both true (or not zero)?")
+floor_mod = _binary(
+    "floor_mod", _floor_mod, "The remainder of the division rounded down; it has the sign of the divisor."
+)
+maximum = _binary("maximum", primop.maximum, "The larger value; NaN if either operand is NaN.")
+minimum = _binary("minimum", primop.minimum, "The smaller value; NaN if either operand is NaN.")
+power = _binary("power", _power, "``lhs`` to the power of ``rhs``; integers wrap around.")
+atan2 = _binary("atan2", te.atan2, "The angle of the point (rhs, lhs), as in atan2.")
+bitwise_and = _binary("bitwise_and", primop.bitwise_and, "The bitwise and.")
+bitwise_or = _binary("bitwise_or", primop.bitwise_or, "The bitwise or.")
+bitwise_xor = _binary("bitwise_xor", primop.bitwise_xor, "The bitwise exclusive or.")
+greater = _binary("greater", primop.greater, "Whether lhs > rhs, for each element.")
+less = _binary("less", primop.less, "Whether lhs < rhs, for each element.")
+equal = _binary("equal", primop.equal, "Whether lhs == rhs, for each element.")
+not_equal = _binary("not_equal", primop.not_equal, "Whether lhs != rhs, for each element.")
+greater_equal = _binary("greater_equal", primop.greater_equal, "Whether lhs >= rhs, for each element.")
+less_equal = _binary("less_equal", primop.less_equal, "Whether lhs <= rhs, for each element.")
+logical_and = _binary(
+    "logical_and",
+    _logical("logical_and", primop.logical_and),
+    "Whether both operands are true (nonzero), for each element.",
+)
+logical_or = _binary(
+    "logical_or",
+    _logical("logical_or", primop.logical_or),
+    "Whether either operand is true (nonzero), for each element.",
+)
+logical_xor = _binary(
+    "logical_xor",
+    _logical("logical_xor", primop.not_equal),
+    "Whether exactly one operand is true (nonzero), for each element.",
+)
 
 
 def left_shift(x, n):
-    """The bits moved up."""
+    """``x`` shifted left by ``n`` bits."""
     return combine(x, n, primop.left_shift, "left_shift")
 
 
 def right_shift(x, n):
-    """The bits moved down, the sign kept."""
+    """``x`` shifted right by ``n`` bits; the sign is kept."""
     return combine(x, n, primop.right_shift, "right_shift")
 
 
 def logical_not(data):
-    """Which elements are false or zero."""
+    """True for each element that is false or zero."""
     return map_elements(data, lambda value: primop.logical_not(_truth(value, "logical_not")), "T_logical_not")
 
 
 def bitwise_not(data):
-    """Every bit the other way round."""
+    """``data`` with every bit inverted."""
     return map_elements(data, primop.bitwise_not, "T_bitwise_not")
 
 
@@ -341,7 +361,7 @@ _OPERATORS = {function.__name__: function for function in (
 
 
 def _operator(name: str):
-    """Operators between tensors of different shapes too, where te has those of equal ones."""
+    """Return an operator for tensors of any broadcastable shapes; ``te`` itself supports only equal shapes."""
     return _OPERATORS.get(name) or _of_equal_shapes(name)
 
 

@@ -1,4 +1,4 @@
-"""Stream compaction: elements that satisfy a condition, moved to the front."""
+"""Stream compaction: moves the elements that satisfy a condition to the front."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .utils import check_tensor
 
 
 def argwhere(output_shape, condition, *, gpu=None):
-    """The indices of the elements that are not zero, a row for each, in row-major order. ``output_shape`` (a shape, or
-    a tensor that has it) says how many rows there are.
-    With ``gpu`` (a target) each element is put by a thread of its own.
+    """The indices of the nonzero elements, one row for each, in row-major order. ``output_shape`` (a shape, or a tensor
+    with that shape) gives the number of rows. With ``gpu`` (a target), a separate thread writes each element.
 
     Raises
     ------
     ExprValueError
-        ``output_shape`` has another number of dimensions than two.
+        ``output_shape`` does not have two dimensions.
     """
     check_tensor(condition, "argwhere")
     shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
     if len(shape) != 2:
-        raise ExprValueError(f"argwhere: the result has rows of indices, so 2 dimensions, not {len(shape)}")
+        raise ExprValueError("argwhere: the output has 2 dimensions (one row of indices for each element), got "
+                             f"{len(shape)}")
 
     if gpu is not None and condition.shape:
         return _argwhere_on_gpu(shape, condition, gpu)
@@ -57,7 +57,8 @@ def argwhere(output_shape, condition, *, gpu=None):
 
 
 def _argwhere_on_gpu(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Tensor:
-    """The same, where each element finds its row by itself: it is the number of those before it."""
+    """Compute ``argwhere`` so that each element finds its row independently: the row is the number of nonzero elements
+    before it."""
     def mark(*i):
         value = condition(*i)
         return primop.cast("int32", primop.not_equal(value, const(0, value.dtype)))

@@ -11,12 +11,12 @@ from . import tag
 from .broadcast import broadcast_dim, broadcast_index
 from .utils import check_tensor
 
-# Labels that "..." stands for, one for each dimension it covers, counted from the last.
+# Labels for the dimensions that "..." covers, counted from the last one.
 _DOTS = [chr(0x3B1 + i) for i in range(24)]
 
 
 def _terms(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
-    """The labels of each operand and of the result, one character per dimension."""
+    """Return the labels of each operand and of the output, one character per dimension."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -26,10 +26,10 @@ def _terms(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
     for term, rank in zip(terms, ranks):
         plain = term.replace("...", "", 1)
         if any(not c.isalpha() or not c.isascii() for c in plain):
-            raise ExprValueError(f"einsum '{subscripts}': '{term}' has something other than letters and one '...'")
+            raise ExprValueError(f"einsum '{subscripts}': '{term}' may contain only letters and one '...'")
         covered = rank - len(plain)
         if covered < 0 or (covered and "..." not in term):
-            raise ExprValueError(f"einsum '{subscripts}': '{term}' does not name the {rank} dimensions of its tensor")
+            raise ExprValueError(f"einsum '{subscripts}': '{term}' does not label the {rank} dimensions of its tensor")
         widest = max(widest, covered)
         labels.append(term.replace("...", "".join(_DOTS[:covered][::-1])))
     dots = "".join(_DOTS[:widest][::-1])
@@ -39,12 +39,12 @@ def _terms(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
         seen = Counter("".join(term.replace("...", "") for term in terms))
         result = dots + "".join(sorted(label for label, times in seen.items() if times == 1))
     if len(set(result)) != len(result) or not set(result) <= set("".join(labels)):
-        raise ExprValueError(f"einsum '{subscripts}': the result names a label twice or one no tensor has")
+        raise ExprValueError(f"einsum '{subscripts}': the output repeats a label or uses one that no tensor has")
     return labels, result
 
 
 def einsum(subscripts, *operand):
-    """NumPy's einsum: products of elements summed over the labels that the result does not name."""
+    """NumPy's einsum: products of elements, reduced over the labels that are missing in the output."""
     tensors = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
     for tensor in tensors:
         check_tensor(tensor, "einsum")

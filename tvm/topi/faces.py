@@ -1,8 +1,8 @@
-"""Operators under the names of devices: ``topi.cuda.conv2d_nchw``, ``topi.x86.dense_nopack``.
+"""Operators under Apache TVM's device-specific names: ``topi.cuda.conv2d_nchw``, ``topi.x86.dense_nopack``.
 
-Most operators are the same on every device; their schedules ask what the device can do. So these names mean the
-operators of ``topi``, or those of a GPU's templates (``gpu/named.py``), and those of several ways to compute one
-operator all mean that operator.
+Most operators are the same on every device, and their schedules adapt to the device's features. The device-specific
+names are therefore aliases of the operators of ``topi``, or of the GPU templates (``gpu/named.py``). The names of
+different algorithms for one operator are aliases of this operator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..not_built import name_of
 
-# Ways to compute an operator, by their classic names.
+# Algorithms of an operator, by their Apache TVM names.
 ONE_OPERATOR = {
     "batch_matmul_nkkm": "batch_matmul",
     "compute_depthwise_conv2d_nhwc": "depthwise_conv2d_nhwc",
@@ -30,7 +30,7 @@ _HOMES = (".nn", "", ".vision", ".random", ".image")
 
 
 def face(module: str, own: dict[str, Callable[..., Any]] | None = None) -> Callable[[str], Any]:
-    """``__getattr__`` of a module named after a device; ``own`` are operators that are computed otherwise there."""
+    """Return ``__getattr__`` of a module named after a device; ``own`` are operators with a separate implementation."""
 
     def named(name: str) -> Any:
         wanted = ONE_OPERATOR.get(name, name)

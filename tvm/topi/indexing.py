@@ -1,4 +1,4 @@
-"""Elements chosen by index tensors, and masks by position."""
+"""Operators that select elements by index tensors, and masks by position."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
 from .assumptions import agree, assume, refuse_empty
-from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_rest
+from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_remainder
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axis
 
 
 def as_index(value: PrimExpr) -> PrimExpr:
-    """An element of an index tensor as a signed integer wide enough for it."""
+    """Return an element of an index tensor as a signed integer of sufficient width."""
     kind = info(value.dtype)
     if not kind.is_integer:
-        raise ExprTypeError(f"an index tensor holds integers, got {value.dtype}")
+        raise ExprTypeError(f"an index tensor must have integer elements, got {value.dtype}")
     if value.dtype in ("int32", "int64"):
         return value
     return primop.cast("int64" if kind.is_uint and kind.bits >= 32 else "int32", value)
 
 
 def from_end(index: PrimExpr, dim: PrimExpr) -> PrimExpr:
-    """An index of which the negative ones count from the end."""
+    """Return an index in which negative values count from the end."""
     moved = index + dim
     return tir.Select(index < 0, moved, primop.cast(moved.dtype, index))
 
@@ -40,30 +40,32 @@ def _integers(value: Any, what: str) -> te.Tensor:
 
 
 def inside(index: PrimExpr, dim: PrimExpr) -> PrimExpr:
-    """As from_end; an index beyond either end reads the last element there, never other memory."""
+    """Return a valid index: negative values count from the end, and indices out of bounds are clamped to the first or
+    last element."""
     return te.max(te.min(from_end(index, dim), dim - 1), 0)
 
 
 _INSIDE = {
     "clip": lambda index, dim: te.max(te.min(index, dim - 1), 0),
-    # Nothing is taken from a dimension that is known to be 0, and nothing can be divided by it.
+    # A dimension of size 0 has no elements to select, and 0 is not a valid divisor.
     "wrap": lambda index, dim: primop.floormod(index, 1 if equal_const_int(dim, 0) else dim),
     "fast": lambda index, dim: index,
 }
 
 
 def take(a, indices, axis=None, batch_dims=0, mode="clip"):
-    """Elements (or slices) at ``indices`` along ``axis``; of the flattened tensor if axis is None. Indices outside are
-    clipped, wrapped round, or (mode "fast") trusted. The first ``batch_dims`` dimensions go together.
+    """The elements (or slices) at ``indices`` along ``axis``; of the flattened tensor if axis is None. Indices out of
+    bounds are clipped, wrapped, or (mode "fast") not checked. The first ``batch_dims`` dimensions are batch dimensions
+    of both tensors.
 
     Raises
     ------
     ExprValueError
-        ``mode`` is not known, or there are too many batch dimensions.
+        ``mode`` is unknown, or there are too many batch dimensions.
     """
     check_tensor(a, "take"), _integers(indices, "take")
     if mode not in _INSIDE:
-        raise ExprValueError(f"take: mode is one of {', '.join(_INSIDE)}, got '{mode}'")
+        raise ExprValueError(f"take: mode must be one of {', '.join(_INSIDE)}, got '{mode}'")
     within = _INSIDE[mode]
     if axis is None:
         total = convert(utils.prod(a.shape))
@@ -79,11 +81,11 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     batch_dims += len(indices.shape) if batch_dims < 0 else 0
     if not 0 <= batch_dims <= min(axis, len(indices.shape)):
         given = f"axis {axis} and indices of {len(indices.shape)} dimensions"
-        raise ExprValueError(f"take: {batch_dims} batch dimensions with {given}")
+        raise ExprValueError(f"take: {batch_dims} batch dimensions do not fit {given}")
     refuse_empty(a.shape[axis], indices.shape, "take")
     own = len(indices.shape) - batch_dims
     for place in range(batch_dims):
-        assume(indices.shape[place] <= a.shape[place], f"indices along axis {place}, which are no more than elements")
+        assume(indices.shape[place] <= a.shape[place], f"at most as many indices along axis {place} as elements")
     shape = [*a.shape[:axis], *indices.shape[batch_dims:], *a.shape[axis + 1 :]]
 
     def element_along(*i):
@@ -94,22 +96,26 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
 
 
 def gather(data, axis, indices):
-    """out[i][j][k] = data[indices[i][j][k]][j][k] for axis 0, and so on; negative indices count from the end.
+    """out[i][j][k] = data[indices[i][j][k]][j][k] for axis 0, and analogously for other axes; negative indices count
+    from the end.
 
     Raises
     ------
     ExprValueError
-        The indices have another number of dimensions than the data, or are longer than it beside ``axis``.
+        Data and indices have different numbers of dimensions, or a dimension of the indices other than ``axis`` is
+        longer than that of the data.
     """
     check_tensor(data, "gather"), _integers(indices, "gather")
     axis = normalize_axis(axis, len(data.shape), "gather")
     if len(indices.shape) != len(data.shape):
-        raise ExprValueError(f"gather: data has {len(data.shape)} dimensions, the indices {len(indices.shape)}")
+        raise ExprValueError(f"gather: data has {len(data.shape)} dimensions, but indices have {len(indices.shape)}")
     for place, (dim, own) in enumerate(zip(data.shape, indices.shape)):
         if place != axis:
-            assume(own <= dim, f"indices along axis {place}, which are no more than elements")
+            assume(own <= dim, f"at most as many indices along axis {place} as elements")
         if place != axis and isinstance(dim, IntImm) and isinstance(own, IntImm) and own.value > dim.value:
-            raise ExprValueError(f"gather: dimension {place} of the indices is {own.value}, of the data {dim.value}")
+            raise ExprValueError(
+                f"gather: dimension {place} of the indices is {own.value}, but that of the data is {dim.value}"
+            )
     refuse_empty(data.shape[axis], indices.shape, "gather")
 
     def element(*i):
@@ -120,14 +126,13 @@ def gather(data, axis, indices):
 
 
 def gather_nd(a, indices, batch_dims=0):
-    """Slices of ``a`` at places given by the first dimension of ``indices``: out[y..., x...] =
-    a[indices[0, y...], ..., indices[m-1, y...], x...]; negative indices count from the end, and floats count without
-    their fraction.
+    """The slices of ``a`` at the indices in the first dimension of ``indices``: out[y..., x...] = a[indices[0, y...],
+    ..., indices[m-1, y...], x...]. Negative indices count from the end; float indices are truncated.
 
     Raises
     ------
     ExprValueError
-        The indices have no dimension, or name more dimensions than the data has.
+        The indices have no dimension, or more index components than the data has dimensions.
     """
     check_tensor(a, "gather_nd"), check_tensor(indices, "gather_nd")
     if not indices.shape:
@@ -135,7 +140,8 @@ def gather_nd(a, indices, batch_dims=0):
     depth, batch_dims = get_const_int(indices.shape[0]), get_const_int(batch_dims)
     if not 0 <= batch_dims < len(indices.shape) or depth + batch_dims > len(a.shape):
         raise ExprValueError(
-            f"gather_nd: {depth} indices after {batch_dims} batch dimensions, but the data has {len(a.shape)}"
+            f"gather_nd: {depth} index components and {batch_dims} batch dimensions exceed the {len(a.shape)} "
+            "dimensions of the data"
         )
     own = len(indices.shape) - 1
     shape = [*indices.shape[1:], *a.shape[depth + batch_dims :]]
@@ -152,17 +158,20 @@ def gather_nd(a, indices, batch_dims=0):
 
 
 def adv_index(data, indices):
-    """NumPy's data[indices[0], indices[1], ...]: index tensors broadcast together for the first dimensions.
+    """NumPy's data[indices[0], indices[1], ...]: the index tensors are broadcast together and index the first
+    dimensions.
 
     Raises
     ------
     ExprValueError
-        There is no index tensor, or more than dimensions.
+        There is no index tensor, or more index tensors than dimensions.
     """
     check_tensor(data, "adv_index")
     indices = [_integers(t, "adv_index") for t in indices]
     if not indices or len(indices) > len(data.shape):
-        raise ExprValueError(f"adv_index: {len(indices)} index tensors for a tensor of {len(data.shape)} dimensions")
+        raise ExprValueError(
+            f"adv_index: {len(indices)} index tensors cannot index a tensor of {len(data.shape)} dimensions"
+        )
     joint = broadcast_shape(*(t.shape for t in indices), what="adv_index")
     shape = [*joint, *data.shape[len(indices) :]]
     for dim in data.shape[: len(indices)]:
@@ -177,7 +186,7 @@ def adv_index(data, indices):
 
 
 def one_hot(indices, on_value, off_value, depth, axis, dtype):
-    """A new axis of length ``depth`` with ``on_value`` at the index and ``off_value`` elsewhere."""
+    """A new axis of length ``depth`` that contains ``on_value`` at the index and ``off_value`` elsewhere."""
     _integers(indices, "one_hot")
     dtype = canonical(dtype)
     axis = normalize_axis(axis, len(indices.shape) + 1, "one_hot")
@@ -192,12 +201,12 @@ def one_hot(indices, on_value, off_value, depth, axis, dtype):
 
 
 def unravel_index(indices, shape):
-    """The index along each dimension of elements counted in row-major order, one row per dimension.
+    """The index along each dimension of elements that are numbered in row-major order, one row per dimension.
 
     Raises
     ------
     ExprValueError
-        The shape has no dimension.
+        The shape has no dimensions.
     """
     _integers(indices, "unravel_index")
     if isinstance(shape, te.Tensor):
@@ -209,7 +218,7 @@ def unravel_index(indices, shape):
         rest = as_index(indices(*i[1:]))
         parts = []
         for dim in reversed(dims):
-            parts.append(floor_rest(rest, dim))
+            parts.append(floor_remainder(rest, dim))
             rest = floor_quotient(rest, dim)
         value = parts[0]
         for place, part in enumerate(parts[1:], 1):
@@ -217,28 +226,30 @@ def unravel_index(indices, shape):
         return primop.cast(indices.dtype, value)
 
     if not dims:
-        raise ExprValueError("unravel_index: a shape of 0 dimensions has no indices")
+        raise ExprValueError("unravel_index: the shape must have at least one dimension")
     return te.compute([len(dims), *indices.shape], element, name="T_unravel_index", tag=tag.INJECTIVE)
 
 
 def sequence_mask(data, valid_length, mask_value=0, axis=0):
-    """``data`` with what lies beyond the valid length of its sequence replaced. Sequences run along ``axis`` (0 or 1),
-    batches along the other of the two.
+    """``data`` with the elements after the valid length of each sequence replaced. Sequences run along ``axis`` (0 or
+    1), batches along the other of these axes.
 
     Raises
     ------
     ExprValueError
-        The data has less than two axes, ``axis`` is neither 0 nor 1, or the lengths are no vector.
+        The data has fewer than two axes, ``axis`` is neither 0 nor 1, or the lengths are not a vector.
     """
     check_tensor(data, "sequence_mask"), check_tensor(valid_length, "sequence_mask")
     if len(data.shape) < 2:
-        raise ExprValueError(f"sequence_mask: two axes are needed, got {len(data.shape)}")
+        raise ExprValueError(f"sequence_mask: data must have at least two axes, got {len(data.shape)}")
     if axis not in (0, 1):
-        raise ExprValueError(f"sequence_mask: axis is 0 or 1, got {axis}")
+        raise ExprValueError(f"sequence_mask: axis must be 0 or 1, got {axis}")
     if len(valid_length.shape) != 1:
-        raise ExprValueError(f"sequence_mask: the lengths have {len(valid_length.shape)} dimensions instead of 1")
+        raise ExprValueError(f"sequence_mask: the lengths must have 1 dimension, got {len(valid_length.shape)}")
     if not agree(valid_length.shape[0], data.shape[1 - axis], "lengths against batches"):
-        raise ExprValueError(f"sequence_mask: {valid_length.shape[0]} lengths for {data.shape[1 - axis]} sequences")
+        raise ExprValueError(
+            f"sequence_mask: there are {valid_length.shape[0]} lengths for {data.shape[1 - axis]} sequences"
+        )
     mask = primop.cast(data.dtype, convert(mask_value))
 
     def element(*i):
@@ -249,16 +260,16 @@ def sequence_mask(data, valid_length, mask_value=0, axis=0):
 
 
 def trilu(data, k, upper):
-    """The upper (or lower) triangle of matrices, from the ``k``-th diagonal on; zero elsewhere.
+    """The upper (or lower) triangle of matrices, starting at the ``k``-th diagonal; zero elsewhere.
 
     Raises
     ------
     ExprValueError
-        The data has less than two dimensions.
+        The data has fewer than two dimensions.
     """
     check_tensor(data, "trilu")
     if len(data.shape) < 2:
-        raise ExprValueError(f"trilu: takes matrices, got {len(data.shape)} dimensions")
+        raise ExprValueError(f"trilu: data must have at least two dimensions, got {len(data.shape)}")
     zero = const(0, data.dtype)
 
     def element(*i):
@@ -270,7 +281,7 @@ def trilu(data, k, upper):
     return te.compute(data.shape, element, name="T_trilu", tag=tag.ELEMWISE)
 
 
-# Which diagonals lie at the far end of their row: those above the main one, those below.
+# Whether diagonals are aligned to the right: those above the main diagonal, those below.
 _ALIGN = {
     "LEFT_LEFT": (False, False), "LEFT_RIGHT": (False, True),
     "RIGHT_LEFT": (True, False), "RIGHT_RIGHT": (True, True),
@@ -278,17 +289,18 @@ _ALIGN = {
 
 
 def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
-    """``data`` with its ``k``-th diagonal (or diagonals k[0] to k[1]) replaced, each a row of ``diagonal``. Shorter
-    diagonals lie at the left or right end of their row; ``align`` says which for those above and below.
+    """``data`` with its ``k``-th diagonal (or diagonals k[0] to k[1]) replaced. Each row of ``diagonal`` is one
+    diagonal; shorter diagonals are aligned to the left or right of their row, as ``align`` defines for those above and
+    below the main diagonal.
 
     Raises
     ------
     ExprValueError
-        ``align`` is not known.
+        ``align`` is unknown.
     """
     check_tensor(data, "matrix_set_diag"), check_tensor(diagonal, "matrix_set_diag")
     if align not in _ALIGN:
-        raise ExprValueError(f"matrix_set_diag: align is one of {', '.join(_ALIGN)}, got '{align}'")
+        raise ExprValueError(f"matrix_set_diag: align must be one of {', '.join(_ALIGN)}, got '{align}'")
     low, high = (get_const_int(v) for v in k) if isinstance(k, (tuple, list)) else (get_const_int(k),) * 2
     _check_diagonal(data, diagonal, low, high)
     rows, columns = data.shape[-2:]
@@ -312,29 +324,29 @@ def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
 
 def _check_diagonal(data: te.Tensor, diagonal: te.Tensor, low: int, high: int) -> None:
     if low > high:
-        raise ExprValueError(f"matrix_set_diag: diagonals {low} to {high} are none")
+        raise ExprValueError(f"matrix_set_diag: the range of diagonals {low} to {high} is empty")
     if len(data.shape) < 2:
-        raise ExprValueError(f"matrix_set_diag: takes matrices, got {len(data.shape)} dimensions")
+        raise ExprValueError(f"matrix_set_diag: data must have at least two dimensions, got {len(data.shape)}")
     wanted = len(data.shape) - (low == high)
     if len(diagonal.shape) != wanted:
-        raise ExprValueError(f"matrix_set_diag: the diagonal has {len(diagonal.shape)} dimensions instead of {wanted}")
+        raise ExprValueError(f"matrix_set_diag: the diagonal must have {wanted} dimensions, got {len(diagonal.shape)}")
     _same_known(diagonal.shape[: len(data.shape) - 2], data.shape[:-2])
     if low != high and not equal_const_int(diagonal.shape[-2], high - low + 1):
-        raise ExprValueError(f"matrix_set_diag: {diagonal.shape[-2]} rows for {high - low + 1} diagonals")
+        raise ExprValueError(f"matrix_set_diag: there are {diagonal.shape[-2]} rows for {high - low + 1} diagonals")
     rows, columns = data.shape[-2:]
     if isinstance(rows, IntImm) and isinstance(columns, IntImm):
         longest = min(rows.value + min(high, 0), columns.value - max(low, 0))
         if longest <= 0 or not equal_const_int(diagonal.shape[-1], longest):
             raise ExprValueError(
-                f"matrix_set_diag: diagonals {low} to {high} of {rows.value} x {columns.value} have {longest} "
-                f"elements, {diagonal.shape[-1]} are given"
+                f"matrix_set_diag: diagonals {low} to {high} of a {rows.value} x {columns.value} matrix have "
+                f"{longest} elements, but {diagonal.shape[-1]} are given"
             )
 
 
 def _same_known(first: Sequence, second: Sequence) -> None:
     for a, b in zip(first, second):
-        if not agree(a, b, "batches of the data against the diagonals'"):
-            raise ExprValueError(f"matrix_set_diag: dimensions of {a.value} and {b.value} should be the same")
+        if not agree(a, b, "equal batch dimensions of data and diagonals"):
+            raise ExprValueError(f"matrix_set_diag: batch dimensions {a.value} and {b.value} must be equal")
 
 
 __all__ = [

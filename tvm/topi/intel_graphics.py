@@ -1,4 +1,4 @@
-"""The classic names of operators and schedules for Intel's GPUs: those for every GPU."""
+"""Apache TVM's names of operators and schedules for Intel GPUs. They are aliases of the generic GPU implementations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Hooks of layers: functions for each target that the passes Legalize and AlterOpLayout call, and users override.
+"""Hooks of layers: functions for each target that the passes Legalize and AlterOpLayout call, and that users can
+override.
 
-``conv2d_alter_layout.register("cpu")`` registers a function for targets with the key ``cpu``. A function receives and
-returns expressions of Relay; None leaves the layer as it is.
+``conv2d_alter_layout.register("cpu")`` registers a function for targets with the key ``cpu``. The function takes and
+returns Relay expressions; None leaves the layer unchanged.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from ..target import generic_func
 
 _ATTRS = ("attrs", "Attrs", "The attributes of the call.")
 _INPUTS = ("inputs", "list of Expr", "The operands of the call.")
-_RESULT = "Expr or None\n    The expression that replaces the call; None leaves the call as it is."
+_RESULT = "Expr or None\n    The expression that replaces the call; None leaves the call unchanged."
 
 
 def _legalize(name: str, layer: str) -> Any:
     def hook(attrs, inputs, types):
         return None
 
-    types = ("types", "list of Type", "The types of the operands, and the type of the output as the last.")
+    types = ("types", "list of Type", "The types of the operands, followed by the type of the output.")
     hook.__name__ = hook.__qualname__ = name
-    hook.__doc__ = docstring(f"Replace {layer} by a form that the target computes.", [_ATTRS, _INPUTS, types], _RESULT)
+    hook.__doc__ = docstring(f"Replace {layer} by a form that the target supports.", [_ATTRS, _INPUTS, types], _RESULT)
     return generic_func(hook)
 
 
@@ -42,9 +43,9 @@ conv2d_transpose_legalize = _legalize("conv2d_transpose_legalize", "a transposed
 dense_legalize = _legalize("dense_legalize", "a dense layer")
 matmul_legalize = _legalize("matmul_legalize", "a matmul")
 conv2d_alter_layout = _alter_layout("conv2d_alter_layout", "a convolution")
-conv3d_alter_layout = _alter_layout("conv3d_alter_layout", "a convolution of three dimensions")
+conv3d_alter_layout = _alter_layout("conv3d_alter_layout", "a 3D convolution")
 dense_alter_layout = _alter_layout("dense_alter_layout", "a dense layer")
-# No operator has this rule by itself: weights that are variables would be packed in every run.
+# This hook has no default function, because weights that are variables would be packed in every run.
 x86_dense_alter_layout = _alter_layout("x86_dense_alter_layout", "a dense layer")
 
 __all__ = [

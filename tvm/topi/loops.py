@@ -1,4 +1,4 @@
-"""Loop nests of operators that are written as statements."""
+"""Loop nests of statement operators."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from ..tir.ir_builder import IRBuilder
 
-# The annotation of a loop whose iterations do not depend on each other, whatever the order of the loops around.
+# The annotation of a loop whose iterations are independent, in any order of the surrounding loops.
 INDEPENDENT = "independent"
 
 
 def nest(
     ib: IRBuilder, shape: Sequence, body: Callable[[list], None], kind: str = "serial", independent_axes: Any = False
 ) -> None:
-    """Loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables. ``independent_axes`` are the
-    loops (True: all of them) whose iterations may run in parallel."""
+    """Return loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables. ``independent_axes`` are
+    the loops (True: all loops) whose iterations may run in parallel."""
     scopes, indices = [], []
     for axis, dim in enumerate(shape):
         is_independent = independent_axes is True or independent_axes and axis in independent_axes

@@ -1,4 +1,4 @@
-"""Operators on one tensor, element by element, and tensors of constants."""
+"""Elementwise operators on one tensor, constant tensors and sums of tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .utils import check_tensor
 
 
 def map_elements(x: Any, element: Callable[[PrimExpr], PrimExpr], name: str) -> Any:
-    """``element`` of every element of a tensor, or of a plain expression."""
+    """``element`` applied to every element of a tensor, or to a plain expression."""
     if not isinstance(x, te.Tensor):
         return element(convert(x))
     return te.compute(x.shape, lambda *i: element(x(*i)), name=name, tag=tag.ELEMWISE)
@@ -45,18 +45,18 @@ sigmoid, erf = map(_on_float, ("sigmoid", "erf"))
 
 identity = _unary("identity", lambda x: x, "A copy.")
 negative = _unary("negative", primop.negative, "Minus every element.")
-abs = _unary("abs", te.abs, "The size of every element; the least integer stays itself.")
-floor = _unary("floor", te.floor, "The largest whole number not above every element.")
-ceil = _unary("ceil", te.ceil, "The smallest whole number not below every element.")
-trunc = _unary("trunc", te.trunc, "Every element without its fraction.")
-round = _unary("round", te.nearbyint, "The nearest whole number, halves to even as NumPy and ONNX round.")
-isnan = _unary("isnan", te.isnan, "Which elements are NaN.")
-isfinite = _unary("isfinite", te.isfinite, "Which elements are finite.")
-isinf = _unary("isinf", te.isinf, "Which elements are infinite.")
+abs = _unary("abs", te.abs, "The absolute value of every element; the minimum integer stays unchanged.")
+floor = _unary("floor", te.floor, "The largest integer that is at most the element, for every element.")
+ceil = _unary("ceil", te.ceil, "The smallest integer that is at least the element, for every element.")
+trunc = _unary("trunc", te.trunc, "Every element rounded towards zero.")
+round = _unary("round", te.nearbyint, "The nearest integer of every element; ties go to even, as in NumPy and ONNX.")
+isnan = _unary("isnan", te.isnan, "Whether each element is NaN.")
+isfinite = _unary("isfinite", te.isfinite, "Whether each element is finite.")
+isinf = _unary("isinf", te.isinf, "Whether each element is infinite.")
 
 
 def sign(x):
-    """-1, 0 or 1 by the sign of every element; NaN stays NaN."""
+    """-1, 0 or 1 according to the sign of every element; NaN stays NaN."""
 
     def element(value):
         zero, one = const(0, value.dtype), const(1, value.dtype)
@@ -71,7 +71,7 @@ def sign(x):
 
 
 def cast(x, dtype, span=None):
-    """Every element as another type."""
+    """Every element converted to another dtype."""
     dtype = canonical(dtype)
     if not isinstance(x, te.Tensor):
         return primop.cast(dtype, x)
@@ -81,12 +81,12 @@ def cast(x, dtype, span=None):
 
 
 def reinterpret(x, dtype):
-    """The bits of every element read as another type of the same size."""
+    """The bits of every element reinterpreted as another dtype of the same size."""
     return map_elements(x, lambda value: tir.reinterpret(dtype, value), "T_reinterpret")
 
 
 def clip(x, a_min, a_max):
-    """Every element kept between two numbers; NaN stays NaN. Limits beyond the range of the type have no effect."""
+    """Every element clamped to a range; NaN stays NaN. Limits outside the range of the dtype have no effect."""
 
     def element(value):
         low, high = _limit(a_min, value.dtype), _limit(a_max, value.dtype)
@@ -98,7 +98,7 @@ def clip(x, a_min, a_max):
 
 
 def _limit(limit: Any, dtype: str) -> PrimExpr | None:
-    """A limit as a value of ``dtype``; None where nothing of that type is beyond it."""
+    """Return a limit as a value of ``dtype``, or None if no value of that type exceeds it."""
     if limit is None:
         return None
     if isinstance(limit, PrimExpr):
@@ -125,7 +125,7 @@ def ceil_log2(x):
 
 
 def fixed_point_multiply(x, multiplier, shift):
-    """Every int32 element times the fixed-point number multiplier * 2**(shift - 31), rounded half up."""
+    """Every int32 element times the fixed-point number multiplier * 2**(shift - 31); ties round up."""
 
     def element(value):
         return tir.q_multiply_shift(value, const(multiplier, "int32"), const(31, "int32"), const(shift, "int32"))
@@ -134,7 +134,7 @@ def fixed_point_multiply(x, multiplier, shift):
 
 
 def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_rshift_required, axes):
-    """As fixed_point_multiply, with a multiplier and shifts (tensors) for each index along ``axes``."""
+    """fixed_point_multiply with a multiplier and shifts (tensors) for each index along ``axes``."""
     check_tensor(x, "fixed_point_multiply_per_axis")
     axes = utils.normalize_axes(axes, len(x.shape), "fixed_point_multiply_per_axis")
 
@@ -152,7 +152,7 @@ def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_r
 
 
 def _polynomial(x: PrimExpr, coefficients: Sequence[float]) -> PrimExpr:
-    """c[0] x**n + ... + c[n]."""
+    """Return c[0] x**n + ... + c[n]."""
     result = const(coefficients[0], x.dtype)
     for coefficient in coefficients[1:]:
         result = result * x + const(coefficient, x.dtype)
@@ -165,7 +165,7 @@ def _between(x: PrimExpr, low: float, high: float) -> PrimExpr:
 
 
 def _fast_exp(x: PrimExpr) -> PrimExpr:
-    # exp(x) = 2**n * exp(r) with n whole and |r| <= log(2) / 2; 2**n is put together from its bits.
+    # exp(x) = 2**n * exp(r) with integer n and |r| <= log(2) / 2; 2**n is built from its bit pattern.
     x = _between(x, -87.33654, 88.72283)
     n = te.floor(x * const(1.44269504088896341, "float32") + const(0.5, "float32"))
     n = _between(n, -126.0, 127.0)
@@ -176,7 +176,7 @@ def _fast_exp(x: PrimExpr) -> PrimExpr:
     return value * power
 
 
-# Ratios of polynomials in x*x, both as Eigen uses them.
+# Rational functions of x*x with the coefficients of Eigen.
 _TANH = (
     9.0,
     (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05,
@@ -207,7 +207,7 @@ def _fast(name: str, quick: Callable[[PrimExpr], PrimExpr], exact: Callable[[Pri
         return map_elements(x, lambda v: quick(v) if v.dtype == "float32" else exact(v), f"T_{name}")
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As {name[5:]}, by a shorter formula where the type is float32."
+    function.__doc__ = f"{name[5:]}, with a faster approximation for float32."
     return function
 
 
@@ -220,7 +220,7 @@ fast_erf = _fast("fast_erf", _ratio(_ERF), te.erf)
 
 
 def full(shape, dtype, fill_value):
-    """A tensor of one value."""
+    """A tensor filled with one value."""
     value = primop.cast(canonical(dtype), convert(fill_value)) if isinstance(fill_value, PrimExpr) else None
     if value is None:
         value = const(fill_value, canonical(dtype))
@@ -228,7 +228,7 @@ def full(shape, dtype, fill_value):
 
 
 def full_like(x, fill_value):
-    """A tensor of one value with the shape and type of another."""
+    """A tensor filled with one value, with the shape and dtype of another tensor."""
     check_tensor(x, "full_like")
     value = fill_value() if isinstance(fill_value, te.Tensor) else convert(fill_value)
     value = primop.cast(x.dtype, value)
@@ -236,14 +236,14 @@ def full_like(x, fill_value):
 
 
 def elemwise_sum(xs):
-    """The sum of tensors of one shape and type.
+    """The elementwise sum of tensors of the same shape and dtype.
 
     Raises
     ------
     ExprValueError
-        There is no tensor, or their shapes differ.
+        The list is empty, or the shapes differ.
     ExprTypeError
-        Their types differ.
+        The dtypes differ.
     """
     xs = list(xs)
     if not xs:
@@ -251,8 +251,8 @@ def elemwise_sum(xs):
     for x in xs:
         check_tensor(x, "elemwise_sum")
         if x.dtype != xs[0].dtype:
-            raise ExprTypeError(f"elemwise_sum: the types differ: {xs[0].dtype} and {x.dtype}")
-        alike = (agree(a, b, "sizes of the tensors") for a, b in zip(x.shape, xs[0].shape))
+            raise ExprTypeError(f"elemwise_sum: the dtypes differ: {xs[0].dtype} and {x.dtype}")
+        alike = (agree(a, b, "equal shapes of the tensors") for a, b in zip(x.shape, xs[0].shape))
         if len(x.shape) != len(xs[0].shape) or not builtins.all(alike):
             raise ExprValueError(f"elemwise_sum: the shapes differ: {list(xs[0].shape)} and {list(x.shape)}")
 

@@ -1,4 +1,4 @@
-"""Numbers that stand for sizes which are not known while compiling, in choices that need one."""
+"""Nominal values of dynamic dimensions, for decisions that need a number."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from ..ir.prim import IntImm, PrimExpr, Var, const
 from ..ir.subst import substitute, variables
 from .utils import simplify
 
-# Unknown sizes count as these. Two numbers of elements that are equal with them are equal for all sizes.
+# Nominal values of dynamic dimensions. If two numbers of elements are equal with these primes, they are assumed to be
+# equal for all dimensions.
 PRIMES = (1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117)
 
 
 class Nominal:
-    """Sizes as numbers: each variable counts as a prime of its own, the first as the first."""
+    """Dimensions as numbers: each variable has a separate prime as its value, in order of first use."""
 
     def __init__(self) -> None:
         self.values: dict[Var, PrimExpr] = {}
 
     def size(self, d: Any) -> int:
-        """The number that stands for a size; a known size is itself."""
+        """Return the nominal value of a dimension; a constant dimension is its own value."""
         if isinstance(d, (int, IntImm)):
             return int(d)
         for var in variables(d):
@@ -29,7 +30,7 @@ class Nominal:
         return int(simplify(substitute(d, self.values)))
 
     def elements(self, shape: Iterable[Any]) -> int:
-        """The product of sizes."""
+        """Return the product of dimensions."""
         count = 1
         for d in shape:
             count *= self.size(d)
@@ -37,7 +38,7 @@ class Nominal:
 
 
 def at(d: Any, value: int, among: dict[Var, int] | None = None) -> int:
-    """A size where its variables have values: those of ``among``, else ``value``."""
+    """Return the value of a dimension whose variables have the values in ``among``, or else ``value``."""
     if isinstance(d, (int, IntImm)):
         return int(d)
     given = among or {}

@@ -1,7 +1,8 @@
-"""Random numbers by counting: Threefry 4x64 with 20 rounds (Salmon and others, 2011). The same generator state gives
-the same numbers on every machine.
+"""Counter-based random numbers: Threefry 4x64 with 20 rounds (Salmon et al., 2011). The same generator state gives the
+same numbers on every machine.
 
-A state is ten uint64: four of key, four of path, one of position, one that counts the blocks used so far.
+A state consists of ten uint64: four for the key, four for the path, one for the position, and one that counts the
+blocks used so far.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _word(value: int) -> PrimExpr:
 
 
 class Threefry:
-    """Four random words for a counter of four words under a key of four, written into a program as loops."""
+    """A generator of loops that compute four random words for a counter of four words and a key of four words."""
 
     def __init__(self, ib: IRBuilder):
         self.ib = ib
@@ -40,7 +41,8 @@ class Threefry:
         self.words = ib.allocate("uint64", (4,), name="words", scope="local")
 
     def set_key(self, key: Sequence[PrimExpr]) -> None:
-        """The fifth word of the schedule is made last: ``key`` may be the words of the block before."""
+        """Set the key. The fifth word of the key schedule is computed last, because ``key`` may be the words of the
+        previous block."""
         for n, word in enumerate(key):
             self.schedule[n] = word
         parity = _word(_PARITY)
@@ -55,10 +57,10 @@ class Threefry:
         words[b] = primop.bitwise_xor(primop.bitwise_or(up, down), words[a])
 
     def block(self, counter: Sequence[PrimExpr]) -> None:
-        """The words of one counter, left in ``words``."""
+        """Compute the words of one counter, and store them in ``words``."""
         for n, word in enumerate(counter):
             self.words[n] = word + self.schedule[n]
-        # Five times four rounds; the amounts of rotation have a period of eight.
+        # Five times four rounds; the rotation amounts have a period of eight.
         with self.ib.for_range(0, 5, name="group") as group:
             for number in range(4):
                 even, odd = _ROTATIONS[number], _ROTATIONS[number + 4]
@@ -74,12 +76,14 @@ class Threefry:
 def _check_state(gen: Any, what: str) -> te.Tensor:
     check_tensor(gen, what)
     if gen.dtype != "uint64" or len(gen.shape) != 1 or not utils.equal_const_int(gen.shape[0], _WORDS):
-        raise ExprTypeError(f"{what}: a generator state is {_WORDS} words of uint64, got {list(gen.shape)} {gen.dtype}")
+        raise ExprTypeError(
+            f"{what}: a generator state must have {_WORDS} words of uint64, got {list(gen.shape)} {gen.dtype}"
+        )
     return gen
 
 
 def _drawing(ib: IRBuilder, state: BufferVar) -> Threefry:
-    """The key that numbers are drawn with is key and path of the state mixed."""
+    """Set the key for random numbers, which is a mix of key and path of the state."""
     drawing = Threefry(ib)
     drawing.set_key([state[n] for n in range(4)])
     drawing.block([state[4 + n] for n in range(4)])
@@ -88,7 +92,7 @@ def _drawing(ib: IRBuilder, state: BufferVar) -> Threefry:
 
 
 def threefry_generate(gen, out_shape, *, gpu=None):
-    """[the state after, random uint64 of ``out_shape``]; with ``gpu`` (a target) each thread mixes the key."""
+    """[the next state, random uint64 of ``out_shape``]; with ``gpu`` (a target) each thread mixes the key."""
     _check_state(gen, "threefry_generate")
     shape = [convert(dim) for dim in out_shape]
     total = convert(utils.prod(shape))
@@ -100,7 +104,7 @@ def threefry_generate(gen, out_shape, *, gpu=None):
         drawing = None if gpu is not None else _drawing(ib, state)
         apart = {INDEPENDENT: 1} if gpu is not None else None
         with ib.for_range(0, blocks, name="block", annotations=apart) as block:
-            # Threads have no memory that outlives the loop: each mixes the key itself.
+            # Threads have no memory that outlives the loop, so each thread mixes the key.
             drawing = drawing or _drawing(ib, state)
             drawing.block([state[9] + primop.cast("uint64", block), state[8], _word(0), _word(0)])
             for n in range(4):
@@ -120,7 +124,7 @@ def threefry_generate(gen, out_shape, *, gpu=None):
 
 
 def threefry_split(gen):
-    """Two states whose numbers have nothing to do with each other nor with those of ``gen``."""
+    """Two states whose random numbers are independent of each other and of those of ``gen``."""
     _check_state(gen, "threefry_split")
 
     def statement(ins, outs):
@@ -129,7 +133,7 @@ def threefry_split(gen):
         drawing = _drawing(ib, state)
         for branch, out in enumerate(outs, 1):
             result = ib.buffer_ptr(out)
-            # The third word of the counter is 0 where numbers are drawn, so branches never meet them.
+            # The third word of the counter is 0 for random numbers, so branches never use the same counters.
             drawing.block([state[9], state[8], _word(branch), _word(0)])
             for n in range(_WORDS):
                 result[n] = drawing.words[n] if n < 4 else _word(1 << 63 if n == 8 else 0)
@@ -139,12 +143,12 @@ def threefry_split(gen):
     return te.extern(shapes, [gen], statement, dtype=dtypes, name="threefry_split", tag="threefry_split")
 
 
-# Bits of a fraction that each type holds exactly.
+# The number of exact fraction bits of each type.
 _FRACTION = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
 def _unit(bits: PrimExpr, dtype: str) -> PrimExpr:
-    """A random word as a float of [0, 1)."""
+    """Return a random word as a float in [0, 1)."""
     width = _FRACTION[dtype]
     whole = primop.cast("int64", primop.right_shift(bits, _word(64 - width)))
     return primop.cast(dtype, whole) * const(2.0**-width, dtype)
@@ -153,7 +157,7 @@ def _unit(bits: PrimExpr, dtype: str) -> PrimExpr:
 def _float_type(dtype: str, what: str) -> str:
     dtype = canonical(dtype)
     if dtype not in _FRACTION:
-        raise ExprTypeError(f"{what}: random numbers are {', '.join(_FRACTION)}, not {dtype}")
+        raise ExprTypeError(f"{what}: the dtype of random numbers must be one of {', '.join(_FRACTION)}, got {dtype}")
     return dtype
 
 
@@ -164,7 +168,7 @@ def _parameter(value: Any, indices: tuple, shape: tuple, dtype: str) -> PrimExpr
 
 
 def uniform(gen, low, high, out_shape, out_dtype, *, gpu=None):
-    """[the state after, numbers of [low, high)]."""
+    """[the next state, uniform random numbers in [low, high)]."""
     dtype = _float_type(out_dtype, "uniform")
     after, bits = threefry_generate(gen, out_shape, gpu=gpu)
     shape = tuple(bits.shape)
@@ -177,7 +181,7 @@ def uniform(gen, low, high, out_shape, out_dtype, *, gpu=None):
 
 
 def normal(gen, mean, scale, out_shape, out_dtype, *, gpu=None):
-    """[the state after, numbers of the normal distribution], each from two random words."""
+    """[the next state, normally distributed random numbers], each from two random words."""
     dtype = _float_type(out_dtype, "normal")
     after, bits = threefry_generate(gen, (2, *out_shape), gpu=gpu)
     shape = tuple(bits.shape[1:])
@@ -193,12 +197,12 @@ def normal(gen, mean, scale, out_shape, out_dtype, *, gpu=None):
 
 
 def multinomial(gen, probs, num_samples, *, gpu=None):
-    """[the state after, ``num_samples`` places (int32) along the last axis of ``probs``, each drawn as likely as its
-    weight is]."""
+    """[the next state, ``num_samples`` indices (int32) along the last axis of ``probs``, drawn with probabilities
+    proportional to the weights]."""
     check_tensor(probs, "multinomial")
     if not probs.shape or not info(probs.dtype).is_float:
         given = f"{list(probs.shape)} {probs.dtype}"
-        raise ExprValueError(f"multinomial: weights are floats along the last axis, got {given}")
+        raise ExprValueError(f"multinomial: weights must be floats with at least one dimension, got {given}")
     batch, n = probs.shape[:-1], probs.shape[-1]
     sums = cumsum(probs, axis=-1, gpu=gpu)
     after, draws = uniform(gen, 0.0, 1.0, (*batch, num_samples), "float64", gpu=gpu)

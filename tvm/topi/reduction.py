@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extremes and their places along some axes."""
+"""Reductions: sums, products, extrema and their indices along axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def least(dtype: str) -> PrimExpr:
 
 
 def wide(dtype: str) -> str:
-    """The type in which numbers of a type are summed up for an average: sums of short ones leave their range."""
+    """Return the accumulation dtype of an average, because sums in short dtypes overflow."""
     return "float32" if info(dtype).is_float and info(dtype).bits < 32 else dtype
 
 
@@ -40,7 +40,8 @@ def _reduced_shape(data: te.Tensor, axes: list[int], keepdims: bool) -> tuple:
 
 
 def _reading(data: te.Tensor, axes: list[int], keepdims: bool) -> tuple[list, Callable[[tuple], list]]:
-    """One reduction axis for each of ``axes``, and the place read for an element of the result."""
+    """Return one reduction axis for each of ``axes``, and a function from the indices of an output element to those of
+    the input."""
     reduced = [te.reduce_axis((0, data.shape[axis]), name=f"k{axis}") for axis in axes]
     over = dict(zip(axes, reduced))
 
@@ -56,7 +57,8 @@ def _reading(data: te.Tensor, axes: list[int], keepdims: bool) -> tuple[list, Ca
 
 
 def comm_reduce(data, axis=None, keepdims=False, func=te.sum, is_idx_reduce=False):
-    """``data`` reduced over ``axis`` (all, if None) by a reduction of te, or by one of pairs (place, value)."""
+    """``data`` reduced over ``axis`` (all axes if None) by a reduction of te, or by a reduction of pairs (index,
+    value)."""
     check_tensor(data, "reduction")
     axes = sorted(normalize_axes(axis, len(data.shape), "reduction"))
     if is_idx_reduce:
@@ -85,9 +87,10 @@ def _index_reduce(data, axes, keepdims, func):
     return te.compute(shape, lambda *i: places(*i), name=f"T_{func.__name__}", tag=tag.COMM_REDUCE)
 
 
-def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], last: bool) -> Callable:
-    """Reduces pairs (place, value) to the most extreme value; NaN is beyond all, as in NumPy. The order in which
-    pairs are combined does not matter: of equal values the first (or last) place wins."""
+def _index_reduction(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], last: bool) -> Callable:
+    """Return a reduction of pairs (index, value) to the extreme value. NaN counts as the most extreme value, as in
+    NumPy. The result does not depend on the order of combination: of equal values the first (or last) index is
+    chosen."""
 
     def combine(lhs, rhs):
         farther, level = beyond(lhs[1], rhs[1]), primop.equal(lhs[1], rhs[1])
@@ -105,14 +108,14 @@ def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], las
     return te.comm_reducer(combine, identity, name=name)
 
 
-_ARGMAX = {last: _place_of("argmax", primop.greater, least, last) for last in (False, True)}
-_ARGMIN = {last: _place_of("argmin", primop.less, greatest, last) for last in (False, True)}
-# Combines pairs (index, value) into that of the largest value; of equal values the least index wins.
+_ARGMAX = {last: _index_reduction("argmax", primop.greater, least, last) for last in (False, True)}
+_ARGMIN = {last: _index_reduction("argmin", primop.less, greatest, last) for last in (False, True)}
+# Combines pairs (index, value) to the pair with the largest value; of equal values the smallest index is chosen.
 first_place = _ARGMAX[False]
 
 
 def sum(data, axis=None, keepdims=False):
-    """The sum over some axes; 0 of nothing.
+    """The sum over axes; 0 for an empty reduction.
 
     Examples
     --------
@@ -123,27 +126,27 @@ def sum(data, axis=None, keepdims=False):
 
 
 def prod(data, axis=None, keepdims=False):
-    """The product over some axes; 1 of nothing."""
+    """The product over axes; 1 for an empty reduction."""
     return comm_reduce(data, axis, keepdims, te.prod)
 
 
 def max(data, axis=None, keepdims=False):
-    """The largest over some axes; NaN if there is one among floats."""
+    """The maximum over axes; NaN if a float element is NaN."""
     return comm_reduce(data, axis, keepdims, te.max)
 
 
 def min(data, axis=None, keepdims=False):
-    """The smallest over some axes; NaN if there is one among floats."""
+    """The minimum over axes; NaN if a float element is NaN."""
     return comm_reduce(data, axis, keepdims, te.min)
 
 
 def all(data, axis=None, keepdims=False):
-    """Are all elements true (or not zero)?"""
+    """Whether all elements are true (nonzero)."""
     return comm_reduce(_as_bool(data), axis, keepdims, _all)
 
 
 def any(data, axis=None, keepdims=False):
-    """Is an element true (or not zero)?"""
+    """Whether any element is true (nonzero)."""
     return comm_reduce(_as_bool(data), axis, keepdims, _any)
 
 
@@ -156,17 +159,17 @@ def _as_bool(data: Any) -> Any:
 
 
 def argmax(data, axis=None, keepdims=False, select_last_index=False):
-    """The place (int32) of the largest over some axes, counted in row-major order; NaN counts as largest."""
+    """The index (int32) of the maximum over axes, counted in row-major order; NaN counts as the maximum."""
     return comm_reduce(data, axis, keepdims, _ARGMAX[bool(select_last_index)], is_idx_reduce=True)
 
 
 def argmin(data, axis=None, keepdims=False, select_last_index=False):
-    """The place (int32) of the smallest over some axes, counted in row-major order; NaN counts as smallest."""
+    """The index (int32) of the minimum over axes, counted in row-major order; NaN counts as the minimum."""
     return comm_reduce(data, axis, keepdims, _ARGMIN[bool(select_last_index)], is_idx_reduce=True)
 
 
 def mean(data, axis=None, keepdims=False):
-    """The mean over some axes.
+    """The mean over axes.
 
     Raises
     ------
@@ -175,7 +178,7 @@ def mean(data, axis=None, keepdims=False):
     """
     check_tensor(data, "mean")
     if info(data.dtype).is_bool:
-        raise ExprTypeError("mean: the quotient of bool values is not defined; cast to float32 first")
+        raise ExprTypeError("mean: not defined for bool; cast to float32 first")
     kind = wide(data.dtype)
     source = data
     if kind != data.dtype:
@@ -183,7 +186,7 @@ def mean(data, axis=None, keepdims=False):
     total = sum(source, axis, keepdims)
     axes = normalize_axes(axis, len(data.shape), "mean")
     count = primop.cast(kind, convert(utils.prod(data.shape[a] for a in axes)))
-    # Means of integers are cut towards zero, as their quotients are.
+    # Integer means are truncated towards zero, like integer quotients.
     return te.compute(
         total.shape, lambda *i: te.div(total(*i), count).astype(data.dtype), name="T_mean", tag=tag.ELEMWISE
     )
@@ -195,7 +198,7 @@ def collapse_sum(data, target_shape):
     Raises
     ------
     ExprValueError
-        The target does not broadcast to the shape of the data.
+        The target shape does not broadcast to the shape of the data.
     """
     check_tensor(data, "collapse_sum")
     target = tuple(convert(dim) for dim in target_shape)
@@ -207,7 +210,7 @@ def collapse_sum(data, target_shape):
         if utils.same_dim(dim, whole):
             continue
         if not equal_const_int(dim, 1):
-            if agree(dim, whole, "a size that is not summed over against the data's"):
+            if agree(dim, whole, "a remaining dimension equal to that of the data"):
                 continue
             raise ExprValueError(f"collapse_sum: {list(target)} does not broadcast to {list(data.shape)}")
         inner.append(place)

@@ -1,7 +1,7 @@
-"""Running sums and products along an axis.
+"""Cumulative sums and products along an axis.
 
-On a GPU few long lines are cut into chunks, a thread for each: first the chunks are summed up, then the sums of chunks
-are run along in the same way, and each chunk goes on from what is before it.
+On a GPU, a few long rows are divided into chunks, one for each thread: the chunks are reduced first, then the results
+of the chunks are scanned, and each chunk is scanned starting from the result before it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from .loops import nest
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
 
-# Elements of a chunk, and lines from which on a thread for each is enough.
+# The elements of a chunk, and the number of rows for which one thread per row is enough.
 _CHUNK = 64
 _MANY_LINES = 8192
 
 
 def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None, *,
            gpu=None):
-    """out[k] = binop(out[k - 1], data[k]) along ``axis``, or over all elements if it is None. Exclusive: without
-    data[k] itself, beginning with ``identity_value``. With ``gpu`` (a target), lines are shared among its threads."""
+    """out[k] = binop(out[k - 1], data[k]) along ``axis``, or over all elements if it is None. With ``exclusive``,
+    data[k] itself is excluded and the first output is ``identity_value``. With ``gpu`` (a target), rows are distributed
+    over its threads."""
     check_tensor(data, op_name)
     dtype = canonical(dtype) if dtype else data.dtype
     if axis is None:
@@ -77,7 +78,7 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
             lines = [*data.shape[:axis], *inner]
             _run_in_chunks(ib, read, write, n.value, lines, binop, start, bool(exclusive))
         elif gpu is not None:
-            # A thread for each line.
+            # One thread for each row.
             nest(ib, [n, *data.shape[:axis], *inner], element, independent_axes=range(1, len(data.shape)))
         else:
             nest(ib, data.shape[:axis], line, independent_axes=True)
@@ -89,7 +90,7 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
 
 
 def _is_long(shape: Any, n: Any) -> bool:
-    """Whether lines are few, and long enough to be cut."""
+    """Return whether there are few rows that are long enough to be divided."""
     if not all(isinstance(d, IntImm) for d in shape) or n.value <= _CHUNK:
         return False
     return prod(d.value for d in shape) // n.value < _MANY_LINES
@@ -99,8 +100,8 @@ def _run_in_chunks(
     ib: IRBuilder, read: Callable, write: Callable, n: int, lines: list, binop: Callable, start: PrimExpr,
     exclusive: bool,
 ) -> None:
-    """Run along ``n`` elements of each line: ``read(k, line)`` gives them, ``write(k, line, value)`` takes the results
-    (which may take the place of the elements)."""
+    """Scan ``n`` elements of each row: ``read(k, line)`` returns them, ``write(k, line, value)`` stores the results,
+    possibly in place of the elements."""
     count = -(-n // _CHUNK)
     before: BufferVar | None = None
     if count > 1:
@@ -136,17 +137,17 @@ def _run_in_chunks(
 
 def _flag(exclusive: Any) -> bool:
     if exclusive not in (None, 0, 1, False, True):
-        raise ExprValueError(f"exclusive is true or false, got {exclusive!r}")
+        raise ExprValueError(f"exclusive must be true or false, got {exclusive!r}")
     return bool(exclusive)
 
 
 def cumsum(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
-    """The sum of the elements up to each; without the element itself if ``exclusive``."""
+    """The sum of all elements up to each element; with ``exclusive``, without the element itself."""
     return scanop(data, primop.add, 0, "cumsum", axis, dtype, _flag(exclusive), gpu=gpu)
 
 
 def cumprod(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
-    """The product of the elements up to each; without the element itself if ``exclusive``."""
+    """The product of all elements up to each element; with ``exclusive``, without the element itself."""
     return scanop(data, primop.multiply, 1, "cumprod", axis, dtype, _flag(exclusive), gpu=gpu)
 
 

@@ -1,5 +1,5 @@
-"""Values written to places given by index tensors. Written as loops: of two values for one place the later wins, and
-a place outside the tensor is left out."""
+"""Operators that write values to positions given by index tensors, as loop statements. If two values have the same
+position, the later one is used; positions outside the tensor are ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .indexing import _integers, as_index, from_end
 from .loops import nest
 from .utils import check_tensor, get_const_int, normalize_axis
 
-# How a new value is combined with the one that is there.
+# The combination of a new value with the existing one.
 _COMBINE: dict[str, Callable] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -28,7 +28,7 @@ _COMBINE: dict[str, Callable] = {
 
 def _combiner(name: str, what: str, known: Sequence[str] = (*_COMBINE, "mean")) -> str:
     if name not in known:
-        raise ExprValueError(f"{what}: how values are combined is one of {', '.join(known)}, got '{name}'")
+        raise ExprValueError(f"{what}: the combination must be one of {', '.join(known)}, got '{name}'")
     return name
 
 
@@ -53,13 +53,13 @@ def _copy(ib: IRBuilder, source: Any, target: Any) -> None:
 
 
 def scatter_elements(data, indices, updates, axis=0, reduction="update"):
-    """``data`` with data[indices[i, j]][j] = updates[i, j] along ``axis``, joined by ``reduction``: update, add, mul,
+    """``data`` with data[indices[i, j]][j] = updates[i, j] along ``axis``, combined by ``reduction``: update, add, mul,
     mean, min or max. Negative indices count from the end.
 
     Raises
     ------
     ExprValueError
-        Data, indices and updates differ in their number of dimensions.
+        Data, indices and updates have different numbers of dimensions.
     """
     check_tensor(data, "scatter_elements"), _integers(indices, "scatter_elements")
     check_tensor(updates, "scatter_elements")
@@ -67,8 +67,8 @@ def scatter_elements(data, indices, updates, axis=0, reduction="update"):
     _combiner(reduction, "scatter_elements")
     if not len(indices.shape) == len(updates.shape) == len(data.shape):
         raise ExprValueError(
-            f"scatter_elements: data, indices and updates have {len(data.shape)}, {len(indices.shape)} and "
-            f"{len(updates.shape)} dimensions"
+            "scatter_elements: data, indices and updates must have the same number of dimensions, got "
+            f"{len(data.shape)}, {len(indices.shape)} and {len(updates.shape)}"
         )
     _check_values(data, updates, "scatter_elements")
     for place, (dim, own, new) in enumerate(zip(data.shape, indices.shape, updates.shape)):
@@ -95,8 +95,8 @@ def scatter_elements(data, indices, updates, axis=0, reduction="update"):
 def _write(
     ib: IRBuilder, out, result, shape, target: Callable, value: Callable, reduction: str, apart: Sequence[int] = ()
 ) -> None:
-    """result[target(i)] joined with value(i) for all i; a mean counts what came to each place, the first included.
-    Values that differ along the dimensions ``apart`` never meet at one place."""
+    """Combine result[target(i)] with value(i) for all i; a mean includes the initial value of each position. Values
+    with different indices along the dimensions ``apart`` never have the same position."""
     if reduction != "mean":
 
         def body(i):
@@ -127,30 +127,31 @@ def _write(
 
 
 def _within(places: Sequence, shape: Sequence) -> PrimExpr:
-    """Is a place inside? Loop variables are and need no question."""
+    """Return the condition that a position is inside. Loop variables are inside and need no condition."""
     asked = [(p, dim) for p, dim in zip(places, shape) if not isinstance(p, Var)]
     return tir.all(*[tir.all(p >= 0, p < dim) for p, dim in asked]) if asked else const(True, "bool")
 
 
 def _fits(place: int, own: Any, other: Any, what: str) -> None:
-    assume(convert(own) <= convert(other), f"indices along axis {place}, which are no more than updates")
+    assume(convert(own) <= convert(other), f"at most as many indices along axis {place} as updates")
     if isinstance(own, IntImm) and isinstance(other, IntImm) and own.value > other.value:
-        raise ExprValueError(f"{what}: dimension {place} is {other.value}, that of the indices {own.value}")
+        raise ExprValueError(f"{what}: dimension {place} is {other.value}, but that of the indices is {own.value}")
 
 
 def _check_values(data: te.Tensor, updates: te.Tensor, what: str) -> None:
     if data.dtype != updates.dtype:
-        raise ExprTypeError(f"{what}: the data is {data.dtype}, the updates are {updates.dtype}")
+        raise ExprTypeError(f"{what}: the data is {data.dtype}, but the updates are {updates.dtype}")
 
 
 def scatter_nd(data, indices, updates, mode="update"):
-    """``data`` with data[indices[0, y...], ..., indices[m-1, y...], x...] = updates[y..., x...], joined by ``mode``:
+    """``data`` with data[indices[0, y...], ..., indices[m-1, y...], x...] = updates[y..., x...], combined by ``mode``:
     update, add, mul, min or max. Negative indices count from the end.
 
     Raises
     ------
     ExprValueError
-        The indices name more dimensions than the data has, or the updates have another shape than they ask for.
+        The indices have more components than the data has dimensions, or the updates do not have the shape that data
+        and indices require.
     """
     check_tensor(data, "scatter_nd"), _integers(indices, "scatter_nd"), check_tensor(updates, "scatter_nd")
     _combiner(mode, "scatter_nd", tuple(_COMBINE))
@@ -159,9 +160,11 @@ def scatter_nd(data, indices, updates, mode="update"):
         raise ExprValueError("scatter_nd: the indices need at least one dimension")
     depth, own = get_const_int(indices.shape[0]), len(indices.shape) - 1
     if depth > len(data.shape):
-        raise ExprValueError(f"scatter_nd: {depth} indices for a tensor of {len(data.shape)} dimensions")
+        raise ExprValueError(
+            f"scatter_nd: {depth} index components exceed the {len(data.shape)} dimensions of the tensor"
+        )
     wanted = [*indices.shape[1:], *data.shape[depth:]]
-    alike = (agree(a, b, "sizes of the updates") for a, b in zip(wanted, updates.shape))
+    alike = (agree(a, b, "equal dimensions of updates and data") for a, b in zip(wanted, updates.shape))
     if len(wanted) != len(updates.shape) or not all(alike):
         raise ExprValueError(f"scatter_nd: the updates have shape {list(updates.shape)}, expected {wanted}")
 
@@ -182,24 +185,26 @@ def scatter_nd(data, indices, updates, mode="update"):
 
 
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
-    """A tensor of ``default_value`` with ``sparse_values`` at the given places: one place, a list of places along one
-    axis, or a row of indices for each.
+    """A tensor of ``default_value`` with ``sparse_values`` at the given positions: one index, a vector of indices along
+    one axis, or a row of indices for each value.
 
     Raises
     ------
     ExprValueError
-        Indices or values have too many dimensions, or the indices another width than the result has dimensions.
+        Indices or values have too many dimensions, or the rows of indices do not have one index for each output
+        dimension.
     """
     _integers(sparse_indices, "sparse_to_dense"), check_tensor(sparse_values, "sparse_to_dense")
     shape = [convert(dim) for dim in output_shape]
     depth = len(sparse_indices.shape)
     if depth > 2 or len(sparse_values.shape) > 1:
         raise ExprValueError(
-            f"sparse_to_dense: indices of {depth} and values of {len(sparse_values.shape)} dimensions; at most 2 and 1"
+            f"sparse_to_dense: indices may have at most 2 dimensions and values 1, got {depth} and "
+            f"{len(sparse_values.shape)}"
         )
     width = get_const_int(sparse_indices.shape[1]) if depth == 2 else 1
     if width != len(shape):
-        raise ExprValueError(f"sparse_to_dense: {width} indices for a result of {len(shape)} dimensions")
+        raise ExprValueError(f"sparse_to_dense: {width} indices for an output of {len(shape)} dimensions")
     count = sparse_indices.shape[0] if depth else convert(1)
     if sparse_values.shape and depth:
         _fits(0, count, sparse_values.shape[0], "sparse_to_dense: the values")
@@ -232,16 +237,16 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 
 
 def invert_permutation(data):
-    """The permutation that undoes ``data``.
+    """The inverse of the permutation ``data``.
 
     Raises
     ------
     ExprValueError
-        The data is no vector.
+        The data is not a vector.
     """
     _integers(data, "invert_permutation")
     if len(data.shape) != 1:
-        raise ExprValueError(f"invert_permutation: takes a vector, got {len(data.shape)} dimensions")
+        raise ExprValueError(f"invert_permutation: data must be a vector, got {len(data.shape)} dimensions")
 
     def statement(ins, out):
         ib = create()

@@ -1,4 +1,4 @@
-"""Fourier transforms, by the definition: tables of sines and cosines, and sums."""
+"""Fourier transforms by their definition, with tables of sines and cosines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .utils import check_tensor, equal_const_int, get_const_int
 
 
 def _table(function, n: PrimExpr, dtype: str, name: str) -> te.Tensor:
-    """function(2 pi i / n): turns by whole multiples of i are looked up modulo n, so that angles stay small."""
+    """Return the table function(2 pi i / n). Multiples of i are looked up modulo n, so that angles stay small."""
     step = const(2.0 * math.pi, dtype) / primop.cast(dtype, n)
     return te.compute((n,), lambda i: function(primop.cast(dtype, i) * step), name=name)
 
@@ -25,23 +25,25 @@ def _table(function, n: PrimExpr, dtype: str, name: str) -> te.Tensor:
 def _float(tensor: Any, what: str) -> te.Tensor:
     check_tensor(tensor, what)
     if not info(tensor.dtype).is_float:
-        raise ExprTypeError(f"{what}: takes floats, got {tensor.dtype}")
+        raise ExprTypeError(f"{what}: data must be float, got {tensor.dtype}")
     return tensor
 
 
 def dft(re_data, im_data, inverse):
-    """[real part, imaginary part] of the transform along the last axis; divided by its length if ``inverse``.
+    """[real part, imaginary part] of the transform along the last axis; divided by its length if ``inverse`` is set.
 
     Raises
     ------
     ExprValueError
-        The parts differ in shape, or have no dimension.
+        The parts have different shapes or no dimensions.
     """
     _float(re_data, "dft"), _float(im_data, "dft")
     if not re_data.shape or len(re_data.shape) != len(im_data.shape):
-        raise ExprValueError("dft: the parts have the same dimensions, at least one")
-    if not all(agree(a, b, "sizes of the parts") for a, b in zip(re_data.shape, im_data.shape)):
-        raise ExprValueError(f"dft: the parts have shapes {list(re_data.shape)} and {list(im_data.shape)}")
+        raise ExprValueError("dft: real and imaginary part must have the same number of dimensions, at least one")
+    if not all(agree(a, b, "equal shapes of real and imaginary part") for a, b in zip(re_data.shape, im_data.shape)):
+        raise ExprValueError(
+            f"dft: real and imaginary part have different shapes {list(re_data.shape)} and {list(im_data.shape)}"
+        )
     dtype, n = re_data.dtype, re_data.shape[-1]
     cosines, sines = _table(te.cos, n, dtype, "cosines"), _table(te.sin, n, dtype, "sines")
     sign = const(1.0 if inverse else -1.0, dtype)
@@ -50,7 +52,7 @@ def dft(re_data, im_data, inverse):
         k = te.reduce_axis((0, n), name="k")
 
         def element(*i):
-            turn = _turn(i[-1], k.var, n)
+            turn = _product_modulo(i[-1], k.var, n)
             across, along = cosines(turn), sines(turn) * sign
             re, im = re_data(*i[:-1], k), im_data(*i[:-1], k)
             return te.sum(re * across - im * along if real else re * along + im * across, axis=k)
@@ -64,10 +66,10 @@ def dft(re_data, im_data, inverse):
     return [part(True), part(False)]
 
 
-def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
-    """a * b modulo n, where the product may be beyond int32."""
+def _product_modulo(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
+    """Return a * b modulo n, where the product may exceed int32."""
     if equal_const_int(n, 0):
-        # There are no angles, and nothing can be divided by their number.
+        # The table is empty, and the divisor must not be 0.
         return a
     product = primop.cast("int64", a) * primop.cast("int64", b)
     return primop.cast(a.dtype, primop.floormod(product, primop.cast("int64", n)))
@@ -75,22 +77,24 @@ def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
 
 def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, output_shape: Sequence | None = None):
     """Transforms of frames of ``n_fft`` elements, ``hop_length`` apart, of each row of ``data``: (batch, frequencies,
-    frames, 2). The window, of any type of numbers, lies in the middle of the frame; only the first half of the
-    frequencies if ``onesided``.
+    frames, 2). The window, of any numeric dtype, is centered in the frame. With ``onesided``, only the first half of
+    the frequencies is computed.
 
     Raises
     ------
     ExprValueError
-        The data are no rows, the window is no vector, or it does not fit a frame.
+        The data is not a batch of rows, the window is not a vector, or it does not fit a frame.
     """
     _float(data, "stft"), check_tensor(window, "stft")
     if len(data.shape) != 2 or len(window.shape) != 1:
         raise ExprValueError(
-            f"stft: takes rows and one window, got {len(data.shape)} and {len(window.shape)} dimensions"
+            f"stft: data must have 2 dimensions and the window 1, got {len(data.shape)} and {len(window.shape)}"
         )
     n_fft, hop_length, win_length = (get_const_int(v) for v in (n_fft, hop_length, win_length))
     if not 0 < win_length <= n_fft or hop_length < 1:
-        raise ExprValueError(f"stft: a window of {win_length} in frames of {n_fft}, {hop_length} apart")
+        raise ExprValueError(
+            f"stft: a window of {win_length} does not fit frames of {n_fft} elements that are {hop_length} apart"
+        )
     dtype = data.dtype
     if output_shape is None:
         frequencies = n_fft // 2 + 1 if onesided else n_fft
@@ -103,7 +107,7 @@ def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, outp
     def element(batch, frequency, frame, which):
         place = k + before
         value = data(batch, frame * hop_length + place) * primop.cast(dtype, window(k)) * factor
-        turn = _turn(frequency, place, convert(n_fft))
+        turn = _product_modulo(frequency, place, convert(n_fft))
         return te.sum(value * tir.Select(primop.equal(which, 0), cosines(turn), -sines(turn)), axis=k)
 
     return te.compute(output_shape, element, name="T_stft", tag=tag.COMM_REDUCE)

@@ -1,9 +1,10 @@
-"""Size classes: an operator whose sizes are not known is compiled for all of them and, where that pays, for some as
-well: for small ones, for those that fit a cache.
+"""Size classes: an operator with dynamic dimensions is compiled for all sizes and, where profitable, also for special
+classes such as small sizes or sizes that fit a cache.
 
-What computes or schedules an operator asks ``which`` of several classes it is for. Whoever compiles the kernel runs it
-once for each class, and chooses between them when the kernel is called (``relay.backend.te_compiler``). Where sizes can
-be made larger for a kernel, its code may be for large ones alone (``are_enough``).
+Definitions and schedules of operators call ``which`` with the conditions of several classes to find out which class to
+generate code for. The compiler generates the kernel once for each class, with a selection at the call
+(``relay.backend.te_compiler``). If small inputs can be enlarged for a kernel, its code may support only large ones
+(``are_enough``).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ..ir.prim import PrimExpr
 
 
 class Choice:
-    """Which class is compiled (0: all sizes), the conditions for it, the most classes that were asked for, and the
-    pixels that images have at least, where whoever compiles the kernel can see to that (``has_copies``)."""
+    """The class being compiled (0: all sizes), its conditions, the maximum number of requested classes, and the minimum
+    number of pixels of an image if the compiler can guarantee it (``has_copies``)."""
 
     def __init__(self, number: int, has_copies: bool = False):
         self.number = number
@@ -32,7 +33,7 @@ _CURRENT: ContextVar[Choice | None] = ContextVar("size class", default=None)
 
 @contextmanager
 def compiling(number: int, has_copies: bool = False) -> Iterator[Choice]:
-    """Inside, kernels are made for one class of sizes."""
+    """Compile the kernels inside the ``with`` block for one size class."""
     choice = Choice(number, has_copies)
     token = _CURRENT.set(choice)
     try:
@@ -42,12 +43,13 @@ def compiling(number: int, has_copies: bool = False) -> Iterator[Choice]:
 
 
 def is_chosen() -> bool:
-    """Whether a kernel may have code for several classes."""
+    """Return whether a kernel may contain code for several classes."""
     return _CURRENT.get() is not None
 
 
 def which(conditions: Sequence[PrimExpr]) -> int:
-    """The class the code is for: n where the n-th condition is the first that holds, 0 for all sizes."""
+    """Return the class for which code is generated: n if the n-th condition is the first that holds, 0 for all
+    sizes."""
     current = _CURRENT.get()
     if current is None:
         return 0
@@ -59,7 +61,7 @@ def which(conditions: Sequence[PrimExpr]) -> int:
 
 
 def are_enough(pixels: int) -> bool:
-    """Whether the images of the kernel may be taken to have at least so many pixels."""
+    """Return whether the images of the kernel may be assumed to have at least this number of pixels."""
     current = _CURRENT.get()
     if current is None or not current.has_copies:
         return False

@@ -1,4 +1,4 @@
-"""Parts of a tensor: begin, end and stride along each axis."""
+"""Slices of a tensor: begin, end and stride along each axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import check_tensor, get_const_int, normalize_axes
 
 
 def _entry(values: Any, place: int) -> Any:
-    """The entry of a list that may be short or hold None; numbers as Python integers where they are known."""
+    """Return the entry of a list that may be too short or contain None. Constants are returned as Python integers."""
     if values is None or place >= len(values) or values[place] is None:
         return None
     value = values[place]
@@ -22,13 +22,13 @@ def _entry(values: Any, place: int) -> Any:
 
 
 def _static_bounds(begin: Any, end: Any, stride: int, dim: int) -> tuple[int, int]:
-    """First place and number of elements, as Python slices them."""
+    """Return the first index and the number of elements, with the semantics of Python slices."""
     chosen = range(dim)[slice(begin, end, stride)]
     return chosen.start, len(chosen)
 
 
 def _symbolic_bounds(begin: Any, end: Any, stride: int, dim: PrimExpr) -> tuple[Any, Any]:
-    """As _static_bounds, where the dimension or a bound is an expression."""
+    """Return the result of _static_bounds if the dimension or a bound is an expression."""
     low, high = (0, dim) if stride > 0 else (-1, dim - 1)
 
     def clamp(value, default):
@@ -46,9 +46,9 @@ def _symbolic_bounds(begin: Any, end: Any, stride: int, dim: PrimExpr) -> tuple[
 
 
 def slice_bounds(shape: Sequence, begin, end, strides, axes, slice_mode: str, what: str) -> list[tuple]:
-    """(first place, number of elements, stride) for every axis of ``shape``."""
+    """Return (first index, number of elements, stride) for every axis of ``shape``."""
     if slice_mode not in ("end", "size"):
-        raise ExprValueError(f"{what}: slice_mode is 'end' or 'size', got '{slice_mode}'")
+        raise ExprValueError(f"{what}: slice_mode must be 'end' or 'size', got '{slice_mode}'")
     longest = max(len(x) for x in (begin or (), end or (), strides or ()))
     axes = list(range(longest)) if axes is None else axes
     if longest > len(axes):
@@ -70,7 +70,7 @@ def slice_bounds(shape: Sequence, begin, end, strides, axes, slice_mode: str, wh
 
 
 def _end_of_size(begin: Any, size: Any, dim: PrimExpr) -> Any:
-    """Where a run of ``size`` elements ends; a negative size means all the rest."""
+    """Return the end of a range of ``size`` elements; a negative size means all remaining elements."""
     if size is None or (isinstance(size, int) and size < 0):
         return None
     first = 0 if begin is None else begin
@@ -80,19 +80,19 @@ def _end_of_size(begin: Any, size: Any, dim: PrimExpr) -> Any:
 
 
 def strided_slice(a, begin, end, strides=None, axes=None, slice_mode="end"):
-    """The elements from ``begin`` to before ``end`` by ``strides``, as Python slices, along ``axes`` (the first ones
-    if None). With slice_mode "size", ``end`` is a number of elements (-1: all the rest) and strides are 1. Bounds
-    may be one-dimensional tensors: see dynamic_strided_slice.
+    """The elements from ``begin`` to ``end`` (exclusive) with step ``strides``, with the semantics of Python slices,
+    along ``axes`` (the first axes if None). With slice_mode "size", ``end`` is a number of elements (-1: all remaining
+    elements) and strides are 1. Bounds may be one-dimensional tensors: see dynamic_strided_slice.
 
     Raises
     ------
     ExprValueError
-        The bounds are tensors, and ``axes`` or ``slice_mode`` is given.
+        The bounds are tensors, but ``axes`` or ``slice_mode`` is given.
     """
     check_tensor(a, "strided_slice")
     if isinstance(begin, te.Tensor) or isinstance(end, te.Tensor) or isinstance(strides, te.Tensor):
         if axes is not None or slice_mode != "end":
-            raise ExprValueError("strided_slice: tensors as bounds take neither axes nor slice_mode")
+            raise ExprValueError("strided_slice: with tensors as bounds, axes and slice_mode are not supported")
         return dynamic_strided_slice(a, begin, end, strides)
     bounds = slice_bounds(a.shape, begin, end, strides, axes, slice_mode, "strided_slice")
 
@@ -104,7 +104,7 @@ def strided_slice(a, begin, end, strides=None, axes=None, slice_mode="end"):
 
 
 def _bound(values: Any, place: int, dtype: str) -> PrimExpr | None:
-    """A bound of one axis read from a tensor or a list; None where there is none."""
+    """Return a bound of one axis read from a tensor or a list, or None if it is missing."""
     if place >= _entries(values):
         return None
     if isinstance(values, te.Tensor):
@@ -120,8 +120,8 @@ def _entries(values: Any) -> int:
 
 
 def dynamic_strided_slice(a, begin, end, strides, output_shape=None):
-    """As strided_slice with bounds known only when the program runs: tensors of one dimension. The dimensions of the
-    result are ``output_shape``, or variables the caller binds.
+    """strided_slice with bounds that are known only at run time, as one-dimensional tensors. The output has the shape
+    ``output_shape``, or dimensions that are variables bound by the caller.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def dynamic_strided_slice(a, begin, end, strides, output_shape=None):
                 first = tir.Select(stride > 0, const(0, index.dtype), dim - 1)
             first = tir.Select(first < 0, first + dim, first)
             first = te.max(te.min(first, tir.Select(stride > 0, dim, dim - 1)), 0)
-            # Kept inside even where the caller's shape asks for more than there is.
+            # Clamp the index, because the caller's shape may exceed the data.
             own[place] = te.max(te.min(first + index * stride, dim - 1), 0)
         return a(*own)
 
@@ -154,19 +154,22 @@ def dynamic_strided_slice(a, begin, end, strides, output_shape=None):
 
 
 def strided_set(a, v, begin, end, strides=None):
-    """``a`` with the elements that strided_slice would take replaced by those of ``v``. Bounds are lists or tensors
-    of one dimension.
+    """``a`` with the elements selected by strided_slice replaced by those of ``v``. Bounds are lists or one-dimensional
+    tensors.
 
     Raises
     ------
     ExprValueError
-        The values differ from the tensor in type or number of dimensions, or there are more bounds than dimensions.
+        The values have a different dtype or number of dimensions than the tensor, or there are more bounds than
+        dimensions.
     """
     check_tensor(a, "strided_set"), check_tensor(v, "strided_set")
     if len(a.shape) != len(v.shape):
-        raise ExprValueError(f"strided_set: {len(v.shape)} dimensions are set in a tensor of {len(a.shape)}")
+        raise ExprValueError(
+            f"strided_set: values of {len(v.shape)} dimensions cannot be written to a tensor of {len(a.shape)}"
+        )
     if v.dtype != a.dtype:
-        raise ExprValueError(f"strided_set: values of {v.dtype} are set in a tensor of {a.dtype}")
+        raise ExprValueError(f"strided_set: values of {v.dtype} cannot be written to a tensor of {a.dtype}")
     for what, values in (("begin", begin), ("end", end), ("strides", strides)):
         if _entries(values) > len(a.shape):
             raise ExprValueError(f"strided_set: {what} has {_entries(values)} entries for {len(a.shape)} dimensions")
@@ -178,7 +181,7 @@ def strided_set(a, v, begin, end, strides=None):
             stride = _bound(strides, place, index.dtype)
             stride = const(1, index.dtype) if stride is None else stride
             if primop.literal(stride) is None:
-                # No element is zero steps after another.
+                # A stride of 0 selects no element, but the divisor must not be 0.
                 stride = tir.Select(primop.equal(stride, 0), const(1, index.dtype), stride)
             low = tir.Select(stride > 0, const(0, index.dtype), const(-1, index.dtype))
             high = tir.Select(stride > 0, dim, dim - 1)

@@ -1,5 +1,5 @@
-"""Sorting along an axis. Stable: equal elements keep their order, upwards and downwards. NaN counts as the greatest:
-last upwards, first downwards."""
+"""Stable sorting along an axis: equal elements keep their order in both directions. NaN counts as the largest value: it
+is last in ascending and first in descending order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .loops import nest
 from .scan import cumsum
 from .utils import check_tensor, normalize_axis
 
-# Fewer elements than this are sorted sooner by one thread than threads are woken.
+# With fewer elements, one thread sorts faster than other threads are woken.
 _PARALLEL = 1 << 15
 
 
 def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
-    """Must ``a`` stand before ``b``? False for equal ones."""
+    """Return the condition that ``a`` must precede ``b``; false for equal elements."""
     if not info(a.dtype).is_float:
         return a < b if ascend else a > b
     if ascend:
@@ -34,9 +34,9 @@ def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
 
 
 def merge_sort(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, ascend: bool) -> PrimExpr:
-    """Sort the first ``n`` of ``keys`` and ``places`` with them. Both have room for twice as many; the result begins
-    at the place that is returned."""
-    # Runs of ``width`` are merged two by two from one half of the room into the other, until one run is left.
+    """Sort the first ``n`` elements of ``keys`` and reorder ``places`` with them. Both buffers have room for twice as
+    many elements. Return the index at which the result starts."""
+    # Runs of ``width`` elements are merged pairwise from one half of the buffer into the other, until one run remains.
     width, source, left, right = (
         ib.allocate("int32", (1,), name=name, scope="local") for name in ("width", "source", "left", "right")
     )
@@ -73,8 +73,8 @@ def merge_sort(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, a
 def sorted_parts(
     data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort", *, gpu: Target | None = None
 ) -> list[te.Tensor]:
-    """The first ``count`` of the sorted elements: "values", "indices" or both, each with its type. With ``gpu`` each
-    line is sorted by many of its threads."""
+    """Return the first ``count`` sorted elements: "values", "indices" or both, each with its dtype. With ``gpu``, many
+    threads sort each row."""
     axis = normalize_axis(axis, len(data.shape), name)
     n = data.shape[axis]
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
@@ -99,7 +99,7 @@ def sorted_parts(
                 length = te.max(te.min(primop.cast("int32", given), n), 0)
             begin = merge_sort(ib, keys, places, length, ascend)
             with ib.for_range(0, te.min(convert(count), n), name="out") as i:
-                # Beyond the valid ones every element stays where it is.
+                # Elements after the valid ones stay in place.
                 at = begin + i if valid_count is None else te.if_then_else(i < length, begin + i, i)
                 target = (*indices[:axis], i, *indices[axis:])
                 if "values" in results:
@@ -119,7 +119,7 @@ def sorted_parts(
 def _sorted_on_gpu(
     data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str, gpu: Target
 ) -> list[te.Tensor]:
-    """The same by many threads of a GPU."""
+    """Return ``sorted_parts`` computed by many threads of a GPU."""
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
 
     def statement(ins, outs):
@@ -155,7 +155,7 @@ def _sorted_on_gpu(
 
 
 def _unfold(number: PrimExpr, shape: list) -> list[PrimExpr]:
-    """The indices of the ``number``-th element of a shape."""
+    """Return the indices of the ``number``-th element of a shape."""
     indices = []
     for place, dim in reversed(list(enumerate(shape))):
         indices.append(te.indexmod(number, dim) if place else number)
@@ -164,7 +164,7 @@ def _unfold(number: PrimExpr, shape: list) -> list[PrimExpr]:
 
 
 def _fits_threads(shape: Any) -> bool:
-    """Whether, as far as is known, there are elements and all of their places are numbers of 32 bits."""
+    """Return whether, as far as is known, there are elements and all their indices fit 32 bits."""
     return 0 < utils.prod(dim.value for dim in shape if isinstance(dim, IntImm)) < 1 << 29
 
 
@@ -180,31 +180,35 @@ def _check(data: Any, name: str) -> None:
 
 
 def sort(data, axis=-1, is_ascend=1, *, gpu=None):
-    """The elements along ``axis`` in order."""
+    """The elements along ``axis`` in sorted order."""
     _check(data, "sort")
     n = data.shape[normalize_axis(axis, len(data.shape), "sort")]
     return sorted_parts(data, axis, bool(is_ascend), n, {"values": data.dtype}, gpu=gpu)[0]
 
 
 def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32", *, gpu=None):
-    """The places of the elements along ``axis`` in order. With ``valid_count`` only so many of each line are sorted;
-    the others stay.
+    """The indices of the elements along ``axis`` in sorted order. With ``valid_count`` only that many elements of each
+    row are sorted; the others stay in place.
 
     Raises
     ------
     ExprValueError
-        The counts have as many dimensions as the data.
+        The counts do not have one dimension less than the data.
     """
     _check(data, "argsort")
     n = data.shape[normalize_axis(axis, len(data.shape), "argsort")]
     if valid_count is not None and len(valid_count.shape) >= len(data.shape):
-        raise ExprValueError(f"argsort: {len(valid_count.shape)} dimensions of counts for {len(data.shape)} of data")
+        raise ExprValueError(
+            f"argsort: the counts have {len(valid_count.shape)} dimensions, the data {len(data.shape)}; expected one "
+            "dimension less"
+        )
     outputs = {"indices": canonical(dtype)}
     return sorted_parts(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort", gpu=gpu)[0]
 
 
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64", *, gpu=None):
-    """The ``k`` largest (or smallest) along ``axis`` in order: values, indices or both. All if k is below 1.
+    """The ``k`` largest (or smallest) elements along ``axis`` in sorted order: values, indices or both. All elements if
+    k is less than 1.
 
     Raises
     ------
@@ -213,7 +217,7 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64", *,
     """
     _check(data, "topk")
     if ret_type not in ("both", "values", "indices"):
-        raise ExprValueError(f"topk: ret_type is both, values or indices, got '{ret_type}'")
+        raise ExprValueError(f"topk: ret_type must be both, values or indices, got '{ret_type}'")
     n = data.shape[normalize_axis(axis, len(data.shape), "topk")]
     outputs = {}
     if ret_type != "indices":
@@ -232,27 +236,29 @@ def _count(k: Any, n: PrimExpr) -> PrimExpr:
         return k
     if k.value < 1:
         return n
-    assume(n >= k, f"a dimension that has the {k} elements asked for")
+    assume(n >= k, f"a dimension with at least {k} elements")
     if isinstance(n, IntImm) and k.value > n.value:
-        raise ExprValueError(f"topk: {k.value} elements are asked for of a dimension of {n.value}")
+        raise ExprValueError(f"topk: k is {k.value}, but the dimension has only {n.value} elements")
     return k
 
 
 def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
-    """Where each value would be put in, in a sorted vector or in the row beside it: before equal elements, or after
-    them if ``right``.
+    """The index at which each value would be inserted into a sorted vector, or into the corresponding row: before equal
+    elements, or after them with ``right``.
 
     Raises
     ------
     ExprValueError
-        The sequence has no dimension, or the values have other rows than it.
+        The sequence has no dimensions, or its rows do not match those of the values.
     """
     check_tensor(sorted_sequence, "searchsorted"), check_tensor(values, "searchsorted")
     if not sorted_sequence.shape:
         raise ExprValueError("searchsorted: the sorted sequence needs at least one dimension")
     rows = len(sorted_sequence.shape) - 1
     if rows and len(values.shape) != rows + 1:
-        raise ExprValueError(f"searchsorted: sequences of {rows + 1} and values of {len(values.shape)} dimensions")
+        raise ExprValueError(
+            f"searchsorted: sequences of {rows + 1} dimensions do not match values of {len(values.shape)}"
+        )
     n = sorted_sequence.shape[-1]
     out_dtype = canonical(out_dtype)
 
@@ -284,18 +290,19 @@ def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
 
 
 def unique(data, is_sorted=True, return_counts=False, *, gpu=None):
-    """The different elements of a vector: [elements, place of the first of each, for each element the number of its
-    value, how many values there are, (how often each occurs)]. All have the length of ``data``; what is beyond the
-    number of values is zero. In order if ``is_sorted``, else in order of appearance.
+    """The unique elements of a vector: [elements, index of the first occurrence of each, for each input element the
+    index of its unique value, number of unique values, (number of occurrences of each)]. All vectors have the length of
+    ``data``; entries after the last unique value are zero. Values are in sorted order if ``is_sorted``, else in order
+    of appearance.
 
     Raises
     ------
     ExprValueError
-        The data is no vector.
+        The data is not a vector.
     """
     check_tensor(data, "unique")
     if len(data.shape) != 1:
-        raise ExprValueError(f"unique: takes a vector, got {len(data.shape)} dimensions")
+        raise ExprValueError(f"unique: data must be a vector, got {len(data.shape)} dimensions")
     n = data.shape[0]
     whole, one = (n,), (convert(1),)
     shapes = [whole, whole, whole, one, *([whole] if return_counts else [])]
@@ -320,7 +327,7 @@ def _unique_statement(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> Callable
         with ib.for_range(0, n, name="fill") as i:
             keys[i], places[i] = source[i], i
         begin = merge_sort(ib, keys, places, n, True)
-        # Groups of equal elements in sorted order; the sort is stable, so each begins with its first occurrence.
+        # Groups of equal elements in sorted order. The sort is stable, so each group starts with its first occurrence.
         group, ranks = ib.allocate("int32", (1,), name="group", scope="local"), None
         group[0] = -1
         if not is_sorted:
@@ -344,13 +351,13 @@ def _unique_statement(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> Callable
 
 
 def _fresh(keys: BufferVar, begin: PrimExpr, i: PrimExpr) -> PrimExpr:
-    """Is the ``i``-th of the sorted elements the first of its value?"""
+    """Return the condition that the ``i``-th sorted element is the first of its value."""
     before = keys[begin + te.max(i - 1, 0)]
     return tir.any(i < 1, comes_before(before, keys[begin + i], True))
 
 
 def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, begin: PrimExpr) -> BufferVar:
-    """For each group in sorted order, how many groups appear before it in the data."""
+    """Return, for each group in sorted order, the number of groups that appear before it in the data."""
     is_first, ranks = ib.allocate("int32", (n,), name="is_first"), ib.allocate("int32", (n,), name="ranks")
     group = ib.allocate("int32", (1,), name="ranked", scope="local")
     with ib.for_range(0, n, name="mark") as i:
@@ -371,8 +378,9 @@ def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: P
 
 
 def _unique_on_gpu(data: te.Tensor, n: PrimExpr, is_sorted: bool, gpu: Target) -> tuple[list[te.Tensor], Callable]:
-    """The same by many threads: in sorted order an element's group is the number of those before it that are the first
-    of their value; by appearance it is that number for the places of the first ones."""
+    """Return ``unique`` computed by many threads. In sorted order, the group of an element is the number of preceding
+    elements that are the first of their value; in order of appearance, it is the same number for the positions of the
+    first elements."""
     outputs = {"values": data.dtype, "indices": "int32"}
     keys, places = sorted_parts(data, 0, True, n, outputs, name="unique_sorted", gpu=gpu)
 

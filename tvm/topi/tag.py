@@ -1,4 +1,4 @@
-"""Tags of operators: schedules and fusion choose by them."""
+"""Tags of operators, by which schedules and fusion choose."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ COMM_REDUCE_IDX = "comm_reduce_idx"
 
 
 def is_broadcast(tag: str) -> bool:
-    """Is each output element a function of one element of every input, at the same or a broadcast place?"""
+    """Whether each output element is a function of one element of every input, at the same or a broadcast index."""
     return tag.split(",")[0] in (ELEMWISE, BROADCAST)
 
 
 def is_injective(tag: str) -> bool:
-    """Is each output element a function of a few input elements? Such operators can be inlined into their readers."""
+    """Whether each output element is a function of a few input elements. Such operators can be inlined into their
+    readers."""
     return tag.split(",")[0] in (ELEMWISE, BROADCAST, INJECTIVE)

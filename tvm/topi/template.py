@@ -1,6 +1,6 @@
-"""What a template is: the schedule of one kind of stage, with knobs that a tuner may turn.
+"""Templates: schedules of one kind of stage with tunable knobs.
 
-A planner gives a template the stages whose tag it names. A template without records picks its knobs itself, by an
+A planner passes a template the stages with its tag. Without a tuning record, the template chooses its knobs by an
 estimate.
 """
 
@@ -18,61 +18,61 @@ Config = dict[str, Any]
 
 
 class Knobs(ABC, Generic[Problem, Machine]):
-    """The knobs of a template. The problem is what decides on them: the operation itself, or its sizes."""
+    """The knobs of a template. The problem determines them: it is the operation itself, or its dimensions."""
 
     @abstractmethod
     def space(self, problem: Problem, machine: Machine) -> dict[str, list[Any]]:
-        """The values of each knob that are worth trying."""
+        """Return the values of each knob that are worth trying."""
 
     @abstractmethod
     def choose(self, problem: Problem, machine: Machine) -> Config:
-        """The pick without measuring."""
+        """Return the choice of the knobs without measurement."""
 
     def cost(self, problem: Problem, machine: Machine, config: Config) -> float:
-        """Estimated cycles with these values of the knobs, for templates that pick by them."""
-        raise NotImplementedError(f"{type(self).__name__} does not pick by cycles")
+        """Return the estimated cycles for these values of the knobs, for templates that choose by estimated cycles."""
+        raise NotImplementedError(f"{type(self).__name__} does not choose its knobs by estimated cycles")
 
     def valid(self, problem: Problem, machine: Machine, config: Config) -> Any:
-        """Whether values of knobs go together. They may be arrays where ``is_vectorized``, an element for each
-        configuration."""
+        """Return whether values of knobs are compatible. They may be arrays if ``is_vectorized`` is set, with one
+        element for each configuration."""
         return True
 
     is_vectorized: ClassVar[bool] = False
 
 
 class CPUTemplate(Knobs[ComputeOp, Any]):
-    """A template of CPUs: ``host`` stores the results of ``stage``, and may do more to them."""
+    """A CPU template. ``host`` stores the results of ``stage``, and may include the epilogue."""
 
     tags: ClassVar[tuple[str, ...]]
-    # Types of results that it is for; None: all.
+    # Supported output dtypes; None means all.
     dtypes: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def applies(self, op: ComputeOp) -> bool:
-        """Whether the operation is one this schedule fits."""
+        """Return whether this schedule supports the operation."""
 
     @abstractmethod
     def apply(self, planner: Any, stage: Stage, host: Stage, config: Config) -> None:
         """Schedule the stage."""
 
     def takes(self, op: ComputeOp) -> bool:
-        """Whether the template is for results of this type, and fits."""
+        """Return whether the template supports the output dtype and the operation."""
         return (self.dtypes is None or op.output(0).dtype in self.dtypes) and self.applies(op)
 
 
 class GPUTemplate(ABC):
-    """A template of GPUs; its stages have what was decided when they were computed among their attributes."""
+    """A GPU template. The attributes of its stages contain the decisions made when they were created."""
 
     tags: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def consumer(self, planner: Any, stage: Stage, plain: Schedule) -> Stage | None:
-        """The operation after the stage that is done with it, element by element; ``plain`` is the schedule with all
-        inlined that is to be."""
+        """Return the elementwise consumer of the stage that is scheduled with it. ``plain`` is the schedule in which
+        all stages to be inlined are inlined."""
 
     @abstractmethod
     def apply(self, planner: Any, stage: Stage, consumer: Stage | None) -> None:
-        """Schedule the stage, and its consumer."""
+        """Schedule the stage and its consumer."""
 
 
 __all__ = ["CPUTemplate", "Config", "GPUTemplate", "Knobs"]

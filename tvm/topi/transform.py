@@ -1,4 +1,4 @@
-"""Tensors in other shapes and orders: reshape, transpose, concatenate, split, repeat and their kin."""
+"""Operators that change shape or order: reshape, transpose, concatenate, split, repeat and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _injective(shape: Sequence, element, name: str) -> te.Tensor:
 
 
 def expand_dims(a, axis, num_newaxis=1):
-    """``num_newaxis`` dimensions of 1 put in before ``axis``.
+    """``a`` with ``num_newaxis`` dimensions of size 1 inserted before ``axis``.
 
     Raises
     ------
@@ -43,39 +43,40 @@ def expand_dims(a, axis, num_newaxis=1):
     axis = normalize_axis(axis, len(a.shape) + 1, "expand_dims")
     count = get_const_int(num_newaxis)
     if count < 0:
-        raise ExprValueError(f"expand_dims: cannot add {count} dimensions")
+        raise ExprValueError(f"expand_dims: num_newaxis must not be negative, got {count}")
     shape = [*a.shape[:axis], *[convert(1)] * count, *a.shape[axis:]]
     return te.compute(shape, lambda *i: a(*i[:axis], *i[axis + count :]), name="T_expand_dims", tag=tag.BROADCAST)
 
 
 def expand_like(a, shape_like, axis):
-    """``a`` repeated to the shape of ``shape_like``, which has more dimensions: those at ``axis``.
+    """``a`` broadcast to the shape of ``shape_like``, which has the additional dimensions ``axis``.
 
     Raises
     ------
     ExprValueError
-        The new dimensions do not make those of ``shape_like``.
+        The new dimensions do not complete the shape to that of ``shape_like``.
     """
     check_tensor(a, "expand_like"), check_tensor(shape_like, "expand_like")
     axes = normalize_axes(axis, len(shape_like.shape), "expand_like")
     kept = [place for place in range(len(shape_like.shape)) if place not in axes]
     if len(kept) != len(a.shape):
-        # A reduction over all axes leaves one dimension of 1.
+        # A reduction over all axes leaves one dimension of size 1.
         if len(a.shape) == 1 and equal_const_int(a.shape[0], 1) and not kept:
             return _injective(shape_like.shape, lambda *i: a(0), "expand_like")
         raise ExprValueError(
-            f"expand_like: {len(a.shape)} dimensions and {len(axes)} new ones do not make {len(shape_like.shape)}"
+            f"expand_like: {len(a.shape)} dimensions and {len(axes)} new ones do not match "
+            f"{len(shape_like.shape)} dimensions of shape_like"
         )
     return _injective(shape_like.shape, lambda *i: a(*[i[place] for place in kept]), "expand_like")
 
 
 def squeeze(a, axis=None):
-    """Without the dimensions of 1: those at ``axis``, or all.
+    """``a`` without the dimensions of size 1: those at ``axis``, or all.
 
     Raises
     ------
     ExprValueError
-        A dimension at ``axis`` is not 1.
+        A dimension at ``axis`` does not have size 1.
     """
     check_tensor(a, "squeeze")
     if axis is None:
@@ -83,8 +84,10 @@ def squeeze(a, axis=None):
     else:
         axes = normalize_axes(axis, len(a.shape), "squeeze")
     for place in axes:
-        if not agree(a.shape[place], 1, f"the size of axis {place}, which is taken away, against 1"):
-            raise ExprValueError(f"squeeze: dimension {place} is {a.shape[place].value}, not 1")
+        if not agree(a.shape[place], 1, f"size 1 of axis {place}, which is removed"):
+            raise ExprValueError(
+                f"squeeze: dimension {place} has size {a.shape[place].value}; only dimensions of size 1 can be removed"
+            )
     kept = [place for place in range(len(a.shape)) if place not in axes]
 
     def element(*indices):
@@ -95,12 +98,12 @@ def squeeze(a, axis=None):
 
 
 def transpose(a, axes=None):
-    """The dimensions in another order; backwards if no order is given.
+    """``a`` with permuted dimensions; in reverse order by default.
 
     Raises
     ------
     ExprValueError
-        There are more or fewer axes than dimensions.
+        The number of axes differs from the number of dimensions.
 
     Examples
     --------
@@ -116,7 +119,7 @@ def transpose(a, axes=None):
 
 
 def flip(a, axis=0):
-    """The elements along ``axis`` (one or several) in reverse."""
+    """``a`` with the elements along ``axis`` (one axis or several) reversed."""
     check_tensor(a, "flip")
     axes = normalize_axes(axis, len(a.shape), "flip")
 
@@ -127,21 +130,21 @@ def flip(a, axis=0):
 
 
 def reverse_sequence(a, seq_lengths, seq_axis=1, batch_axis=0):
-    """For each batch the first ``seq_lengths[batch]`` elements along ``seq_axis`` in reverse.
+    """``a`` with the first ``seq_lengths[batch]`` elements along ``seq_axis`` of each batch reversed.
 
     Raises
     ------
     ExprValueError
-        The lengths are no vector with one entry for each batch.
+        The lengths are not a vector with one entry for each batch.
     """
     check_tensor(a, "reverse_sequence"), check_tensor(seq_lengths, "reverse_sequence")
     seq_axis = normalize_axis(seq_axis, len(a.shape), "reverse_sequence")
     batch_axis = normalize_axis(batch_axis, len(a.shape), "reverse_sequence")
     if len(seq_lengths.shape) != 1:
-        raise ExprValueError(f"reverse_sequence: the lengths have {len(seq_lengths.shape)} dimensions instead of 1")
+        raise ExprValueError(f"reverse_sequence: the lengths must have 1 dimension, got {len(seq_lengths.shape)}")
     lengths, batches = seq_lengths.shape[0], a.shape[batch_axis]
     if not agree(lengths, batches, "lengths against batches"):
-        raise ExprValueError(f"reverse_sequence: {lengths.value} lengths for {batches.value} batches")
+        raise ExprValueError(f"reverse_sequence: there are {lengths.value} lengths for {batches.value} batches")
 
     def element(*indices):
         place = indices[seq_axis]
@@ -158,7 +161,7 @@ def reverse_sequence(a, seq_lengths, seq_axis=1, batch_axis=0):
 
 
 def reshape(a, newshape):
-    """The elements in the same order under other dimensions; one of them may be -1: what is left over."""
+    """The elements in the same order with a new shape, which may contain one -1 for an inferred dimension."""
     check_tensor(a, "reshape")
     shape = _new_shape(a, newshape)
     if utils.is_empty_shape(shape) or utils.is_empty_shape(a.shape):
@@ -169,7 +172,7 @@ def reshape(a, newshape):
     def element(*indices):
         own: list = []
         for (old_begin, old_end), (new_begin, new_end) in groups:
-            # Dimensions of one element are left out: the index of a dimension that stays is the same variable.
+            # Dimensions of size 1 are skipped, so that the index of an unchanged dimension stays the same variable.
             place = range(new_begin, new_end)
             new = [(indices[i], shape[i]) for i in place if not equal_const_int(shape[i], 1)]
             flat = convert(ravel_index([i for i, _ in new], [d for _, d in new]))
@@ -187,24 +190,26 @@ def _new_shape(a: te.Tensor, newshape: Any) -> list[PrimExpr]:
     shape = [convert(dim) for dim in newshape]
     free = [place for place, dim in enumerate(shape) if isinstance(dim, IntImm) and dim.value == -1]
     if len(free) > 1:
-        raise ExprValueError(f"reshape: only one dimension of {list(newshape)} may be -1")
+        raise ExprValueError(f"reshape: the shape {list(newshape)} may contain only one -1")
     total = utils.simplify(convert(utils.prod(a.shape)))
     if free:
         others = utils.simplify(convert(utils.prod(dim for place, dim in enumerate(shape) if place != free[0])))
         if isinstance(others, IntImm) and others.value == 0:
-            raise ExprValueError(f"reshape: -1 beside a dimension of 0 in {list(newshape)} can be anything")
+            raise ExprValueError(f"reshape: -1 cannot be inferred in {list(newshape)}, because another dimension is 0")
         shape[free[0]] = utils.simplify(total // others)
     wanted = utils.simplify(convert(utils.prod(shape)))
     if isinstance(total, IntImm) and isinstance(wanted, IntImm) and total.value != wanted.value:
         raise ExprValueError(
-            f"reshape: a tensor of shape {list(a.shape)} has {total.value} elements, {list(newshape)} is not that many"
+            f"reshape: a tensor of shape {list(a.shape)} has {total.value} elements and cannot be reshaped to "
+            f"{list(newshape)}"
         )
     return shape
 
 
 def _groups(old: Sequence, new: Sequence) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Runs of old and new dimensions of the same product. Indices are mapped run by run, so that a dimension that
-    stays costs no division. Products of dimensions that are not known are compared as those of primes."""
+    """Return groups of consecutive old and new dimensions with the same product. Indices are mapped group by group, so
+    that an unchanged dimension needs no division. Products of dynamic dimensions are compared with primes as their
+    values."""
     sizes = Nominal()
     groups, i, j = [], 0, 0
     while i < len(old) or j < len(new):
@@ -225,16 +230,16 @@ def _groups(old: Sequence, new: Sequence) -> list[tuple[tuple[int, int], tuple[i
     return groups
 
 
-# --- tensors put together and taken apart --------------------------------------------------------------------------
+# --- joining and splitting -------------------------------------------------------------------------------------------
 
 
 def _check_alike(tensors: list, axis: int | None, what: str) -> None:
     first = tensors[0]
     for other in tensors[1:]:
         if other.dtype != first.dtype:
-            raise ExprTypeError(f"{what}: the types differ: {first.dtype} and {other.dtype}")
+            raise ExprTypeError(f"{what}: the dtypes differ: {first.dtype} and {other.dtype}")
         alike = len(other.shape) == len(first.shape) and builtins.all(
-            place == axis or agree(a, b, f"sizes along axis {place}")
+            place == axis or agree(a, b, f"equal sizes along axis {place}")
             for place, (a, b) in enumerate(zip(first.shape, other.shape))
         )
         if not alike:
@@ -250,12 +255,12 @@ def _tensors(a_tuple: Any, what: str) -> list[te.Tensor]:
 
 
 def concatenate(a_tuple, axis=0):
-    """Tensors one after the other along ``axis``.
+    """The tensors joined along ``axis``.
 
     Raises
     ------
     ExprValueError
-        The tensors have no dimension.
+        The tensors have no dimensions.
 
     Examples
     --------
@@ -264,11 +269,11 @@ def concatenate(a_tuple, axis=0):
     """
     tensors = _tensors(a_tuple, "concatenate")
     if not tensors[0].shape:
-        raise ExprValueError("concatenate: a tensor of 0 dimensions has no axis; stack joins those")
+        raise ExprValueError("concatenate: tensors of 0 dimensions have no axis; use stack")
     axis = normalize_axis(axis, len(tensors[0].shape), "concatenate")
     _check_alike(tensors, axis, "concatenate")
     tensors = [t for t in tensors if not equal_const_int(t.shape[axis], 0)] or tensors[:1]
-    # A sum of sizes stands in the type of the result as it is written.
+    # Write the sum of sizes with the dtype of the output dimension.
     ends = list(itertools.accumulate(t.shape[axis] for t in tensors))
     shape = list(tensors[0].shape)
     shape[axis] = ends[-1]
@@ -284,7 +289,7 @@ def concatenate(a_tuple, axis=0):
 
 
 def stack(a, axis=0):
-    """Tensors of one shape side by side along a new axis."""
+    """Tensors of the same shape joined along a new axis."""
     tensors = _tensors(a, "stack")
     axis = normalize_axis(axis, len(tensors[0].shape) + 1, "stack")
     _check_alike(tensors, None, "stack")
@@ -301,12 +306,12 @@ def stack(a, axis=0):
 
 
 def split(ary, indices_or_sections, axis=0):
-    """Parts along ``axis``: as many of one size, or cut at the given places.
+    """The parts along ``axis``: a number of equal parts, or parts split at the given indices.
 
     Raises
     ------
     ExprValueError
-        The parts are not equal, or the cuts do not rise within the dimension.
+        The parts are not equal, or the split indices are not increasing and within the dimension.
     """
     check_tensor(ary, "split")
     axis = normalize_axis(axis, len(ary.shape), "split")
@@ -315,8 +320,8 @@ def split(ary, indices_or_sections, axis=0):
         sections = get_const_int(indices_or_sections)
         if sections <= 0:
             raise ExprValueError(f"split: the number of parts must be positive, got {sections}")
-        if not divides(whole, sections, f"a size that is to be split into {sections} equal parts"):
-            raise ExprValueError(f"split: a dimension of {whole.value} is not {sections} equal parts")
+        if not divides(whole, sections, f"a size divisible into {sections} equal parts"):
+            raise ExprValueError(f"split: a dimension of {whole.value} is not divisible into {sections} equal parts")
         size = utils.simplify(whole // sections)
         begins = [utils.simplify(size * number) for number in range(sections)]
         ends = [utils.simplify(begin + size) for begin in begins]
@@ -325,9 +330,9 @@ def split(ary, indices_or_sections, axis=0):
         begins = [const(0, whole.dtype), *cuts]
         ends = [*cuts, whole]
     for begin, end in zip(begins, ends):
-        assume(end >= begin, "cuts that rise within the dimension")
+        assume(end >= begin, "increasing split indices within the dimension")
         if isinstance(begin, IntImm) and isinstance(end, IntImm) and begin.value > end.value:
-            raise ExprValueError(f"split: the cuts {list(indices_or_sections)} do not rise within 0..{whole}")
+            raise ExprValueError(f"split: the indices {list(indices_or_sections)} are not increasing within 0..{whole}")
 
     def part(begin, end):
         shape = list(ary.shape)
@@ -338,7 +343,7 @@ def split(ary, indices_or_sections, axis=0):
 
 
 def repeat(a, repeats, axis):
-    """Every element ``repeats`` times in a row along ``axis``.
+    """``a`` with every element repeated ``repeats`` times along ``axis``.
 
     Raises
     ------
@@ -358,7 +363,7 @@ def repeat(a, repeats, axis):
 
 
 def tile(a, reps):
-    """The whole tensor ``reps`` times along each axis."""
+    """The whole tensor repeated ``reps`` times along each axis."""
     check_tensor(a, "tile")
     reps = [convert(r) for r in (reps if isinstance(reps, (list, tuple)) else [reps])]
     ndim = max(len(a.shape), len(reps))
@@ -372,7 +377,7 @@ def tile(a, reps):
             if isinstance(times, IntImm) and times.value == 1:
                 own.append(index)
             else:
-                # An empty tensor has no element to read, and its index would be a remainder by zero.
+                # An empty tensor has no elements, and its index would be a remainder by zero.
                 single = equal_const_int(dim, 1) or equal_const_int(dim, 0)
                 own.append(const(0, index.dtype) if single else index % dim)
         return a(*own)
@@ -382,7 +387,7 @@ def tile(a, reps):
 
 
 def meshgrid(a_tuple, indexing):
-    """Coordinate tensors of vectors: one tensor for each, all of the shape of their product.
+    """The coordinate tensors of vectors: one tensor for each vector, with the shape of the grid.
 
     Raises
     ------
@@ -391,9 +396,9 @@ def meshgrid(a_tuple, indexing):
     """
     vectors = _tensors(a_tuple, "meshgrid")
     if indexing not in ("ij", "xy"):
-        raise ExprValueError(f"meshgrid: indexing is 'ij' or 'xy', got '{indexing}'")
+        raise ExprValueError(f"meshgrid: indexing must be 'ij' or 'xy', got '{indexing}'")
     if builtins.any(len(t.shape) > 1 for t in vectors):
-        raise ExprValueError("meshgrid: takes vectors and scalars")
+        raise ExprValueError("meshgrid: tensors must be vectors or scalars")
     lengths = [t.shape[0] if t.shape else convert(1) for t in vectors]
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
@@ -408,12 +413,13 @@ def meshgrid(a_tuple, indexing):
 
 
 def sliding_window(data, axis, window_shape, strides):
-    """Windows over the axes from ``axis`` on: their number along each, then the window's own dimensions.
+    """Sliding windows over the axes starting at ``axis``: the number of windows along each axis, then the dimensions of
+    the window.
 
     Raises
     ------
     ExprValueError
-        Window and strides are not one positive number for each axis, or the window does not fit.
+        Window and strides do not have one positive value for each axis, or the window does not fit.
     """
     check_tensor(data, "sliding_window")
     ndim = len(data.shape)
@@ -421,12 +427,15 @@ def sliding_window(data, axis, window_shape, strides):
     window, steps = [get_const_int(w) for w in window_shape], [get_const_int(s) for s in strides]
     count = ndim - axis
     if len(window) != count or len(steps) != count:
-        raise ExprValueError(f"sliding_window: {count} axes from {axis} on, window {window}, strides {steps}")
+        raise ExprValueError(
+            f"sliding_window: window {window} and strides {steps} must have one value for each of the {count} axes "
+            f"starting at {axis}"
+        )
     if min(window + steps) < 1:
         raise ExprValueError(f"sliding_window: window {window} and strides {steps} must be positive")
     moved = []
     for dim, size, step in zip(data.shape[axis:], window, steps):
-        assume(dim >= size, f"a dimension that holds a window of {size}")
+        assume(dim >= size, f"a dimension with at least {size} elements for the window")
         if isinstance(dim, IntImm) and dim.value < size:
             raise ExprValueError(f"sliding_window: a window of {size} does not fit a dimension of {dim.value}")
         moved.append(utils.simplify((dim - size) // step + 1))
@@ -440,12 +449,12 @@ def sliding_window(data, axis, window_shape, strides):
 
 
 def layout_transform(array, src_layout, dst_layout, schedule_rule="None"):
-    """``array`` in another layout, such as NCHW16c; what a block has too many is zero.
+    """``array`` in another layout, such as NCHW16c; padding of blocks is zero.
 
     Raises
     ------
     ExprValueError
-        One layout cannot be converted to the other, or has another number of axes than the tensor.
+        The layout cannot be converted, or has a different number of axes than the tensor.
     """
     check_tensor(array, "layout_transform")
     if str(src_layout) == str(dst_layout):
@@ -455,7 +464,8 @@ def layout_transform(array, src_layout, dst_layout, schedule_rule="None"):
         raise ExprValueError(f"layout_transform: layout {src_layout} cannot be converted to {dst_layout}")
     if len(array.shape) != len(mapping.src_layout):
         raise ExprValueError(
-            f"layout_transform: layout {src_layout} has {len(mapping.src_layout)} axes, the tensor {len(array.shape)}"
+            f"layout_transform: layout {src_layout} has {len(mapping.src_layout)} axes, but the tensor has "
+            f"{len(array.shape)}"
         )
     shape = [utils.simplify(convert(dim)) for dim in mapping.forward_shape(utils.get_const_tuple(array.shape))]
 
@@ -470,17 +480,17 @@ def layout_transform(array, src_layout, dst_layout, schedule_rule="None"):
 
 
 def _beyond(mapping, old: Sequence, new: Sequence, own: Sequence) -> PrimExpr | None:
-    """The condition for an element of the new layout to exist in the old one; None where all do."""
+    """Return the condition that an element of the new layout exists in the old one, or None if all do."""
     back = [utils.simplify(convert(dim)) for dim in mapping.backward_shape(utils.get_const_tuple(new))]
     conditions = [index < dim for index, dim, wide in zip(own, old, back) if not same_dim(dim, wide)]
     return tir.all(*conditions) if conditions else None
 
 
-# --- made from shapes and numbers ----------------------------------------------------------------------------------
+# --- tensors created from shapes and numbers -------------------------------------------------------------------------
 
 
 def arange(start, stop=None, step=1, dtype="float32"):
-    """start, start + step, ... before ``stop``; from 0 if only one number is given."""
+    """start, start + step, ... up to ``stop`` (exclusive); from 0 if only one number is given."""
     if stop is None:
         start, stop = 0, start
     dtype = canonical(dtype)
@@ -508,14 +518,14 @@ def _arange_count(start: Any, stop: Any, step: Any) -> Any:
 
 
 def eye(n, m=None, k=0, dtype="float32"):
-    """A matrix with ones on the ``k``-th diagonal."""
+    """A matrix with ones on the ``k``-th diagonal and zeros elsewhere."""
     dtype = canonical(dtype)
     one, zero = const(1, dtype), const(0, dtype)
     return _injective((n, n if m is None else m), lambda i, j: tir.Select(primop.equal(j - i, k), one, zero), "eye")
 
 
 def shape(array, dtype="int32"):
-    """The dimensions as a tensor."""
+    """The shape as a tensor."""
     check_tensor(array, "shape")
     dtype = canonical(dtype)
 
@@ -535,11 +545,12 @@ def ndarray_size(array, dtype="int32"):
     return _injective((), lambda *i: total, "ndarray_size")
 
 
-# --- choices and products ------------------------------------------------------------------------------------------
+# --- selection and matmuls -------------------------------------------------------------------------------------------
 
 
 def where(condition, x, y):
-    """Elements of ``x`` where the condition holds (or is not zero), else of ``y``; all broadcast together."""
+    """The elements of ``x`` where the condition is true (nonzero), else those of ``y``; all operands are broadcast
+    together."""
     check_tensor(condition, "where")
     operands = [v if isinstance(v, te.Tensor) else convert(v) for v in (x, y)]
     joint = broadcast_shape(condition.shape, *(v.shape for v in operands if isinstance(v, te.Tensor)), what="where")
@@ -555,16 +566,16 @@ def where(condition, x, y):
 
 
 def matmul(a, b, transp_a=False, transp_b=False):
-    """The product of two matrices, each transposed first if so said.
+    """The matmul of two matrices, each optionally transposed.
 
     Raises
     ------
     ExprValueError
-        An operand is no matrix.
+        An operand is not a matrix.
     """
     check_tensor(a, "matmul"), check_tensor(b, "matmul")
     if len(a.shape) != 2 or len(b.shape) != 2:
-        raise ExprValueError(f"matmul: takes matrices, got {len(a.shape)} and {len(b.shape)} dimensions")
+        raise ExprValueError(f"matmul: operands must be matrices, got {len(a.shape)} and {len(b.shape)} dimensions")
     rows, inner = a.shape[::-1] if transp_a else a.shape
     other, columns = b.shape[::-1] if transp_b else b.shape
     _check_inner([inner], [other], "matmul")
@@ -581,16 +592,16 @@ def matmul(a, b, transp_a=False, transp_b=False):
 def _check_inner(first: Sequence, second: Sequence, what: str) -> None:
     for a, b in zip(first, second):
         if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
-            raise ExprValueError(f"{what}: dimensions of {a.value} and {b.value} cannot be summed over together")
+            raise ExprValueError(f"{what}: reduction dimensions {a.value} and {b.value} must be equal")
 
 
 def tensordot(a, b, axes):
-    """Products summed over ``axes``: the last and first so many, or pairs given as two lists.
+    """Products reduced over ``axes``: the number of last axes of ``a`` and first axes of ``b``, or two lists of axes.
 
     Raises
     ------
     ExprValueError
-        The operands have different numbers of axes to be summed over.
+        The operands have different numbers of reduction axes.
     """
     check_tensor(a, "tensordot"), check_tensor(b, "tensordot")
     if isinstance(axes, (int, IntImm)):
@@ -601,7 +612,9 @@ def tensordot(a, b, axes):
     left = normalize_axes(left, len(a.shape), "tensordot")
     right = normalize_axes(right, len(b.shape), "tensordot")
     if len(left) != len(right):
-        raise ExprValueError(f"tensordot: {len(left)} axes of the first against {len(right)} of the second")
+        raise ExprValueError(
+            f"tensordot: {len(left)} axes of the first operand do not match {len(right)} of the second"
+        )
     _check_inner([a.shape[p] for p in left], [b.shape[p] for p in right], "tensordot")
     free_a = [p for p in range(len(a.shape)) if p not in left]
     free_b = [p for p in range(len(b.shape)) if p not in right]

@@ -1,7 +1,7 @@
-"""The link between templates and the tuner: a configuration that was found takes the place of the pick.
+"""The connection between templates and the tuner: a tuned configuration replaces the template's choice.
 
-A workload is the name of a task and its logical arguments, as classic TVM writes them: shapes without blocks, so that
-it means the same on every vector width.
+A workload is the name of a task and its logical arguments, in the format of Apache TVM: shapes without blocks, so that
+it is valid for every vector width.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..target import Target
 
 
 def tensor(shape: Any, dtype: str) -> tuple[str, tuple[int, ...], str]:
-    """A tensor as workloads write it."""
+    """Return a tensor in the format of workloads."""
     return ("TENSOR", tuple(int(getattr(d, "value", d)) for d in shape), dtype)
 
 
 def is_known(*shapes: Any) -> bool:
-    """Whether all dimensions are constants."""
+    """Return whether all dimensions are constants."""
     return all(hasattr(d, "value") or isinstance(d, int) for shape in shapes for d in shape)
 
 
@@ -29,8 +29,8 @@ def decide(
     space: Callable[[], dict[str, list[Any]]], keep: Callable[[dict[str, Any]], Any] | None = None,
     usable: Callable[[dict[str, Any]], bool] = lambda values: True,
 ) -> dict[str, Any]:
-    """The knobs of a workload. A tuner that collects its space gets it from here: ``keep`` filters all of its
-    configurations at once. A record is taken where its values are choices of the space and ``usable``."""
+    """Return the knobs of a workload. This also passes the search space to a tuner that collects it; ``keep`` filters
+    all its configurations at once. A record is used if its values are choices of the space and ``usable``."""
     if workload is None or target is None:
         return picked
     found = DispatchContext.current.find(target, workload)
@@ -51,12 +51,12 @@ def decide(
 
 
 def choices(space: dict[str, list[Any]], picked: dict[str, Any]) -> dict[str, list[Any]]:
-    """The values of each knob; the pick is always among them."""
+    """Return the values of each knob; the template's choice is always included."""
     return {name: [*values, *([picked[name]] if picked[name] not in values else [])] for name, values in space.items()}
 
 
 def define(space: ConfigSpace, table: dict[str, list[Any]], picked: dict[str, Any]) -> None:
-    """Put the knobs into a space that a tuner collects; the pick is where it starts."""
+    """Add the knobs to a search space that a tuner collects; the template's choice is the initial configuration."""
     for name, values in table.items():
         space.define_knob(name, values)
     start = space.index_of(picked)
@@ -65,7 +65,8 @@ def define(space: ConfigSpace, table: dict[str, list[Any]], picked: dict[str, An
 
 
 def fitting(table: dict[str, list[Any]], config: ConfigEntity) -> dict[str, Any] | None:
-    """The values of a record, None if its knobs are not those of the template or a value is none of theirs."""
+    """Return the values of a record, or None if its knobs are not those of the template or a value is not a choice of
+    its knob."""
     wanted = config.values()
     if wanted.keys() != table.keys():
         return None

@@ -1,4 +1,4 @@
-"""Helpers shared by the operators: constants, indices, shapes, and a walk over a graph of operations."""
+"""Helpers of the operators: constants, indices, shapes, and traversal of operations."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from . import tag
 
 
 class InvalidShapeError(ExprValueError):
-    """An operator does not take tensors of this shape."""
+    """The shape of a tensor is not supported by an operator."""
 
 
 # --- constants -----------------------------------------------------------------------------------------------------
 
 
-# Expressions that were simplified before, with nothing known of their variables, and how many are kept at most: the
-# sizes of a model are computed again by every pass that infers types.
+# A cache of simplified expressions without known facts about variables, and its maximum size. Every type inference pass
+# computes the dimensions of a model again.
 _MOST_SIMPLE = 1 << 14
 
 
 class _Simple(Interner):
-    """The simpler forms of expressions that are equal but for identity."""
+    """The simplified forms of structurally equal expressions."""
 
     __slots__ = ("forms",)
 
@@ -51,7 +51,7 @@ _simple = threading.local()
 
 
 def simplify(expr: Any) -> Any:
-    """An expression in simpler form; numbers stay as they are."""
+    """Simplify an expression; numbers stay unchanged."""
     if not isinstance(expr, PrimExpr) or isinstance(expr, (IntImm, Var)):
         return expr
     table = getattr(_simple, "table", None)
@@ -61,7 +61,7 @@ def simplify(expr: Any) -> Any:
 
 
 def get_const_int(expr: Any) -> int:
-    """The value of an expression that is known while compiling.
+    """The value of an expression that is known at compile time.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def get_const_int(expr: Any) -> int:
     Raises
     ------
     ExprValueError
-        The value is only known at run time.
+        The value is known only at run time.
 
     Examples
     --------
@@ -88,33 +88,33 @@ def get_const_int(expr: Any) -> int:
     if not isinstance(expr, IntImm):
         expr = simplify(expr)
     if not isinstance(expr, IntImm):
-        raise ExprValueError(f"a number known while compiling is needed here, got the expression {expr}")
+        raise ExprValueError(f"expected an integer that is known at compile time, got the expression {expr}")
     return expr.value
 
 
 def get_const_float(expr: Any) -> float:
-    """The value of a float expression that must be known now."""
+    """The value of a float expression that must be known at compile time."""
     if isinstance(expr, (int, float)):
         return float(expr)
     if not isinstance(expr, FloatImm):
         expr = simplify(expr)
     if not isinstance(expr, FloatImm):
-        raise ExprValueError(f"a float known while compiling is needed here, got the expression {expr}")
+        raise ExprValueError(f"expected a float that is known at compile time, got the expression {expr}")
     return float(expr.value)
 
 
 def nchw_pack_layout(layout_info: str) -> bool:
-    """Whether the layout is NCHW with blocks of batch and channels, as NCHW4n16c."""
+    """Whether the layout is NCHW with blocks of batch and channels, such as NCHW4n16c."""
     return layout_info[:4] == "NCHW" and "c" in layout_info and "n" in layout_info and layout_info[4:] != ""
 
 
 def nchw_xc_layout(layout_info: str) -> bool:
-    """Whether the layout is NCHW with blocks of channels, as NCHW16c."""
+    """Whether the layout is NCHW with blocks of channels, such as NCHW16c."""
     return layout_info[:4] == "NCHW" and layout_info.endswith("c") and layout_info[4:-1].isnumeric()
 
 
 def get_const_tuple(in_tuple: Iterable) -> tuple:
-    """Numbers for the dimensions that are known; the others stay expressions.
+    """The dimensions with constants as Python integers; dynamic dimensions stay expressions.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def get_const_tuple(in_tuple: Iterable) -> tuple:
     Returns
     -------
     tuple
-        An int for each that is known while compiling.
+        An int for each dimension that is known at compile time.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def get_float_tuple(in_tuple: Iterable) -> tuple[float, ...]:
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
-    """Is this expression known to be ``value``?"""
+    """Whether this expression is known to equal ``value``."""
     if isinstance(expr, int):
         return expr == value
     if not isinstance(expr, IntImm):
@@ -156,7 +156,7 @@ def equal_const_int(expr: Any, value: int) -> bool:
 
 
 def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
-    """Are two dimensions known to be the same?"""
+    """Return whether two dimensions are known to be equal."""
     if a is b:
         return True
     if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -165,17 +165,17 @@ def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def refuse_rewritten(name: str, layout: str, shape: Any) -> None:
-    """Weights are taken as they are written: orders that a search gave them are applied by the compiler."""
+    """Reject weights in a rewritten layout. The compiler applies the layouts that a search chose."""
     for what, value in (("a rewritten layout of the weights", layout), ("an original shape of the weights", shape)):
         if value is not None and len(value):
             raise ExprValueError(
-                f"{name}: {what} is not taken, got {value!r}; give the weights as they are written, relay.build stores "
-                "them in the order that the tuning records ask for"
+                f"{name}: {what} is not supported, got {value!r}; pass the weights in their declared layout, "
+                "relay.build stores them in the layout of the tuning records"
             )
 
 
 def other_dim(a: PrimExpr, b: PrimExpr) -> bool:
-    """Are two dimensions known to be different?"""
+    """Return whether two dimensions are known to be different."""
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
 
 
@@ -184,12 +184,13 @@ def is_dynamic_shape(shape: Sequence) -> bool:
 
 
 def is_empty_shape(shape: Sequence) -> bool:
-    """Is a dimension known to be zero?"""
+    """Whether a dimension is known to be zero."""
     return any(equal_const_int(dim, 0) for dim in shape)
 
 
 def prod(x: Iterable) -> Any:
-    """The product of numbers or expressions; 1 for none. Of known sizes it has the type that holds it."""
+    """The product of numbers or expressions; 1 for an empty list. If all are constant, the dtype is wide enough for the
+    product."""
     values = list(x)
     if all(isinstance(value, (int, IntImm)) for value in values):
         total = math.prod(int(value) for value in values)
@@ -204,7 +205,7 @@ def prod(x: Iterable) -> Any:
 
 
 def ceil_div(a: Any, b: Any) -> Any:
-    """Division rounded up."""
+    """The quotient, rounded up."""
     if isinstance(a, int) and isinstance(b, int):
         return -(-a // b)
     return tir_op.ceildiv(a, b)
@@ -218,7 +219,7 @@ def swap(arr: Sequence, axis: int) -> list:
 
 
 def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
-    """The largest power of two that divides ``n`` and is not above ``max_value``."""
+    """The largest power of two that divides ``n`` and is at most ``max_value``."""
     x = 1
     while n % 2 == 0 and (max_value is None or x * 2 <= max_value):
         x, n = x * 2, n // 2
@@ -229,7 +230,7 @@ def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
 
 
 def normalize_axis(axis: Any, ndim: int, what: str) -> int:
-    """``axis`` counted from the front, refused if the tensor does not have it."""
+    """Return ``axis`` counted from the front. An error is raised if the tensor does not have it."""
     axis = get_const_int(axis)
     if not -ndim <= axis < ndim:
         raise ExprValueError(f"{what}: axis {axis} is out of range for a tensor of {ndim} dimensions")
@@ -237,20 +238,20 @@ def normalize_axis(axis: Any, ndim: int, what: str) -> int:
 
 
 def normalize_axes(axes: Any, ndim: int, what: str) -> list[int]:
-    """Several axes counted from the front, each named once; None means all."""
+    """Return several axes counted from the front, each at most once; None means all axes."""
     if axes is None:
         return list(range(ndim))
     if isinstance(axes, (int, IntImm)):
         axes = [axes]
     result = [normalize_axis(axis, ndim, what) for axis in axes]
     if len(set(result)) != len(result):
-        raise ExprValueError(f"{what}: an axis is named twice in {list(axes)}")
+        raise ExprValueError(f"{what}: an axis is repeated in {list(axes)}")
     return result
 
 
 def check_tensor(value: Any, what: str) -> te.Tensor:
     if not isinstance(value, te.Tensor):
-        raise ExprTypeError(f"{what}: takes a tensor, got {type(value).__name__}")
+        raise ExprTypeError(f"{what}: expected a tensor, got {type(value).__name__}")
     return value
 
 
@@ -258,7 +259,7 @@ def check_tensor(value: Any, what: str) -> te.Tensor:
 
 
 def ravel_index(indices: Sequence, shape: Sequence) -> Any:
-    """The place in row-major order of an element."""
+    """The row-major index of an element."""
     index: Any = None
     for own, dim in zip(indices, shape):
         index = own if index is None else index * dim + own
@@ -266,11 +267,11 @@ def ravel_index(indices: Sequence, shape: Sequence) -> Any:
 
 
 def unravel_index(idx: Any, shape: Sequence) -> list:
-    """The indices of the element at a place in row-major order. The first index keeps what is left over."""
+    """The indices of the element with a row-major index. The first index gets the remainder."""
     indices = []
     for i, dim in enumerate(reversed(shape)):
         last = i == len(shape) - 1
-        # There is no element along a dimension of 0, and nothing can be divided by it.
+        # A dimension of 0 has no elements, but the divisor must not be 0.
         dim = 1 if equal_const_int(dim, 0) else dim
         indices.append(idx if last else idx % dim)
         idx = idx if last else idx // dim
@@ -278,21 +279,21 @@ def unravel_index(idx: Any, shape: Sequence) -> list:
 
 
 def within_index(b: Any, e: Any, s: Any, i: Any) -> PrimExpr:
-    """Is ``i`` one of b, b + s, b + 2 s ... before ``e``?"""
+    """Whether ``i`` is one of b, b + s, b + 2 s, ... before ``e``."""
     forward = tir_op.all(convert(s) >= 0, i >= b, i < e, primop.equal(convert(i - b) % s, 0))
     backward = tir_op.all(convert(s) < 0, i <= b, i > e, primop.equal(convert(b - i) % -s, 0))
     return tir_op.any(forward, backward)
 
 
 def make_idx(b: Any, e: Any, s: Any, z: Any, i: Any) -> PrimExpr:
-    """The step at which b, b + s, ... reaches ``i``, kept below the number of steps of a dimension of ``z``."""
+    """The step at which b, b + s, ... reaches ``i``, limited to the number of steps in a dimension of ``z``."""
     forward, backward = convert(i - b) // s, convert(b - i) // -s
     step = te.if_then_else(convert(s) > 0, forward, backward)
     return tir_op.max(0, tir_op.min(step, convert(z) - 1))
 
 
 def get_shape(src_shape: Sequence, src_layout: str, dst_layout: str) -> tuple:
-    """A shape as another layout has it."""
+    """A shape converted to another layout."""
     from ..target.layout import bijective_layout
 
     mapping = bijective_layout(src_layout, dst_layout)
@@ -302,7 +303,7 @@ def get_shape(src_shape: Sequence, src_layout: str, dst_layout: str) -> tuple:
 
 
 def const_matrix(matrix: Any, name: str = "const_matrix", attrs: dict | None = None) -> te.Tensor:
-    """A small matrix of constants as a tensor: a choice by index, folded away where the index is known."""
+    """A small constant matrix as a tensor: a select by index, folded if the index is constant."""
     rows, columns = matrix.shape
     dtype = str(matrix.dtype)
 
@@ -318,7 +319,7 @@ def const_matrix(matrix: Any, name: str = "const_matrix", attrs: dict | None = N
 
 
 def const_vector(vector: Any, name: str = "const_vector") -> te.Tensor:
-    """A small vector of constants as a tensor."""
+    """A small constant vector as a tensor."""
     dtype = str(vector.dtype)
 
     def select_array(i):
@@ -334,7 +335,7 @@ def const_vector(vector: Any, name: str = "const_vector") -> te.Tensor:
 
 
 def traverse_inline(s: te.Schedule, final_op: te.Operation, callback: Callable[[te.Operation], None]) -> None:
-    """Inline the injective operations before ``final_op`` and call ``callback`` once for every operation met."""
+    """Inline the injective operations before ``final_op`` and call ``callback`` once for every visited operation."""
     visited: set[te.Operation] = set()
     pending = [(final_op, False)]
     while pending:
@@ -355,7 +356,7 @@ def traverse_inline(s: te.Schedule, final_op: te.Operation, callback: Callable[[
 
 
 def is_target(names: str | Sequence[str]) -> bool:
-    """Is the current target one of these kinds?"""
+    """Whether the current target is one of these kinds."""
     target = Target.current(allow_none=True)
     names = [names] if isinstance(names, str) else names
     return target is not None and target.kind.name in names

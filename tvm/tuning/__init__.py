@@ -1,4 +1,4 @@
-"""The tuning engine: a budget of trials and time over all tasks of a model, whatever kind of search each task has."""
+"""The tuning engine: it distributes a budget of trials and time over all tasks of a model, for any kind of search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str):
-    # It compiles graphs, which the engine itself does not need.
+    # RelayModel imports the graph compiler, which the engine itself does not need.
     if name == "RelayModel":
         return importlib.import_module(".relay_model", __name__).RelayModel
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

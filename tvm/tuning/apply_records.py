@@ -1,4 +1,4 @@
-"""Records of either kind in force while a model is compiled; their lines tell which kind they are."""
+"""Apply AutoTVM or auto-scheduler records while a model is compiled; the record format is detected from the lines."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ USE_SKETCHES = {"relay.backend.use_auto_scheduler": True}
 
 
 class Applied(NamedTuple):
-    """A context to compile in, and what the pass context of the compilation has to say."""
+    """A context for compilation, and the corresponding options of the pass context."""
 
     context: contextlib.AbstractContextManager
     config: dict[str, Any]
 
 
 def records_of_file(path: str | os.PathLike | None) -> Applied:
-    """The records of a file; None is no file."""
+    """Return the records of a file, or no records for None."""
     if path and os.path.isfile(path) and is_auto_scheduler_log(path):
         return Applied(SketchHistory(os.fspath(path)), USE_SKETCHES)
     return Applied(history(path), {})
 
 
 def records_of_lines(lines: Sequence[str]) -> Applied:
-    """Records by their lines, all of one kind. What has none is compiled without a word."""
+    """Return the records in lines of one format. Operators without a record are compiled without a warning."""
     if not lines:
         return Applied(contextlib.nullcontext(), {})
     if RECORD_BEGIN in lines[0][: len(RECORD_BEGIN) + 2]:

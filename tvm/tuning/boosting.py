@@ -1,4 +1,4 @@
-"""The package xgboost, which not every machine has."""
+"""Import of the optional package xgboost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def load_xgboost(user: str) -> Any:
-    """The package; an ImportError that names who needs it."""
+    """Return the package xgboost. If it is missing, the ImportError names the component that needs it."""
     try:
         return importlib.import_module("xgboost")
     except ImportError:

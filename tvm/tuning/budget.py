@@ -1,4 +1,4 @@
-"""Trials and seconds of a run."""
+"""The budget of a tuning run: trials and seconds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from .options import TuningOptions
 
-# The share of a time budget that is about left for searching, before it is known what the rest takes.
+# The estimated share of a time budget for the search, until the time for the other stages is known.
 SEARCH_SHARE = 0.75
-# The share of a time budget that may be kept back for the end of the run.
+# The maximum share of a time budget that is reserved for the end of the run.
 RESERVED_SHARE = 0.5
 
 
 class Budget:
-    """The trials and seconds that are left. ``reserved`` seconds before the deadline belong to the final rounds and the
-    whole model.
+    """The remaining trials and seconds. ``reserved`` seconds before the deadline are for the final rounds and the
+    comparison of the whole model.
 
-    ``clock`` has ``monotonic()`` and ``time()``, as the module ``time`` does.
+    ``clock`` has the functions ``monotonic()`` and ``time()`` of the module ``time``.
     """
 
     def __init__(self, options: TuningOptions, clock: Any, begin: float | None = None):
@@ -33,16 +33,16 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds to the deadline, those reserved among them; negative after it."""
+        """Return the seconds to the deadline, including the reserved ones; negative after the deadline."""
         return self.deadline - self.clock.monotonic()
 
     def reserve(self, seconds: float) -> None:
-        """Keep seconds back for the end of the run, at most half of the budget."""
+        """Reserve seconds for the end of the run, at most half of the budget."""
         if self.seconds:
             self.reserved = min(seconds, RESERVED_SHARE * self.seconds)
 
     def limit(self, trials: int) -> int:
-        """At most so many trials, and not more than are left."""
+        """Return the given number of trials, limited to the remaining trials."""
         return max(int(min(trials, self.trials_left)), 0)
 
     def is_time_up(self) -> bool:
@@ -52,7 +52,7 @@ class Budget:
         return self.trials_left <= 0 or self.is_time_up()
 
     def expected_trials(self, seconds_each: float) -> float:
-        """About how many trials there is a budget for."""
+        """Return the approximate number of trials that the budget allows."""
         if not self.seconds:
             return self.trials_left
         return min(self.trials_left, SEARCH_SHARE * self.seconds_left / seconds_each)

@@ -1,4 +1,4 @@
-"""A schedule as code: lowered in this process, compiled and run in worker processes."""
+"""Candidates: they are lowered in this process, and compiled and run in worker processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ArgumentInfo = Sequence[tuple[Sequence[int], str]]
 
 @dataclass
 class Code:
-    """An object in memory, with what it takes to call it; ``device`` are the bytes of its kernels."""
+    """An object in memory and the information to call it; ``device`` contains the bytes of its kernels."""
 
     object: bytes
     names: tuple[str, ...]
@@ -36,13 +36,13 @@ class Code:
 
 
 class TimeIsUp(Exception):
-    """Making a schedule, or lowering it, took too long."""
+    """Creating or lowering a schedule exceeded its time limit."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Stop Python code that computes for longer (a machine that sleeps does not count). Only the main thread of a
-    system with timer signals can be stopped."""
+    """Stop Python code after a number of seconds of computation (time in which the machine sleeps is not counted). This
+    works only in the main thread of a system with timer signals."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -60,12 +60,13 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def argument_info(args: Sequence[Any]) -> ArgumentInfo:
-    """The shapes and types of tensors."""
+    """Return the shapes and types of tensors."""
     return [(tuple(int(d) for d in a.shape), a.dtype) for a in args]
 
 
 def travels_as_text(target: Target) -> bool:
-    """Whether workers can compile code for a target. What a user's own functions compile stays in this process."""
+    """Return whether workers can compile code for a target. Targets with user-defined compilation functions are
+    compiled in this process."""
     backend = find_backend(target)
     if backend is None or backend.emit_text is None:
         return False
@@ -73,7 +74,7 @@ def travels_as_text(target: Target) -> bool:
 
 
 def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[str, Any], bytes, tuple[str, ...]]:
-    """The input of a worker that compiles: the message, the LLVM text, and the functions in it."""
+    """Return the input of a compile worker: the message, the LLVM text, and the names of its functions."""
     host_target = host_of(target)
     with target:
         context = PassContext.current()
@@ -100,7 +101,7 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
 
 
 def code_of(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Code:
-    """The code that a worker has compiled."""
+    """Return the code that a worker has compiled."""
     message, payload = answer
     size = message["object"]
     return Code(payload[:size], names, ENTRY, payload[size:])
@@ -109,7 +110,7 @@ def code_of(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Cod
 def compile_text(
     pool: Workers, lowered: tuple[dict[str, Any], bytes, tuple[str, ...]], seconds: float
 ) -> Code | Failure:
-    """Compile what ``lower_to_text`` gave, in a worker."""
+    """Compile the output of ``lower_to_text`` in a worker."""
     message, text, names = lowered
     answer = ask(pool, message, text, seconds)
     return answer if isinstance(answer, Failure) else code_of(answer, names)
@@ -118,7 +119,7 @@ def compile_text(
 def run_code(
     pool: Workers, device: int, info: ArgumentInfo, code: Code | str, seconds: float, options: dict[str, Any]
 ) -> Any:
-    """Measure code, or a library in a file, in a worker: its answer, or a Failure."""
+    """Measure code, or a library file, in a worker; return its answer or a Failure."""
     if isinstance(code, str):
         return ask(pool, request(info, device, ENTRY, filename=code, **options), b"", seconds)
     message = request(info, device, ENTRY, size=len(code.object), names=code.names, **options)
@@ -126,7 +127,7 @@ def run_code(
 
 
 def ask(pool: Workers, message: dict[str, Any], payload: bytes, seconds: float) -> Any:
-    """The answer of a worker to one message: a pair of a message and bytes, or a Failure."""
+    """Return the answer of a worker to a message: a pair of a message and bytes, or a Failure."""
     box: list[Any] = []
     pool.submit(Job(message, payload, seconds, box.append))
     pool.finish()

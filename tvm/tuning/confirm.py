@@ -1,4 +1,5 @@
-"""The final rounds of a task: its leaders and its baseline side by side. The fastest of many noisy trials rarely is."""
+"""The final rounds of a task: its leaders and its baseline are measured interleaved, because the fastest of many noisy
+trials is often not the fastest candidate."""
 
 from __future__ import annotations
 
@@ -10,24 +11,24 @@ from typing import Any
 from .search import FAILED_COST, Measurement, Outcome
 from .state import TaskState
 
-# How many leaders are measured side by side, and how often each, in one round after the other.
+# For each round: the number of leaders, and the number of measurements of each.
 FINAL_ROUNDS = ((8, 3), (3, 6))
-# The final rounds where a time budget leaves less.
+# The final rounds if the time budget is short.
 SHORT_FINAL_ROUNDS = ((3, 4),)
-# The most milliseconds of a repeat: what is measured many times in turn need not be measured for long.
+# The maximum duration of a repeat in milliseconds; short repeats suffice because each candidate is measured many times.
 FINAL_REPEAT_MS = 100
 # The share of the baseline's time that a candidate must save to replace it.
 MARGIN = 0.02
-# A gain that there was no time to confirm counts only where it is beyond what noise does.
+# A gain that could not be confirmed for lack of time counts only if it clearly exceeds the noise.
 UNCONFIRMED_MARGIN = 0.2
-# Seconds of one run of a candidate before any was measured.
+# Estimated seconds of one run of a candidate before the first measurement.
 _USUAL_RUN_SECONDS = 0.02
 
 Rounds = tuple[tuple[int, int], ...]
 
 
 def final_seconds(state: TaskState, rounds: Rounds = FINAL_ROUNDS) -> float:
-    """About how long the final rounds of a task take."""
+    """Return the estimated seconds of the final rounds of a task."""
     builds = min(rounds[0][0], len(state.measured)) + 1
     runs = sum((size + 1) * times for size, times in rounds)
     seconds = state.run_seconds / state.timed_trials if state.timed_trials else _USUAL_RUN_SECONDS
@@ -39,9 +40,10 @@ def final_seconds(state: TaskState, rounds: Rounds = FINAL_ROUNDS) -> float:
 def run_final_rounds(
     state: TaskState, rounds: Rounds, on_reject: Callable[[Measurement], None], clock: Any
 ) -> tuple[Hashable, dict[Hashable, Measurement]]:
-    """The winner, and what the last round measured of it and of the others in it.
+    """Return the winner, and the measurements of the last round.
 
-    Leaders are compared with a reference once, in the first round; what computes something else cannot win.
+    In the first round, the outputs of each leader are compared once with a reference; a leader with different outputs
+    is rejected.
     """
     search, baselines, began = state.search, state.baselines, clock.time()
     leaders = [key for key in sorted(state.measured, key=state.cost_of) if key not in baselines]

@@ -1,4 +1,4 @@
-"""A tuning run: rounds of trials over all tasks of a model, and which candidates its records name in the end."""
+"""A tuning run: rounds of trials over all tasks of a model, and the choice of the winners in the records."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from .search import Measurement, Outcome, Search, TuningError
 from .state import USUAL_TRIAL_SECONDS, TaskState, TaskStatus
 from .workers import close_pools
 
-# Trials a task gets in a round, and the fewest its first round has.
+# Trials of a task in a round, and the minimum in its first round.
 ROUND_TRIALS, SHORT_ROUND_TRIALS = 32, 4
-# The fraction of the trials for all first rounds: the rest goes where gains still come.
+# The fraction of the trials for all first rounds; the rest goes to tasks that still improve.
 FIRST_ROUNDS_SHARE = 0.5
-# The fraction of its time that a task must gain in an interleaved comparison to be beyond doubt, and that a model must
-# gain to count as faster.
+# The fraction of its time that a task must gain in an interleaved comparison to be accepted without a model comparison,
+# and the fraction that a model must gain to count as faster.
 CLEAR_GAIN, MODEL_MARGIN = 0.05, 0.01
 # The fraction of a time budget for comparing whole models.
 MODEL_SHARE = 0.2
-# Seconds past a time budget after which nothing is measured any more.
+# Seconds after the end of a time budget at which measuring stops.
 GRACE = 2.0
 
 
 class _TimeIsUp(Exception):
-    """Raised in the middle of a batch: the rest of it is not measured."""
+    """Raised in the middle of a batch: the remaining candidates are not measured."""
 
 
 class TuningRun:
-    """One run over tasks.
+    """A tuning run over tasks.
 
-    ``on_event`` hears of everything that happens (``tvm.tuning.events``). Records are written inside ``guard()``, which
-    may hold back signals. ``begin`` is when the user's time began, by ``clock.monotonic()``.
+    ``on_event`` receives all events (``tvm.tuning.events``). Records are written inside ``guard()``, which may delay
+    signals. ``begin`` is the start of the user's time budget, as a value of ``clock.monotonic()``.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TuningRun:
         self.records_found = self._load()
 
     def _load(self) -> int:
-        """Take in earlier records; how many there are in the output file."""
+        """Load earlier records; return the number of records in the output file."""
         resumed, prior = self.records.resumed(), self.records.prior(self.options.prior_records)
         for task in self.tasks:
             task.load(prior, resumed)
@@ -101,7 +101,8 @@ class TuningRun:
             if not waiting:
                 break
             self.round(max(waiting, key=lambda t: t.cost * t.expected_gain / t.seconds_per_trial), ROUND_TRIALS)
-        # A search without ``baseline_first`` does not see the baseline, but must beat it in the end.
+        # A search without ``baseline_first`` does not measure the baseline itself, but its candidates must beat the
+        # baseline in the end.
         self._measure_baselines()
 
     def _measure_baselines(self) -> None:
@@ -111,7 +112,8 @@ class TuningRun:
             self._measure(task, task.baseline_configs())
 
     def _first_rounds(self) -> list[tuple[TaskState, int]]:
-        """Every task is tried once, longer where the model spends its time. What was tuned before had its round."""
+        """Run a first round for every task, with more trials for tasks in which the model spends more time. Tasks with
+        earlier records are skipped."""
         new = [task for task in self.tasks if not task.trials and not task.is_done]
         total = sum(task.cost for task in new if task.measured) or 1.0
         left = self.budget.expected_trials(USUAL_TRIAL_SECONDS)
@@ -123,24 +125,24 @@ class TuningRun:
 
         sizes = {task.index: size(task) for task in new}
         if sum(sizes.values()) > left:
-            # Few trials for many tasks: the classic rule, as many for each.
+            # With few trials for many tasks, each task gets the same number of trials.
             most = max(int(left) // max(len(self.tasks), 1), 1)
             sizes = {index: min(trials, most) for index, trials in sizes.items()}
         return [(task, sizes[task.index]) for task in sorted(new, key=lambda task: -task.cost)]
 
     def _reserve(self, task: TaskState) -> None:
-        """Keep back the seconds that the final rounds will take, those of ``task`` among them."""
+        """Reserve the seconds of the final rounds, including those of ``task``."""
         waiting = [t for t in self.tasks if t is task or t.needs_confirmation()]
         self.budget.reserve(sum(map(final_seconds, waiting)) + self.model_seconds)
 
     def round(self, task: TaskState, trials: int) -> None:
-        """Some more trials of a task."""
+        """Run a round of trials of a task."""
         trials, patience = self.budget.limit(trials), self.options.early_stopping
         if patience is not None:
             trials = min(trials, patience - task.trials_without_gain)
         self._reserve(task)
         if self.options.seconds:
-            # A batch that is not finished in time was compiled for nothing.
+            # Candidates of a batch that cannot be measured in time would be compiled in vain.
             room = (self.budget.seconds_left - self.budget.reserved) / task.seconds_per_trial
             trials = min(trials, max(int(room), SHORT_ROUND_TRIALS))
         if trials < 1 or not task.search.has_next():
@@ -177,7 +179,7 @@ class TuningRun:
             search.learn(batch)
 
     def _run_batch(self, task: TaskState, keys: Sequence[Hashable], kept: list[Measurement] | None = None) -> Any:
-        """Build and measure candidates; each result is taken at once, and put into ``kept``."""
+        """Build and measure candidates; each measurement is processed immediately and appended to ``kept``."""
         built = task.search.build(keys)
         since = self.clock.monotonic()
 
@@ -192,7 +194,7 @@ class TuningRun:
         return task.search.run(keys, built, take)
 
     def _measure(self, task: TaskState, keys: Sequence[Hashable]) -> None:
-        """Measure certain candidates: the baseline, which a record must beat to be used, or earlier leaders."""
+        """Measure given candidates: the baseline, which a candidate must beat to be used, or earlier leaders."""
         if not keys:
             return
         kept: list[Measurement] = []
@@ -201,7 +203,7 @@ class TuningRun:
         except _TimeIsUp:
             pass
         try:
-            # The search may have drawn them already: it must not propose them once more.
+            # The search must not propose these candidates again.
             task.search.learn(kept)
         except TuningError as problem:
             self._abandon(task, problem)
@@ -211,7 +213,7 @@ class TuningRun:
         self.emit(events.SearchAbandoned(task.status, str(problem)))
 
     def _take(self, task: TaskState, measurement: Measurement, seconds: float) -> None:
-        """A result: it is written before anything else can happen."""
+        """Process a measurement; its record is written first."""
         best = task.cost if task.measured else math.inf
         self.records.append([task.search.encode(measurement)])
         task.note([measurement])
@@ -227,11 +229,11 @@ class TuningRun:
         if self.budget.is_time_up():
             raise _TimeIsUp
 
-    # -- confirming
-    # -----------------------------------------------------------------------------------------------------
+    # -- confirmation
+    # ----------------------------------------------------------------------------------------------------
 
     def _confirm_all(self) -> None:
-        """Confirm every task with new trials, those first in which most is to be gained."""
+        """Confirm every task with new trials; tasks with the largest expected gain come first."""
         waiting = sorted((t for t in self.tasks if t.needs_confirmation()), key=lambda t: -_claimed_saving(t))
         if waiting:
             self.emit(events.StageStarted(Stage.CONFIRM))
@@ -241,22 +243,23 @@ class TuningRun:
             if room > -GRACE:
                 self.confirm(task, FINAL_ROUNDS if is_enough else SHORT_FINAL_ROUNDS)
             elif task.baseline is not None and _claimed_saving(task) < UNCONFIRMED_MARGIN * _baseline_seconds(task):
-                # Without time to measure side by side, a gain that may be noise is not used.
+                # Without time for an interleaved comparison, a gain that may be noise is not used.
                 self._use_baseline(task)
 
     def confirm(self, task: TaskState, rounds: Rounds = FINAL_ROUNDS) -> None:
-        """Measure the leaders and the baseline of a task side by side, and write the winner."""
+        """Measure the leaders and the baseline of a task interleaved, and write the record of the winner."""
         winner, results = run_final_rounds(
             task, rounds, lambda m: self.emit(events.CandidateRejected(task.status, m.error)), self.clock)
         self._write_winner(task, winner, results)
 
     def _use_baseline(self, task: TaskState) -> None:
-        """The task's records name the baseline as its winner."""
+        """Write the baseline as the winner of the task."""
         key = task.baseline
         self._write_winner(task, key, {key: replace(task.measured[key], timestamp=self.clock.time())})
 
     def _write_winner(self, task: TaskState, winner: Hashable, results: dict[Hashable, Measurement]) -> None:
-        """The last line of a task is its winner; the one before, what it was compared with."""
+        """Write the final records of a task: the last line is the winner, the one before it the candidate it was
+        compared with."""
         task.confirm(winner, results)
         others = [results[key] for key in task.search.baseline if key in results and key != winner]
         # The latest final record of a task is its winner.
@@ -265,13 +268,13 @@ class TuningRun:
         self.emit(events.TaskConfirmed(task.status))
 
     def _compare_models(self) -> None:
-        """Use the tuned candidates only where the whole model is faster with them: only there do the caches that
-        kernels share and the layouts between them count."""
+        """Use the tuned candidates only if they make the whole model faster; only this comparison includes the caches
+        that kernels share and the layouts between them."""
         tuned = [task for task in self.tasks if task.measured and task.choice != task.baseline]
         if self.model is None or not tuned:
             return
         self.emit(events.StageStarted(Stage.WHOLE_MODEL))
-        # Workers that wait may not take a core from the model.
+        # Idle workers must not use a core that the model needs.
         close_pools()
         clear = [t for t in tuned if t.baseline is None or _claimed_saving(t) > CLEAR_GAIN * _baseline_seconds(t)]
         choices = [tuned, *([clear] if clear and len(clear) < len(tuned) else [])]
@@ -287,12 +290,12 @@ class TuningRun:
 
 
 def _baseline_seconds(task: TaskState) -> float:
-    """Seconds the model spends in a task without tuning; a second each where that is not known."""
+    """Return the seconds that the model spends in a task without tuning; one second per execution if unknown."""
     return (task.baseline_cost or 1.0) * task.search.count
 
 
 def _claimed_saving(task: TaskState) -> float:
-    """Seconds of the model that the best candidate so far seems to save."""
+    """Return the seconds of the model that the best candidate so far is estimated to save."""
     return _baseline_seconds(task) - task.cost
 
 
@@ -300,10 +303,10 @@ def tune(
     tasks: Sequence[Any], options: TuningOptions, on_event: OnEvent | None = None, model: Model | None = None, *,
     guard: Guard = contextlib.nullcontext, begin: float | None = None, clock: Any = time,
 ) -> TuningResult:
-    """Tune tasks; records are appended to the file of the options as they are made.
+    """Tune tasks; records are appended to the record file of the options as they are measured.
 
-    A task is a ``Search``, or has a method ``start_search()`` that gives one, as AutoTVM's tasks do. Where a model
-    is given, the whole model is compared with and without the winners.
+    A task is a ``Search``, or has a method ``start_search()`` that returns one, like AutoTVM's tasks. If a model is
+    given, the whole model is compared with and without the winners.
     """
     searches = [task.start_search() if hasattr(task, "start_search") else task for task in tasks]
     if not searches:
@@ -312,7 +315,7 @@ def tune(
     try:
         return run.run()
     except BaseException:
-        # Workers may still build or measure candidates whose results are no longer needed.
+        # Workers may still build or measure candidates that are no longer needed.
         close_pools()
         raise
 

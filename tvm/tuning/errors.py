@@ -1,4 +1,4 @@
-"""What can go wrong with a candidate."""
+"""Error codes of candidates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .search import Outcome
 
 
 class MeasureErrorNo(enum.IntEnum):
-    """What went wrong; the numbers are those of records."""
+    """The error of a measurement; the numbers are those of record files."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1
@@ -30,7 +30,7 @@ _OUTCOMES = {
 
 
 def outcome_of(error_no: int) -> Outcome:
-    """How the engine calls it."""
+    """Return the outcome that the engine uses for an error code."""
     return _OUTCOMES.get(MeasureErrorNo(int(error_no)), Outcome.FAILED)
 
 

@@ -1,4 +1,5 @@
-"""The events of a tuning run, as records that displays and logs consume. They hold values, never live state."""
+"""The events of a tuning run, which displays and logs consume. They contain values, never references to mutable
+state."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from .state import TaskStatus
 
 
 class Stage(enum.Enum):
-    """The parts of a run, in their order (the baseline comes after the search where it must not guide it)."""
+    """The stages of a run, in order (the baseline comes after the search if it must not guide the search)."""
 
     BASELINE = "baseline"
     SEARCH = "search"
@@ -21,13 +22,13 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """Anything that happens in a run."""
+    """Base class of events of a run."""
 
 
 @dataclass(frozen=True)
 class RunStarted(Event):
-    """``records_found`` lines are in the output file; ``trials`` and ``seconds`` are the budget, of which the file and
-    ``elapsed`` seconds leave ``trials_left``. None is no limit."""
+    """A run starts. The output file contains ``records_found`` lines; ``trials`` and ``seconds`` are the budget, of
+    which ``trials_left`` remain after the records and ``elapsed`` seconds. None means no limit."""
 
     tasks: tuple[TaskStatus, ...]
     records_found: int
@@ -44,7 +45,7 @@ class StageStarted(Event):
 
 @dataclass(frozen=True)
 class RoundStarted(Event):
-    """A task gets up to ``trials`` more trials."""
+    """A round starts: a task gets up to ``trials`` more trials."""
 
     task: TaskStatus
     trials: int
@@ -52,7 +53,7 @@ class RoundStarted(Event):
 
 @dataclass(frozen=True)
 class TrialFinished(Event):
-    """A candidate was measured and its record is written. ``cost`` is None where it did not run."""
+    """A candidate was measured and its record is written. ``cost`` is None if it failed."""
 
     task: TaskStatus
     outcome: Outcome
@@ -62,7 +63,7 @@ class TrialFinished(Event):
 
 @dataclass(frozen=True)
 class RoundFinished(Event):
-    """``cost`` is that of the fastest candidate of the round's last batch; None where none of it ran."""
+    """A round ended. ``cost`` is that of the fastest candidate of its last batch; None if all candidates failed."""
 
     task: TaskStatus
     cost: float | None
@@ -70,7 +71,7 @@ class RoundFinished(Event):
 
 @dataclass(frozen=True)
 class SearchAbandoned(Event):
-    """Too many candidates of a task failed; it gets no more rounds."""
+    """The search of a task stopped because too many candidates failed; it gets no more rounds."""
 
     task: TaskStatus
     reason: str
@@ -78,7 +79,7 @@ class SearchAbandoned(Event):
 
 @dataclass(frozen=True)
 class CandidateRejected(Event):
-    """A leader computes something else than the reference."""
+    """A leader was rejected because its outputs differ from the reference."""
 
     task: TaskStatus
     reason: str
@@ -86,14 +87,15 @@ class CandidateRejected(Event):
 
 @dataclass(frozen=True)
 class TaskConfirmed(Event):
-    """The records of the task name its choice: what won the final rounds, or the baseline."""
+    """The winner of a task is recorded: the winner of the final rounds, or the baseline."""
 
     task: TaskStatus
 
 
 @dataclass(frozen=True)
 class ModelCompared(Event):
-    """``seconds`` of the model without tuning, and the part of them it takes with the better choice of records.
+    """The model was compared. ``seconds`` is its time without tuning; ``ratio`` is the fraction of this time with
+    the better choice of records.
 
     Of ``found`` tasks whose best candidate is not the baseline, ``used`` keep it.
     """

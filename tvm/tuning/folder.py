@@ -1,6 +1,7 @@
-"""Candidates as files, to be measured where only the runtime is (``python -m tvm.runtime.measure_files FOLDER``).
+"""Candidates as files, to be measured on a machine with only the runtime (``python -m tvm.runtime.measure_files
+FOLDER``).
 
-What a candidate is belongs to the kind of search; this is the folder that all of them fill.
+Each kind of search defines its candidates; this module writes the folder format that all of them use.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .candidate import ENTRY, ArgumentInfo, Code
 
 @dataclass(frozen=True)
 class Kernel:
-    """Code of a candidate, in memory or the path of a library, with its arguments. ``shapes`` are those in which it
-    takes them where it has another order of what is in them."""
+    """The code of a candidate, in memory or as the path of a library, with its arguments. ``shapes`` are the shapes in
+    which it takes the arguments if it expects another order of their elements."""
 
     code: Code | str
     info: ArgumentInfo
@@ -33,9 +34,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Kept:
-    """A candidate that has been built: its kernels for a type of device, whose times are added; the record that it will
-    become; the function that computes the expected arguments with a plain schedule, None without a comparison; and the
-    order in which the kernels read the elements of arguments, if it differs from that of the task."""
+    """A candidate that has been built: its kernels for a device type, whose times are added, and its record. For a
+    comparison it also contains the function that computes the expected outputs with a plain schedule, and the order in
+    which the kernels read the elements of arguments, if that differs from the task's."""
 
     kernels: Sequence[Kernel]
     device: int
@@ -47,8 +48,9 @@ class Kept:
 
 
 class CandidateFolder:
-    """A folder that candidates of one kind of search are put into. ``format`` is the field of its records in the table
-    of their formats, ``measure`` are number, repeat and min_repeat_ms, and ``warn`` hears what cannot be compared."""
+    """A folder for the candidates of one kind of search. ``format`` is the field of its records in the table of
+    formats. ``measure`` contains number, repeat and min_repeat_ms. ``warn`` is called for candidates that cannot be
+    compared."""
 
     def __init__(
         self, folder: str | os.PathLike, format: str, measure: dict[str, Any] | None = None,
@@ -58,7 +60,7 @@ class CandidateFolder:
         try:
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
-            raise TVMError(f"candidates cannot be written to '{self.path}': {error.strerror}") from None
+            raise TVMError(f"cannot write candidates to '{self.path}': {error.strerror}") from None
         kind = FORMATS[format]
         self.list = RecordFile(os.path.join(self.path, LIST), CANDIDATE_BEGIN)
         self.records = RecordFile(os.path.join(self.path, RECORDS), kind.begin)
@@ -66,16 +68,16 @@ class CandidateFolder:
         rows = read_candidates(self.path, complain=False)
         other = next((row.format for row in rows if row.format is not kind), None)
         if other is not None:
-            raise TVMError(f"'{self.path}' has {other.words}; {kind.words} take a folder of their own")
+            raise TVMError(f"'{self.path}' contains {other.words}; use a separate folder for {kind.words}")
         self.known = {key_of(row.record) for row in rows} | known_records(os.path.join(self.path, RECORDS))
-        # By task and how its arguments are taken, the file with its outputs and which arguments these are.
+        # By task and argument order: the file with the expected outputs, and the indices of these arguments.
         self.outputs: dict[tuple[str, str, str], tuple[str | None, list[int]]] = {
             (row.task, json.dumps(row.shapes), row.layouts): (row.outputs, row.compared) for row in rows if row.outputs}
         stems = [name.split(".")[0] for row in rows for name in row.files]
         self.number = 1 + max((int(stem) for stem in stems if stem.isdigit()), default=-1)
 
     def is_new(self, record: dict[str, Any]) -> bool:
-        """Whether the folder has not seen a candidate; it has from then on."""
+        """Return whether a candidate is new in the folder, and record it."""
         key = key_of(record)
         is_new = key not in self.known
         self.known.add(key)
@@ -86,7 +88,7 @@ class CandidateFolder:
         self.records.append([line])
 
     def keep(self, candidate: Kept) -> None:
-        """Write a candidate's files and then its line: a line without its file is never seen."""
+        """Write the files of a candidate before its line, so that a line never refers to a missing file."""
         parts = [{"file": self._written(kernel.code), "args": kernel.info} for kernel in candidate.kernels]
         first, shapes = candidate.kernels[0], candidate.kernels[0].shapes
         task = json.dumps(format_of(candidate.record).identity(candidate.record)[0])
@@ -111,7 +113,8 @@ class CandidateFolder:
         return name
 
     def _write_outputs(self, candidate: Kept, name: str, info: ArgumentInfo) -> tuple[str | None, list[int]]:
-        """The file with what the task computes, and which arguments it writes; None where that cannot be found out."""
+        """Return the file with the expected outputs of the task and the indices of the output arguments, or None if
+        they cannot be computed."""
         outputs = f"{os.path.splitext(name)[0]}.outputs"
         assert candidate.reference is not None
         try:
@@ -129,7 +132,7 @@ class CandidateFolder:
 
 
 def _write_library(code: Code | str, path: str) -> None:
-    """Write the output of a builder to a file, which exists only when it is complete."""
+    """Write the output of a builder to a file, which appears under its name only when it is complete."""
     if isinstance(code, str):
         shutil.copyfile(code, path + ".part")
         os.replace(path + ".part", path)

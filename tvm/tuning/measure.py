@@ -1,6 +1,6 @@
-"""Measuring candidates on this machine: lowered in this process, compiled and run in worker processes.
+"""Measure candidates on this machine: they are lowered in this process, and compiled and run in worker processes.
 
-What a candidate is, its schedule and where its results go belong to the kind of search; this is what they share.
+Each kind of search defines its candidates, schedules and records; this module contains the common parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .workers import Failure, Job, Workers
 
 @dataclass(frozen=True)
 class Failed:
-    """Why a candidate was not measured, and how long that took."""
+    """The reason why a candidate was not measured, and the time this took."""
 
     error_no: MeasureErrorNo
     error: BaseException
@@ -47,22 +47,22 @@ class Failed:
 
 @dataclass(frozen=True)
 class Built:
-    """The code of a candidate, in memory or the path of a library, and the shapes and types of its arguments."""
+    """The code of a candidate, in memory or as the path of a library, and the shapes and types of its arguments."""
 
     code: Code | str
     info: ArgumentInfo
     seconds: float
 
 
-# How a schedule is made, and for which machine.
+# A function that returns a schedule and its arguments, and the target.
 Candidate = tuple[Callable[[], tuple[Any, list[Any]]], Target]
-# A user's way of making a library of a schedule: its path.
+# A user-defined function that builds a library from a schedule and returns its path.
 Link = Callable[[Any, list[Any], Target], str]
 
 
 class LibraryFolder:
-    """Libraries of candidates in files, which go with this object; ``fcompile`` links as ``export_library`` takes
-    it, None in the usual way."""
+    """A folder for the libraries of candidates, which is deleted with this object; ``fcompile`` links as in
+    ``export_library``, None means the default linker."""
 
     def __init__(self, fcompile: Callable | None = None, options: dict[str, Any] | None = None):
         self.fcompile, self.options = fcompile, options or {}
@@ -82,8 +82,8 @@ class LibraryFolder:
 def build_all(
     candidates: Sequence[Candidate], seconds: float, pool: Workers, link: Link, is_link_needed: bool = False
 ) -> list[Built | Failed]:
-    """Code for each candidate, each within ``seconds``. Code of targets that workers cannot compile for, and all where
-    ``is_link_needed``, becomes a library made by ``link``."""
+    """Compile each candidate within ``seconds``. Candidates of targets that workers cannot compile for, or all with
+    ``is_link_needed``, become libraries that ``link`` builds."""
     results: list[Any] = [None] * len(candidates)
     for number, candidate in enumerate(candidates):
         _start_one(pool, candidate, seconds, link, is_link_needed, lambda made, n=number: results.__setitem__(n, made))
@@ -96,7 +96,7 @@ def _start_one(
     pool: Workers, candidate: Candidate, seconds: float, link: Link, is_link_needed: bool,
     done: Callable[[Built | Failed], None],
 ) -> None:
-    """Lower one candidate here and give its text to a worker; ``done`` hears what became of it."""
+    """Lower one candidate in this process and submit its text to a worker; ``done`` receives the outcome."""
     start, (instantiate, target) = time.monotonic(), candidate
     try:
         with time_limit(seconds):
@@ -125,7 +125,7 @@ def _start_one(
 
 
 def run_built(pool: Workers, target: Target, built: Built, seconds: float, options: dict[str, Any]) -> Any:
-    """Measure code: the answer of a worker, or why there is none."""
+    """Measure code; return the answer of a worker, or a failure."""
     start, backend = time.monotonic() - built.seconds, find_backend(target)
     options = {**options, "package": backend.package if backend else ""}
     answer = run_code(pool, target.get_target_device_type(), built.info, built.code, seconds, options)

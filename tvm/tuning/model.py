@@ -1,4 +1,5 @@
-"""The whole model, with and without tuning records: a gain that does not show there is none."""
+"""Comparison of the whole model with and without tuning records: a gain counts only if the whole model becomes
+faster."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-# Rounds, fewer where they would take longer than so many seconds.
+# The number of rounds, and the minimum if they would take longer than the given number of seconds.
 ROUNDS, LEAST_ROUNDS, SECONDS = 100, 20, 10.0
-# Seconds of building and comparing a model, for each of its tasks and for the rest, before they are known.
+# Estimated seconds for building and comparing a model: per task, and for the rest.
 SECONDS_PER_TASK, OTHER_SECONDS = 0.6, 3.0
 
 Program = Callable[[], float]
 
 
 class Comparison(NamedTuple):
-    """Seconds of the model without tuning, and what part of them the model takes with each choice of records."""
+    """The seconds of the model without tuning, and the fraction of this time with each choice of records."""
 
     seconds: float
     ratios: list[float]
@@ -26,25 +27,25 @@ class Model(Protocol):
     """A model that the engine compares with and without records."""
 
     def compare(self, choices: Sequence[Sequence[str]]) -> Comparison:
-        """Compile and run the model without records, and with the lines of each choice."""
+        """Compile and run the model without records, and with the record lines of each choice."""
         ...
 
 
 def expected_seconds(tasks: int) -> float:
-    """About how long the comparison of a model with so many tasks takes."""
+    """Return the estimated seconds of the comparison of a model with a number of tasks."""
     return SECONDS_PER_TASK * tasks + OTHER_SECONDS
 
 
 def compare_programs(baseline: Program, others: Sequence[Program]) -> Comparison:
-    """Run programs in turn; each call gives the seconds of a run. What disturbs a round disturbs all of it, so the
-    ratios within rounds count, and their median."""
+    """Run programs alternately; each call returns the seconds of a run. A disturbance affects all programs of a round,
+    so the median of the ratios within rounds is returned."""
     programs = [baseline, *others]
     for program in programs:
         program()
     rounds: list[list[float]] = []
     begin = time.perf_counter()
     while len(rounds) < LEAST_ROUNDS or len(rounds) < ROUNDS and time.perf_counter() - begin < SECONDS:
-        # Every program comes first in turn.
+        # The programs take turns in running first.
         first = len(rounds) % len(programs)
         order = [*range(first, len(programs)), *range(first)]
         seconds = {i: programs[i]() for i in order}

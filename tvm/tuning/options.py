@@ -9,14 +9,15 @@ from ..error import TVMError
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """The budget of a run, its record file, and when a task is done.
+    """The budget of a run, its record file, and the conditions that end a task.
 
-    ``records`` is the file that records are appended to; what it holds already is not measured again.
-    ``prior_records`` are earlier records, of other runs or machines, that the searches learn from.
-    ``trials`` and ``seconds`` limit the run; None is no limit, and one of them is needed.
+    ``records`` is the file to which records are appended; candidates that it already contains are not measured again.
+    ``prior_records`` are records of other runs or machines, from which the searches learn.
+    ``trials`` and ``seconds`` limit the run; None means no limit, and at least one limit is required.
     ``early_stopping`` ends the search of a task after this many trials without gain.
-    ``baseline_first`` measures what compiling uses without tuning before the search; else it is measured last.
-    ``resumes`` counts the trials in ``records`` towards ``trials``: the file is of this very run, stopped before.
+    ``baseline_first`` measures the default configuration before the search; otherwise it is measured last.
+    ``resumes`` counts the trials in ``records`` towards ``trials``: the file belongs to this run, which was
+    interrupted.
     """
 
     records: str
@@ -29,11 +30,11 @@ class TuningOptions:
 
     def __post_init__(self) -> None:
         if self.trials is None and self.seconds is None:
-            raise TVMError("TuningOptions: a run without end; give trials, seconds or both")
+            raise TVMError("TuningOptions: the run has no limit; set trials, seconds or both")
         for name in ("trials", "seconds", "early_stopping"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise TVMError(f"TuningOptions: {name} is more than none, got {value}")
+                raise TVMError(f"TuningOptions: {name} must be positive, got {value}")
 
 
 __all__ = ["TuningOptions"]

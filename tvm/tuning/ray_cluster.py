@@ -1,8 +1,8 @@
-"""A Ray cluster as the tuner's workers: candidates are compiled on any node and measured on those that own the device.
+"""Tuning on a Ray cluster: candidates are compiled on any node and measured on the nodes with the device.
 
-The tuner lowers; what travels are the messages of the worker processes (``tvm.runtime.measure.worker``), each as one
-Ray task. Ray schedules the tasks, repeats those whose node has gone, and holds what they are made of. On its node a
-task asks a worker process of ours, so that a candidate that crashes or takes too long costs that process alone.
+This process lowers the candidates. The messages of the worker processes (``tvm.runtime.measure.worker``) are sent as
+Ray tasks. Ray schedules the tasks and repeats those of a lost node. On its node, a task uses a separate worker process,
+so that a candidate that crashes or exceeds its time limit ends only that process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ..target.cpu import resolve_cpu
 from .candidate import ask
 from .workers import Failure, Job, shared_pool
 
-# The resource that Ray counts on nodes with GPUs, and the one that nodes are started with on whose CPU candidates are
-# measured.
+# The Ray resource of nodes with GPUs, and the resource of nodes whose CPU measures candidates.
 GPU, CPU_DEVICE = "GPU", "tvm"
-# Nodes may come and go; a cluster without any that owns the device for so long has none.
+# Seconds without any node that has the device, after which the run ends.
 _SECONDS_WITHOUT_DEVICE = 60.0
-# Tasks that wait for a node beside those that run: each node has its next one at hand.
+# Number of tasks that wait for a node in addition to those that run, so that each node can start its next task
+# immediately.
 _WAITING = 2
 
 
@@ -34,17 +34,17 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as problem:
-        raise TVMError("a farm of Ray needs the package ray: pip install 'tvm-classic[ray]'") from problem
+        raise TVMError("tuning on a Ray cluster needs the package ray: pip install 'tvm-classic[ray]'") from problem
     return ray
 
 
 def connect(address: str = "auto") -> Any:
-    """Ray's module, connected to a running cluster.
+    """Connect to a running Ray cluster and return the Ray module.
 
     Parameters
     ----------
     address : str
-        The address of the cluster's head; "auto" for the one that runs on this machine or that RAY_ADDRESS names.
+        The address of the head node; "auto" means the cluster on this machine or in RAY_ADDRESS.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def connect(address: str = "auto") -> Any:
     Raises
     ------
     TVMError
-        Where the package ``ray`` is missing, or no cluster answers.
+        The package ``ray`` is missing, or no cluster responds.
     """
     ray = _ray()
     if not ray.is_initialized():
@@ -67,22 +67,22 @@ def connect(address: str = "auto") -> Any:
 
 
 @dataclass(frozen=True)
-class CodeFor:
-    """What a machine must be to run code: its triple and the features the code may use."""
+class CodeRequirements:
+    """The requirements of code on a machine: its target triple and the CPU features it may use."""
 
     triple: str
     features: tuple[str, ...]
 
     @staticmethod
-    def of(target: Target) -> CodeFor | None:
-        """The machine that the code of a CPU target is for; of others the driver on the node says it."""
+    def of(target: Target) -> CodeRequirements | None:
+        """Return the requirements of code for a CPU target; for other targets, the driver on the node checks them."""
         if not target.features.is_cpu:
             return None
         cpu = resolve_cpu(target)
-        return CodeFor(cpu.triple, tuple(sorted(cpu.enabled)))
+        return CodeRequirements(cpu.triple, tuple(sorted(cpu.enabled)))
 
     def refusal(self) -> str:
-        """Why this machine cannot run the code; empty where it can."""
+        """Return the reason why this machine cannot run the code; empty if it can."""
         if not host_cpu.runs(self.triple):
             return f"the code is for {self.triple}, and the node that measures is {host_cpu.triple()}"
         missing = host_cpu.lacking(self.features)
@@ -92,14 +92,14 @@ class CodeFor:
         return ""
 
 
-def serve_here(message: dict[str, Any], payload: bytes, seconds: float, code: CodeFor | None) -> tuple:
-    """One job on the node that Ray has given it to: ("done", message, bytes), or the kind and text of a failure."""
+def serve_here(message: dict[str, Any], payload: bytes, seconds: float, code: CodeRequirements | None) -> tuple:
+    """Run a job on the node that Ray selected. Return ("done", message, bytes), or the kind and text of a failure."""
     refused = code.refusal() if code is not None else ""
     if refused:
         return "error", refused
     with tempfile.TemporaryDirectory(prefix="tvm_measure_") as folder:
         if message.get("filename"):
-            # A library travels as its bytes: the nodes share no files.
+            # A library is sent as bytes, because the nodes share no files.
             path = Path(folder, Path(message["filename"]).name)
             path.write_bytes(payload)
             message, payload = {**message, "filename": str(path)}, b""
@@ -110,13 +110,13 @@ def serve_here(message: dict[str, Any], payload: bytes, seconds: float, code: Co
 
 
 class RayPool:
-    """The nodes of a cluster in the place of this machine's worker processes (``worker_pool.Pool``).
+    """The nodes of a cluster, with the interface of a pool of local worker processes (``worker_pool.Pool``).
 
-    ``resource`` is what a node must own to be given a job, one of it for each; without it a job takes a CPU of any
-    node. ``code`` is checked on the node before a job that runs code.
+    ``resource`` is the Ray resource that a node needs for each job; without it a job uses a CPU of any node. ``code``
+    is checked on the node before a job that runs code.
     """
 
-    def __init__(self, ray: Any, resource: str | None = None, code: CodeFor | None = None):
+    def __init__(self, ray: Any, resource: str | None = None, code: CodeRequirements | None = None):
         self.ray, self.resource, self.code = ray, resource, code
         if resource == GPU:
             needs: dict[str, Any] = {"num_cpus": 0, "num_gpus": 1}
@@ -131,18 +131,18 @@ class RayPool:
 
     @property
     def size(self) -> int:
-        """How many jobs the cluster can take at once."""
+        """Return the number of jobs that the cluster can run at once."""
         name = self.resource or "CPU"
         return max(int(self.ray.cluster_resources().get(name, 0)), 1)
 
     @property
     def busy(self) -> bool:
-        # An answer that is being given to its job still counts.
+        # An answer that is being delivered to its job still counts.
         with self._lock:
             return bool(self._pending)
 
     def submit(self, job: Job) -> None:
-        """Give the job to the cluster; waits while it has more than it can take."""
+        """Submit a job to the cluster; block while its queue is full."""
         while len(self._pending) >= self.size + _WAITING:
             self.poll(0.5)
         file = job.message.get("filename")
@@ -156,7 +156,7 @@ class RayPool:
             self.poll(0.5)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Take in answers. Threads that wait do not keep each other from submitting."""
+        """Process answers. Threads that wait here do not prevent each other from submitting."""
         with self._lock:
             waiting = list(self._pending)
         if not waiting:
@@ -168,7 +168,7 @@ class RayPool:
             self._check_device()
         with self._lock:
             for one in done:
-                # Another thread may have taken it.
+                # Another thread may have processed it already.
                 job = self._pending.get(one)
                 if job is not None:
                     job.done(self._answer(one))
@@ -182,7 +182,7 @@ class RayPool:
         return tuple(rest) if kind == "done" else Failure(kind, rest[0])
 
     def _check_device(self) -> None:
-        """End the run where no node owns the device any more."""
+        """End the run if no node has the device any more."""
         now = time.monotonic()
         if self.resource is None or self.ray.cluster_resources().get(self.resource, 0) >= 1:
             self._missing_since = None
@@ -190,18 +190,18 @@ class RayPool:
             self._missing_since = now
         elif now - self._missing_since > _SECONDS_WITHOUT_DEVICE:
             self.close()
-            raise TVMError(without_device(self.resource))
+            raise TVMError(missing_device_message(self.resource))
 
     def close(self) -> None:
-        """Give up the jobs that are not done."""
+        """Cancel the jobs that are not done."""
         with self._lock:
             for one in self._pending:
                 self.ray.cancel(one)
             self._pending.clear()
 
 
-def without_device(resource: str) -> str:
-    """That a cluster cannot measure, and how it could."""
+def missing_device_message(resource: str) -> str:
+    """Return the message for a cluster without the device, with the remedy."""
     how = "a node with a GPU" if resource == GPU else f"a node started with --resources='{{\"{resource}\": 1}}'"
     return f"no node of the Ray cluster owns '{resource}', which measuring needs: {how} is wanted"
 
@@ -212,9 +212,9 @@ class MeasuringNodes:
     Parameters
     ----------
     address : str
-        The cluster's address.
+        The address of the cluster.
     resource : str, optional
-        What the nodes own that measure; "GPU" for GPUs and "tvm" for CPUs where it is not given.
+        The Ray resource of the nodes that measure; "GPU" for GPUs and "tvm" for CPUs by default.
     """
 
     def __init__(self, address: str = "auto", resource: str | None = None):
@@ -222,15 +222,19 @@ class MeasuringNodes:
         self._pools: dict[str, RayPool] = {}
 
     def of(self, target: Target) -> RayPool:
-        """The nodes that measure code of a target; refused where there is no cluster, or no node owns the resource."""
+        """Return the nodes that measure code for a target. Report an error if there is no cluster or no node has the
+        resource."""
         key = str(target)
         if key not in self._pools:
             ray = connect(self.address)
             resource = self.resource or (CPU_DEVICE if target.features.is_cpu else GPU)
             if ray.cluster_resources().get(resource, 0) < 1:
-                raise TVMError(without_device(resource))
-            self._pools[key] = RayPool(ray, resource, CodeFor.of(target))
+                raise TVMError(missing_device_message(resource))
+            self._pools[key] = RayPool(ray, resource, CodeRequirements.of(target))
         return self._pools[key]
 
 
-__all__ = ["CPU_DEVICE", "GPU", "CodeFor", "MeasuringNodes", "RayPool", "connect", "serve_here", "without_device"]
+__all__ = [
+    "CPU_DEVICE", "GPU", "CodeRequirements", "MeasuringNodes", "RayPool", "connect", "missing_device_message",
+    "serve_here",
+]  # fmt: skip

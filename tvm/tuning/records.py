@@ -1,4 +1,4 @@
-"""The record file of a run: what it holds already, and lines that are appended as results come in."""
+"""The record file of a run: reading earlier records and appending new ones."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ Guard = Callable[[], contextlib.AbstractContextManager]
 
 
 class RunRecords:
-    """Reads earlier records and appends new ones. Lines are written inside ``guard()``, which may hold back signals."""
+    """Reads earlier records and appends new ones. Lines are written inside ``guard()``, which may delay signals."""
 
     def __init__(self, path: str, searches: Sequence[Search], guard: Guard):
         self.path, self.guard, self.format = path, guard, _format_of(searches)
         self.file = RecordFile(path, self.format.begin)
 
     def resumed(self) -> list[Any]:
-        """The records of the file to append to. A file with other lines is somebody else's: nothing is written to it,
-        and one that cannot be written to is found out before anything is measured."""
+        """Return the records of the output file. If the file contains other lines, an error is raised and nothing is
+        written. A file without write permission is detected before the first measurement."""
         rows: list[Any] = []
         if os.path.isfile(self.path):
             rows, unreadable = self.format.load(self.path)
-            # A crash may have cut the last record short.
+            # A crash may have truncated the last record.
             if unreadable > self.file.is_cut_short():
                 raise TVMError(
-                    f"'{self.path}' has lines that are no tuning records; nothing was written to it, name another file")
+                    f"'{self.path}' contains lines that are not tuning records; nothing was written to it; use "
+                    "another file"
+                )
         self.file.append(())
         return rows
 
     def prior(self, path: str | None) -> list[Any]:
-        """The records of another file."""
+        """Return the records of another file."""
         return self.format.load(path)[0] if path and path != self.path else []
 
     def append(self, lines: Sequence[str]) -> None:
-        """Write lines whole, so that nothing is lost whatever ends the run."""
+        """Write complete lines, so that no record is lost if the run is interrupted."""
         with self.guard():
             self.file.append(lines)
 
 
 def _format_of(searches: Sequence[Search]) -> RecordFormat:
-    """The one format of all records of a run."""
+    """Return the common record format of all searches of a run."""
     formats = {id(search.format): search.format for search in searches}
     if len(formats) != 1:
-        raise TVMError(f"the tasks of one run write one kind of record; these write {len(formats)} kinds")
+        raise TVMError(f"all tasks of a run must use the same record format; these tasks use {len(formats)} formats")
     return next(iter(formats.values()))
 
 

@@ -1,4 +1,4 @@
-"""A Relay graph as the model that a tuning run compares with and without its records."""
+"""A Relay module as the model that a tuning run compares with and without records."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .model import Comparison, Program, compare_programs
 
 
 class RelayModel:
-    """A graph with its parameters for a target."""
+    """A module with its parameters for a target."""
 
     def __init__(self, mod: Any, params: dict[str, Any], target: Any):
         self.mod, self.params, self.target = mod, params, target
 
     def compare(self, choices: Sequence[Sequence[str]]) -> Comparison:
-        """The model compiled without records and with each choice of record lines."""
+        """Compare the model compiled without records and with each choice of record lines."""
         baseline, *others = [self._program(lines) for lines in ((), *choices)]
         return compare_programs(baseline, others)
 
@@ -32,8 +32,8 @@ class RelayModel:
 def compiled(
     mod: Any, params: dict[str, Any], target: Any, records: Applied | str | None = None
 ) -> tuple[Any, Any]:
-    """An executor of a graph compiled with records (a file, or what ``apply_records`` makes of lines), its inputs
-    filled; and its device."""
+    """Return the device and an executor of a module that was compiled with records (a file, or the output of
+    ``apply_records``), with its inputs set."""
     from .. import relay
     from ..contrib import graph_executor
 
@@ -48,7 +48,7 @@ def compiled(
 
 
 def _example(kind: Any) -> Any:
-    """Random numbers of a tensor's type. Integers may be indexes of something, so they are ones."""
+    """Return random values of a tensor's type. Integers may be indices, so they are ones."""
     import numpy as np
 
     shape = [int(d) for d in kind.shape]
@@ -57,7 +57,7 @@ def _example(kind: Any) -> Any:
 
 
 def timed(module: Any, where: Any) -> Program:
-    """Seconds of a run, until the device is done."""
+    """Return the seconds of a run, including the synchronization with the device."""
 
     def run() -> float:
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Measuring candidates on devices that an RPC tracker lends, several at once where it has several of a kind."""
+"""Measure candidates on devices of an RPC tracker, on several at once if it has several of a kind."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ from .errors import MeasureErrorNo
 from .measure import Built, Failed
 
 _NAME = "candidate.so"
-# Machines, by their numbers in ELF files, whose runtime links objects: x86-64 and aarch64.
+# ELF machine numbers for which the runtime can link objects: x86-64 and aarch64.
 _LINKED_THERE = (62, 183)
-# How often a candidate is measured anew whose device has gone; one that ends its own session is not.
+# How often a candidate is measured again after its device was lost. A candidate that ends its own session is not
+# repeated.
 _TRIES = 3
-_GONE = ("the session has ended", "the session was closed", "cannot be reached")
+_GONE = ("the session has ended", "the session was closed", "cannot connect to ")
 _SECONDS_TO_SEND = 30.0
-# How long a thread keeps a device for its next candidates, and the default number of threads.
+# Seconds for which a thread keeps a device for its next candidates, and the default number of threads.
 _SECONDS_KEPT = 2.0
 _MOST_AT_ONCE = 8
-# How often a candidate that waits for a device looks whether there still is one.
+# Seconds between checks that the tracker still has a device, while a candidate waits for one.
 _SECONDS_TO_LOOK = 30.0
 
 
 @dataclass
 class Timing:
-    """How one candidate is timed."""
+    """The timing parameters of a candidate."""
 
     number: int
     repeat: int
@@ -49,14 +50,14 @@ class Timing:
     cooldown: float
     flush: bool
     outputs: bool = False
-    best: float | None = None  # seconds of the best candidate so far; one clearly slower is not timed further
+    best: float | None = None  # Seconds of the best candidate so far; a clearly slower candidate is not timed further
     slow_factor: float = 3.0
 
 
 def request_remote(
     device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
 ) -> rpc.RPCSession:
-    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT.
+    """Return a session with a device of a tracker. The address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT.
 
     Parameters
     ----------
@@ -65,11 +66,11 @@ def request_remote(
     host : str, optional
         The address of the tracker.
     port : int, optional
-        Its port.
+        The port of the tracker.
     priority : int
-        How urgent the request is.
+        The priority of the request.
     timeout : float
-        The seconds of the session.
+        The time limit of the session in seconds.
 
     Returns
     -------
@@ -79,18 +80,20 @@ def request_remote(
     Raises
     ------
     TVMError
-        Neither the arguments nor the environment say where the tracker is.
+        Neither the arguments nor the environment contain the address of the tracker.
     """
     host, said = host or os.environ.get("TVM_TRACKER_HOST"), port or os.environ.get("TVM_TRACKER_PORT")
     if not host or not said:
-        raise TVMError(f"request_remote: where is the tracker that lends '{device_key}'? Give its host and port, or "
-                       "set TVM_TRACKER_HOST and TVM_TRACKER_PORT")
+        raise TVMError(
+            f"request_remote: the address of the tracker for '{device_key}' is unknown; pass its host and port, or "
+            "set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
+        )
     return rpc.connect_tracker(host, int(said)).request(device_key, priority, timeout)
 
 
 @dataclass
 class RemoteDevices:
-    """The devices of one kind that a tracker lends."""
+    """The devices of one key of a tracker."""
 
     key: str
     host: str
@@ -100,14 +103,15 @@ class RemoteDevices:
     number: int = 0
 
     def check(self) -> None:
-        """Refuse a tracker that is not there, or has no such device."""
+        """Report an error if the tracker does not respond or has no such device."""
         found = rpc.connect_tracker(self.host, self.port).summary()["server_info"]
         if not any(one["key"] == f"server:{self.key}" for one in found):
             known = ", ".join(sorted({one["key"].partition(":")[2] for one in found})) or "none"
-            raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; it has {known}")
+            raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; its devices are {known}")
 
     def session(self) -> rpc.RPCSession:
-        """A session with one of them; its time is that of a candidate after some others, with what sending it takes."""
+        """Return a session with a device. Its time limit covers the other candidates in the queue, one candidate, and
+        the transfer."""
         tracker = rpc.connect_tracker(self.host, self.port)
         try:
             while True:
@@ -117,12 +121,13 @@ class RemoteDevices:
                         wait_timeout=_SECONDS_TO_LOOK,
                     )
                 except NoDeviceFree:
-                    self.check()  # others may have them all, which is no reason to give up
+                    self.check()  # Other clients may use all devices, which is no reason to stop
         finally:
             tracker.close()
 
     def map(self, act: Callable[..., Any], *columns: Sequence[Any], n_parallel: int | None = None) -> list[Any]:
-        """``act`` of each row, in threads that keep their device for the next row, so that it is not sought anew."""
+        """Call ``act`` for each entry, in threads that keep their device for the next entry, so that it is not
+        requested again."""
         rows = list(zip(*columns))
         results: list[Any] = [None] * len(rows)
         todo, lock = iter(range(len(rows))), threading.Lock()
@@ -146,8 +151,8 @@ class RemoteDevices:
         return results
 
     def measure(self, target: Target, built: Built, timing: Timing) -> tuple[dict[str, Any], bytes] | Failed:
-        """What a worker of this machine answers: the seconds of each repeat, and the arguments after the first run
-        where they are wanted; or why there is nothing."""
+        """Measure like a local worker: return the seconds of each repeat, and on request the arguments after the first
+        run, or a failure."""
         start = time.monotonic() - built.seconds
         lease = getattr(_THREAD, "lease", None)
         own = lease is None or lease.devices != self
@@ -161,8 +166,8 @@ class RemoteDevices:
     def _try(self, lease: _Lease, target: Target, built: Built, timing: Timing, start: float) -> Any:
         tries = _TRIES
         while True:
-            # What an earlier candidate did to its session's process may show only when the next one runs in it, so no
-            # failure counts but that of a new session.
+            # A crash caused by an earlier candidate may appear only when the next one runs in the same session, so only
+            # failures in a new session count.
             was_used = lease.is_used
             try:
                 return self._measure(lease, target, built, timing)
@@ -172,7 +177,7 @@ class RemoteDevices:
                 if was_used and not late:
                     continue
                 tries -= 1
-                # The candidate's own death is told by the process that watches its session.
+                # If a candidate itself crashed, the process that monitors its session reports it.
                 gone = isinstance(problem, RPCError) and any(text in str(problem) for text in _GONE)
                 if gone and tries and not late:
                     continue
@@ -200,7 +205,7 @@ _THREAD = threading.local()
 
 
 class _Lease:
-    """A session that a thread keeps for some seconds; others that wait for the device then have their turn."""
+    """A session that a thread keeps for some seconds, after which other clients get the device."""
 
     def __init__(self, devices: RemoteDevices):
         self.devices, self.is_used = devices, False
@@ -209,7 +214,7 @@ class _Lease:
         self._key, self._arguments = "", []
 
     def take(self) -> rpc.RPCSession:
-        """The session, or a new one where its time is up."""
+        """Return the session, or a new one if its time is over."""
         if self._session is not None and time.monotonic() < self._until:
             return self._session
         self.close()
@@ -218,7 +223,7 @@ class _Lease:
         return session
 
     def arguments(self, info: str, device: Any, fresh: bool) -> list[Any]:
-        """Arrays of a task's candidates; anew where their content counts."""
+        """Return the arrays of a task's candidates; new arrays if their contents matter."""
         if fresh or info != self._key:
             self._arguments = []
             self._key, self._arguments = info, [ndarray.array(value, device) for value in _values(info)]
@@ -240,12 +245,12 @@ def _kind_of(problem: Exception) -> MeasureErrorNo:
 
 @functools.lru_cache(maxsize=1)
 def _values(info: str) -> list[Any]:
-    """What candidates of one task run on: the same numbers for all of them."""
+    """Return the input values of the candidates of a task, which are the same for all of them."""
     return [content(*one, seed=i) for i, one in enumerate(json.loads(info))]
 
 
 def _costs(module: Any, device: Any, timing: Timing, arguments: list[Any]) -> list[float]:
-    """Seconds of each repeat; of a first look alone where they are far from the best."""
+    """Return the seconds of each repeat, or only of a first short run if it is much slower than the best."""
 
     def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
         preprocess = "cache_flush_cpu_non_first_arg" if timing.flush else ""
@@ -263,7 +268,7 @@ def _costs(module: Any, device: Any, timing: Timing, arguments: list[Any]) -> li
 
 
 def _load(remote: rpc.RPCSession, code: Code | str) -> Any:
-    """The module of a candidate. An object is linked on the device, where that takes no linker."""
+    """Load the module of a candidate. An object is linked on the device if the device needs no linker for this."""
     if isinstance(code, Code) and not code.device and int.from_bytes(code.object[18:20], "little") in _LINKED_THERE:
         remote.upload(code.object, "candidate.o")
         try:
@@ -277,11 +282,13 @@ def _load(remote: rpc.RPCSession, code: Code | str) -> Any:
 
 
 def library_of(code: Code | str, folder: str) -> str:
-    """The shared library of a candidate."""
+    """Return the shared library of a candidate."""
     if isinstance(code, str):
         return code
     if code.device:
-        raise TVMError("code for a GPU is sent as a library; give the builder a function that links (build_func)")
+        raise TVMError(
+            "code for a GPU can only be sent as a library; pass a linking function to the builder (build_func)"
+        )
     path = os.path.join(folder, "candidate.o")
     with open(path, "wb") as file:
         file.write(code.object)

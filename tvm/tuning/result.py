@@ -1,4 +1,4 @@
-"""What a tuning run found, as it is returned and as notebooks show it."""
+"""The output of a tuning run, and its display in notebooks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 class TuningResult(tuple[TaskStatus, ...]):
-    """The tasks of a run as they are at its end, in its order: a tuple."""
+    """The tasks of a run in their final state, as a tuple in the order of the run."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """What notebooks show: for each task its time in the model without tuning and with the best candidate."""
+        """Return an HTML table for notebooks: for each task its time in the model without tuning and with the best
+        candidate."""
         from ..drawing.chart import paired_bars
         from ..drawing.page import fragment
 

@@ -1,7 +1,7 @@
-"""The interface between the engine and a task: candidates known by keys, and measurements of them.
+"""The interface between the engine and the search of a task: candidates are identified by keys and measured.
 
-The engine knows neither templates nor sketches. A kind of search (AutoTVM's is ``tvm.autotvm.search.TemplateSearch``)
-says which candidates come next, builds and runs them, and writes its lines of the record file.
+The engine does not depend on templates or sketches. A search (AutoTVM's is ``tvm.autotvm.search.TemplateSearch``)
+proposes candidates, builds and runs them, and encodes its lines of the record file.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 from ..error import TVMError
 
-# Stands for the cost of a candidate that did not run, in seconds.
+# The cost in seconds that is recorded for a candidate that failed.
 FAILED_COST = 1e9
 
 
 class TuningError(TVMError):
-    """The search of a task cannot go on; the text is the most common error."""
+    """The search of a task cannot continue; the message is the most frequent error."""
 
 
 class Outcome(enum.Enum):
-    """How a measurement ended."""
+    """The outcome of a measurement."""
 
     MEASURED = "measured"
     TIMED_OUT = "timed out"
@@ -32,11 +32,12 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement of a candidate.
+    """A measurement of a candidate.
 
-    ``costs`` are seconds of one execution, one for each repeat; empty where it failed, and then ``error`` says why.
-    ``elapsed`` are the seconds that building and measuring took, ``timestamp`` is when it ended. ``final`` is true of
-    candidates of the final rounds, where leaders are measured side by side. ``origin`` belongs to the search.
+    ``costs`` are the seconds of one execution, one value per repeat. If the measurement failed, it is empty and
+    ``error`` contains the reason. ``elapsed`` is the time of building and measuring in seconds, ``timestamp`` the end
+    of the measurement. ``final`` is true for candidates of the final rounds, where leaders are measured interleaved.
+    ``origin`` is private to the search.
     """
 
     key: Hashable
@@ -50,88 +51,90 @@ class Measurement:
 
     @property
     def cost(self) -> float:
-        """Seconds of one execution: the mean of the repeats."""
+        """The seconds of one execution: the mean of the repeats."""
         return sum(self.costs) / len(self.costs) if self.costs else FAILED_COST
 
 
 class RecordFormat(Protocol):
-    """How the records of one kind of search are read."""
+    """The record format of a kind of search."""
 
-    # How each line begins: a line that a crash cut short is known by it.
+    # The start of each line, which identifies a line that a crash truncated.
     begin: str
 
     def load(self, path: str) -> tuple[list[Any], int]:
-        """The rows of a file, of whatever task, and how many of its lines are no records."""
+        """Return the records of a file, of any task, and the number of its lines that are not records."""
         ...
 
 
 class Search(Protocol):
-    """A task while it is tuned. A key names a candidate; equal keys are equal candidates."""
+    """The search of a task. A key identifies a candidate; equal keys are equal candidates."""
 
-    # A few words for displays, and the number that the user knows the task by, where it has one.
+    # A short description for displays, and the number under which the user knows the task, if it has one.
     title: str
     number: int | None
-    # How often the model executes the task, and the operations of one execution (0 where that is not known).
+    # The number of executions of the task in a run of the model, and the operations of one execution (0 if unknown).
     count: int
     flop: float
-    # The configs that compiling chooses without records, the best guess first.
+    # The configurations that compilation uses without records, the best estimate first.
     baseline: Sequence[Hashable]
-    # How many candidates are built before they are run one by one.
+    # The number of candidates that are built before they are run one by one.
     batch_size: int
-    # The least time of a repeat: how long the final rounds take follows from it.
+    # The minimum duration of a repeat, which determines the duration of the final rounds.
     min_repeat_ms: int
     format: RecordFormat
 
     def has_next(self) -> bool:
-        """Whether there may be candidates that were not proposed yet."""
+        """Return whether there may be candidates that were not proposed yet."""
         ...
 
     def propose(self, limit: int) -> list[Any]:
-        """The keys of the next candidates, at most ``limit``; none of them was proposed or learned from before."""
+        """Return the keys of the next candidates, at most ``limit``, without candidates that were proposed or learned
+        before."""
         ...
 
     def build(self, keys: Sequence[Any]) -> list[Any]:
-        """Code for each candidate, or why there is none, as ``run`` takes it."""
+        """Return the code of each candidate, or the reason of failure, as input of ``run``."""
         ...
 
     def run(
         self, keys: Sequence[Any], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
         most_ms: int | None = None, verify: bool = False,
     ) -> list[Measurement]:
-        """Measure candidates. ``on_result`` hears of each as soon as it is measured, and may end it by raising.
+        """Measure candidates. ``on_result`` is called after each measurement and may stop the run with an exception.
 
-        ``most_ms`` shortens a repeat; ``verify`` compares results with a reference where the device may err.
+        ``most_ms`` shortens a repeat. ``verify`` compares the outputs with a reference on devices whose output may be
+        incorrect.
         """
         ...
 
     def learn(self, measurements: Sequence[Measurement]) -> None:
-        """Learn from what was measured in this run. A TuningError where too many candidates failed."""
+        """Learn from measurements of this run. A TuningError is raised if too many candidates failed."""
         ...
 
     def read(self, rows: Sequence[Any], anywhere: bool = False) -> list[Measurement]:
-        """The last measurement of each candidate of this task, in the order of the rows; without ``anywhere`` only of
-        the machine the code is for."""
+        """Return the last measurement of each candidate of this task, in the order of the records. Without
+        ``anywhere``, only records of the machine that the code is for are used."""
         ...
 
     def load(self, prior: Sequence[Any], resumed: Sequence[Any] = ()) -> None:
-        """Learn from earlier records. All of ``prior`` may teach a cost model; of ``resumed``, the rows of the output
-        file, only those of this task."""
+        """Learn from earlier records. All of ``prior`` may train a cost model; of ``resumed``, the records of the
+        output file, only those of this task."""
         ...
 
     def encode(self, measurement: Measurement) -> str:
-        """A line of the record file, as compiling reads it."""
+        """Return a line of the record file in the format that compilation reads."""
         ...
 
 
 def first_candidates(search: Search, limit: int, rows: Sequence[Any]) -> list[Any]:
-    """Keys that a search would measure first, knowing records: the baseline, then what it proposes."""
+    """Return the first keys that a search would measure after loading records: the baseline, then its proposals."""
     known = {measurement.key for measurement in search.read(rows, anywhere=True)}
     search.load(rows)
     keys = dict.fromkeys(search.baseline)
     while len(keys) < limit and search.has_next():
         batch = [key for key in search.propose(limit - len(keys)) if key not in keys]
         if not batch:
-            # A search that has not heard how its candidates did may propose the same ones again.
+            # Without feedback, a search may propose the same candidates again.
             break
         keys.update(dict.fromkeys(batch))
     return [key for key in keys if key not in known][:limit]

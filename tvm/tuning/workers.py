@@ -1,4 +1,4 @@
-"""The worker processes of this process: every task that is tuned builds and runs its candidates in them."""
+"""The worker processes of this process: all tuned tasks build and run their candidates in them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MODULE = "tvm.exec.autotvm_worker"
 
 
 class Workers(Protocol):
-    """What takes jobs: the processes of this machine, or the nodes of a cluster."""
+    """A pool that executes jobs: processes of this machine, or nodes of a cluster."""
 
     def submit(self, job: Job) -> None:
-        """Give the job to a worker; waits until there is a free one."""
+        """Submit a job to a worker; block until a worker is free."""
         ...
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Take in answers."""
+        """Process answers."""
         ...
 
     def finish(self) -> None:
@@ -29,7 +29,7 @@ class Workers(Protocol):
 
 
 def new_pool(size: int) -> Pool:
-    """Workers that compile and run."""
+    """Return a new pool of workers that compile and run."""
     return Pool(size, _MODULE)
 
 
@@ -38,9 +38,9 @@ _pools: dict[int, Pool] = {}
 
 
 def shared_pool(size: int) -> Pool:
-    """The workers of this process, started at first use and kept for all tasks."""
+    """Return the workers of this process, which are started at the first use and shared by all tasks."""
     with _lock:
-        # After a fork the workers belong to the parent.
+        # After a fork the workers belong to the parent process.
         pool = next((p for p in _pools.values() if p.owner == os.getpid() and p.size >= size), None)
         if pool is None:
             for old in _pools.values():

@@ -1,4 +1,4 @@
-"""Helpers for scripts: ``progress`` shows how far long work is."""
+"""Utilities for scripts: ``progress`` shows the progress of long-running work."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A model in a process of its own, timed when it is asked to: our programs and those of other runtimes.
+"""A model in a separate process that is timed on request: with this package or another runtime.
 
     python -m tvm.utils.peers '{"peer": "onnxruntime", "model": "m.onnx", "inputs": "in.npz", "threads": 2}'
 
-The process reads requests and writes answers as lines of JSON. Of tvm only the runtime is loaded, and of the other
-runtimes the one asked for, so the Python may be one that has nothing else. ``tvm.utils.rounds`` is the side that asks.
+The process reads requests and writes replies as lines of JSON. It imports only the runtime of tvm and the requested
+other runtime, so it can run in a Python environment without other packages. ``tvm.utils.rounds`` is the requesting
+side.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ OURS = "tvm"
 
 @dataclasses.dataclass
 class Program:
-    """A loaded model: ``run`` is one inference on the inputs and waits for it, ``result`` its first output.
+    """A loaded model: ``run`` executes one inference and waits for it, ``result`` returns its first output.
 
-    ``precision`` is the float type it computes in where another than the model's own was asked for.
+    ``precision`` is the float type of the computation, if it differs from that of the model.
     """
 
     run: Callable[[], object]
@@ -66,7 +67,7 @@ def _openvino(spec: dict, inputs: dict) -> Program:
     import openvino
 
     if _device(spec) != "cpu":
-        raise RuntimeError("openvino is compared on CPUs only")
+        raise RuntimeError("the comparison with openvino supports CPUs only")
     precision = spec.get("precision") or "as is"
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
@@ -76,7 +77,7 @@ def _openvino(spec: dict, inputs: dict) -> Program:
     }
     core = openvino.Core()
     model = core.read_model(spec["model"])
-    # Sizes that the model leaves open are those of the inputs.
+    # Dynamic dimensions have the sizes of the inputs.
     model.reshape({name: list(array.shape) for name, array in inputs.items()})
     request = core.compile_model(model, "CPU", settings).create_infer_request()
     for name, array in inputs.items():
@@ -151,7 +152,7 @@ PROGRAMS: dict[str, Maker] = {OURS: _tvm, "onnxruntime": _onnxruntime, "openvino
 
 
 def peak_bytes() -> int:
-    """The largest resident size of this process so far; 0 where the system does not tell."""
+    """Return the peak resident size of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/status", encoding="utf-8") as status:
             return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
@@ -160,7 +161,8 @@ def peak_bytes() -> int:
 
 
 def serve(make: Maker, spec: dict, inputs: dict, answer: Callable[[dict], None]) -> None:
-    """Load a program, then answer: ``{"number": n}`` times n runs, ``{"save": path}`` writes its first output."""
+    """Load a program, then serve requests: ``{"number": n}`` times n runs, ``{"save": path}`` writes its first
+    output."""
     import numpy as np
 
     start = time.perf_counter()
@@ -174,7 +176,7 @@ def serve(make: Maker, spec: dict, inputs: dict, answer: Callable[[dict], None])
             np.save(request["save"], np.array(program.result(), copy=True))
             answer({"peak_bytes": peak_bytes()})
             continue
-        # The first run refills the caches and wakes the threads after the others had the machine.
+        # The first run refills the caches and wakes the threads after the other programs have run.
         program.run()
         number = request["number"]
         start = time.perf_counter()
@@ -184,7 +186,7 @@ def serve(make: Maker, spec: dict, inputs: dict, answer: Callable[[dict], None])
 
 
 def answers() -> Callable[[dict], None]:
-    """Where answers go; whatever else the process prints goes to the error stream."""
+    """Return the stream for replies, and redirect other output of the process to standard error."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -196,7 +198,7 @@ def answers() -> Callable[[dict], None]:
 
 
 def main() -> None:
-    """Serve the program that the argument (JSON) names, on the arrays of its file of inputs."""
+    """Serve the program specified by the argument (JSON), with the arrays of its input file."""
     answer = answers()
     import numpy as np
 

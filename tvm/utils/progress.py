@@ -91,12 +91,12 @@ class Progress:
             self(f"tuning: {event.stage.value}", 0, 0)
 
     def line(self, now: float) -> str:
-        """The stage in words: how far it is where that is known, and the seconds since the work began.
+        """Format the stage: its progress if known, and the seconds since the start.
 
         Parameters
         ----------
         now : float
-            The time by ``clock``.
+            The current time of ``clock``.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Leave an empty line; a stage that failed has not ended."""
+        """Write an empty line; a failed stage has no end."""
         self.closing.set()
         with self.screen:
             if exc[0] is None:
@@ -159,12 +159,12 @@ def progress(stream: Any = None) -> Progress:
     Parameters
     ----------
     stream : file, optional
-        Where the line is drawn; the error stream by default.
+        The output stream; standard error by default.
 
     Returns
     -------
     Progress
-        What ``with`` takes, and what long work is told to call.
+        A context manager whose value is the callback for the long-running work.
     """
     return Progress(stream)
 

@@ -1,7 +1,7 @@
-"""Fair timing of several programs on one machine: each in its own process, stopped while another runs.
+"""Fair timing of several programs on one machine: each runs in its own process, suspended while another runs.
 
-Rounds are interleaved, so drift of the machine hits all programs alike, and the order of the programs rotates, so none
-is always behind the same neighbour.
+Rounds are interleaved, so drift of the machine affects all programs equally, and the order of the programs rotates, so
+that no program always runs after the same one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from ..runtime.module_process import ROOT, module_command
 
-# A longer inference is timed alone, shorter ones are repeated until a round takes this long.
+# A longer inference is timed individually; shorter ones are repeated until a round takes this long.
 ROUND_SECONDS = 0.02
 
 
 def percentile(values: Sequence[float], p: float) -> float:
-    """The value that ``p`` percent do not exceed, interpolated between neighbours."""
+    """Return the value that ``p`` percent do not exceed, interpolated between neighbours."""
     ordered = sorted(values)
     at = (len(ordered) - 1) * p / 100
     low = int(at)
@@ -35,10 +35,10 @@ class WorkerFailed(RuntimeError):
 
 
 class Worker:
-    """A program in a process of its own, which is stopped whenever it is not asked for anything.
+    """A program in a separate process, which is suspended while it has no request.
 
-    ``spec`` names the program (``peer``) and a ``folder`` for what it prints; ``module`` is who serves it, of the
-    packages in the folder ``root``.
+    ``spec`` contains the program (``peer``) and a ``folder`` for its output; ``module`` is the module that serves it,
+    from the packages in the folder ``root``.
     """
 
     def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ class Worker:
         # The libraries of this interpreter may be in the folder of the package; another interpreter has its own.
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         known = {"PYTHONPATH": path} if python == sys.executable else {}
-        # Nothing is kept open before the process is there: what it cannot start it leaves nothing of.
+        # Files are opened only after the process was started, so that a failed start leaves no open files.
         self.log = open(os.path.join(spec["folder"], self.name + ".log"), "w+")
         try:
             self.process = subprocess.Popen(
@@ -64,7 +64,7 @@ class Worker:
         self.facts: dict = {}
 
     def first(self) -> dict:
-        """Wait until it is loaded."""
+        """Wait until the program is loaded."""
         self.facts = self._answer()
         self.stop()
         return self.facts
@@ -87,7 +87,7 @@ class Worker:
         assert self.process.stdin is not None
         self.process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):
-            # A process that has ended is detected by its missing answer.
+            # A process that has ended is detected by its missing reply.
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         got = self._answer()
@@ -104,7 +104,7 @@ class Worker:
 
 
 def runs_in_a_round(workers: Mapping[str, Worker], warm_up: int) -> dict[str, float]:
-    """The least seconds of one run of each program over the rounds that warm it up."""
+    """Return the minimum seconds of one run of each program over the warm-up rounds."""
     return {name: min(worker.ask(number=1)["seconds"] for _ in range(warm_up)) for name, worker in workers.items()}
 
 
@@ -112,7 +112,7 @@ def in_turn(
     workers: Mapping[str, Worker], numbers: Mapping[str, int], rounds: int,
     takes_part: Callable[[str, int], bool] = lambda name, turn: True, between: Callable[[int], object] | None = None,
 ) -> dict[str, dict[int, dict]]:
-    """The answers of the programs by round, each of ``numbers`` runs; ``between`` is called once a round."""
+    """Return the replies of the programs by round, each for ``numbers`` runs; ``between`` is called once per round."""
     answers: dict[str, dict[int, dict]] = {name: {} for name in workers}
     order = list(workers)
     for turn in range(rounds):
@@ -125,7 +125,7 @@ def in_turn(
 
 
 def missing(modules: Sequence[str], python: str = sys.executable) -> str:
-    """The first of ``modules`` that ``python`` does not have; nothing where all are there."""
+    """Return the first of ``modules`` that ``python`` cannot import, or an empty text."""
     code = f"import importlib.util as u; print(*[n for n in {tuple(modules)!r} if u.find_spec(n) is None][:1])"
     try:
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)

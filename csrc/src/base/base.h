@@ -1,5 +1,6 @@
-/* What every other part of the runtime may use, and what uses none of them: errors, the clock, maps, JSON, hashes, the
- * floating-point state, and the number of CPUs. The thread pool and the tile registers are public (tvm_runtime.h). */
+/* Utilities that every other part of the runtime may use and that depend on none of them: errors, the clock, maps,
+ * JSON, hashes, the floating-point state, and the number of CPUs. The thread pool and tile registers are in
+ * tvm_runtime.h. */
 #ifndef TVM_SRC_BASE_BASE_H_
 #define TVM_SRC_BASE_BASE_H_
 
@@ -12,16 +13,17 @@
 #include "../../include/tvm_runtime.h"
 
 /* ---- errors, interrupts, and the clock (error.c) ---- */
-/* Sets the last error from a format; an expression of value -1, so a refusal is one line. */
+/* Sets the last error from a format string. tvm_error has the value -1, so a function can fail with `return
+ * tvm_error(...)`. */
 void tvm_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define tvm_error(...) (tvm_set_error(__VA_ARGS__), -1)
 
-/* The last error as a value, to carry it from one thread to another. */
+/* The last error as a struct, for passing it from one thread to another. */
 enum { TVM_ERROR_TEXT_SIZE = 8192 };
 typedef struct { uint64_t token; char text[TVM_ERROR_TEXT_SIZE]; } ErrorRecord;
 void tvm_error_save(ErrorRecord *out);
 void tvm_error_restore(const ErrorRecord *record);
-/* Asks the embedding language whether to stop; 0 to go on. The second asks at most every 50 ms. */
+/* Returns non-zero if the embedding language requests an interrupt. The throttled variant checks at most every 50 ms. */
 int tvm_interrupt_pending(void);
 int tvm_interrupt_check(void);
 double tvm_now(void); /* seconds of a monotonic clock */
@@ -30,7 +32,7 @@ double tvm_now(void); /* seconds of a monotonic clock */
 typedef struct { char *key; void *value; } MapEntry;
 typedef struct { MapEntry *entries; size_t capacity; size_t count; } StringMap;
 void *map_get(const StringMap *map, const char *key);
-/* Puts or replaces; *out_old receives what was there. Returns -1 without memory. */
+/* Inserts or replaces an entry; *out_old receives the previous value. Returns -1 if memory is exhausted. */
 int map_put(StringMap *map, const char *key, void *value, void **out_old);
 void *map_remove(StringMap *map, const char *key);
 void map_clear(StringMap *map); /* frees keys and table, not the values */
@@ -38,7 +40,7 @@ void map_clear(StringMap *map); /* frees keys and table, not the values */
 /* ---- JSON text, read into a tree (json.c) ---- */
 typedef enum { JSON_NULL, JSON_BOOL, JSON_INT, JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT } JsonKind;
 
-/* Children of arrays and objects hang on `child` and follow each other on `next`; members of objects have a `key`. */
+/* `child` is the first element of an array or object, `next` the following sibling; members of objects have a `key`. */
 typedef struct Json {
   JsonKind kind;
   char *key;
@@ -51,9 +53,10 @@ typedef struct Json {
 
 int json_parse(const char *text, size_t size, Json **out); /* sets the last error on failure */
 void json_free(Json *json);
-const Json *json_member(const Json *object, const char *key); /* NULL when there is none */
+const Json *json_member(const Json *object, const char *key); /* NULL if the object has no such member */
 
-/* ---- SHA-256 (FIPS 180-4), HMAC over it (RFC 2104), and a comparison whose time does not depend on the contents (sha256.c) ---- */
+/* ---- SHA-256 (FIPS 180-4), HMAC over it (RFC 2104), and a comparison whose time does not depend on the contents
+ * (sha256.c) ---- */
 enum { SHA256_BYTES = 32, SHA256_BLOCK = 64 };
 typedef struct { uint32_t state[8]; uint64_t length; unsigned char block[SHA256_BLOCK]; size_t used; } Sha256;
 
@@ -61,7 +64,7 @@ void sha256_start(Sha256 *hash);
 void sha256_add(Sha256 *hash, const void *data, size_t size);
 void sha256_end(Sha256 *hash, unsigned char out[SHA256_BYTES]);
 
-/* `parts` are hashed one after the other, as if they were one text. */
+/* `parts` are hashed one after another, as if they were concatenated. */
 typedef struct { const void *data; size_t size; } HashPart;
 void hmac_sha256(const void *key, size_t key_size, const HashPart *parts, int count, unsigned char out[SHA256_BYTES]);
 bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size);
@@ -70,12 +73,12 @@ bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size);
 typedef uint64_t FloatState;
 
 #if defined(__x86_64__) || defined(__SSE__)
-/* MXCSR: FTZ and DAZ. The low six bits are the exceptions seen so far, which are no setting. */
+/* MXCSR: FTZ and DAZ. The low six bits are exception flags, which are not settings. */
 static const FloatState FLOAT_FLUSH = 0x8040, FLOAT_SETTINGS = 0xffc0;
 static inline FloatState float_state(void) { return __builtin_ia32_stmxcsr(); }
 static inline void float_state_set(FloatState state) { __builtin_ia32_ldmxcsr((unsigned)state); }
 #elif defined(__aarch64__)
-/* FPCR.FZ. FZ16 stays as it is: half numbers cost nothing more below their normal range. */
+/* FPCR.FZ. FZ16 stays unchanged: subnormal float16 numbers are not slower. */
 static const FloatState FLOAT_FLUSH = 1u << 24, FLOAT_SETTINGS = ~(FloatState)0;
 static inline FloatState float_state(void) {
   FloatState state;
@@ -84,7 +87,7 @@ static inline FloatState float_state(void) {
 }
 static inline void float_state_set(FloatState state) { __asm__ volatile("msr fpcr, %0" : : "r"(state)); }
 #elif defined(__arm__) && defined(__ARM_FP)
-/* FPSCR.FZ; vectors flush in any case. The low bits are the exceptions seen so far, the highest the last comparison. */
+/* FPSCR.FZ; vector instructions flush in any case. The low bits are exception flags, the highest bits condition flags. */
 static const FloatState FLOAT_FLUSH = 1u << 24, FLOAT_SETTINGS = 0x07f70000;
 static inline FloatState float_state(void) {
   uint32_t state;
@@ -93,38 +96,39 @@ static inline FloatState float_state(void) {
 }
 static inline void float_state_set(FloatState state) { __asm__ volatile("vmsr fpscr, %0" : : "r"((uint32_t)state)); }
 #else
-/* Every number is as IEEE 754 says. */
+/* All arithmetic follows IEEE 754; there is no flush mode. */
 static const FloatState FLOAT_FLUSH = 0, FLOAT_SETTINGS = 0;
 static inline FloatState float_state(void) { return 0; }
 static inline void float_state_set(FloatState state) { (void)state; }
 #endif
 
-/* Flushes, or keeps IEEE numbers, from here on; returns the state to go back to. */
+/* Turns flushing of denormal numbers on or off; returns the previous state. */
 static inline FloatState float_flush(bool on) {
   FloatState before = float_state(), wanted = on ? before | FLOAT_FLUSH : before & ~FLOAT_FLUSH;
   if (wanted != before) float_state_set(wanted);
   return before;
 }
 
-/* Takes over the settings of another thread. */
+/* Copies the floating-point settings of another thread. */
 static inline void float_state_follow(FloatState other) {
   FloatState own = float_state();
   if ((own ^ other) & FLOAT_SETTINGS) float_state_set(other);
 }
 
 /* ---- flushing of denormal numbers while executors run (denormals.c) ---- */
-/* What the environment variable TVM_FLUSH_DENORMALS says: true unless it is 0. */
+/* Reads the environment variable TVM_FLUSH_DENORMALS: true unless it is 0. */
 int tvm_flush_default(bool *out);
-/* Around a run: `end` gets what `begin` gave and leaves the thread's state as it was, also after an error. */
+/* Called around a run: `end` takes the value that `begin` returned and restores the thread's state, also after an
+ * error. */
 uint64_t tvm_run_begin(bool flush);
 void tvm_run_end(bool flush, uint64_t before);
-/* Around a call into the embedding language, which computes as it does outside of a run. */
+/* Called around a call into the embedding language, which executes with the floating-point state from outside the run. */
 int tvm_foreign_begin(uint64_t *inside);
 void tvm_foreign_end(int runs, uint64_t inside);
 
 /* ---- CPUs (cpus.c) ---- */
-/* The number of threads this process may use: its affinity, limited by the cgroup quota, unless the environment variable
- * TVM_NUM_THREADS (or OMP_NUM_THREADS) gives it. */
+/* Returns the number of threads this process may use: TVM_NUM_THREADS or OMP_NUM_THREADS if set, otherwise the number
+ * of CPUs in the affinity mask, limited by the cgroup quota. */
 int default_thread_count(void);
 
 void tvm_pool_fork_child(void);

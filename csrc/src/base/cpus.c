@@ -1,4 +1,4 @@
-/* How many processors this process may keep busy. */
+/* Determines how many CPUs this process may use. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int read_pair(const char *path, double *first, double *second) {
   return got;
 }
 
-/* Version 2: "quota period" or "max period" in every folder from ours up to the root. */
+/* cgroup version 2: reads "quota period" or "max period" from every directory from this process's group up to the root. */
 static int unified_quota(const char *group) {
   char folder[512], path[640];
   int least = INT_MAX;

@@ -1,12 +1,12 @@
-/* Whether numbers below the normal range of a float type count as zero. Arithmetic on them takes a hundred times as long
- * on most processors, and models make them by the million (softmax of masked scores, SiLU of negative numbers), so runs of
- * the graph executor flush them; kernels called directly keep them. */
+/* Flushes denormal numbers to zero during runs of the graph executor. Arithmetic on denormals is about a hundred times
+ * slower on most processors, and models produce them in large numbers (softmax of masked scores, SiLU of negative
+ * numbers). Kernels that are called directly keep denormals. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base.h"
 
-/* Depth of runs that flush in this thread, and its state outside of them. */
+/* Number of nested runs that flush in this thread, and the thread's floating-point state outside of them. */
 static _Thread_local int flushing_runs;
 static _Thread_local FloatState outside;
 

@@ -1,4 +1,4 @@
-/* Last error of each thread, and the clock and interrupt check long loops use. */
+/* The last error of each thread, the clock, and the interrupt check for long-running loops. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ const char *TVMGetLastError(void) { return last_error.text; }
 static void set_text(const char *msg) {
   size_t length = msg ? strlen(msg) : 0;
   if (length >= sizeof last_error.text) length = sizeof last_error.text - 1;
-  /* memmove: the message may be the current error itself, passed through by a callee. */
+  /* memmove: the message may be the current error itself, passed on by a called function. */
   if (length) memmove(last_error.text, msg, length);
   last_error.text[length] = '\0';
 }

@@ -1,4 +1,4 @@
-/* JSON: the whole grammar, nesting limited so that hostile text cannot exhaust the stack. */
+/* A JSON parser for the complete grammar. Nesting is limited so that malicious input cannot exhaust the stack. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +25,12 @@ static bool eat(Text *t, char c) {
 }
 
 static int hex4(Text *t, unsigned *out) {
-  if (t->end - t->at < 4) return broken(t, "a character escape is cut short");
+  if (t->end - t->at < 4) return broken(t, "truncated character escape");
   *out = 0;
   for (int i = 0; i < 4; ++i) {
     char c = *t->at++;
     unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a' + 10) : 16;
-    if (digit > 15) return broken(t, "a character escape has a wrong digit");
+    if (digit > 15) return broken(t, "invalid digit in a character escape");
     *out = *out * 16 + digit;
   }
   return 0;
@@ -57,32 +57,32 @@ static char *utf8(char *out, unsigned code) {
 
 static int escape(Text *t, char **out) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-  if (t->at >= t->end) return broken(t, "a string does not end");
+  if (t->at >= t->end) return broken(t, "unterminated string");
   char c = *t->at++;
   if (c == 'u') {
     unsigned code, low;
     if (hex4(t, &code)) return -1;
     if (code >= 0xD800 && code < 0xDC00) {
-      if (t->end - t->at < 6 || t->at[0] != '\\' || t->at[1] != 'u') return broken(t, "half of a surrogate pair");
+      if (t->end - t->at < 6 || t->at[0] != '\\' || t->at[1] != 'u') return broken(t, "unpaired surrogate");
       t->at += 2;
       if (hex4(t, &low)) return -1;
-      if (low < 0xDC00 || low > 0xDFFF) return broken(t, "half of a surrogate pair");
+      if (low < 0xDC00 || low > 0xDFFF) return broken(t, "unpaired surrogate");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     *out = utf8(*out, code);
     return 0;
   }
   const char *found = strchr(from, c);
-  if (!found || !c) return broken(t, "an unknown escape");
+  if (!found || !c) return broken(t, "unknown escape sequence");
   *(*out)++ = to[found - from];
   return 0;
 }
 
 static int string(Text *t, char **out) {
-  if (!eat(t, '"')) return broken(t, "a string is wanted");
+  if (!eat(t, '"')) return broken(t, "expected a string");
   const char *stop = t->at;
   while (stop < t->end && *stop != '"') stop += *stop == '\\' && stop + 1 < t->end ? 2 : 1;
-  if (stop >= t->end) return broken(t, "a string does not end");
+  if (stop >= t->end) return broken(t, "unterminated string");
   char *made = malloc((size_t)(stop - t->at) + 1), *at = made;
   if (!made) return tvm_error("out of memory");
   while (*t->at != '"') {
@@ -115,7 +115,7 @@ static int number(Text *t, Json *out) {
   errno = 0;
   if (real) out->real = strtod(buffer, &end);
   else out->integer = strtoll(buffer, &end, 10);
-  if (!n || *end || errno) return broken(t, "a wrong number");
+  if (!n || *end || errno) return broken(t, "invalid number");
   if (!real) out->real = (double)out->integer;
   out->kind = real ? JSON_REAL : JSON_INT;
   return 0;
@@ -132,7 +132,7 @@ static int children(Text *t, Json *parent, char close, int depth) {
       if (string(t, &key)) return -1;
       if (!eat(t, ':')) {
         free(key);
-        return broken(t, "a colon is wanted");
+        return broken(t, "expected a colon");
       }
     }
     int status = value(t, tail, depth + 1);
@@ -142,12 +142,12 @@ static int children(Text *t, Json *parent, char close, int depth) {
     tail = &(*tail)->next;
     if (++parent->count > 1 << 24) return broken(t, "too many values");
   } while (eat(t, ','));
-  return eat(t, close) ? 0 : broken(t, "a comma or the end of a list is wanted");
+  return eat(t, close) ? 0 : broken(t, "expected a comma, ']' or '}'");
 }
 
 static int word(Text *t, const char *text, Json *out, JsonKind kind, int64_t integer) {
   size_t n = strlen(text);
-  if ((size_t)(t->end - t->at) < n || memcmp(t->at, text, n)) return broken(t, "a value is wanted");
+  if ((size_t)(t->end - t->at) < n || memcmp(t->at, text, n)) return broken(t, "expected a value");
   t->at += n;
   out->kind = kind;
   out->integer = integer;
@@ -155,9 +155,9 @@ static int word(Text *t, const char *text, Json *out, JsonKind kind, int64_t int
 }
 
 static int value(Text *t, Json **out, int depth) {
-  if (depth > MAX_DEPTH) return broken(t, "values nest too deep");
+  if (depth > MAX_DEPTH) return broken(t, "values are nested too deeply");
   blanks(t);
-  if (t->at >= t->end) return broken(t, "the text ends too early");
+  if (t->at >= t->end) return broken(t, "unexpected end of the text");
   Json *json = *out = calloc(1, sizeof *json);
   if (!json) return tvm_error("out of memory");
   switch (*t->at) {
@@ -177,7 +177,7 @@ int json_parse(const char *text, size_t size, Json **out) {
   int status = value(&t, out, 0);
   if (!status) {
     blanks(&t);
-    if (t.at != t.end) status = broken(&t, "there is more text after the value");
+    if (t.at != t.end) status = broken(&t, "unexpected text after the value");
   }
   if (status) {
     json_free(*out);

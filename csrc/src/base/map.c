@@ -57,7 +57,7 @@ void *map_remove(StringMap *map, const char *key) {
   free(slot->key);
   slot->key = NULL;
   --map->count;
-  /* Linear probing: entries after a hole move up so that searches never stop early. */
+  /* Linear probing: entries after a hole move up so that lookups never stop too early. */
   size_t at = (size_t)(slot - map->entries);
   for (;;) {
     at = (at + 1) & (map->capacity - 1);

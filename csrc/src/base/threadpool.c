@@ -1,5 +1,5 @@
-/* One pool per process. The caller of a region is thread 0; worker i watches its own slot, so that task i runs on the
- * same thread from region to region and finds its data in that core's cache. */
+/* The thread pool: one per process. The caller of a parallel region is thread 0. Worker i watches its own slot, so task
+ * i runs on the same thread in each region and finds its data in that core's cache. */
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "base.h"
 
-/* ---- sleeping on a 32-bit word until it changes: futex on Linux, a short sleep elsewhere ---- */
+/* ---- waiting until a 32-bit word changes: futex on Linux, short sleeps on other systems ---- */
 static void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -23,7 +23,7 @@ static void cpu_relax(void) {
 #endif
 }
 
-/* Returns when *word != seen, when woken, or after `milliseconds`; callers loop. */
+/* Returns when *word != seen, when woken, or after `milliseconds`; callers check the word again in a loop. */
 static void word_wait(_Atomic uint32_t *word, uint32_t seen, int milliseconds) {
 #ifdef __linux__
   struct timespec limit = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
@@ -44,26 +44,26 @@ static void word_wake(_Atomic uint32_t *word) {
 }
 
 enum { MAX_THREADS = 256, CACHE_LINE = 64 };
-/* Long enough to bridge the serial gap between two kernels, short enough to leave the core to others. */
+/* Spin time before a worker sleeps: long enough for the serial code between two kernels, short enough to free the core. */
 static const double SPIN_SECONDS = 60e-6;
-/* How long the caller leaves a task to its worker before it runs the task itself. */
+/* How long the caller waits for a worker to start its task before the caller runs the task itself. */
 static const double STEAL_SECONDS = 20e-6;
 
 typedef struct {
   FTVMParallelLambda body;
   void *cdata;
   TVMParallelGroupEnv env;
-  FloatState float_state;        /* of the caller: its workers round and flush as it does */
-  int num_threads;               /* threads the tasks are dealt to; thread i runs tasks i, i + num_threads, ... */
+  FloatState float_state;        /* of the caller; workers use the same rounding and flush modes */
+  int num_threads;               /* number of threads; thread i runs tasks i, i + num_threads, ... */
   _Atomic uint32_t barrier_count;
   _Atomic uint32_t barrier_phase;
   atomic_bool failed;
   atomic_bool error_taken;
-  ErrorRecord error;             /* of the first task that failed; read after all shares are finished */
+  ErrorRecord error;             /* error of the first task that failed; read after all shares have finished */
 } Region;
 
-/* state: 2 * k = share k is on offer, 2 * k + 1 = taken. Only the thread that moves it from even to odd may touch
- * `region`, which the caller keeps alive until every share is finished. */
+/* state: 2 * k = share k is offered, 2 * k + 1 = share k is claimed. Only the thread that changes the state from even
+ * to odd may access `region`, which the caller keeps alive until every share has finished. */
 typedef struct {
   _Alignas(CACHE_LINE) _Atomic uint32_t state;
   _Atomic uint32_t asleep;
@@ -74,8 +74,8 @@ typedef struct {
   int num_threads;
   int started;
   atomic_bool stopping;
-  /* Of the region that runs now. Not in the region, which is gone as soon as its caller sees that `running` is 0. */
-  _Alignas(CACHE_LINE) _Atomic uint32_t running; /* shares other than the caller's not finished yet */
+  /* Counter of the current region. It is stored outside the region, whose memory is freed when the caller reads 0 here. */
+  _Alignas(CACHE_LINE) _Atomic uint32_t running; /* number of unfinished shares, without the caller's */
   _Atomic uint32_t caller_asleep;
   pthread_t threads[MAX_THREADS];
   Slot slots[MAX_THREADS];
@@ -85,11 +85,11 @@ typedef struct { Pool *pool; int index; } WorkerArgument;
 
 static pthread_mutex_t launch_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t config_lock = PTHREAD_MUTEX_INITIALIZER;
-static Pool *pool;                 /* under launch_lock */
-static atomic_int configured_size; /* 0: not asked for yet */
+static Pool *pool;                 /* protected by launch_lock */
+static atomic_int configured_size; /* 0: not determined yet */
 static _Thread_local int region_depth;
 
-/* ---- sizes ---- */
+/* ---- pool size ---- */
 
 int TVMThreadPoolSize(void) {
   int size = atomic_load(&configured_size);
@@ -114,7 +114,7 @@ int TVMThreadPoolConfigure(int num_threads) {
   return 0;
 }
 
-/* ---- running one share of a region ---- */
+/* ---- executing one share of a region ---- */
 
 static void record_failure(Region *region, int status) {
   if (!atomic_exchange(&region->error_taken, true)) {
@@ -147,7 +147,7 @@ static bool take(Slot *slot, uint32_t offered) {
 
 static bool is_offer(uint32_t state) { return (state & 1) == 0; }
 
-/* Waits for an offer: spins briefly, then sleeps. */
+/* Waits until a share is offered: spins briefly, then sleeps. */
 static uint32_t next_offer(Pool *own, Slot *slot) {
   for (;;) {
     double until = tvm_now() + SPIN_SECONDS;
@@ -187,7 +187,7 @@ static int start_worker(Pool *own, int index) {
   WorkerArgument *argument = malloc(sizeof *argument);
   if (!argument) return tvm_error("out of memory");
   *argument = (WorkerArgument){own, index};
-  /* Signals are for the program's own threads. */
+  /* Block all signals in workers, so that the program's own threads handle them. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -203,7 +203,8 @@ static int start_worker(Pool *own, int index) {
 static void stop_pool(Pool *own) {
   atomic_store(&own->stopping, true);
   for (int i = 1; i < own->started; ++i) {
-    /* Taken shares have finished (the launch lock is held), so every state is odd: +2 keeps it so and ends a sleep. */
+    /* All claimed shares have finished (the launch lock is held), so every state is odd; +2 keeps it odd and wakes
+     * sleepers. */
     atomic_fetch_add(&own->slots[i].state, 2);
     word_wake(&own->slots[i].state);
     pthread_join(own->threads[i], NULL);
@@ -211,7 +212,7 @@ static void stop_pool(Pool *own) {
   free(own);
 }
 
-/* Under launch_lock. Fewer threads than asked for is not an error: the region still runs. */
+/* Requires launch_lock. If fewer threads than requested can be started, the region still runs with those. */
 static Pool *current_pool(void) {
   int wanted = TVMThreadPoolSize();
   if (pool && pool->num_threads == wanted) return pool;
@@ -229,7 +230,7 @@ static Pool *current_pool(void) {
 }
 
 void tvm_pool_fork_child(void) {
-  /* Threads do not survive fork: the child forgets the parent's pool and starts its own when it needs one. */
+  /* Threads do not survive fork: the child discards the parent's pool and starts its own when it needs one. */
   pool = NULL;
   pthread_mutex_init(&launch_lock, NULL);
   pthread_mutex_init(&config_lock, NULL);
@@ -245,7 +246,8 @@ __attribute__((destructor)) static void stop_at_unload(void) {
 /* ---- launching ---- */
 
 static int run_serial(FTVMParallelLambda body, void *cdata, int num_task) {
-  /* No sync_handle: a barrier between tasks that run serially would deadlock, so it reports an error. */
+  /* No sync_handle: a barrier between tasks that run serially would deadlock, so TVMBackendParallelBarrier fails
+   * instead. */
   TVMParallelGroupEnv env = {num_task, NULL};
   int status = 0;
   for (int task = 0; task < num_task && !status; ++task) status = body(task, &env, cdata);
@@ -262,7 +264,8 @@ static void offer_shares(Pool *own, Region *region, int shares) {
   }
 }
 
-/* A worker that has not come yet may be waiting for a core: after a moment the caller does its share. */
+/* A worker that has not started its share may be waiting for a core: after STEAL_SECONDS the caller executes that
+ * share. */
 static void steal_shares(Pool *own, Region *region, int shares) {
   double until = 0;
   for (int i = 1; i < shares; ++i) {
@@ -317,15 +320,15 @@ static int run_region(Pool *own, FTVMParallelLambda body, void *cdata, int num_t
 
 int TVMBackendParallelLaunch(FTVMParallelLambda body, void *cdata, int num_task) {
   if (num_task < 0) return tvm_error("parallel region: the number of tasks is negative (%d)", num_task);
-  /* A region inside a region runs in place, as one task: all cores are busy with the outer one. */
+  /* A nested region runs serially as one task, because the outer region already uses all cores. */
   if (region_depth) return run_serial(body, cdata, num_task ? num_task : 1);
   if (tvm_interrupt_check()) return -1;
   if (num_task == 1 || TVMThreadPoolSize() == 1) return run_serial(body, cdata, num_task ? num_task : 1);
   if (num_task == 0) {
-    /* Another thread's region has the workers: progress now beats waiting for them. */
+    /* Another thread's region uses the workers: run serially instead of waiting for them. */
     if (pthread_mutex_trylock(&launch_lock)) return run_serial(body, cdata, 1);
   } else {
-    /* An explicit number may rely on barriers, which need the workers. */
+    /* A region with an explicit number of tasks may use barriers, which need the workers. */
     pthread_mutex_lock(&launch_lock);
   }
   Pool *own = current_pool();
@@ -360,7 +363,7 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv) {
   return 0;
 }
 
-/* ---- loops over many small tasks ---- */
+/* ---- parallel loops over many small iterations ---- */
 
 typedef struct { _Alignas(CACHE_LINE) _Atomic int64_t next; int64_t end; } Range;
 
@@ -381,7 +384,8 @@ static int run_range(Loop *loop, Range *range, TVMParallelGroupEnv *env) {
   return 0;
 }
 
-/* Each thread does its own contiguous part first, then helps with what others have left. */
+/* Each thread first executes its own contiguous range, then takes iterations from the remaining ranges of other
+ * threads. */
 static int run_loop(int task_id, TVMParallelGroupEnv *penv, void *opaque) {
   (void)penv;
   Loop *loop = opaque;
@@ -395,7 +399,7 @@ static int run_loop(int task_id, TVMParallelGroupEnv *penv, void *opaque) {
 
 int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t extent) {
   if (extent <= 0) return 0;
-  if (extent > INT32_MAX) return tvm_error("parallel loop: %lld iterations are too many", (long long)extent);
+  if (extent > INT32_MAX) return tvm_error("parallel loop: %lld iterations exceed the maximum of 2^31 - 1", (long long)extent);
   if (extent == 1 || region_depth || TVMThreadPoolSize() == 1) return run_serial(body, cdata, (int)extent);
   int count = TVMThreadPoolSize();
   if (count > extent) count = (int)extent;

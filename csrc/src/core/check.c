@@ -1,4 +1,4 @@
-/* Argument checks on behalf of generated code: one clear text per refusal. */
+/* Argument checks that generated code calls. Each failed check sets one error message. */
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static int check_shape(const TVMTensorSpec *spec, int index, const DLTensor *ten
   return 0;
 }
 
-/* A bool takes a byte; callers name it bool, uint1 or uint8. */
+/* A bool is stored as one byte; callers pass it as bool, uint1 or uint8. */
 static bool is_bool(DLDataType type) {
   return type.lanes == 1 && (type.code == kDLBool || (type.code == kDLUInt && type.bits == 1));
 }
@@ -65,7 +65,8 @@ static bool is_empty(const DLTensor *tensor) {
   return false;
 }
 
-/* Whether a compact tensor is just as the code says. Alignments that are no powers of two take the long way. */
+/* Fast path: whether a compact tensor matches the specification exactly. Alignments that are not powers of two are left
+ * to the slow path. */
 static bool fits(const TVMTensorSpec *spec, const DLTensor *tensor) {
   uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset, step = (uintptr_t)spec->alignment;
   bool same = !memcmp(&spec->dtype, &tensor->dtype, sizeof spec->dtype) && spec->ndim == tensor->ndim && tensor->data;

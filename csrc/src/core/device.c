@@ -1,4 +1,4 @@
-/* Device table and the CPU device. A driver that is not there is an error text, never a crash. */
+/* The device table and the CPU device. Using a device without a driver sets an error message. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "core.h"
 
-/* One row for each device type: its name, and its driver where there is one. Rows are only ever filled in. */
+/* The name of a device type and its driver, if it has one. Entries are only added, never removed. */
 typedef struct { _Atomic(const char *) name; _Atomic(const DeviceApi *) api; } DeviceRow;
 
 static DeviceRow rows[DEVICE_TYPES] = {
@@ -44,7 +44,7 @@ const DeviceApi *tvm_driver(int device_type) { return is_type(device_type) ? ato
 
 bool tvm_is_host(int device_type) { return tvm_driver(device_type) == &tvm_cpu_api; }
 
-/* Set at load time, before any other thread exists, and never changed. */
+/* Set at load time, before other threads exist, and never changed. */
 static const RemoteApi *remote;
 
 void tvm_remote_set(const RemoteApi *api) { remote = api; }
@@ -67,19 +67,19 @@ static const DeviceApi *refuse_type(DLDevice device) {
 const DeviceApi *tvm_device(DLDevice device) {
   int type = device.device_type, id = device.device_id;
   if (type >= DEVICE_TYPES && !remote) {
-    tvm_set_error("this runtime has no RPC client, which devices of other machines need");
+    tvm_set_error("this runtime was built without the RPC client, which remote devices need");
     return NULL;
   }
   if (type >= DEVICE_TYPES) return remote->device;
   if (id < 0) {
-    tvm_set_error("%s(%d): a device has a number of 0 or more", TVMDeviceTypeName(type), id);
+    tvm_set_error("%s(%d): the device number must not be negative", TVMDeviceTypeName(type), id);
     return NULL;
   }
   const DeviceApi *api = tvm_driver(type);
   if (!api) return refuse_type(device);
   if (api->open) return api->open(id) ? NULL : api;
   if (api->exists(id)) return api;
-  tvm_set_error("%s(%d): there is no such device", TVMDeviceTypeName(type), id);
+  tvm_set_error("%s(%d): the device does not exist", TVMDeviceTypeName(type), id);
   return NULL;
 }
 
@@ -90,24 +90,24 @@ void tvm_devices_fork_child(void) {
   }
 }
 
-/* ---- devices from outside ---- */
+/* ---- custom devices ---- */
 
 static int check_api(const char *name, const DeviceApi *api) {
   if (api->abi_version != TVM_DEVICE_ABI_VERSION || api->size < offsetof(DeviceApi, open))
-    return tvm_error("device %s: its table is of version %u and %u bytes; this runtime knows version %u", name,
+    return tvm_error("device %s: its function table has version %u and %u bytes; this runtime supports version %u", name,
                      (unsigned)api->abi_version, (unsigned)api->size, (unsigned)TVM_DEVICE_ABI_VERSION);
   if (!api->exists || !api->alloc || !api->free || !api->copy || !api->sync)
-    return tvm_error("device %s: its table lacks one of exists, alloc, free, copy and sync", name);
+    return tvm_error("device %s: its function table must define exists, alloc, free, copy and sync", name);
   return 0;
 }
 
 static int add_driver(int device_type, const char *name, const DeviceApi *api) {
   int named = TVMDeviceTypeOfName(name);
-  if (tvm_driver(device_type)) return tvm_error("device %s: type %d has a driver already, that of %s", name, device_type,
+  if (tvm_driver(device_type)) return tvm_error("device %s: device type %d already has a driver, that of %s", name, device_type,
                                                 TVMDeviceTypeName(device_type));
-  if (named >= 0 && named != device_type) return tvm_error("device %s: type %d has that name", name, named);
+  if (named >= 0 && named != device_type) return tvm_error("device %s: the name already belongs to device type %d", name, named);
   if (named < 0 && atomic_load(&rows[device_type].name))
-    return tvm_error("device %s: type %d is called %s", name, device_type, TVMDeviceTypeName(device_type));
+    return tvm_error("device %s: device type %d is already named %s", name, device_type, TVMDeviceTypeName(device_type));
   DeviceApi *own = calloc(1, sizeof *own);
   char *own_name = strdup(name);
   if (!own || !own_name) {
@@ -121,7 +121,7 @@ static int add_driver(int device_type, const char *name, const DeviceApi *api) {
   if (half || (own->launch && tvm_register_module_loader(name))) {
     free(own);
     free(own_name);
-    return half ? tvm_error("device %s: its table has one function of a group and lacks another", name) : -1;
+    return half ? tvm_error("device %s: its function table defines only a part of a group (workspace, timer or capture functions)", name) : -1;
   }
   if (named < 0) atomic_store(&rows[device_type].name, own_name);
   else free(own_name);
@@ -131,8 +131,8 @@ static int add_driver(int device_type, const char *name, const DeviceApi *api) {
 
 int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  if (!name || !*name || !api) return tvm_error("TVMDeviceRegister: a name and a table are wanted");
-  if (!is_type(device_type)) return tvm_error("device %s: its type is %d; types are 1 to %d", name, device_type, DEVICE_TYPES - 1);
+  if (!name || !*name || !api) return tvm_error("TVMDeviceRegister: the name and the function table must not be empty");
+  if (!is_type(device_type)) return tvm_error("device %s: the device type is %d; it must be between 1 and %d", name, device_type, DEVICE_TYPES - 1);
   if (check_api(name, api)) return -1;
   pthread_mutex_lock(&lock);
   int status = add_driver(device_type, name, api);
@@ -142,15 +142,15 @@ int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api
 
 int TVMDeviceLibraryLoad(const char *file_name) {
   void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
-  if (!library) return tvm_error("the library of a device cannot be opened: %s", dlerror());
+  if (!library) return tvm_error("cannot open the device library: %s", dlerror());
   int (*init)(const TVMRuntimeTable *);
   if (!(address = dlsym(library, "TVMDeviceLibraryInit"))) {
     dlclose(library);
-    return tvm_error("%s brings no devices: it has no function TVMDeviceLibraryInit", file_name);
+    return tvm_error("%s is not a device library: it does not export TVMDeviceLibraryInit", file_name);
   }
   memcpy(&init, &address, sizeof address);
   tvm_set_error("%s failed to register its devices", file_name);
-  /* Not closed when it fails: it may have registered some. */
+  /* Do not close the library after a failure: it may have registered some devices. */
   return init(TVMGetRuntimeTable()) ? -1 : 0;
 }
 
@@ -192,10 +192,10 @@ int TVMDeviceGetAttribute(DLDevice device, int which, TVMValue *out, int *out_co
   return api->attribute ? api->attribute(device, which, out, out_code) : 0;
 }
 
-/* ---- streams: work of one stream is done in order; 0 is the stream every thread starts with ---- */
+/* ---- streams: operations on one stream execute in order; stream 0 is the default stream of every thread ---- */
 
 static int no_streams(DLDevice device) {
-  return tvm_error("%s(%d): the device has no streams", TVMDeviceTypeName(device.device_type), (int)device.device_id);
+  return tvm_error("%s(%d): the device does not support streams", TVMDeviceTypeName(device.device_type), (int)device.device_id);
 }
 
 int TVMStreamCreate(int device_type, int device_id, void **out) {
@@ -220,7 +220,7 @@ int TVMSetStream(int device_type, int device_id, void *stream) {
   return api->stream_set(device, stream);
 }
 
-/* ---- the device a thread works on ---- */
+/* ---- the current device of a thread ---- */
 
 static _Thread_local int chosen[DEVICE_TYPES];
 
@@ -229,10 +229,10 @@ int tvm_current_device(int device_type) { return is_type(device_type) ? chosen[d
 int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   (void)ret, (void)ret_code, (void)resource;
   if (n != 2 || codes[0] != kTVMArgInt || codes[1] != kTVMArgInt)
-    return tvm_error("__tvm_set_device: expected the type and the number of a device");
+    return tvm_error("__tvm_set_device: expected a device type and a device number");
   DLDevice device = {(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
   if (!is_type(device.device_type))
-    return tvm_error("__tvm_set_device: %d is no type of a device of this machine", (int)device.device_type);
+    return tvm_error("__tvm_set_device: %d is not a device type of this machine", (int)device.device_type);
   if (!tvm_device(device)) return -1;
   chosen[device.device_type] = device.device_id;
   return 0;
@@ -262,7 +262,7 @@ void *tvm_driver_library(const char *variable, const char *names) {
   return library;
 }
 
-/* Large arrays ask for huge pages: page walks, not arithmetic, limit strided kernels otherwise. */
+/* Use huge pages for large arrays: otherwise page walks limit the speed of kernels with strided access. */
 enum { HUGE_PAGE_FROM = 2 * TVM_HUGE_PAGE };
 
 static void *cpu_alloc(DLDevice device, size_t nbytes, size_t alignment) {
@@ -270,7 +270,7 @@ static void *cpu_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   void *data = NULL;
   bool large = nbytes >= HUGE_PAGE_FROM || alignment >= TVM_HUGE_PAGE;
   if (large && alignment < TVM_HUGE_PAGE) alignment = TVM_HUGE_PAGE;
-  /* One byte at least, so that empty arrays have distinct valid addresses. */
+  /* Allocate at least one byte, so that empty arrays have distinct valid addresses. */
   if (posix_memalign(&data, alignment, nbytes ? nbytes : 1)) {
     tvm_set_error("cpu: cannot allocate %zu bytes", nbytes);
     return NULL;

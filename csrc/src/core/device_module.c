@@ -1,4 +1,4 @@
-/* Device modules: kernels read from bytes, called as packed functions. The drivers bring them to their devices. */
+/* Device modules: kernels loaded from a byte string and called as packed functions. Drivers load them onto devices. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 static const char MAGIC[] = "TVMDEV01";
 enum { MAGIC_SIZE = 8, HEADER_SIZE = 16 };
 
-/* A device module, and what its device need not know of it. */
+/* A device module with its private data, which drivers do not access. */
 typedef struct {
   DeviceModule shared;
   const DeviceApi *api;
@@ -47,7 +47,7 @@ static void module_free(void *self) {
   free(own);
 }
 
-/* ---- calling ---- */
+/* ---- calling kernels ---- */
 
 static uint16_t half_of(double value) {
   float single = (float)value;
@@ -55,9 +55,9 @@ static uint16_t half_of(double value) {
   memcpy(&bits, &single, 4);
   uint32_t sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
   if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-  if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to infinity */
+  if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* overflow: round to infinity */
   if (rest < 0x38800000u) return (uint16_t)(sign | (uint32_t)rint(ldexp(fabs((double)single), 24)));
-  rest += 0xfffu + (rest >> 13 & 1); /* to the nearest, ties to even */
+  rest += 0xfffu + (rest >> 13 & 1); /* round to nearest, ties to even */
   return (uint16_t)(sign | (rest - 0x38000000u) >> 13);
 }
 
@@ -120,7 +120,7 @@ int tvm_call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_c
   for (int i = 0; i < k->launch_count; ++i) {
     int at = k->arg_count + i;
     if (codes[at] != kTVMArgInt || args[at].v_int64 < 0)
-      return tvm_error("kernel %s: launch extent %d must be an integer of 0 or more", k->name, i);
+      return tvm_error("kernel %s: launch extent %d must be a non-negative integer", k->name, i);
     sizes.field[k->launch[i]] = args[at].v_int64;
   }
   for (int i = 0; i < LAUNCH_SHARED; ++i)
@@ -132,14 +132,14 @@ int tvm_call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_c
   return api->launch(k, device.device_id, given, &sizes);
 }
 
-/* ---- reading ---- */
+/* ---- reading the serialized module ---- */
 
-static int corrupt(const char *what) { return tvm_error("device module: %s; the bytes are corrupt", what); }
+static int corrupt(const char *what) { return tvm_error("device module: %s; the serialized module is corrupt", what); }
 
 static const Json *member(const Json *object, const char *key, JsonKind kind) {
   const Json *found = object && object->kind == JSON_OBJECT ? json_member(object, key) : NULL;
   if (found && found->kind == kind) return found;
-  tvm_set_error("device module: '%s' is missing or of the wrong kind; the bytes are corrupt", key);
+  tvm_set_error("device module: '%s' is missing or has the wrong JSON type; the serialized module is corrupt", key);
   return NULL;
 }
 
@@ -159,13 +159,13 @@ static int read_type(const char *text, ArgType *out) {
     *out = (ArgType){(uint8_t)kinds[i].kind, (uint8_t)(bits / 8)};
     return 0;
   }
-  return tvm_error("device module: '%s' is no type of a kernel's argument", text);
+  return tvm_error("device module: '%s' is not a supported type of a kernel argument", text);
 }
 
 static int read_launch(const char *text, uint8_t *out) {
   for (size_t i = 0; i < sizeof LAUNCH_TAGS / sizeof *LAUNCH_TAGS; ++i)
     if (!strcmp(text, LAUNCH_TAGS[i].tag)) return *out = (uint8_t)LAUNCH_TAGS[i].field, 0;
-  return tvm_error("device module: '%s' is no part of a launch", text);
+  return tvm_error("device module: '%s' is not a thread tag", text);
 }
 
 static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
@@ -174,7 +174,7 @@ static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
   const Json *dependent = json_member(json, "dependent");
   if (!args || !launch) return -1;
   if (args->count > MAX_KERNEL_ARGS)
-    return tvm_error("device module: kernel %s has %d arguments; at most %d are possible", json->key, args->count,
+    return tvm_error("device module: kernel %s has %d arguments; the maximum is %d", json->key, args->count,
                      (int)MAX_KERNEL_ARGS);
   k->module = m;
   k->arg_count = args->count;
@@ -188,10 +188,10 @@ static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
   if (!k->name || !k->args || !k->launch) return tvm_error("out of memory");
   int i = 0;
   for (const Json *at = args->child; at; at = at->next)
-    if (at->kind != JSON_STRING ? corrupt("a type is no text") : read_type(at->text, &k->args[i++])) return -1;
+    if (at->kind != JSON_STRING ? corrupt("an argument type is not a string") : read_type(at->text, &k->args[i++])) return -1;
   i = 0;
   for (const Json *at = launch->child; at; at = at->next)
-    if (at->kind != JSON_STRING ? corrupt("a thread tag is no text") : read_launch(at->text, &k->launch[i++])) return -1;
+    if (at->kind != JSON_STRING ? corrupt("a thread tag is not a string") : read_launch(at->text, &k->launch[i++])) return -1;
   return 0;
 }
 
@@ -201,7 +201,7 @@ static int read_image(const Json *json, const char *data, size_t size, DeviceIma
   if (!format || !offset || !length) return -1;
   if (offset->integer < 0 || length->integer < 0 || (uint64_t)offset->integer > size ||
       (uint64_t)length->integer > size - (uint64_t)offset->integer)
-    return corrupt("an image lies outside of them");
+    return corrupt("an image exceeds the end of the data");
   *out = (DeviceImage){strdup(format->text), strdup(arch && arch->kind == JSON_STRING ? arch->text : ""),
                        data + offset->integer, (size_t)length->integer};
   return out->format && out->arch ? 0 : tvm_error("out of memory");
@@ -228,9 +228,9 @@ static int read_module(LoadedModule *own, const Json *json, const char *data, si
 
 static int read_bytes(LoadedModule *m) {
   uint64_t length;
-  if (m->size < HEADER_SIZE || memcmp(m->bytes, MAGIC, MAGIC_SIZE)) return corrupt("they do not start with 'TVMDEV01'");
+  if (m->size < HEADER_SIZE || memcmp(m->bytes, MAGIC, MAGIC_SIZE)) return corrupt("the data does not start with 'TVMDEV01'");
   memcpy(&length, m->bytes + MAGIC_SIZE, 8);
-  if (length > m->size - HEADER_SIZE) return corrupt("they end inside of the description");
+  if (length > m->size - HEADER_SIZE) return corrupt("the JSON description is truncated");
   Json *json = NULL;
   const char *images = m->bytes + HEADER_SIZE + length;
   int status = json_parse(m->bytes + HEADER_SIZE, (size_t)length, &json);
@@ -281,12 +281,12 @@ int tvm_module_devices(TVMModuleHandle mod, bool types[DEVICE_TYPES]) {
   return count;
 }
 
-/* ---- modules packed into a library ---- */
+/* ---- device modules packed into a library ---- */
 
 static int load_binary(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   (void)resource;
   TVMModuleHandle mod;
-  if (n != 1 || codes[0] != kTVMBytes) return tvm_error("a device module is made of bytes");
+  if (n != 1 || codes[0] != kTVMBytes) return tvm_error("device module: expected one argument of type bytes");
   const TVMByteArray *bytes = args[0].v_handle;
   if (TVMDeviceModuleLoad(bytes->data, bytes->size, &mod)) return -1;
   ret->v_handle = mod;

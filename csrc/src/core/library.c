@@ -1,5 +1,5 @@
-/* Shared libraries: validated, copied, then opened, so that a rebuilt file is never stale and a truncated one is an
- * error text instead of a bus error. */
+/* Loads shared libraries. A file is validated and copied before it is opened, so that a rebuilt file is read again and
+ * a truncated file causes an error message instead of a bus error. */
 #include "core.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ int tvm_read_file(const char *path, unsigned char **out, size_t *out_size) {
   close(fd);
   if (!bytes || done != size) {
     free(bytes);
-    return tvm_error("cannot load library '%s': %s", path, bytes ? "reading it failed" : "out of memory");
+    return tvm_error("cannot load library '%s': %s", path, bytes ? "cannot read the file" : "out of memory");
   }
   *out = bytes;
   *out_size = size;
@@ -52,8 +52,7 @@ static uint64_t mix(uint64_t state, uint64_t word) {
   return state ^ state >> 32;
 }
 
-/* Every changed byte changes its lane, which is mixed at once. A lane waits for itself alone, so that memory is what
- * limits the rate. */
+/* Mixes one word into each lane. The lanes are independent of each other, so memory bandwidth limits the speed. */
 static void mix_lanes(uint64_t *lanes, const unsigned char *at) {
   for (int i = 0; i < LANES; ++i) {
     uint64_t word;
@@ -70,7 +69,7 @@ uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int c
   for (int i = 0; i < LANES; ++i) lanes[i] = mix(total, 0x9e3779b97f4a7c15u * (i + 1));
   for (int i = 0; i < count; ++i) {
     const unsigned char *at = parts[i], *end = at + sizes[i];
-    /* A step that began in the parts before ends in this one. */
+    /* Complete a step that began in a previous part. */
     while (holds && at < end) {
       held[holds++] = *at++;
       if (holds < STEP) continue;
@@ -117,7 +116,7 @@ enum { HOST_MACHINE = EM_NONE };
 #endif
 enum { HOST_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
 
-/* The name of the machine that a file was built for, with the class (32 or 64 bits) if the name is ambiguous. */
+/* Returns the name of the architecture that a file was built for, with its word size if the name is ambiguous. */
 static const char *machine_name(int machine, int class) {
   switch (machine) {
     case EM_X86_64: return "x86-64";
@@ -125,7 +124,7 @@ static const char *machine_name(int machine, int class) {
     case EM_ARM: return "32-bit Arm";
     case EM_RISCV: return class == ELFCLASS64 ? "64-bit RISC-V" : "32-bit RISC-V";
     case EM_386: return "32-bit x86";
-    default: return "another kind of machine";
+    default: return "an unknown architecture";
   }
 }
 
@@ -133,7 +132,7 @@ enum { MAX_PARTS = 64 };
 
 static bool inside(uint64_t offset, uint64_t length, size_t size) { return offset <= size && length <= size - offset; }
 
-/* File offset of an address, or UINT64_MAX when no loaded segment holds it. */
+/* Returns the file offset of an address, or UINT64_MAX if no loaded segment contains the address. */
 static uint64_t file_offset(const ElfW(Phdr) *parts, int count, uint64_t address) {
   for (int i = 0; i < count; ++i)
     if (parts[i].p_type == PT_LOAD && address >= parts[i].p_vaddr && address - parts[i].p_vaddr < parts[i].p_filesz)
@@ -141,7 +140,7 @@ static uint64_t file_offset(const ElfW(Phdr) *parts, int count, uint64_t address
   return UINT64_MAX;
 }
 
-/* The dynamic loader trusts its tables; the ones it reads first must be there. */
+/* The dynamic loader does not validate its tables; check that the ones it reads first are inside the file. */
 static const char *check_dynamic(const unsigned char *bytes, const ElfW(Phdr) *parts, int count) {
   const char *why = "the file is truncated or corrupt";
   bool has_text = false, has_symbols = false, has_hash = false;
@@ -162,7 +161,8 @@ static const char *check_dynamic(const unsigned char *bytes, const ElfW(Phdr) *p
   return why;
 }
 
-/* Why a file is no library for this machine, NULL if it is one. The first bytes say the machine in every class. */
+/* Returns why a file is not a library for this machine, or NULL if it is one. The start of the ELF header, which
+ * contains the machine, has the same layout in 32-bit and 64-bit files. */
 static const char *check_machine(const unsigned char *bytes, size_t size, char *text, size_t room) {
   ElfW(Ehdr) header;
   if (size < sizeof header || memcmp(bytes, ELFMAG, SELFMAG)) return "it is not an ELF file";
@@ -170,12 +170,12 @@ static const char *check_machine(const unsigned char *bytes, size_t size, char *
   if (header.e_type != ET_DYN) return "it is not a shared library";
   bool own = header.e_ident[EI_CLASS] == HOST_CLASS && (HOST_MACHINE == EM_NONE || header.e_machine == HOST_MACHINE);
   if (own) return NULL;
-  snprintf(text, room, "it was built for %s, and this runtime is for %s", machine_name(header.e_machine, header.e_ident[EI_CLASS]),
+  snprintf(text, room, "it was built for %s, but this runtime is for %s", machine_name(header.e_machine, header.e_ident[EI_CLASS]),
            machine_name(HOST_MACHINE, HOST_CLASS));
   return text;
 }
 
-/* Everything the dynamic loader maps must lie inside the file. */
+/* Checks that every segment that the dynamic loader maps is inside the file. */
 static int check_image(const char *path, const unsigned char *bytes, size_t size) {
   ElfW(Ehdr) header = {0};
   char text[128];
@@ -206,7 +206,7 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
 
 struct Library { void *opened; Object *linked; };
 
-/* A library may be mapped where another was just unmapped: the lock orders what was done with the two. */
+/* A library may be mapped at the address of one that was just unmapped; the lock orders the accesses to the two. */
 static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void library_close(Library *library) {
@@ -230,8 +230,8 @@ static int write_all(int fd, const unsigned char *bytes, size_t size) {
   return 0;
 }
 
-/* Removes copies of libraries that killed processes left. A process holds the lock of its copy as long as it lives, so a
- * copy that can be locked is unused, unless it is so new that its process may not have locked it yet. */
+/* Removes copies of libraries that killed processes left behind. A process holds a lock on its copy as long as it
+ * lives, so a copy that can be locked is unused, unless it is so new that its process may not have locked it yet. */
 static void remove_leftovers(const char *folder) {
   enum { YOUNG_SECONDS = 60 };
   DIR *entries = opendir(folder);
@@ -252,8 +252,8 @@ static void remove_leftovers(const char *folder) {
   if (entries) closedir(entries);
 }
 
-/* A folder may be mounted without the right to execute, so several are tried. The counter keeps names unique in this
- * process: the loader takes two libraries of one name for the same. */
+/* Opens a copy of the library in `folder`. A folder may be mounted noexec, so the caller tries several. The counter
+ * makes file names unique in this process, because the loader treats two libraries of the same name as one. */
 static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t size) {
   static atomic_uint counter;
   char name[512];
@@ -298,7 +298,7 @@ void *library_own_symbol(const char *name) {
   return own ? dlsym(own, name) : NULL;
 }
 
-/* Makes the symbols of this library visible if an error of the loader is about one of them. */
+/* Makes this runtime's symbols globally visible if the loader's error is about one of them; returns whether it did. */
 static bool lend_symbol(const char *why) {
   static const char text[] = "undefined symbol: ";
   const char *found = why ? strstr(why, text) : NULL;
@@ -326,7 +326,7 @@ static void *open_shared(const char *path, const unsigned char *bytes, size_t si
   void *library = open_copy(bytes, size);
   const char *why = library ? NULL : dlerror();
   if (!library && lend_symbol(why) && !(library = open_copy(bytes, size))) why = dlerror();
-  if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "no folder for a temporary copy");
+  if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "found no folder for a temporary copy");
   return library;
 }
 
@@ -358,7 +358,7 @@ Library *library_open(const char *path) {
   return library;
 }
 
-/* Of a shared library; one of its dependencies' is not its own. */
+/* Looks up a symbol of a shared library, ignoring symbols of its dependencies. */
 #ifdef __linux__
 static void *shared_symbol(void *library, const char *name) {
   struct link_map *map;
@@ -382,7 +382,7 @@ static const void *shared_data(void *library, const char *name, size_t *out_size
 static void *shared_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 static const void *shared_data(void *library, const char *name, size_t *out_size) {
-  *out_size = SIZE_MAX; /* this platform's loader does not tell sizes */
+  *out_size = SIZE_MAX; /* this platform's loader does not report symbol sizes */
   return dlsym(library, name);
 }
 #endif

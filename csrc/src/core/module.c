@@ -1,4 +1,4 @@
-/* Modules: symbols of a JIT or of a loaded library, imports, and the lookup generated code uses. */
+/* Modules: symbols of JIT-compiled code or of a loaded library, imports, and the function lookup of generated code. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@ struct TVMModule {
   char *entry_name;
   StringMap symbols;   /* name -> address */
   StringMap functions; /* name -> TVMFunction, owned */
-  Library *library;    /* or NULL */
+  Library *library;    /* NULL if the module was not loaded from a library */
   struct TVMModule **imports;
   int import_count;
   TVMFinalizer finalize;
   void *resource;
-  ModuleLookup lookup; /* NULL for most */
-  /* Functions generated code has asked for, kept so that it may hold them for the module's life. */
+  ModuleLookup lookup; /* NULL for most modules */
+  /* Functions that generated code has looked up, kept alive so that the code may cache them for the module's lifetime. */
   pthread_mutex_t lock;
   StringMap environment;
 };
@@ -55,7 +55,7 @@ int TVMModFree(TVMModuleHandle mod) {
   TVMModClearImports(mod);
   free(mod->imports);
   map_clear(&mod->symbols);
-  /* Code goes last: finalizers of functions may live in it. */
+  /* Close the library last: it may contain finalizers of the functions. */
   if (mod->library) library_close(mod->library);
   if (mod->finalize) mod->finalize(mod->resource);
   pthread_mutex_destroy(&mod->lock);
@@ -110,7 +110,7 @@ int TVMModBind(TVMModuleHandle mod, void *runtime_table_variable, void *module_c
 
 /* ---- imports ---- */
 
-/* Pointers in the order they came, and the same as a set (open addressing, at most half full). */
+/* A set of modules in insertion order: the list `items` and a hash table `slots` (open addressing, at most half full). */
 typedef struct { struct TVMModule **items, **slots; size_t count, room; } ModuleSet;
 
 static struct TVMModule **slot_of(const ModuleSet *set, const struct TVMModule *mod) {
@@ -119,7 +119,7 @@ static struct TVMModule **slot_of(const ModuleSet *set, const struct TVMModule *
   return &set->slots[at];
 }
 
-/* 1: put in, 0: was there. */
+/* Returns 1 if the module was added, 0 if it was already in the set, -1 on error. */
 static int set_add(ModuleSet *set, struct TVMModule *mod) {
   if (2 * (set->count + 1) > set->room) {
     size_t room = set->room ? 2 * set->room : 16;
@@ -194,16 +194,16 @@ int TVMModClearImports(TVMModuleHandle mod) {
 int TVMModImportCount(TVMModuleHandle mod) { return mod->import_count; }
 
 int TVMModGetImport(TVMModuleHandle mod, int index, TVMModuleHandle *out) {
-  if (index < 0 || index >= mod->import_count) return tvm_error("module has no import %d", index);
+  if (index < 0 || index >= mod->import_count) return tvm_error("the module has no import with index %d", index);
   *out = mod->imports[index];
   return TVMModRetain(*out);
 }
 
 /* ---- lookup ---- */
 
-/* A function whose name a C library or a compiler owns (exp, memcpy) is exported under the name with this prefix: under
- * the bare name, code of the library itself would call it in place of libm's. The prefix is asked for first, because the
- * loaders of some platforms answer a bare name from libm when the library has none. */
+/* A function whose name collides with a C library or compiler function (exp, memcpy) is exported with this prefix:
+ * under the bare name, code of the library itself would call it instead of the libm function. The prefixed name is
+ * looked up first, because the loaders of some platforms resolve a bare name to libm if the library does not define it. */
 static void *prefixed_symbol(Library *library, const char *name) {
   static const char prefix[] = "__tvm_function_";
   size_t size = sizeof prefix + strlen(name);
@@ -222,7 +222,7 @@ void *TVMModGetSymbol(TVMModuleHandle mod, const char *name) {
   return address;
 }
 
-/* A raw entry has its own signature; calling it as a packed function would crash. */
+/* Whether a function has a raw C signature; calling it as a packed function would crash. */
 static bool is_raw_entry(struct TVMModule *mod, const char *name) {
   static const char suffix[] = "_compute_";
   size_t length = strlen(name), tail = sizeof suffix - 1;
@@ -237,7 +237,7 @@ static TVMBackendPackedCFunc packed_symbol(struct TVMModule *mod, const char *na
   if (!strncmp(name, "__tvm_", 6) || is_raw_entry(mod, name)) return NULL;
   void *address = TVMModGetSymbol(mod, name);
   TVMBackendPackedCFunc code;
-  memcpy(&code, &address, sizeof code); /* ISO C has no cast between data and function pointers */
+  memcpy(&code, &address, sizeof code); /* ISO C does not allow casts between data and function pointers */
   return code;
 }
 
@@ -245,12 +245,12 @@ static const char *resolve_entry(struct TVMModule *mod, const char *name) {
   return strcmp(name, "__tvm_main__") == 0 && mod->entry_name ? mod->entry_name : name;
 }
 
-/* `own` says whether the function keeps its module alive. */
+/* `own`: whether the returned function keeps its module alive. */
 static int function_of(struct TVMModule *mod, const char *name, bool own, TVMFunctionHandle *out) {
   if (mod->lookup) return mod->lookup(mod->resource, name, out);
   const char *resolved = resolve_entry(mod, name);
   *out = map_get(&mod->functions, resolved);
-  /* A C function over what the module owns must not outlive the module. */
+  /* A C function that uses resources of the module must not outlive the module. */
   if (*out && own && (*out)->of_module)
     return (*out = tvm_func_new((*out)->code, (*out)->resource, NULL, mod)) ? 0 : -1;
   if (*out) return TVMFuncRetain(*out);
@@ -284,7 +284,7 @@ static int find_in_environment(struct TVMModule *mod, const char *name, TVMFunct
   if (!*out && find_function(mod, name, 0, false, out)) return -1;
   if (!*out)
     return tvm_error("function '%s' is called by generated code, but neither the module's imports nor the global "
-                     "registry has it; register it with tvm.register_func or import the module that has it", name);
+                     "registry contains it; register it with tvm.register_func or import the module that defines it", name);
   return 0;
 }
 
@@ -314,7 +314,7 @@ int TVMBackendGetFuncFromEnv(void *module_ctx, const char *name, TVMFunctionHand
   return status;
 }
 
-/* ---- imports packed into a library ---- */
+/* ---- imported modules packed into a library ---- */
 
 typedef struct { const unsigned char *at, *end; } Reader;
 
@@ -346,7 +346,7 @@ static int load_packed_module(TVMByteArray type_key, TVMByteArray body, TVMModul
   snprintf(name, sizeof name, "runtime.module.loadbinary_%.*s", (int)(type_key.size < 64 ? type_key.size : 64),
            type_key.data);
   if (TVMFuncGetGlobal(name, &loader)) return -1;
-  if (!loader) return tvm_error("the library holds a '%.*s' module, but this runtime has no loader for it (%s)",
+  if (!loader) return tvm_error("the library contains a '%.*s' module, but this runtime has no loader for it (%s)",
                                 (int)(type_key.size < 64 ? type_key.size : 64), type_key.data, name);
   TVMValue arg, ret;
   int code = kTVMBytes, ret_code;
@@ -362,8 +362,9 @@ static int load_packed_module(TVMByteArray type_key, TVMByteArray body, TVMModul
   return 0;
 }
 
-/* Blob: count, then (type key, bytes, parent index + 1) each; parent 0 is the library itself. An entry with the parent
- * ROOT is the factory of a model or an executable: it is what loading gives, and the library is its import. */
+/* Format: a count, then a type key, the bytes and the parent index + 1 of each module; parent 0 is the library itself.
+ * A module with the parent ROOT is the factory of a model or an executable: loading returns it, and it imports the
+ * library. */
 static const uint64_t ROOT = UINT64_MAX;
 
 static struct { const char *type_key; RootLoader load; } root_loaders[8];
@@ -424,7 +425,7 @@ int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size_t *out_
   return 0;
 }
 
-/* ---- loading ---- */
+/* ---- loading modules ---- */
 
 static int read_entry_name(struct TVMModule *mod) {
   size_t room;
@@ -457,7 +458,7 @@ int tvm_module_of_library(Library *library, TVMModuleHandle *out) {
     TVMModFree(mod);
     return -1;
   }
-  if (root) TVMModFree(mod); /* the root holds it */
+  if (root) TVMModFree(mod); /* the root keeps a reference */
   *out = root ? root : mod;
   return 0;
 }
@@ -477,12 +478,12 @@ int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandl
   for (int i = 0; i < file_loader_count; ++i)
     if (!strcmp(format, file_loaders[i].format)) return file_loaders[i].load(file_name, out);
   if (!is_library_format(format))
-    return tvm_error("load_module: '%s' is no library (expected .so, .dylib, .dll or .o) and no package (.tar)", file_name);
+    return tvm_error("load_module: '%s' is not a library (expected .so, .dylib, .dll or .o) or a package (.tar)", file_name);
   Library *library = library_open(file_name);
   return library ? tvm_module_of_library(library, out) : -1;
 }
 
-/* ---- functions linked into the program itself ---- */
+/* ---- functions that are linked into the program itself ---- */
 
 static struct TVMModule *system_lib;
 static pthread_mutex_t system_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,4 @@
-/* Arrays: allocation, views, copies between layouts and devices, DLPack in and out. */
+/* Arrays: allocation, views, copies between layouts and devices, DLPack import and export. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 
 enum { ARRAY_ALIGNMENT = 64 };
 
-/* The tensor comes first: a TVMArrayHandle is the address of the whole record. */
+/* The tensor is the first field: a TVMArrayHandle is the address of the whole struct. */
 typedef struct NDArray {
   DLTensor tensor;
   atomic_int refs;
   struct NDArray *base;                  /* a view keeps its base alive */
-  DLManagedTensor *managed;              /* memory of another framework */
+  DLManagedTensor *managed;              /* owner of memory that another framework allocated */
   DLManagedTensorVersioned *managed_versioned;
-  void *owned;                           /* memory of ours */
+  void *owned;                           /* memory allocated by this runtime */
   int64_t dims[];                        /* shape, then strides */
 } NDArray;
 
@@ -50,7 +50,7 @@ int tvm_byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *out)
   size_t total = tvm_dtype_bytes(dtype);
   bool empty = false, fits = true;
   if (ndim < 0) return tvm_error("array: the number of dimensions is negative (%d)", ndim);
-  if (total == 0) return tvm_error("array: a data type of %d bits has no size", dtype.bits);
+  if (total == 0) return tvm_error("array: cannot allocate elements of a data type of %d bits", dtype.bits);
   for (int i = 0; i < ndim; ++i) {
     if (shape[i] < 0) return tvm_error("array: shape[%d] is negative (%lld)", i, (long long)shape[i]);
     empty |= !shape[i];
@@ -66,7 +66,8 @@ int TVMTensorByteSize(const DLTensor *tensor, size_t *out) {
 }
 
 static NDArray *new_array(const int64_t *shape, const int64_t *strides, int ndim) {
-  /* malloc: calloc goes past the allocator's quick lists. The sizes are written below. */
+  /* malloc instead of calloc, because calloc bypasses the allocator's fast free lists. The dimensions are written
+   * below. */
   NDArray *array = malloc(sizeof *array + 2 * (size_t)ndim * sizeof(int64_t));
   if (!array) {
     tvm_set_error("out of memory");
@@ -80,7 +81,7 @@ static NDArray *new_array(const int64_t *shape, const int64_t *strides, int ndim
   if (strides && ndim) {
     memcpy(array->dims + ndim, strides, (size_t)ndim * sizeof(int64_t));
     array->tensor.strides = array->dims + ndim;
-    /* One spelling for compact arrays: no strides. */
+    /* Compact arrays are always represented without strides. */
     if (tvm_is_compact(&array->tensor)) array->tensor.strides = NULL;
   }
   return array;
@@ -188,7 +189,7 @@ int TVMArrayUseCount(TVMArrayHandle array) { return atomic_load(&((NDArray *)arr
 
 static char *tensor_start(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
 
-/* Visits every element of two equally shaped CPU tensors; the innermost dimension is a plain loop. */
+/* Copies all elements between two CPU tensors of the same shape; a plain loop handles the innermost dimension. */
 static void copy_strided(const DLTensor *shape_of, const char *from, const int64_t *from_strides, char *to,
                          const int64_t *to_strides, int dim, size_t item) {
   int64_t extent = shape_of->ndim ? shape_of->shape[dim] : 1;
@@ -221,7 +222,7 @@ static int64_t *strides_or_compact(const DLTensor *shape_of, const DLTensor *ten
   return strides;
 }
 
-/* Copies between host memory laid out as `from` and `to` say; NULL stands for compact. Shapes come from `shape_of`. */
+/* Copies between host tensors with the strides of `from` and `to`; NULL means compact. `shape_of` provides the shape. */
 static int copy_layout(const DLTensor *shape_of, const char *from_data, const DLTensor *from, char *to_data,
                        const DLTensor *to) {
   size_t nbytes;
@@ -239,7 +240,7 @@ static int copy_layout(const DLTensor *shape_of, const char *from_data, const DL
 static int check_bytes(const DLTensor *array, size_t nbytes, const char *what) {
   size_t have;
   if (TVMTensorByteSize(array, &have)) return -1;
-  if (have != nbytes) return tvm_error("%s: the array has %zu bytes, the buffer %zu", what, have, nbytes);
+  if (have != nbytes) return tvm_error("%s: the array has %zu bytes, but the buffer has %zu", what, have, nbytes);
   return 0;
 }
 
@@ -250,7 +251,7 @@ int TVMArrayCopyFromBytes(DLTensor *array, const void *data, size_t nbytes) {
   if (!api || check_bytes(array, nbytes, "copy from bytes")) return -1;
   if (tvm_is_compact(array))
     return api->copy(data, 0, host_device, array->data, array->byte_offset, array->device, nbytes, NULL);
-  if (api != &tvm_cpu_api) return tvm_error("copy from bytes: a strided array on a device cannot be written");
+  if (api != &tvm_cpu_api) return tvm_error("copy from bytes: cannot write to a strided array on a device");
   return copy_layout(array, data, NULL, tensor_start(array), array);
 }
 
@@ -259,10 +260,10 @@ int TVMArrayCopyToBytes(const DLTensor *array, void *data, size_t nbytes) {
   if (!api || check_bytes(array, nbytes, "copy to bytes")) return -1;
   if (tvm_is_compact(array)) {
     if (api->copy(array->data, array->byte_offset, array->device, data, 0, host_device, nbytes, NULL)) return -1;
-    bool is_remote = array->device.device_type >= DEVICE_TYPES; /* its server has synchronized before it answered */
+    bool is_remote = array->device.device_type >= DEVICE_TYPES; /* the server synchronizes before it replies */
     return is_remote ? 0 : api->sync(array->device, NULL);
   }
-  if (api != &tvm_cpu_api) return tvm_error("copy to bytes: a strided array on a device cannot be read");
+  if (api != &tvm_cpu_api) return tvm_error("copy to bytes: cannot read a strided array on a device");
   return copy_layout(array, tensor_start(array), array, data, NULL);
 }
 
@@ -270,7 +271,7 @@ static bool same_shape(const DLTensor *a, const DLTensor *b) {
   return a->ndim == b->ndim && (a->ndim == 0 || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(int64_t)));
 }
 
-/* Two drivers know nothing of each other's memory. */
+/* Copies between two devices of different drivers, neither of which can access the other's memory. */
 static int copy_through_host(const DLTensor *from, DLTensor *to, size_t nbytes) {
   void *bytes = malloc(nbytes ? nbytes : 1);
   if (!bytes) return tvm_error("copy: cannot allocate %zu bytes on the host", nbytes);
@@ -287,27 +288,27 @@ int TVMArrayCopyFromTo(const DLTensor *from, DLTensor *to, void *stream) {
   if (!from_api || !to_api || TVMTensorByteSize(from, &from_bytes) || TVMTensorByteSize(to, &to_bytes)) return -1;
   tvm_dtype_text(from->dtype, from_type, sizeof from_type);
   tvm_dtype_text(to->dtype, to_type, sizeof to_type);
-  if (strcmp(from_type, to_type)) return tvm_error("copy: the source is %s, the target %s", from_type, to_type);
+  if (strcmp(from_type, to_type)) return tvm_error("copy: the source has type %s, but the destination has type %s", from_type, to_type);
   if (from_bytes != to_bytes)
-    return tvm_error("copy: the source has %zu bytes, the target %zu", from_bytes, to_bytes);
+    return tvm_error("copy: the source has %zu bytes, but the destination has %zu", from_bytes, to_bytes);
   if (tvm_is_compact(from) && tvm_is_compact(to)) {
     bool foreign = from_api != &tvm_cpu_api && to_api != &tvm_cpu_api && from_api != to_api;
     if (foreign) return copy_through_host(from, to, from_bytes);
-    /* The device side of the pair knows how to move bytes to and from the host. */
+    /* The driver of the device copies to and from host memory. */
     const DeviceApi *api = from_api != &tvm_cpu_api ? from_api : to_api;
     return api->copy(from->data, from->byte_offset, from->device, to->data, to->byte_offset, to->device, from_bytes,
                      stream);
   }
   if (from_api != &tvm_cpu_api || to_api != &tvm_cpu_api)
-    return tvm_error("copy: a strided array cannot be copied between devices; make it compact first");
-  if (!same_shape(from, to)) return tvm_error("copy: strided arrays of different shapes");
+    return tvm_error("copy: cannot copy a strided array between devices; make it compact first");
+  if (!same_shape(from, to)) return tvm_error("copy: cannot copy between strided arrays of different shapes");
   return copy_layout(from, tensor_start(from), from, tensor_start(to), to);
 }
 
 /* ---- DLPack ---- */
 
-/* Types that classic TVM numbers differently: bool is a one-bit unsigned integer in a byte, and the two float8
- * codes are older than DLPack's. */
+/* Types whose codes differ from DLPack's: Apache TVM 0.x represents bool as a one-bit unsigned integer in a byte, and
+ * its two float8 codes predate DLPack's. */
 static const struct { uint8_t code, bits, exchange_code, exchange_bits; } exchange_types[] = {
   {kDLUInt, 1, kDLBool, 8}, {kTVME4M3Float, 8, 10, 8}, {kTVME5M2Float, 8, 12, 8},
 };
@@ -350,7 +351,7 @@ int TVMArrayFromDLPack(DLManagedTensor *from, TVMArrayHandle *out) {
 
 int TVMArrayFromDLPackVersioned(DLManagedTensorVersioned *from, TVMArrayHandle *out) {
   if (from->version.major != 1)
-    return tvm_error("from_dlpack: version %u.%u of DLPack is not supported", from->version.major, from->version.minor);
+    return tvm_error("from_dlpack: DLPack version %u.%u is not supported", from->version.major, from->version.minor);
   NDArray *array = wrap_exchange(&from->dl_tensor);
   if (!array) return -1;
   array->managed_versioned = from;
@@ -370,7 +371,7 @@ static void delete_versioned(DLManagedTensorVersioned *self) {
   free(self);
 }
 
-/* Some consumers refuse a tensor without strides, so exported ones always carry them. */
+/* Some consumers reject tensors without strides, so exported tensors always contain strides. */
 static int fill_exchange(TVMArrayHandle from, DLTensor *tensor) {
   *tensor = *from;
   tensor->dtype = to_exchange(from->dtype);

@@ -1,6 +1,6 @@
-/* Object files as LLVM makes them for kernels (position-independent, x86-64 or aarch64): their sections are laid out in
- * one piece of memory, with a table of addresses and a stub for every symbol that lies elsewhere, and relocated. A
- * candidate of a tuner is run so without a linker, also on a board that has none. */
+/* Links object files that LLVM compiled for kernels (position-independent, x86-64 or aarch64). Their sections are
+ * placed in one memory block together with an address table and a stub for each external symbol, and then relocated.
+ * Tuners use it to run candidates without a linker, also on boards that have none. */
 #include "core.h"
 
 #include <dlfcn.h>
@@ -16,12 +16,12 @@
 
 #if defined(__x86_64__)
 enum { MACHINE = EM_X86_64 };
-/* jmp *0(%rip), and the address behind it. */
+/* jmp *0(%rip), followed by the address. */
 static const unsigned char STUB[8] = {0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90};
 enum { STUB_ADDRESS = 6 };
 #else
 enum { MACHINE = EM_AARCH64 };
-/* ldr x16, #8; br x16; the address. */
+/* ldr x16, #8; br x16; followed by the address. */
 static const unsigned char STUB[8] = {0x50, 0x00, 0x00, 0x58, 0x00, 0x02, 0x1f, 0xd6};
 enum { STUB_ADDRESS = 8 };
 #endif
@@ -29,11 +29,11 @@ enum { STUB_SIZE = 16, MOST_SECTIONS = 4096, MOST_SYMBOLS = 1 << 20 };
 
 struct Object {
   unsigned char *memory;
-  size_t size, code_size; /* code first, then what may be written */
+  size_t size, code_size; /* the code comes first, the writable sections follow */
   char *names;
   size_t names_size;
   Elf64_Sym *symbols;
-  uint64_t *addresses; /* of symbols */
+  uint64_t *addresses; /* addresses of the symbols */
   size_t count;
 };
 
@@ -41,9 +41,9 @@ typedef struct {
   const unsigned char *bytes;
   size_t size;
   Elf64_Shdr *sections;
-  uint64_t *places; /* of sections in the memory; UINT64_MAX: not there */
+  uint64_t *places; /* offsets of the sections in the memory block; UINT64_MAX: not loaded */
   size_t section_count;
-  size_t table, stubs; /* places of what was added */
+  size_t table, stubs; /* offsets of the address table and of the stubs */
   Object *object;
   char *why;
   size_t room;
@@ -63,13 +63,13 @@ bool object_is(const unsigned char *bytes, size_t size) {
   return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_type == ET_REL;
 }
 
-/* ---- reading ---- */
+/* ---- reading the file ---- */
 
 static int read_sections(Linker *linker) {
   static const char damaged[] = "the file is truncated or corrupt%s";
   Elf64_Ehdr header;
   memcpy(&header, linker->bytes, sizeof header);
-  if (header.e_machine != MACHINE) return refuse(linker, "it is an object for another kind of machine%s", "");
+  if (header.e_machine != MACHINE) return refuse(linker, "it was built for another architecture%s", "");
   size_t count = linker->section_count = header.e_shnum;
   if (!count || count > MOST_SECTIONS || header.e_shentsize != sizeof(Elf64_Shdr) ||
       !is_inside(header.e_shoff, count * sizeof(Elf64_Shdr), linker->size))
@@ -84,7 +84,7 @@ static int read_sections(Linker *linker) {
     if (one->sh_addralign & (one->sh_addralign - 1) || one->sh_addralign > 1 << 16 || one->sh_size > (uint64_t)1 << 30)
       return refuse(linker, damaged, "");
     if (one->sh_flags & SHF_ALLOC && (one->sh_flags & SHF_TLS || one->sh_type == SHT_INIT_ARRAY || one->sh_type == SHT_FINI_ARRAY))
-      return refuse(linker, "it has %s, which need a linker", "variables of threads or constructors");
+      return refuse(linker, "it contains %s, which need a linker", "thread-local variables or constructors");
   }
   return 0;
 }
@@ -108,10 +108,10 @@ static int read_symbols(Linker *linker) {
   }
   for (size_t i = 0; object->symbols && i < object->count; ++i)
     if (object->symbols[i].st_name >= object->names_size) return refuse(linker, "the file is truncated or corrupt%s", "");
-  return object->symbols ? 0 : refuse(linker, "it has no table of symbols%s", "");
+  return object->symbols ? 0 : refuse(linker, "it has no symbol table%s", "");
 }
 
-/* ---- laying out ---- */
+/* ---- section layout ---- */
 
 static size_t place_sections(Linker *linker, size_t at, bool code) {
   for (size_t i = 0; i < linker->section_count; ++i) {
@@ -133,7 +133,7 @@ static int lay_out(Linker *linker) {
   object->code_size = (linker->stubs + object->count * STUB_SIZE + page - 1) & ~(page - 1);
   linker->table = (place_sections(linker, object->code_size, false) + 15) & ~(size_t)15;
   object->size = (linker->table + object->count * 8 + page - 1) & ~(page - 1);
-  if (object->size > (size_t)64 << 20) return refuse(linker, "it is too large (%s)", "64 MiB of code are the most");
+  if (object->size > (size_t)64 << 20) return refuse(linker, "it is too large (%s)", "the limit is 64 MiB");
   object->memory = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (object->memory == MAP_FAILED) {
     object->memory = NULL;
@@ -153,21 +153,21 @@ static int resolve_symbols(Linker *linker) {
     const Elf64_Sym *symbol = &object->symbols[i];
     const char *name = object->names + symbol->st_name;
     if (symbol->st_shndx == SHN_UNDEF && !strcmp(name, "_GLOBAL_OFFSET_TABLE_")) {
-      /* Some assemblers name the table wherever code reads addresses from it. */
+      /* Some compilers reference the address table by name (_GLOBAL_OFFSET_TABLE_). */
       object->addresses[i] = (uint64_t)(uintptr_t)object->memory + linker->table;
     } else if (symbol->st_shndx == SHN_UNDEF) {
       void *address = dlsym(RTLD_DEFAULT, name);
       object->addresses[i] = (uint64_t)(uintptr_t)(address ? address : library_own_symbol(name));
       if (!object->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK && *name)
-        return refuse(linker, "it needs '%.100s', which is not here", name);
+        return refuse(linker, "it needs the symbol '%.100s', which is not defined", name);
     } else if (symbol->st_shndx == SHN_ABS) {
       object->addresses[i] = symbol->st_value;
     } else {
-      if (symbol->st_shndx >= linker->section_count) return refuse(linker, "the symbol '%.100s' lies in no section", name);
-      /* What describes the code, and is not loaded, is of no use here. */
+      if (symbol->st_shndx >= linker->section_count) return refuse(linker, "the section of the symbol '%.100s' does not exist", name);
+      /* Symbols of debug and metadata sections, which are not loaded, are ignored. */
       if (linker->places[symbol->st_shndx] == UINT64_MAX) continue;
       if (!is_inside(symbol->st_value, symbol->st_size, linker->sections[symbol->st_shndx].sh_size))
-        return refuse(linker, "the symbol '%.100s' lies outside its section", name);
+        return refuse(linker, "the symbol '%.100s' is outside its section", name);
       object->addresses[i] = (uint64_t)(uintptr_t)object->memory + linker->places[symbol->st_shndx] + symbol->st_value;
     }
     unsigned char *stub = object->memory + linker->stubs + i * STUB_SIZE;
@@ -178,7 +178,7 @@ static int resolve_symbols(Linker *linker) {
   return 0;
 }
 
-/* ---- relocation: S the symbol, A the addend, P the place, G the symbol's entry in the table ---- */
+/* ---- relocation, in ELF notation: S symbol, A addend, P place, G the symbol's entry in the address table ---- */
 
 typedef struct { unsigned char *at; uint64_t s, g, p, stub; int64_t a; } Place;
 
@@ -206,7 +206,7 @@ static int relocate_one(const Place *place, uint32_t type) {
   }
 }
 #else
-/* The bits `mask` of the instruction become those of `value`. */
+/* Replaces the bits `mask` of the instruction by those of `value`. */
 static int put_bits(const Place *place, uint32_t mask, uint64_t value) {
   uint32_t word;
   memcpy(&word, place->at, 4);
@@ -227,7 +227,7 @@ static int put_page(const Place *place, uint64_t to) {
   return put_bits(place, 0x60ffffe0u, ((uint64_t)pages & 3) << 29 | ((uint64_t)pages >> 2 & 0x7ffff) << 5);
 }
 
-/* The last twelve bits of an address, in units of what is loaded or stored. */
+/* Stores the low 12 bits of an address into a load or store, in units of the access size. */
 static int put_low(const Place *place, uint64_t to, int scale) {
   if (to & (((uint64_t)1 << scale) - 1)) return -1;
   return put_bits(place, 0xfffu << 10, (to & 0xfff) >> scale << 10);
@@ -280,7 +280,7 @@ static int relocate_section(Linker *linker, const Elf64_Shdr *table) {
   return 0;
 }
 
-/* Symbols that the runtime writes must be in writable sections. */
+/* Checks that the symbols the runtime writes are in writable sections. */
 static int check_written(Linker *linker) {
   static const char *const written[] = {"__tvm_runtime_table", "__tvm_module_ctx"};
   const Object *object = linker->object;
@@ -288,7 +288,7 @@ static int check_written(Linker *linker) {
   for (size_t i = 0; i < sizeof written / sizeof *written; ++i) {
     const unsigned char *at = object_symbol(object, written[i], &size);
     if (at && (at < object->memory + object->code_size || at > object->memory + object->size - 8 || (uintptr_t)at % 8))
-      return refuse(linker, "the symbol '%s' lies in no data", written[i]);
+      return refuse(linker, "the symbol '%s' is not in a data section", written[i]);
   }
   return 0;
 }
@@ -297,10 +297,10 @@ static int link_object(Linker *linker) {
   Object *object = linker->object;
   if (read_sections(linker) || read_symbols(linker) || lay_out(linker) || resolve_symbols(linker) || check_written(linker)) return -1;
   for (size_t i = 0; i < linker->section_count; ++i) {
-    if (linker->sections[i].sh_type == SHT_REL) return refuse(linker, "it has relocations of a kind that needs a linker%s", "");
+    if (linker->sections[i].sh_type == SHT_REL) return refuse(linker, "it contains SHT_REL relocations, which need a linker%s", "");
     if (linker->sections[i].sh_type == SHT_RELA && relocate_section(linker, &linker->sections[i])) return -1;
   }
-  if (mprotect(object->memory, object->code_size, PROT_READ | PROT_EXEC)) return refuse(linker, "this machine allows no new code%s", "");
+  if (mprotect(object->memory, object->code_size, PROT_READ | PROT_EXEC)) return refuse(linker, "the system does not permit making memory executable%s", "");
   __builtin___clear_cache((char *)object->memory, (char *)object->memory + object->code_size);
   return 0;
 }
@@ -343,7 +343,7 @@ bool object_is(const unsigned char *bytes, size_t size) {
 
 Object *object_open(const unsigned char *bytes, size_t size, char *why, size_t room) {
   (void)bytes, (void)size;
-  snprintf(why, room, "objects are not linked on this machine");
+  snprintf(why, room, "linking object files is not supported on this platform");
   return NULL;
 }
 

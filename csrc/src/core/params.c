@@ -1,7 +1,7 @@
-/* Reader of parameter blobs. Every length is checked against the remaining bytes before memory is allocated.
+/* Reader of parameter files. Every length is checked against the number of remaining bytes before memory is allocated.
  *
- * The second word of an array's head counts bytes of padding before its data: 0 in files, and what aligns the data in a
- * library, where it is used in place.
+ * The second word of an array header is the number of padding bytes before its data: 0 in files; in libraries, the
+ * padding aligns the data, which is used in place.
  */
 #include "core.h"
 
@@ -16,7 +16,7 @@ typedef struct { char *name; size_t name_size; TVMArrayHandle array; } Param;
 struct TVMParams { int count; Param items[]; };
 
 static int corrupt(const ParamReader *reader, const char *what) {
-  return tvm_error("params: %s (at byte %zu); the file is corrupt, truncated or no parameter file", what,
+  return tvm_error("params: %s (at byte %zu); the file is corrupt, truncated or not a parameter file", what,
                    reader->size - reader->left);
 }
 
@@ -24,7 +24,7 @@ static int take(ParamReader *reader, void *out, size_t size, const char *what) {
   if (reader->left < size) return corrupt(reader, what);
   if (reader->file) {
     if (size && (out ? fread(out, 1, size, reader->file) != size : fseek(reader->file, (long)size, SEEK_CUR) != 0))
-      return corrupt(reader, "reading failed");
+      return corrupt(reader, "cannot read the file");
   } else {
     if (out && size) memcpy(out, reader->at, size);
     reader->at += size;
@@ -40,11 +40,11 @@ static int take_count(ParamReader *reader, uint64_t *out, size_t smallest_item, 
 
 static int read_name(ParamReader *reader, char **out) {
   uint64_t size;
-  if (take_count(reader, &size, 1, "a name does not fit")) return -1;
+  if (take_count(reader, &size, 1, "an array name exceeds the file")) return -1;
   if (!(*out = malloc((size_t)size + 1))) return tvm_error("out of memory");
   (*out)[size] = '\0';
-  if (take(reader, *out, (size_t)size, "a name does not fit")) return -1;
-  return strlen(*out) == size ? 0 : corrupt(reader, "a name holds a zero character");
+  if (take(reader, *out, (size_t)size, "an array name exceeds the file")) return -1;
+  return strlen(*out) == size ? 0 : corrupt(reader, "an array name contains a null character");
 }
 
 static bool is_data_type(DLDataType dtype) {
@@ -60,42 +60,42 @@ int params_next(ParamReader *reader) {
   int32_t ndim;
   DLDataType dtype;
   int64_t nbytes;
-  const char *short_text = "an array header does not fit";
+  const char *short_text = "truncated array header";
   if (take(reader, &magic, 8, short_text) || take(reader, &padding, 8, short_text)) return -1;
   if (magic != ARRAY_MAGIC) return corrupt(reader, "an array does not start with its magic number");
-  if (padding > MAX_PADDING) return corrupt(reader, "an array has an impossible padding");
+  if (padding > MAX_PADDING) return corrupt(reader, "invalid padding of an array");
   if (take(reader, &device, 8, short_text) || take(reader, &ndim, 4, short_text) || take(reader, &dtype, 4, short_text))
     return -1;
-  if (device.device_type != kDLCPU) return corrupt(reader, "an array is not stored for the cpu");
-  if (ndim < 0 || ndim > PARAMS_MAX_NDIM) return corrupt(reader, "an array has an impossible number of dimensions");
-  if (!is_data_type(dtype)) return corrupt(reader, "an array has an impossible data type");
+  if (device.device_type != kDLCPU) return corrupt(reader, "the device of an array is not the CPU");
+  if (ndim < 0 || ndim > PARAMS_MAX_NDIM) return corrupt(reader, "invalid number of dimensions of an array");
+  if (!is_data_type(dtype)) return corrupt(reader, "invalid data type of an array");
   if (take(reader, reader->shape, (size_t)ndim * 8, short_text) || take(reader, &nbytes, 8, short_text)) return -1;
   reader->head = (DLTensor){NULL, {kDLCPU, 0}, ndim, dtype, reader->shape, NULL, 0};
-  if (TVMTensorByteSize(&reader->head, &reader->nbytes)) return corrupt(reader, "an array has an impossible shape");
+  if (TVMTensorByteSize(&reader->head, &reader->nbytes)) return corrupt(reader, "invalid shape of an array");
   if (nbytes < 0 || (uint64_t)nbytes != reader->nbytes) return corrupt(reader, "an array's size disagrees with its shape");
-  if (take(reader, NULL, (size_t)padding, "an array's data does not fit")) return -1;
-  if (reader->nbytes > reader->left) return corrupt(reader, "an array's data does not fit");
+  if (take(reader, NULL, (size_t)padding, "truncated array data")) return -1;
+  if (reader->nbytes > reader->left) return corrupt(reader, "truncated array data");
   reader->head.data = (void *)reader->at;
   return 0;
 }
 
 int params_take(ParamReader *reader, void *out) {
   ++reader->done;
-  return take(reader, out, reader->nbytes, "an array's data does not fit");
+  return take(reader, out, reader->nbytes, "truncated array data");
 }
 
 static int read_names(ParamReader *reader) {
   uint64_t magic, reserved, count, arrays;
   if (take(reader, &magic, 8, "the header does not fit") || take(reader, &reserved, 8, "the header does not fit")) return -1;
-  if (magic != LIST_MAGIC) return corrupt(reader, "it does not start with the magic number of parameter files");
-  if (take_count(reader, &count, 8, "there are more names than bytes")) return -1;
+  if (magic != LIST_MAGIC) return corrupt(reader, "the magic number of parameter files is missing");
+  if (take_count(reader, &count, 8, "the number of names exceeds the file size")) return -1;
   if (count > 1 << 24) return corrupt(reader, "there are too many names");
   if (!(reader->names = calloc((size_t)count + 1, sizeof *reader->names))) return tvm_error("out of memory");
   reader->count = (int)count;
   for (uint64_t i = 0; i < count; ++i)
     if (read_name(reader, &reader->names[i])) return -1;
-  if (take_count(reader, &arrays, SMALLEST_ARRAY, "there are more arrays than bytes")) return -1;
-  return arrays == count ? 0 : corrupt(reader, "there are not as many arrays as names");
+  if (take_count(reader, &arrays, SMALLEST_ARRAY, "the number of arrays exceeds the file size")) return -1;
+  return arrays == count ? 0 : corrupt(reader, "the number of arrays differs from the number of names");
 }
 
 static int open_reader(ParamReader *reader) {
@@ -106,7 +106,7 @@ static int open_reader(ParamReader *reader) {
   reader->done = 0;
   reader->left = reader->size - arrays_at;
   reader->at = reader->start ? reader->start + arrays_at : NULL;
-  if (reader->file && fseek(reader->file, (long)arrays_at, SEEK_SET)) return corrupt(reader, "reading failed");
+  if (reader->file && fseek(reader->file, (long)arrays_at, SEEK_SET)) return corrupt(reader, "cannot read the file");
   return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Packed functions, opaque objects, and the global table of named functions. */
+/* Packed functions, opaque objects, and the table of global functions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,8 @@ void TVMSetForeignCaller(TVMBackendPackedCFunc caller) { atomic_store(&foreign_c
 static int call_foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *token) {
   TVMBackendPackedCFunc caller = atomic_load(&foreign_caller);
   if (!caller) return tvm_error("cannot call a function of the embedding language after its interpreter has ended");
-  /* A pending signal would raise its exception at the first step of the callee, where it cannot be caught. */
+  /* Check first: a pending signal would raise its exception at the first step of the called function, where it cannot
+   * be caught. */
   if (tvm_interrupt_pending()) return -1;
   TVMAPISetLastError("");
   *ret_code = -1;
@@ -89,7 +90,7 @@ uint64_t TVMFuncForeignToken(TVMFunctionHandle func) {
   return func->code == call_foreign ? (uint64_t)(uintptr_t)func->resource : 0;
 }
 
-/* ---- memory lent to a caller until its next call on the same thread ---- */
+/* ---- memory that is returned to a caller and stays valid until the caller's next call on the same thread ---- */
 enum { LENT_RESULT, LENT_NAMES, LENT_KINDS };
 typedef struct { void *memory[LENT_KINDS]; size_t capacity[LENT_KINDS]; } Lent;
 static pthread_key_t lent_key;
@@ -167,7 +168,7 @@ int TVMObjectFree(TVMObjectHandle object) {
 
 uint64_t TVMObjectToken(TVMObjectHandle object) { return object->token; }
 
-/* ---- global table ---- */
+/* ---- table of global functions ---- */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static StringMap table;
 
@@ -184,8 +185,8 @@ static int register_global(const char *name, TVMFunctionHandle func, int overrid
   int status = taken ? -1 : map_put(&table, name, func, &old);
   pthread_mutex_unlock(&table_lock);
   if (status) TVMFuncFree(func);
-  if (taken) return tvm_error("global function '%s' is registered already; register it with override to replace it", name);
-  /* Freed outside the lock: a finalizer may call back into the registry. */
+  if (taken) return tvm_error("global function '%s' is already registered; pass override=True to replace it", name);
+  /* Freed outside the lock, because a finalizer may call back into the registry. */
   TVMFuncFree(old);
   return status;
 }

@@ -1,4 +1,4 @@
-/* The function table handed to generated code, and what happens around fork. */
+/* The function table that generated code uses, and the handling of fork. */
 #include <assert.h>
 #include <pthread.h>
 
@@ -83,7 +83,7 @@ static int builtin_system_lib(TVMValue *args, int *codes, int n, TVMValue *ret, 
 
 static int builtin_device_attribute(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   (void)codes, (void)resource;
-  if (n != 3) return tvm_error("runtime.GetDeviceAttr: expected a device's type and number, and the attribute's number");
+  if (n != 3) return tvm_error("runtime.GetDeviceAttr: expected a device type, a device number and an attribute number");
   DLDevice device = {(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
   return TVMDeviceGetAttribute(device, (int)args[2].v_int64, ret, ret_code);
 }

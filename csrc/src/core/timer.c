@@ -14,7 +14,7 @@ static int call_timed(TVMCallFrame *frame, struct TVMFunction *func) {
   return status;
 }
 
-/* A device's own clock, or the host's around a synchronisation. */
+/* Measures time with the device's own clock, or with the host's clock around a synchronization. */
 typedef struct { const DeviceApi *api; DLDevice device; void *own; double start; } Clock;
 
 static int clock_start(DLDevice device, Clock *clock) {
@@ -32,7 +32,7 @@ static int clock_stop(Clock *clock, double *out_seconds) {
   return 0;
 }
 
-/* Calls `number` times; between batches of about 50 ms the embedding language may ask to stop. */
+/* Calls the function `number` times. Between batches of about 50 ms the embedding language may interrupt. */
 static int run_batch(TVMCallFrame *frame, const TVMTimeOptions *options, int64_t number, double per_call,
                      double *out_seconds) {
   int64_t batch = (int64_t)(0.05 / fmax(per_call, 1e-8)) + 1;
@@ -46,7 +46,7 @@ static int run_batch(TVMCallFrame *frame, const TVMTimeOptions *options, int64_t
     if (done < number && !status) {
       double before = tvm_now();
       status = tvm_interrupt_check();
-      if (!clock.api->timer_start) paused += tvm_now() - before; /* a device works on meanwhile */
+      if (!clock.api->timer_start) paused += tvm_now() - before; /* a device continues to execute during the check */
     }
   }
   if (status) {
@@ -77,7 +77,7 @@ static int flush_caches(char *memory, size_t size) {
   return 0;
 }
 
-/* `per_call` is the best guess of one call's time so far. */
+/* `per_call` is the current estimate of the time of one call. */
 static int time_repeat(TVMCallFrame *frame, const TVMTimeOptions *options, char *flush, int64_t *number,
                        double *per_call, double *out_seconds) {
   double duration = 0, wanted = options->min_repeat_ms * 1e-3;
@@ -108,7 +108,7 @@ int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_
   if (options->cache_flush_bytes > 0 && !(flush = calloc(1, (size_t)options->cache_flush_bytes)))
     return tvm_error("time_evaluator: cannot allocate %lld bytes to flush caches", (long long)options->cache_flush_bytes);
   double start = tvm_now();
-  int status = call_timed(frame, frame->func); /* lazy set-up is not part of the time */
+  int status = call_timed(frame, frame->func); /* untimed, so that lazy initialization is not measured */
   double per_call = tvm_now() - start;
   for (int i = 0; i < options->repeat && !status; ++i) {
     if (options->preprocess) status = call_timed(frame, options->preprocess);
@@ -121,7 +121,7 @@ int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_
   return status;
 }
 
-/* Registered as cache_flush_cpu_non_first_arg: drops every array but the first from the caches. */
+/* Registered as cache_flush_cpu_non_first_arg: evicts every array argument but the first from the caches. */
 int tvm_flush_arguments(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   (void)ret, (void)ret_code, (void)resource;
   for (int i = 1; i < n; ++i) {

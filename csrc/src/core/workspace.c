@@ -1,5 +1,5 @@
-/* Scratch memory of kernels: blocks are kept per thread and used again, because kernels ask for the same sizes run
- * after run and page faults would cost more than the kernel. */
+/* Scratch memory of kernels. Each thread caches its blocks and reuses them, because kernels request the same sizes in
+ * each run and the page faults of new memory can cost more time than the kernel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +12,15 @@ typedef struct Block {
   uint64_t magic;
   size_t size;
   struct Block *next;
-  atomic_bool used; /* cleared by whichever thread frees the block */
-  atomic_bool orphan; /* its thread has ended: free it for good when it comes back */
+  atomic_bool used; /* cleared by the thread that frees the block */
+  atomic_bool orphan; /* its thread has ended: release the block when it is freed */
 } Block;
 _Static_assert(sizeof(Block) <= HEADER, "the header keeps workspace memory aligned to 64 bytes");
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The thread ends: idle blocks go now, the others when they are freed. */
+/* Called when a thread ends: releases idle blocks now; blocks in use are released when they are freed. */
 static void drop_blocks(void *first) {
   for (Block *block = first, *next; block; block = next) {
     next = block->next;
@@ -35,7 +35,7 @@ static Block *find_idle(Block *first, size_t nbytes) {
   Block *best = NULL;
   for (Block *block = first; block; block = block->next)
     if (!atomic_load(&block->used) && block->size >= nbytes && (!best || block->size < best->size)) best = block;
-  /* A block far too large stays for the request it was made for. */
+  /* Do not use a block that is much larger than the request: keep it for a larger request. */
   return best && best->size / 4 <= nbytes + SMALLEST ? best : NULL;
 }
 
@@ -47,15 +47,15 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   if (api != &tvm_cpu_api)
     return api->workspace_alloc ? api->workspace_alloc(device, (size_t)nbytes) : api->alloc(device, (size_t)nbytes, HEADER);
   if (nbytes > PTRDIFF_MAX - HEADER) {
-    tvm_set_error("workspace: %llu bytes are more than memory can hold", (unsigned long long)nbytes);
+    tvm_set_error("workspace: cannot allocate %llu bytes: the size exceeds the address space", (unsigned long long)nbytes);
     return NULL;
   }
   pthread_once(&once, make_key);
   Block *first = pthread_getspecific(key), *block = find_idle(first, (size_t)nbytes);
   if (!block) {
     size_t size = nbytes < SMALLEST ? SMALLEST : ((size_t)nbytes + HEADER - 1) / HEADER * HEADER, alignment = HEADER;
-    /* Kernels read packed operands again and again: small pages of a megabyte miss the first-level TLB. A huge page takes
-     * at most twice the memory. */
+    /* Kernels read packed operands repeatedly, and the first-level TLB covers less than a megabyte of small pages. A
+     * huge page at most doubles the allocated memory. */
     if (size + HEADER > TVM_HUGE_PAGE / 2 && size < PTRDIFF_MAX - 2 * (size_t)TVM_HUGE_PAGE) {
       alignment = TVM_HUGE_PAGE;
       size = (size + HEADER + TVM_HUGE_PAGE - 1) / TVM_HUGE_PAGE * TVM_HUGE_PAGE - HEADER;
@@ -82,7 +82,7 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
     return 0;
   }
   Block *block = (Block *)((char *)ptr - HEADER);
-  if (block->magic != MAGIC) return tvm_error("workspace: the pointer given back was not handed out");
+  if (block->magic != MAGIC) return tvm_error("workspace: the freed pointer is not a workspace block");
   if (atomic_load(&block->orphan)) free(block);
   else atomic_store(&block->used, false);
   return 0;

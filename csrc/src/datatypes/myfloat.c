@@ -1,5 +1,6 @@
-/* myfloat, the custom data type of the guide on custom data types: a float32 in 32 bits of an unsigned integer. Each
- * function is what a library of such a type gives: casts, a literal, arithmetic and mathematics. */
+/* myfloat, the custom data type of the guide on custom data types: a float32 stored in a 32-bit unsigned integer. These
+ * are the functions that a library for a custom data type provides: casts, a literal, arithmetic and mathematical
+ * functions. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
-/* The graph executor: kernels called in order over memory planned when compiling.
+/* The graph executor: calls kernels in order, with memory that was planned at compile time.
  *
- * `tvm.graph_executor.create(json, module, device_type, device_id, ...)` gives a module whose functions set inputs, run,
- * and hand out results. Everything in the JSON is checked before it is used. Each value lies on the device that its
- * "device_index" names; nodes named "__copy" bring values from one device to another.
+ * `tvm.graph_executor.create(json, module, device_type, device_id, ...)` returns a module whose functions set inputs,
+ * run the graph and return outputs. Everything in the JSON is checked before it is used. Each value is on the device
+ * that its "device_index" names; nodes named "__copy" copy values from one device to another.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void graph_free(void *self) {
   free(g);
 }
 
-/* ---- running ---- */
+/* ---- running the graph ---- */
 
 static int call_node(Graph *g, int i) {
   GraphNode *n = &g->nodes[i];
@@ -68,7 +68,7 @@ static int run_node(Graph *g, int i) {
   return status;
 }
 
-/* A node's own time needs its end: work given to a device goes on after the call. */
+/* Runs a node and waits for its device, to measure the node: a device continues to execute after the call returns. */
 static int run_to_end(Graph *g, int i) {
   const DLDevice *device = &g->nodes[i].device;
   return run_node(g, i) ? -1 : TVMSynchronize(device->device_type, device->device_id, NULL);
@@ -82,14 +82,15 @@ static int run_nodes(Graph *g) {
   return status;
 }
 
-/* Only compiled code whose calls are all kernels does the same again when it is replayed. */
+/* Whether a replay repeats the run: only compiled code whose calls are all kernel launches does the same work each
+ * time. */
 static bool is_static(const Graph *g) {
   for (int i = 0; i < g->node_count; ++i)
     if (g->nodes[i].is_copy || (g->nodes[i].function && g->nodes[i].function->resource)) return false;
   return true;
 }
 
-/* What goes wrong here leaves the executor as it was, running kernel by kernel. */
+/* If capturing fails, the executor continues to run the graph kernel by kernel. */
 static void capture_run(Graph *g, const DeviceApi *api) {
   ErrorRecord before;
   void *made = NULL;
@@ -117,7 +118,7 @@ static int run_once(Graph *g) {
   tvm_watch_begin();
   if (run_nodes(g)) return -1;
   if (!g->capture) return 0;
-  /* The first run has loaded what the kernels need. Arrays that change with every run are not worth a capture. */
+  /* Capture after the first run, which has loaded the kernels. Do not capture if the arrays change in every run. */
   g->capture = !tvm_watch_end() && is_static(g) && (g->captures < 4 || g->replays >= 2 * g->captures);
   if (g->capture) capture_run(g, api);
   return 0;
@@ -127,40 +128,40 @@ static int graph_run(Graph *g) { return run_once(g) ? -1 : graph_deliver(g); }
 
 static int find_input(const Graph *g, const char *name) { return (int)(intptr_t)map_get(&g->input_numbers, name) - 1; }
 
-/* ---- the functions of an executor ---- */
+/* ---- packed functions of an executor module ---- */
 
 #define PACKED(function)                                                                                             \
   static int function(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self)
 
 static int text_of(TVMValue value, int code, const char **out) {
-  if (code != kTVMStr) return tvm_error("graph executor: a name is wanted");
+  if (code != kTVMStr) return tvm_error("graph executor: expected a name");
   *out = value.v_str;
   return 0;
 }
 
-/* The input meant by a name or a number: its node. */
+/* Finds the input with a given name or index and its node. */
 static int which_input(const Graph *g, TVMValue value, int code, const GraphNode **out) {
   int64_t number;
   if (code == kTVMArgInt) number = value.v_int64;
   else if (code == kTVMStr) number = find_input(g, value.v_str);
-  else return tvm_error("graph executor: an input is named by text or by number");
+  else return tvm_error("graph executor: an input is selected by its name or its index");
   if (number >= 0 && number < g->input_count) {
     *out = &g->nodes[g->inputs[number]];
     return 0;
   }
   if (code == kTVMStr) return tvm_error("graph executor: there is no input '%s'", value.v_str);
-  return tvm_error("graph executor: there is no input %lld; there are %d", (long long)number, g->input_count);
+  return tvm_error("graph executor: there is no input %lld; the graph has %d inputs", (long long)number, g->input_count);
 }
 
 static int which_output(const Graph *g, TVMValue value, int code, int *out) {
   if (code != kTVMArgInt || value.v_int64 < 0 || value.v_int64 >= g->output_count)
-    return tvm_error("graph executor: there is no such output; there are %d", g->output_count);
+    return tvm_error("graph executor: output index out of range; the graph has %d outputs", g->output_count);
   *out = (int)value.v_int64;
   return 0;
 }
 
 static int tensor_of(TVMValue value, int code, DLTensor **out) {
-  if (code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) return tvm_error("graph executor: an array is wanted");
+  if (code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) return tvm_error("graph executor: expected an array");
   *out = value.v_handle;
   return 0;
 }
@@ -207,7 +208,7 @@ static int copy_out(const Graph *g, int entry, TVMValue to_value, int to_code) {
   return TVMArrayCopyFromTo(&g->tensors[entry], to, NULL);
 }
 
-/* Into the array given, or as the executor's own. */
+/* Copies an output into the given array, or returns the executor's own array. */
 PACKED(packed_get_output) {
   Graph *g = self;
   int output;
@@ -263,7 +264,7 @@ PACKED(packed_input_name) {
   return TVMReturnBytes(node->name, strlen(node->name), kTVMStr, ret, ret_code);
 }
 
-/* The type of an input as text: its data type, then its sizes, separated by blanks. */
+/* Returns the type of an input as text: its data type followed by its shape, separated by spaces. */
 PACKED(packed_describe_input) {
   const GraphNode *node;
   char text[64 + 64 * 24];
@@ -278,7 +279,7 @@ PACKED(packed_describe_input) {
 
 static int which_node(const Graph *g, TVMValue value, int code, int *out) {
   if (code != kTVMArgInt || value.v_int64 < 0 || value.v_int64 >= g->node_count)
-    return tvm_error("graph executor: there is no such node; there are %d", g->node_count);
+    return tvm_error("graph executor: node index out of range; the graph has %d nodes", g->node_count);
   *out = (int)value.v_int64;
   return 0;
 }
@@ -290,12 +291,12 @@ PACKED(packed_execute_node) {
   return run_node(self, i);
 }
 
-/* Seconds of each of `repeat` groups of `number` runs of one node, as bytes of doubles. */
+/* Returns the seconds that each of `repeat` groups of `number` runs of one node takes, as the bytes of doubles. */
 PACKED(packed_time_node) {
   Graph *g = self;
   int i;
   if (need(n, 3, "time_node") || which_node(g, args[0], codes[0], &i)) return -1;
-  if (codes[1] != kTVMArgInt || codes[2] != kTVMArgInt) return tvm_error("graph executor: number and repeat are integers");
+  if (codes[1] != kTVMArgInt || codes[2] != kTVMArgInt) return tvm_error("graph executor: number and repeat must be integers");
   int64_t number = args[1].v_int64, repeat = args[2].v_int64;
   if (number < 1 || repeat < 1 || repeat > 100000) return tvm_error("graph executor: number and repeat must be at least 1");
   double *seconds = calloc((size_t)repeat, sizeof *seconds);
@@ -312,7 +313,7 @@ PACKED(packed_time_node) {
   return status;
 }
 
-/* Seconds of every node in one run of the whole graph, as bytes of doubles. */
+/* Returns the seconds that every node takes in one run of the graph, as the bytes of doubles. */
 PACKED(packed_profile_run) {
   Graph *g = self;
   (void)args, (void)codes, (void)n;
@@ -333,17 +334,17 @@ PACKED(packed_profile_run) {
   return status;
 }
 
-/* Whether the device of the graph can keep a run and replay it; a run over several devices is none of them's. */
+/* Whether the graph's device can capture and replay a run; a run on several devices cannot be captured. */
 static bool can_capture(const Graph *g) {
   const DeviceApi *api = g->many_devices ? NULL : tvm_driver(g->device.device_type);
   return api && api->capture_begin;
 }
 
-/* Whether runs are captured and replayed: asks, or sets. */
+/* Returns whether runs are captured and replayed, or sets it if there is an argument. */
 PACKED(packed_graph_capture) {
   Graph *g = self;
   if (n > 0) {
-    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: graph_capture takes true or false");
+    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: the argument of graph_capture must be a bool");
     g->capture = args[0].v_int64 != 0 && can_capture(g);
     g->captures = g->replays = 0;
     if (!g->capture) graph_drop_capture(g);
@@ -356,11 +357,11 @@ PACKED(packed_num_copies) {
   return give_int(((Graph *)self)->copies, ret, ret_code);
 }
 
-/* Whether runs flush denormal numbers: asks, or sets. */
+/* Returns whether runs flush denormal numbers, or sets it if there is an argument. */
 PACKED(packed_flush_denormals) {
   Graph *g = self;
   if (n > 0) {
-    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: flush_denormals takes true or false");
+    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: the argument of flush_denormals must be a bool");
     g->flush_denormals = args[0].v_int64 != 0;
   }
   return give_int(g->flush_denormals, ret, ret_code);
@@ -371,18 +372,18 @@ PACKED(packed_node_output) {
   int i;
   if (need(n, 2, "get_node_output") || which_node(g, args[0], codes[0], &i)) return -1;
   if (codes[1] != kTVMArgInt || args[1].v_int64 < 0 || args[1].v_int64 >= g->nodes[i].entry_count)
-    return tvm_error("graph executor: node '%s' has %d results", g->nodes[i].name, g->nodes[i].entry_count);
+    return tvm_error("graph executor: node '%s' has %d outputs; expected one", g->nodes[i].name, g->nodes[i].entry_count);
   TVMArrayHandle own;
   return graph_value(g, g->nodes[i].first_entry + (int)args[1].v_int64, &own) ? -1 : give_array(own, ret, ret_code);
 }
 
-/* Each array goes straight into the executor's memory, so that the weights are there once. */
+/* Reads each array directly into the executor's memory, so that the weights are in memory only once. */
 static int load_params(Graph *g, ParamReader *reader) {
   while (reader->done < reader->count) {
     const char *name = reader->names[reader->done];
     int i = find_input(g, name), status;
     if (params_next(reader)) return -1;
-    /* A parameter the graph does not need is left out. */
+    /* Skip parameters that the graph does not use. */
     status = i < 0 ? params_take(reader, NULL) : graph_read_input(g, g->nodes[g->inputs[i]].first_entry, reader, name);
     if (status) return -1;
   }
@@ -392,7 +393,7 @@ static int load_params(Graph *g, ParamReader *reader) {
 PACKED(packed_load_params) {
   (void)ret, (void)ret_code;
   if (need(n, 1, "load_params")) return -1;
-  if (codes[0] != kTVMBytes) return tvm_error("graph executor: parameters are given as bytes");
+  if (codes[0] != kTVMBytes) return tvm_error("graph executor: parameters must be passed as bytes");
   const TVMByteArray *blob = args[0].v_handle;
   ParamReader reader;
   int status = params_open(&reader, blob->data, blob->size) ? -1 : load_params(self, &reader);
@@ -410,14 +411,14 @@ PACKED(packed_load_params_from_file) {
   return status;
 }
 
-/* Use the arrays of another executor for these inputs: share_arrays(name, array, name, array, ...). */
+/* Uses the arrays of another executor for inputs: share_arrays(name, array, name, array, ...). */
 PACKED(packed_share_arrays) {
   (void)ret, (void)ret_code;
   for (int a = 0; a + 1 < n; a += 2) {
     const GraphNode *node;
     DLTensor *array;
     if (which_input(self, args[a], codes[a], &node) || tensor_of(args[a + 1], codes[a + 1], &array)) return -1;
-    if (codes[a + 1] != kTVMNDArrayHandle) return tvm_error("graph executor: only whole arrays can be shared");
+    if (codes[a + 1] != kTVMNDArrayHandle) return tvm_error("graph executor: share_arrays requires NDArrays, which own their memory");
     if (graph_share(self, node->first_entry, array, node->name)) return -1;
   }
   return 0;
@@ -483,10 +484,10 @@ int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params) {
 }
 
 static int add_device(DeviceList *list, DLDevice device) {
-  if (list->count == sizeof list->items / sizeof *list->items) return tvm_error("an executor on more than %d devices", list->count);
+  if (list->count == sizeof list->items / sizeof *list->items) return tvm_error("an executor supports at most %d devices", list->count);
   for (int i = 0; i < list->count; ++i)
     if (list->items[i].device_type == device.device_type)
-      return tvm_error("an executor has one device of a kind; it was given two of kind %s", TVMDeviceTypeName(device.device_type));
+      return tvm_error("an executor takes one device per type; two devices of type %s were given", TVMDeviceTypeName(device.device_type));
   list->items[list->count++] = device;
   return 0;
 }
@@ -505,14 +506,14 @@ int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *o
     }
     if (add_device(out, device)) return -1;
   }
-  return out->count ? 0 : tvm_error("an executor needs its devices, as in lib['default'](tvm.cpu())");
+  return out->count ? 0 : tvm_error("an executor needs at least one device, as in lib['default'](tvm.cpu())");
 }
 
 PACKED(packed_create) {
   (void)self;
   const char *text;
   if (need(n, 4, "create") || text_of(args[0], codes[0], &text)) return -1;
-  if (codes[1] != kTVMModuleHandle) return tvm_error("graph executor: the second argument is the compiled module");
+  if (codes[1] != kTVMModuleHandle) return tvm_error("graph executor: the second argument must be the compiled module");
   DeviceList devices;
   TVMModuleHandle mod;
   if (tvm_device_list(args + 2, codes + 2, n - 2, &devices)) return -1;

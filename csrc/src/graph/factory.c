@@ -1,7 +1,7 @@
-/* Factories of graph executors: graph, parameters and library in one module.
+/* Factories of graph executors: a module that contains the graph, the parameters and the compiled library.
  *
- * Packed form: three blocks (a length of eight bytes, then the bytes): the model's name, the graph as JSON text, and the
- * parameters as TVMParamsLoad reads them (empty when there are none).
+ * Serialized form: three blocks (a length of eight bytes, then the data): the model's name, the graph as JSON text, and
+ * the parameters in the format of TVMParamsLoad (empty if there are none).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 #include "graph.h"
 
-/* What factories of one model share: the parameters, of which executors on a CPU read the arrays in place, and the packed
- * bytes where the library does not hold them. */
+/* Data that several factories of one model share: the parameters, whose arrays executors on a CPU read in place, and
+ * the serialized bytes unless the library contains them. */
 typedef struct { atomic_int refs; TVMParamsHandle params; char bytes[]; } Block;
 typedef struct {
   char *name;
-  TVMByteArray graph, params; /* `params` is empty where the arrays were given as such */
-  bool bare;                  /* without parameters */
+  TVMByteArray graph, params; /* `params` is empty if the parameters were passed as arrays */
+  bool bare;                  /* the factory was created without parameters */
   Block *block;
   TVMModuleHandle library;
 } Factory;
@@ -36,9 +36,9 @@ static void factory_free(void *self) {
 
 static int take_block(const char **at, size_t *left, TVMByteArray *out) {
   uint64_t size;
-  if (*left < 8) return tvm_error("the factory packed in the library is corrupt");
+  if (*left < 8) return tvm_error("the executor factory packed in the library is corrupt");
   memcpy(&size, *at, 8);
-  if (size > *left - 8) return tvm_error("the factory packed in the library is corrupt");
+  if (size > *left - 8) return tvm_error("the executor factory packed in the library is corrupt");
   *out = (TVMByteArray){*at + 8, (size_t)size};
   *at += 8 + size;
   *left -= 8 + (size_t)size;
@@ -71,7 +71,7 @@ PACKED(packed_create) { return create_executor(self, args, codes, n, ret, ret_co
 PACKED(packed_debug_create) {
   const Factory *f = self;
   if (n < 1 || codes[0] != kTVMStr || strcmp(args[0].v_str, f->name))
-    return tvm_error("debug_create: the first argument is the name of the model, '%s'", f->name);
+    return tvm_error("debug_create: the first argument must be the name of the model, '%s'", f->name);
   return create_executor(f, args + 1, codes + 1, n - 1, ret, ret_code);
 }
 
@@ -87,7 +87,7 @@ PACKED(packed_graph_json) {
   return TVMReturnBytes(f->graph.data, f->graph.size, kTVMStr, ret, ret_code);
 }
 
-/* Arrays by name where the embedding language can make them of the arrays or of a blob, the blob elsewhere. */
+/* Returns the parameters: as a map of arrays if the embedding language provides such a function, otherwise as a blob. */
 PACKED(packed_graph_params) {
   const Factory *f = self;
   TVMParamsHandle params = f->block->params;
@@ -161,14 +161,14 @@ static int factory_module(const Factory *from, TVMModuleHandle *out) {
   return status;
 }
 
-/* Packed arrays in the library are used in place, because the library outlives every executor. */
+/* Arrays packed in the library are used in place, because the library outlives every executor. */
 static int unpack(TVMByteArray packed, Block *block, TVMModuleHandle library, TVMModuleHandle *out) {
   Factory f = {NULL, {NULL, 0}, {NULL, 0}, false, block, library};
   TVMByteArray name;
   const char *at = packed.data;
   size_t left = packed.size;
   if (take_block(&at, &left, &name) || take_block(&at, &left, &f.graph) || take_block(&at, &left, &f.params)) return -1;
-  if (left || memchr(name.data, 0, name.size)) return tvm_error("the factory packed in the library is corrupt");
+  if (left || memchr(name.data, 0, name.size)) return tvm_error("the executor factory packed in the library is corrupt");
   bool in_library = packed.data != block->bytes;
   if (!block->params) {
     if (!f.params.size) params_new(0, &block->params);
@@ -202,7 +202,7 @@ static int take_arrays(const TVMValue *args, const int *codes, int count, TVMPar
   if (params_new(count, out)) return -1;
   for (int i = 0; i < count; ++i) {
     if (codes[2 * i] != kTVMStr || codes[2 * i + 1] != kTVMNDArrayHandle)
-      return tvm_error("a factory is made of packed bytes, a compiled module, and names and arrays in turn");
+      return tvm_error("graph_executor_factory.create takes serialized bytes, a compiled module, and alternating names and arrays");
     TVMArrayRetain(args[2 * i + 1].v_handle);
     if (params_put(*out, i, args[2 * i].v_str, args[2 * i + 1].v_handle)) return -1;
   }
@@ -238,11 +238,12 @@ int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle par
   return status;
 }
 
-/* tvm.graph_executor_factory.create(packed bytes, library, name, array, ...); the arrays take the place of packed ones. */
+/* tvm.graph_executor_factory.create(packed bytes, library, name, array, ...); the arrays replace packed
+ * parameters. */
 PACKED(packed_factory_create) {
   (void)self;
   if (n < 2 || n % 2 || codes[0] != kTVMBytes || codes[1] != kTVMModuleHandle)
-    return tvm_error("a factory is made of packed bytes, a compiled module, and names and arrays in turn");
+    return tvm_error("graph_executor_factory.create takes serialized bytes, a compiled module, and alternating names and arrays");
   TVMParamsHandle params = NULL;
   TVMModuleHandle mod;
   if (n > 2 && take_arrays(args + 2, codes + 2, n / 2 - 1, &params)) return TVMParamsFree(params), -1;

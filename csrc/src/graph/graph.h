@@ -1,19 +1,19 @@
-/* The graph executor: what its files share. */
+/* The graph executor: declarations that its files share. */
 #ifndef TVM_SRC_GRAPH_GRAPH_H_
 #define TVM_SRC_GRAPH_GRAPH_H_
 
 #include "../core/core.h"
 
-/* One device of each type. */
+/* A list of devices, at most one of each type. */
 typedef struct { DLDevice items[16]; int count; } DeviceList;
 
 typedef struct {
   char *name;
-  bool is_input, is_copy; /* a copy of a value to another device */
-  DLDevice device;        /* of its results */
+  bool is_input, is_copy; /* is_copy: copies a value to another device */
+  DLDevice device;        /* device of the node's outputs */
   int first_entry, entry_count;
   int input_count;
-  int *inputs; /* entries */
+  int *inputs; /* indices of entries */
   TVMFunctionHandle function; /* NULL for inputs, views and copies */
   TVMValue *args;
   int *codes;
@@ -22,25 +22,26 @@ typedef struct {
 
 typedef enum { ENTRY_INPUT, ENTRY_VIEW, ENTRY_RESULT } EntryKind;
 
-/* A value of the graph: one result of one node. */
+/* A value of the graph: one output of one node. */
 typedef struct {
   EntryKind kind;
   int storage;
-  int next;              /* the next entry of the same storage, in a ring */
-  int64_t offset;        /* where it starts in its storage */
+  int next;              /* the next entry of the same storage, as a circular list */
+  int64_t offset;        /* offset of the entry in its storage */
   TVMArrayHandle own;    /* a view of the executor's memory */
   TVMArrayHandle shared; /* a parameter of the factory that is read in place and never written; NULL otherwise */
 } GraphEntry;
 
-/* An array of the caller's that every run fills: by the kernel itself, or by a copy at the end. */
+/* An array of the caller that receives an output in every run: the kernel writes it directly, or it is copied at the
+ * end. */
 typedef struct { bool in_place; char *data; } OutputTarget;
 
 typedef struct TVMGraph {
   DeviceList devices;
-  /* The device of all values where they have one; of several, the first. */
+  /* The device of all values; if the graph uses several devices, the first one. */
   DLDevice device;
   bool many_devices;
-  int64_t copies; /* values copied from device to device so far */
+  int64_t copies; /* number of values copied between devices so far */
   TVMModuleHandle library;
   GraphNode *nodes;
   int node_count;
@@ -48,57 +49,57 @@ typedef struct TVMGraph {
   TVMArrayHandle *storage;
   int storage_count;
   GraphEntry *entries;
-  DLTensor *tensors; /* what kernels see of each entry: the executor's memory, or what is lent */
+  DLTensor *tensors; /* the tensor that kernels use for each entry: in the executor's memory or in an array of the caller */
   int entry_count;
-  int *inputs; /* nodes */
+  int *inputs; /* indices of nodes */
   int input_count;
-  StringMap input_numbers; /* name -> number + 1; of equal names the first */
-  int *outputs; /* entries */
+  StringMap input_numbers; /* name -> input index + 1; the first input if a name occurs twice */
+  int *outputs; /* indices of entries */
   OutputTarget *targets;
   int output_count;
   bool flush_denormals;
-  /* A whole run as one piece of work for the device, where it has such a thing. */
+  /* A whole run captured as one graph of the device, if the device supports it. */
   bool capture;
   void *captured;
   int captures, replays;
 } Graph;
 
-/* Fills a graph of zeros that knows its devices and its library. */
+/* Fills a zero-initialized graph whose devices and library are set. */
 int graph_read(Graph *g, const Json *json);
 void graph_drop_capture(Graph *g);
 
-/* ---- memory: where kernels find each entry ---- */
+/* ---- memory: which memory kernels use for each entry ---- */
 int graph_same_tensor(const DLTensor *have, const DLTensor *wanted, const char *name);
-/* Copies into the executor's own memory, where kernels find the entry from then on. */
+/* Copies data into the executor's own memory, which kernels use for the entry from then on. */
 int graph_set(Graph *g, int entry, const DLTensor *from, const char *name);
-/* The same with the array a reader has come to. */
+/* Does the same with the current array of a parameter reader. */
 int graph_read_input(Graph *g, int entry, ParamReader *reader, const char *name);
-/* Kernels read an input where the caller has it. */
+/* Makes kernels read an input from the caller's array in place. */
 int graph_lend_input(Graph *g, int entry, DLTensor *from, const char *name);
-/* Every run fills `to` with output number `output`. */
+/* Makes every run write output number `output` to the array `to`. */
 int graph_lend_output(Graph *g, int output, DLTensor *to);
-/* Copies the outputs whose arrays no kernel writes. */
+/* Copies the outputs that kernels do not write directly to the caller's arrays. */
 int graph_deliver(Graph *g);
-/* The array becomes the executor's own memory of the input: what either writes, both read. */
+/* Makes the array the executor's own memory of the input, shared with the caller for reads and writes. */
 int graph_share(Graph *g, int entry, TVMArrayHandle array, const char *name);
-/* The array is the value of the input: read in place where that can be, and never written. */
+/* Sets the input to the array: read in place if possible, and never written. */
 int graph_use(Graph *g, int entry, TVMArrayHandle array, const char *name);
-/* The value of an entry: the executor's own array, or a copy of what lies in memory of others. */
+/* Returns the value of an entry: the executor's own array, or a copy if the value is in memory of the caller. */
 int graph_value(Graph *g, int entry, TVMArrayHandle *out);
-/* The same for an input, which takes a parameter of the factory into the executor's own memory first. */
+/* Does the same for an input; a parameter of the factory is first copied into the executor's own memory. */
 int graph_input_value(Graph *g, int entry, TVMArrayHandle *out);
 
 /* ---- executors and factories ---- */
-/* An executor of the graph described by JSON text, over the functions of a library. */
+/* Creates an executor of a graph in JSON format that calls the functions of a library. */
 int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, const DeviceList *devices, TVMModuleHandle *out);
-/* The devices of arguments: devices, or for each its type and its number. */
+/* Reads devices from arguments: device values, or a device type and number for each. */
 int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out);
-/* Gives the inputs of these names of an executor their values; see graph_use. */
+/* Sets the inputs with the names of the parameters; see graph_use. */
 int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
-/* A factory of this name; takes the parameters, also when it fails. */
+/* Creates a factory with this name; takes ownership of the parameters, also on failure. */
 int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle params, TVMModuleHandle library,
                        TVMModuleHandle *out);
-/* Register the executors, the factories and the loader of packages with core. */
+/* Registers the executors, the factories and the loader of packages with core. */
 void tvm_graph_start(void);
 void tvm_factory_start(void);
 void tvm_package_start(void);

@@ -1,7 +1,7 @@
-/* Where kernels find the values of a graph: in the executor's memory, or in arrays of others.
+/* Determines which memory kernels use for the values of a graph: the executor's memory or arrays of the caller.
  *
- * Entries of one storage are views of it and move together. An array of another takes the place of a storage only if
- * it covers every entry there.
+ * Entries of one storage are views of it and are redirected together. A caller's array can replace a storage only if it
+ * covers every entry of the storage.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void drop_shared(GraphEntry *entry) {
   entry->shared = NULL;
 }
 
-/* Kernels see an entry at `data`, and what shares its storage beside it. */
+/* Makes kernels use the address `data` for an entry, and moves the other entries of its storage accordingly. */
 static void put(Graph *g, int entry, char *data) {
   if (g->tensors[entry].data != data) graph_drop_capture(g);
   int i = entry;
@@ -32,7 +32,7 @@ int graph_same_tensor(const DLTensor *have, const DLTensor *wanted, const char *
   char a[32], b[32];
   tvm_dtype_text(have->dtype, a, sizeof a);
   tvm_dtype_text(wanted->dtype, b, sizeof b);
-  if (strcmp(a, b)) return tvm_error("graph executor: '%s' is %s, got %s", name, b, a);
+  if (strcmp(a, b)) return tvm_error("graph executor: '%s' has the type %s, got %s", name, b, a);
   if (have->ndim != wanted->ndim) return tvm_error("graph executor: '%s' has %d dimensions, got %d", name, wanted->ndim, have->ndim);
   for (int i = 0; i < have->ndim; ++i)
     if (have->shape[i] != wanted->shape[i])
@@ -43,21 +43,21 @@ int graph_same_tensor(const DLTensor *have, const DLTensor *wanted, const char *
 
 static bool same_device(DLDevice a, DLDevice b) { return a.device_type == b.device_type && a.device_id == b.device_id; }
 
-/* An array that kernels can use as it lies. */
+/* Checks that kernels can use an array in place. */
 static int check_in_place(const Graph *g, int entry, const DLTensor *array, const char *name) {
   if (graph_same_tensor(array, g->entries[entry].own, name)) return -1;
   DLDevice wanted = g->tensors[entry].device;
   if (!same_device(array->device, wanted))
-    return tvm_error("graph executor: '%s' lies on %s(%d) and cannot be used in place on %s(%d)", name,
+    return tvm_error("graph executor: '%s' is on %s(%d) and cannot be used in place on %s(%d)", name,
                      TVMDeviceTypeName(array->device.device_type), (int)array->device.device_id,
                      TVMDeviceTypeName(wanted.device_type), (int)wanted.device_id);
   if (!tvm_is_compact(array)) return tvm_error("graph executor: '%s' must be compact to be used in place", name);
   if ((uintptr_t)data_of(array) % 64)
-    return tvm_error("graph executor: '%s' must lie at a multiple of 64 bytes to be used in place; copy it", name);
+    return tvm_error("graph executor: '%s' must be aligned to 64 bytes to be used in place; copy it", name);
   return 0;
 }
 
-/* Whether all entries of the storage lie inside this one, so that memory of its size can stand for the storage. */
+/* Whether this entry contains all entries of its storage, so that memory of its size can replace the storage. */
 static bool covers_storage(const Graph *g, int entry) {
   const GraphEntry *whole = &g->entries[entry];
   size_t size, part;
@@ -81,7 +81,7 @@ static bool storage_has(const Graph *g, int entry, EntryKind kind) {
 }
 
 static int refuse_uncovered(const char *name) {
-  return tvm_error("graph executor: '%s' cannot be used in place: the graph keeps other values in its memory", name);
+  return tvm_error("graph executor: '%s' cannot be used in place: the graph also stores other values in its memory", name);
 }
 
 int graph_set(Graph *g, int entry, const DLTensor *from, const char *name) {
@@ -126,7 +126,7 @@ int graph_lend_output(Graph *g, int output, DLTensor *to) {
   OutputTarget *target = &g->targets[output];
   if (check_in_place(g, entry, to, "output")) return -1;
   target->data = data_of(to);
-  /* The memory of an input stays the input's, and one array at a time can be a storage: the others get copies. */
+  /* An input's memory is not replaced, and only one array at a time can replace a storage; other outputs are copied. */
   target->in_place = covers_storage(g, entry) && !storage_has(g, entry, ENTRY_INPUT) && !another_fills_storage(g, output);
   if (target->in_place) put(g, entry, target->data);
   return 0;
@@ -172,7 +172,7 @@ int graph_value(Graph *g, int entry, TVMArrayHandle *out) {
     *out = own;
     return 0;
   }
-  /* Not into the executor's own memory: another executor may share it. */
+  /* Do not return the executor's own memory: another executor may share it. */
   if (TVMArrayAlloc(seen->shape, seen->ndim, seen->dtype, seen->device, out)) return -1;
   if (!TVMArrayCopyFromTo(seen, *out, NULL)) return 0;
   TVMArrayFree(*out);

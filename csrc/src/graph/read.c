@@ -1,4 +1,4 @@
-/* Reading the graph of an executor from its JSON text. Everything in the text is checked before it is used. */
+/* Reads the graph of an executor from JSON text. Everything in the text is checked before it is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 static const Json *want(const Json *object, const char *key, JsonKind kind) {
   const Json *found = json_member(object, key);
   if (!found || found->kind != kind) {
-    tvm_set_error("graph: '%s' is missing or of the wrong kind", key);
+    tvm_set_error("graph: '%s' is missing or has the wrong JSON type", key);
     return NULL;
   }
   return found;
@@ -15,7 +15,7 @@ static const Json *want(const Json *object, const char *key, JsonKind kind) {
 
 static int number_of(const Json *at, int64_t low, int64_t high, const char *what, int64_t *out) {
   if (at->kind != JSON_INT || at->integer < low || at->integer > high)
-    return tvm_error("graph: a number in '%s' is wrong", what);
+    return tvm_error("graph: '%s' contains an invalid number", what);
   *out = at->integer;
   return 0;
 }
@@ -40,7 +40,7 @@ static int parse_dtype(const char *text, DLDataType *out) {
   long code = -1;
   char *rest = NULL;
   if (!strncmp(text, "custom[", 7)) {
-    /* A type that the user registered, by its number. */
+    /* A custom data type, by its type code. */
     code = strtol(text + 7, &rest, 10);
     if (code < kCustomBegin || code > 255 || *rest++ != ']') code = -1;
   }
@@ -58,20 +58,20 @@ static int parse_dtype(const char *text, DLDataType *out) {
       return 0;
     }
   }
-  return tvm_error("graph: '%s' is no data type", text);
+  return tvm_error("graph: '%s' is not a data type", text);
 }
 
 static const Json *attribute(const Json *attrs, const char *name, int count) {
   const Json *pair = want(attrs, name, JSON_ARRAY);
   if (!pair) return NULL;
   if (pair->count != 2 || pair->child->next->kind != JSON_ARRAY || pair->child->next->count != count) {
-    tvm_set_error("graph: attribute '%s' must list one value for each of %d entries", name, count);
+    tvm_set_error("graph: attribute '%s' must contain one value for each of %d entries", name, count);
     return NULL;
   }
   return pair->child->next;
 }
 
-/* Entry ids of pairs [node, output, version]; only nodes before `limit` may be named. */
+/* Reads pairs [node, output, version] as entry indices; only nodes before `limit` are allowed. */
 static int entry_list(const Graph *g, const Json *list, int limit, int **out, int *count) {
   *count = list->count;
   if (!(*out = calloc((size_t)list->count + 1, sizeof **out))) return tvm_error("out of memory");
@@ -81,7 +81,7 @@ static int entry_list(const Graph *g, const Json *list, int limit, int **out, in
     const Json *index = node ? node->next : NULL;
     if (!index || node->kind != JSON_INT || index->kind != JSON_INT || node->integer < 0 || node->integer >= limit ||
         index->integer < 0 || index->integer >= g->row_ptr[node->integer + 1] - g->row_ptr[node->integer])
-      return tvm_error("graph: an edge leads to no result of an earlier node");
+      return tvm_error("graph: an edge does not refer to an output of an earlier node");
     (*out)[i] = g->row_ptr[node->integer] + (int)index->integer;
   }
   return 0;
@@ -96,36 +96,36 @@ static int read_node(Graph *g, int number, const Json *json) {
   n->first_entry = g->row_ptr[number];
   n->entry_count = g->row_ptr[number + 1] - g->row_ptr[number];
   n->is_input = !strcmp(op->text, "null");
-  if (!n->is_input && strcmp(op->text, "tvm_op")) return tvm_error("graph: node '%s' has unknown kind '%s'", n->name, op->text);
+  if (!n->is_input && strcmp(op->text, "tvm_op")) return tvm_error("graph: node '%s' has the unknown op '%s'", n->name, op->text);
   if (entry_list(g, inputs, number, &n->inputs, &n->input_count)) return -1;
-  if (n->is_input) return n->entry_count == 1 ? 0 : tvm_error("graph: input '%s' must have one result", n->name);
+  if (n->is_input) return n->entry_count == 1 ? 0 : tvm_error("graph: input '%s' must have one output", n->name);
   const Json *attrs = json_member(json, "attrs");
   if (!attrs) attrs = json_member(json, "attr");
   const Json *function = want(attrs, "func_name", JSON_STRING);
   if (!function) return -1;
   n->is_copy = !strcmp(function->text, "__copy");
   if (n->is_copy)
-    return n->input_count == 1 && n->entry_count == 1 ? 0 : tvm_error("graph: copy '%s' takes one and gives one", n->name);
+    return n->input_count == 1 && n->entry_count == 1 ? 0 : tvm_error("graph: copy '%s' must have one input and one output", n->name);
   if (!strcmp(function->text, "__nop")) {
-    if (n->input_count < 1 || n->entry_count != 1) return tvm_error("graph: view '%s' takes some and gives one", n->name);
+    if (n->input_count < 1 || n->entry_count != 1) return tvm_error("graph: view '%s' must have at least one input and exactly one output", n->name);
     return 0;
   }
   if (TVMModGetFunction(g->library, function->text, 1, &n->function)) return -1;
-  if (!n->function) return tvm_error("graph: the library has no function '%s'", function->text);
+  if (!n->function) return tvm_error("graph: the library does not define the function '%s'", function->text);
   return 0;
 }
 
 static int read_shape(const Json *shape, int64_t *dims, int *ndim) {
-  if (shape->kind != JSON_ARRAY || shape->count > 64) return tvm_error("graph: a type or shape is wrong");
+  if (shape->kind != JSON_ARRAY || shape->count > 64) return tvm_error("graph: invalid type or shape");
   *ndim = 0;
   for (const Json *d = shape->child; d; d = d->next)
-    if (d->kind != JSON_INT || d->integer < 0) return tvm_error("graph: a shape has a wrong size");
+    if (d->kind != JSON_INT || d->integer < 0) return tvm_error("graph: a shape contains an invalid dimension");
     else dims[(*ndim)++] = d->integer;
   return 0;
 }
 
-/* Kinds of the entries, their places, and the ring of each storage. Without "storage_offset" every entry starts where
- * its storage does. */
+/* Sets the kind, storage and offset of each entry, and links the entries of each storage. Without "storage_offset"
+ * every entry has the offset 0. */
 static int read_places(Graph *g, const Json *ids, const Json *offsets) {
   const Json *id = ids->child, *offset = offsets ? offsets->child : NULL;
   for (int i = 0; i < g->node_count; ++i)
@@ -145,7 +145,7 @@ static int read_places(Graph *g, const Json *ids, const Json *offsets) {
     entry->next = i;
     if (last[storage] >= 0) {
       if (g->tensors[last[storage]].device.device_type != g->tensors[i].device.device_type)
-        status = tvm_error("graph: storage %d holds values of two devices", entry->storage);
+        status = tvm_error("graph: storage %d contains values of two devices", entry->storage);
       entry->next = g->entries[last[storage]].next;
       g->entries[last[storage]].next = i;
     }
@@ -155,7 +155,7 @@ static int read_places(Graph *g, const Json *ids, const Json *offsets) {
   return status;
 }
 
-/* Each storage on the device of what lies in it; a number that no entry has is given a byte. */
+/* Allocates each storage on the device of its entries; a storage id without entries gets one byte. */
 static int allocate(Graph *g, const size_t *sizes) {
   DLDevice *devices = malloc(((size_t)g->storage_count + 1) * sizeof *devices);
   g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage);
@@ -170,19 +170,19 @@ static int allocate(Graph *g, const size_t *sizes) {
   return status;
 }
 
-/* The bytes each storage needs; `dtypes` receives the types of the entries. */
+/* Computes the size of each storage in bytes; `dtypes` receives the types of the entries. */
 static int measure(const Graph *g, const Json *types, const Json *shapes, DLDataType *dtypes, size_t *sizes) {
   const Json *type = types->child, *shape = shapes->child;
   for (int i = 0; i < g->entry_count; ++i, type = type->next, shape = shape->next) {
     int64_t dims[64];
     int ndim = 0;
     size_t nbytes, end;
-    if (type->kind != JSON_STRING) return tvm_error("graph: a type or shape is wrong");
+    if (type->kind != JSON_STRING) return tvm_error("graph: invalid type or shape");
     if (parse_dtype(type->text, &dtypes[i]) || read_shape(shape, dims, &ndim)) return -1;
     DLTensor probe = {NULL, g->tensors[i].device, ndim, dtypes[i], dims, NULL, 0};
     if (TVMTensorByteSize(&probe, &nbytes)) return -1;
-    end = (size_t)g->entries[i].offset + nbytes; /* neither is more than PTRDIFF_MAX */
-    if (end > PTRDIFF_MAX) return tvm_error("graph: a storage does not fit in memory");
+    end = (size_t)g->entries[i].offset + nbytes; /* no overflow: both are at most PTRDIFF_MAX */
+    if (end > PTRDIFF_MAX) return tvm_error("graph: the size of a storage exceeds the address space");
     if (end > sizes[g->entries[i].storage]) sizes[g->entries[i].storage] = end;
   }
   return 0;
@@ -236,13 +236,13 @@ static int prepare_calls(Graph *g) {
   return 0;
 }
 
-/* Code for one kind of device does not run on another: better said here than by the first kernel. `type` is that of the
- * values, 0 where the graph does not say it. */
+/* Checks that the code was built for the graph's device; otherwise the first kernel would fail with a less clear
+ * message. `type` is the device type of the values, or 0 if the graph does not specify it. */
 static int check_device(const Graph *g, int type) {
   bool built_for[DEVICE_TYPES];
   int have = g->device.device_type, functions = 0, kinds = tvm_module_devices(g->library, built_for), other = 0;
-  /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. So does
-   * that of functions compiled for a device whose memory the host can use. */
+  /* The library has no device modules if the graph has no kernels (only empty or renamed arrays) or if the functions
+   * were compiled for a device that uses host memory. Then the device type of the graph's values decides. */
   if (!kinds && type && !tvm_is_host(type)) kinds = built_for[type] = 1;
   for (int i = 0; i < g->node_count; ++i) functions += g->nodes[i].function != NULL;
   bool runs = !functions || (kinds ? have > 0 && have < DEVICE_TYPES && built_for[have] : tvm_is_host(have));
@@ -254,18 +254,18 @@ static int check_device(const Graph *g, int type) {
                    tvm_is_host(have) ? "llvm" : TVMDeviceTypeName(have));
 }
 
-/* The device given for a type; any host device serves for the CPU. */
+/* Finds the given device of a type; any device that uses host memory can replace the CPU. */
 static int find_device(const Graph *g, int type, DLDevice *out) {
   for (int i = 0; i < g->devices.count; ++i) {
     int have = g->devices.items[i].device_type;
     if (have == type || (tvm_is_host(type) && tvm_is_host(have))) return *out = g->devices.items[i], 0;
   }
-  if (!tvm_driver(type)) return tvm_error("the model keeps values on %s (type %d); this runtime has no driver for it", TVMDeviceTypeName(type), type);
-  return tvm_error("the model keeps values on %s, and no device of that kind was given; give one of each kind, as in "
+  if (!tvm_driver(type)) return tvm_error("the model stores values on %s (device type %d); this runtime has no driver for it", TVMDeviceTypeName(type), type);
+  return tvm_error("the model stores values on %s, but no device of this type was given; pass one device per type, as in "
                    "lib['default'](tvm.cpu(), tvm.device('%s'))", TVMDeviceTypeName(type), TVMDeviceTypeName(type));
 }
 
-/* The device of every entry. A graph of one kind of device may run on any device its code runs on. */
+/* Sets the device of every entry. A graph that uses a single device type may run on any device that can run its code. */
 static int place_entries(Graph *g, const Json *attrs) {
   const Json *places = json_member(attrs, "device_index") ? attribute(attrs, "device_index", g->entry_count) : NULL;
   int64_t type = 0, first = 0;
@@ -291,7 +291,7 @@ static int place_entries(Graph *g, const Json *attrs) {
 static int number_inputs(Graph *g) {
   for (int i = 0; i < g->input_count; ++i) {
     const GraphNode *node = &g->nodes[g->inputs[i]];
-    if (!node->is_input) return tvm_error("graph: arg_nodes names a node that is no input");
+    if (!node->is_input) return tvm_error("graph: arg_nodes refers to a node that is not an input");
     if (!map_get(&g->input_numbers, node->name) &&
         map_put(&g->input_numbers, node->name, (void *)((intptr_t)i + 1), NULL))
       return -1;
@@ -307,7 +307,7 @@ int graph_read(Graph *g, const Json *json) {
   int row_count;
   g->node_count = nodes->count;
   if (int_list(rows, &g->row_ptr, &row_count, 0, 1 << 24, "node_row_ptr")) return -1;
-  if (row_count != g->node_count + 1 || g->row_ptr[0] != 0) return tvm_error("graph: node_row_ptr does not fit the nodes");
+  if (row_count != g->node_count + 1 || g->row_ptr[0] != 0) return tvm_error("graph: node_row_ptr does not match the number of nodes");
   for (int i = 0; i < g->node_count; ++i)
     if (g->row_ptr[i + 1] < g->row_ptr[i]) return tvm_error("graph: node_row_ptr must not decrease");
   g->entry_count = g->row_ptr[g->node_count];

@@ -1,11 +1,11 @@
-/* What a session is to this process: a number, the driver of its devices, and its functions and modules. */
+/* The client side of a session: the session number, the driver of its devices, and its functions and modules. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rpc.h"
 
-/* ---- sessions by number; a number is never used again, since devices carry it ---- */
+/* ---- sessions by number; a number is never reused, because devices contain it ---- */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static Endpoint **sessions;
@@ -31,7 +31,7 @@ void tvm_rpc_unlist(int number) {
   pthread_mutex_unlock(&table_lock);
 }
 
-/* With a reference, unless its last one is just going. */
+/* Returns the session with an added reference, unless its last reference is being released. */
 static Endpoint *session_of(int number) {
   pthread_mutex_lock(&table_lock);
   Endpoint *ep = number >= 0 && number < session_count ? sessions[number] : NULL;
@@ -43,7 +43,7 @@ static Endpoint *session_of(int number) {
   return NULL;
 }
 
-/* The connection is the parent's: the child may neither write to it nor end it. */
+/* After a fork, the connection belongs to the parent: the child must neither write to it nor close it. */
 static void fork_child(void) {
   pthread_mutex_init(&table_lock, NULL);
   for (int i = 0; i < session_count; ++i) {
@@ -56,22 +56,22 @@ static void fork_child(void) {
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&ep->free_lock, NULL);
     ep->dead = true;
-    strcpy(ep->why, "RPCError: the session belongs to the process this one was forked from");
+    strcpy(ep->why, "RPCError: the session belongs to the parent process; connect again after the fork");
     if (ep->fd >= 0) close(ep->fd);
     ep->fd = -1;
   }
 }
 
 int TVMRPCSessionOpen(int fd, uint64_t max_message, double seconds, int *out) {
-  if (sizeof(void *) < 8) return tvm_error("RPCError: a client of sessions needs a 64-bit machine; servers do not");
-  if (max_message < 4096) return tvm_error("RPCError: the server allows messages of %llu bytes; 4096 are the least", (unsigned long long)max_message);
+  if (sizeof(void *) < 8) return tvm_error("RPCError: RPC clients are supported on 64-bit machines only");
+  if (max_message < 4096) return tvm_error("RPCError: the server allows messages of %llu bytes; the minimum is 4096", (unsigned long long)max_message);
   Endpoint *ep = endpoint_new(fd, false, max_message, seconds);
   if (!ep) return -1;
   if (!list_session(ep)) {
     *out = ep->number;
     return 0;
   }
-  ep->fd = -1; /* stays the caller's */
+  ep->fd = -1; /* the caller keeps the file descriptor */
   ep->dead = true;
   endpoint_release(ep);
   return -1;
@@ -98,7 +98,7 @@ int TVMRPCSessionFree(int number) {
   return 0;
 }
 
-/* ---- functions and modules of the other side ---- */
+/* ---- remote functions and modules ---- */
 
 typedef struct { Endpoint *ep; uint64_t handle; } Remote;
 
@@ -134,18 +134,18 @@ static Remote *remote_new(Endpoint *ep, uint64_t handle) {
   return remote;
 }
 
-/* The value of an answer. Text and bytes are copied to where results of functions lie. */
+/* Reads the value of a reply. Text and bytes are copied to the thread's memory for function results. */
 static int take_result(Endpoint *ep, Message *answer, TVMValue *ret, int *ret_code) {
   Values got;
   Cursor cursor = {answer->body, answer->body + answer->length};
   pthread_mutex_lock(&ep->lock);
   int status = values_take(ep, &cursor, &got);
   pthread_mutex_unlock(&ep->lock);
-  if (!status && got.count != 1) status = tvm_error("RPCError: an answer with %d values came", got.count);
+  if (!status && got.count != 1) status = tvm_error("RPCError: received a reply with %d values; expected 1", got.count);
   if (!status) {
     *ret = got.values[0];
     *ret_code = got.codes[0];
-    got.count = 0; /* what the value owns is the caller's */
+    got.count = 0; /* the caller now owns the references of the value */
     const TVMByteArray *bytes = ret->v_handle;
     if (*ret_code == kTVMStr) status = TVMReturnBytes(ret->v_str, strlen(ret->v_str), kTVMStr, ret, ret_code);
     else if (*ret_code == kTVMBytes) status = TVMReturnBytes(bytes->data, bytes->size, kTVMBytes, ret, ret_code);
@@ -234,7 +234,7 @@ int TVMRPCSessionFunction(int number, const char *name, TVMFunctionHandle *out) 
   return status;
 }
 
-/* ---- functions of every server ---- */
+/* ---- functions that every server provides ---- */
 
 int remote_call(Endpoint *ep, const char *name, const TVMValue *args, const int *codes, int n, TVMValue *ret, int *ret_code) {
   pthread_mutex_lock(&ep->lock);
@@ -243,7 +243,7 @@ int remote_call(Endpoint *ep, const char *name, const TVMValue *args, const int 
   int status = handle ? 0 : ask_function(ep, 0, name, &func);
   if (!handle && !status && !func) status = tvm_error("RPCError: the server has no function '%s'", name);
   if (!handle && !status) {
-    /* The handle outlives the function: it goes with the session. */
+    /* The remote handle outlives the local function object: it is released with the session. */
     Remote *remote = function_remote(func);
     handle = remote->handle;
     status = map_put(&ep->functions, name, (void *)(uintptr_t)handle, NULL);
@@ -261,7 +261,7 @@ int remote_call(Endpoint *ep, const char *name, const TVMValue *args, const int 
 
 static TVMValue device_value(DLDevice device) { return (TVMValue){.v_device = device}; }
 
-/* ---- the driver of devices of sessions ---- */
+/* ---- the driver of remote devices ---- */
 
 static Endpoint *session_of_device(DLDevice device) { return session_of(device.device_type / DEVICE_TYPES - 1); }
 
@@ -275,11 +275,11 @@ static void *remote_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   if (!remote_call(ep, "tvm.rpc.server.alloc", args, codes, 2, &ret, &code)) {
     if (code == kTVMNDArrayHandle) {
       data = ((DLTensor *)ret.v_handle)->data;
-      tvm_array_disown(ret.v_handle); /* its reference of the session is the new array's */
+      tvm_array_disown(ret.v_handle); /* the new array takes over the reference to the session */
       TVMArrayFree(ret.v_handle);
     } else {
       tvm_release_value(ret, code);
-      tvm_set_error("RPCError: the server gave no memory");
+      tvm_set_error("RPCError: the server could not allocate memory");
     }
   }
   endpoint_release(ep);
@@ -337,7 +337,7 @@ static int copy_from(Endpoint *ep, DLDevice device, uint64_t handle, size_t offs
   return status == 1 ? fetch_pieces(ep, handle, offset, to, nbytes) : status;
 }
 
-/* From array to array of one session: the bytes stay there. */
+/* Copies between two arrays of one session without transferring the data to the client. */
 static int copy_there(Endpoint *ep, DLTensor *from, DLTensor *to) {
   TVMValue args[] = {{.v_handle = from}, {.v_handle = to}}, ret;
   int codes[] = {kTVMNDArrayHandle, kTVMNDArrayHandle}, code;
@@ -385,7 +385,7 @@ static int remote_sync(DLDevice device, void *stream) {
   if (!ep) return -1;
   TVMValue arg = device_value(device), ret;
   int arg_code = kTVMDevice, code;
-  int status = stream ? tvm_error("RPCError: devices of a session have one stream")
+  int status = stream ? tvm_error("RPCError: remote devices support the default stream only")
                       : remote_call(ep, "tvm.rpc.server.sync", &arg, &arg_code, 1, &ret, &code);
   endpoint_release(ep);
   return status;
@@ -409,7 +409,7 @@ static int remote_exists(int device_id) {
 static const DeviceApi remote_api = {.exists = remote_exists, .alloc = remote_alloc, .free = remote_free_array,
                                      .copy = remote_copy, .sync = remote_sync, .attribute = remote_attribute};
 
-/* ---- timing and imports happen where the code is ---- */
+/* ---- timing and imports, which the server executes ---- */
 
 static bool is_remote(TVMFunctionHandle func) { return function_remote(func) != NULL; }
 
@@ -425,7 +425,7 @@ static int remote_time(TVMCallFrame *frame, const TVMTimeOptions *options, doubl
                                {.v_int64 = options->number}, {.v_int64 = options->repeat}, {.v_int64 = options->min_repeat_ms},
                                {.v_int64 = options->limit_zero_time_iterations}, {.v_int64 = options->cooldown_interval_ms},
                                {.v_int64 = options->repeats_to_cooldown}, {.v_int64 = options->cache_flush_bytes}};
-    memcpy(args, given, sizeof given); /* codes of 0 are integers */
+    memcpy(args, given, sizeof given); /* type code 0 means integer */
     codes[0] = kTVMPackedFuncHandle;
     codes[1] = options->preprocess ? kTVMPackedFuncHandle : kTVMNullptr;
     codes[2] = kTVMDevice;
@@ -442,7 +442,7 @@ static int remote_time(TVMCallFrame *frame, const TVMTimeOptions *options, doubl
     return 0;
   }
   tvm_release_value(ret, code);
-  return tvm_error("RPCError: the server gave no times");
+  return tvm_error("RPCError: the server returned no measured times");
 }
 
 static int remote_import(TVMModuleHandle mod, TVMModuleHandle dep) {

@@ -1,4 +1,4 @@
-/* One end of a session: asking the other side, and serving it. */
+/* One end of a session: sends requests to the other side and serves its requests. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ void endpoint_release(Endpoint *ep) {
   free(ep);
 }
 
-/* ---- serving ---- */
+/* ---- serving requests ---- */
 
 static int send_error(Endpoint *ep) {
   if (ep->dead) return -1;
@@ -55,13 +55,13 @@ static int send_error(Endpoint *ep) {
   return status;
 }
 
-/* Takes over what the value owns. */
+/* Sends a return value and takes over the references that it owns. */
 static int send_return(Endpoint *ep, TVMValue value, int code) {
   Bytes body = {NULL, 0, 0, false};
   int status = values_put(ep, &body, &value, &code, 1, NULL);
   tvm_release_value(value, code);
   status = status ? send_error(ep) : frame_send(ep, RPC_RETURN, &body, NULL, 0);
-  /* A result that is too long is refused before a byte of it is sent. */
+  /* A return value that exceeds the message limit fails before any of it is sent, so the error can be sent instead. */
   if (status && !ep->dead) status = send_error(ep);
   free(body.data);
   return status;
@@ -75,7 +75,7 @@ static int serve_call(Endpoint *ep, Cursor *cursor) {
   TVMFunctionHandle func;
   if (cursor_u64(cursor, &handle) || !(func = slot_get(ep, handle, kTVMPackedFuncHandle))) return send_error(ep);
   if (ep->depth >= RPC_MOST_DEPTH) {
-    tvm_set_error("RPCError: calls back and forth are nested %d deep", RPC_MOST_DEPTH);
+    tvm_set_error("RPCError: nested calls between client and server exceed the maximum depth of %d", RPC_MOST_DEPTH);
     return send_error(ep);
   }
   if (values_take(ep, cursor, &args)) return send_error(ep);
@@ -95,7 +95,7 @@ static int find_function(const Endpoint *ep, uint64_t module, const char *name, 
   TVMModuleHandle mod;
   if (module) return (mod = slot_get(ep, module, kTVMModuleHandle)) ? TVMModGetFunction(mod, name, 1, out) : -1;
   if (ep->measure_only && !rpc_is_measuring(name))
-    return tvm_error("RPCError: the server only measures; it does not give the function '%s'", name);
+    return tvm_error("RPCError: the server allows measuring only; the function '%s' is not available", name);
   return TVMFuncGetGlobal(name, out);
 }
 
@@ -112,20 +112,20 @@ static int serve_function(Endpoint *ep, Cursor *cursor) {
 static int serve_free(Endpoint *ep, Cursor *cursor) {
   uint64_t handle;
   while (cursor->at != cursor->end) {
-    if (cursor_u64(cursor, &handle)) return endpoint_fail(ep, "RPCError: a message that frees handles is cut off");
+    if (cursor_u64(cursor, &handle)) return endpoint_fail(ep, "RPCError: received a truncated message");
     slot_drop(ep, handle);
   }
   return 0;
 }
 
-/* The array a copy is about, with its driver, where the bytes lie inside of it. */
+/* Returns the array of a copy request with its driver, if the copied range is inside the array. */
 static TVMArrayHandle copy_target(const Endpoint *ep, uint64_t handle, uint64_t offset, uint64_t count, const DeviceApi **api) {
   size_t size;
   TVMArrayHandle array = slot_get(ep, handle, kTVMNDArrayHandle);
   if (!array || TVMTensorByteSize(array, &size) || !(*api = tvm_device(array->device))) return NULL;
-  if (!tvm_is_compact(array)) return tvm_set_error("RPCError: a copy of an array with strides"), NULL;
+  if (!tvm_is_compact(array)) return tvm_set_error("RPCError: cannot copy an array with strides"), NULL;
   if (offset <= size && count <= size - offset) return array;
-  tvm_set_error("RPCError: a copy of %llu bytes at offset %llu does not lie in an array of %zu bytes", (unsigned long long)count,
+  tvm_set_error("RPCError: a copy of %llu bytes at offset %llu exceeds an array of %zu bytes", (unsigned long long)count,
                 (unsigned long long)offset, size);
   return NULL;
 }
@@ -145,7 +145,7 @@ static int receive_copy(Endpoint *ep, TVMArrayHandle array, const DeviceApi *api
 static int serve_copy_to(Endpoint *ep, uint64_t length) {
   uint64_t head[2];
   const DeviceApi *api;
-  if (length < sizeof head) return endpoint_fail(ep, "RPCError: a copy without an array came");
+  if (length < sizeof head) return endpoint_fail(ep, "RPCError: received a copy request without an array");
   if (frame_read(ep, head, sizeof head)) return -1;
   length -= sizeof head;
   TVMArrayHandle array = copy_target(ep, head[0], head[1], length, &api);
@@ -164,7 +164,7 @@ static int serve_copy_from(Endpoint *ep, Cursor *cursor) {
   TVMArrayHandle array = copy_target(ep, handle, offset, count, &api);
   if (!array) return send_error(ep);
   if (count > ep->max_message) {
-    tvm_set_error("RPCError: a copy of %llu bytes is longer than a message may be", (unsigned long long)count);
+    tvm_set_error("RPCError: a copy of %llu bytes exceeds the maximum message size", (unsigned long long)count);
     return send_error(ep);
   }
   if (api == &tvm_cpu_api)
@@ -180,7 +180,7 @@ static int serve_copy_from(Endpoint *ep, Cursor *cursor) {
 
 static int serve_one(Endpoint *ep, uint32_t kind, uint64_t length) {
   if (!ep->serves && kind != RPC_CALL && kind != RPC_FREE)
-    return endpoint_fail(ep, "RPCError: the server asked something of its client that is none of its business (%u)", (unsigned)kind);
+    return endpoint_fail(ep, "RPCError: the server sent a request that clients do not serve (%u)", (unsigned)kind);
   if (kind == RPC_COPY_TO) return serve_copy_to(ep, length);
   unsigned char *body;
   if (frame_body(ep, length, &body)) return -1;
@@ -191,7 +191,7 @@ static int serve_one(Endpoint *ep, uint32_t kind, uint64_t length) {
     case RPC_FUNCTION: status = serve_function(ep, &cursor); break;
     case RPC_FREE: status = serve_free(ep, &cursor); break;
     case RPC_COPY_FROM: status = serve_copy_from(ep, &cursor); break;
-    default: status = endpoint_fail(ep, "RPCError: an answer (%u) came that nobody waits for", (unsigned)kind);
+    default: status = endpoint_fail(ep, "RPCError: received an unexpected reply (%u)", (unsigned)kind);
   }
   free(body);
   return status;
@@ -207,9 +207,9 @@ int endpoint_serve(Endpoint *ep) {
   }
 }
 
-/* ---- asking ---- */
+/* ---- sending requests ---- */
 
-/* An error of the other side becomes ours; one that names no class is an RPCError. */
+/* Sets the error that the other side sent as the last error; an error without a class name becomes an RPCError. */
 static int take_error(Endpoint *ep, uint64_t length) {
   unsigned char *body;
   const char *text;
@@ -218,7 +218,7 @@ static int take_error(Endpoint *ep, uint64_t length) {
   Cursor cursor = {body, body + length};
   if (cursor_text(&cursor, &text, &size) || cursor_end(&cursor)) {
     free(body);
-    return endpoint_fail(ep, "RPCError: an error without a text came");
+    return endpoint_fail(ep, "RPCError: received an error without a message");
   }
   size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
   bool named = word > 5 && !strncmp(text + word - 5, "Error", 5) && !strncmp(text + word, ": ", 2);
@@ -228,7 +228,7 @@ static int take_error(Endpoint *ep, uint64_t length) {
   return -1;
 }
 
-/* Serves the other side until an answer comes: its kind and length, the body still to be read. */
+/* Serves the other side until a reply arrives; returns its kind and length. The body has not been read yet. */
 static int await_answer(Endpoint *ep, uint32_t wanted, uint64_t *length) {
   uint32_t kind;
   for (;;) {
@@ -256,7 +256,7 @@ int endpoint_fetch(Endpoint *ep, const Bytes *body, void *to, size_t size) {
   int status = frame_send(ep, RPC_COPY_FROM, body, NULL, 0);
   if (!status) status = await_answer(ep, RPC_DATA, &length);
   if (!status && length != size)
-    status = endpoint_fail(ep, "RPCError: %llu bytes of an array came in place of %zu", (unsigned long long)length, size);
+    status = endpoint_fail(ep, "RPCError: received %llu bytes of an array; expected %zu", (unsigned long long)length, size);
   if (!status) status = frame_read(ep, to, size);
   pthread_mutex_unlock(&ep->lock);
   return status;

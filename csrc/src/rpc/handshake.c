@@ -1,4 +1,4 @@
-/* The handshake of a session, on the server's side. Everything has a fixed length or a limit. */
+/* The handshake of a session on the server's side. All fields have a fixed or limited length. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -22,7 +22,7 @@ static int wait_until(int fd, short events, double deadline) {
     struct pollfd one = {fd, events, 0};
     int ready = left > 0 ? poll(&one, 1, (int)(left * 1e3) + 1) : 0;
     if (ready > 0) return 0;
-    if (ready == 0) return tvm_error("the other side does not answer");
+    if (ready == 0) return tvm_error("the other side did not respond in time");
     if (errno != EINTR) return tvm_error("%s", strerror(errno));
   }
 }
@@ -63,7 +63,7 @@ int random_bytes(unsigned char *out, size_t size) {
     if (got > 0) done += (size_t)got;
   }
   if (fd >= 0) close(fd);
-  return done == size ? 0 : tvm_error("/dev/urandom gives no random numbers: %s", strerror(errno));
+  return done == size ? 0 : tvm_error("cannot read random numbers from /dev/urandom: %s", strerror(errno));
 }
 
 void server_log(const ServerOptions *options, const char *format, ...) {
@@ -82,7 +82,7 @@ void make_proof(const ServerOptions *options, const char *role, const unsigned c
   hmac_sha256(options->secret, options->secret_size, parts, 4, out);
 }
 
-/* "client:KEY -timeout=SECONDS" */
+/* Parses "client:KEY -timeout=SECONDS". */
 static int read_key(Handshake *shaken, const char *key) {
   char *blank = strchr(shaken->key, ' ');
   size_t length = blank ? (size_t)(blank - shaken->key) : strlen(shaken->key);
@@ -108,7 +108,7 @@ int handshake_read(int fd, const ServerOptions *options, const char *key, Handsh
   memcpy(answer + sizeof HELLO, &flags, 4);
   memcpy(answer + sizeof HELLO + 4, out->server, NONCE);
   if (socket_write(fd, answer, sizeof answer, deadline)) return REFUSED_BROKEN;
-  if (memcmp(head, HELLO, sizeof HELLO)) return REFUSED_BROKEN; /* of another version, and it knows now */
+  if (memcmp(head, HELLO, sizeof HELLO)) return REFUSED_BROKEN; /* the client has another version; it has received ours */
   if (socket_read(fd, proof, sizeof proof, deadline) || socket_read(fd, &length, 4, deadline) || length > KEY_ROOM ||
       socket_read(fd, out->key, length, deadline))
     return REFUSED_BROKEN;
@@ -119,14 +119,14 @@ int handshake_read(int fd, const ServerOptions *options, const char *key, Handsh
   return read_key(out, key);
 }
 
-/* The first answer, where both sides agree whether there is a secret. */
+/* Checks the proxy's first reply, in which both sides must agree whether a secret is used. */
 static int check_answer(const unsigned char *answer, const ServerOptions *options) {
   uint32_t flags;
   memcpy(&flags, answer + sizeof HELLO, 4);
-  if (memcmp(answer, HELLO, sizeof HELLO)) return tvm_error("it is no RPC proxy of this version");
+  if (memcmp(answer, HELLO, sizeof HELLO)) return tvm_error("it is not an RPC proxy of this version");
   if (flags == 2) return tvm_error("it rejects this address after too many failed handshakes or connections");
-  if (flags == 1 && !options->secret_size) return tvm_error("it asks for a secret, and none is set here");
-  return flags == (options->secret_size ? 1u : 0u) ? 0 : tvm_error("it does not ask for the secret that is set here");
+  if (flags == 1 && !options->secret_size) return tvm_error("it requires a secret, but this server has none");
+  return flags == (options->secret_size ? 1u : 0u) ? 0 : tvm_error("it does not use a secret, but this server requires one");
 }
 
 int handshake_call(int fd, const ServerOptions *options, const char *name) {
@@ -145,11 +145,11 @@ int handshake_call(int fd, const ServerOptions *options, const char *name) {
     return -1;
   memcpy(&status, last, 4);
   memcpy(&length, last + 52, 4);
-  if (length > MOST_TEXT) return tvm_error("it is no RPC proxy of this version");
+  if (length > MOST_TEXT) return tvm_error("it is not an RPC proxy of this version");
   if (socket_read(fd, text, length, deadline)) return -1;
-  if (status) return tvm_error("it refuses this server: %.200s", text);
+  if (status) return tvm_error("it rejects this server: %.200s", text);
   if (options->secret_size) make_proof(options, "tvm rpc server", ours, theirs, name, proof);
-  return !options->secret_size || same_bytes(proof, last + 4, sizeof proof) ? 0 : tvm_error("it does not have the secret");
+  return !options->secret_size || same_bytes(proof, last + 4, sizeof proof) ? 0 : tvm_error("it did not prove that it has the secret");
 }
 
 int handshake_answer(int fd, const ServerOptions *options, const Handshake *shaken, int refusal, const char *text) {

@@ -1,4 +1,5 @@
-/* The server: one process for each connection, which watches one for its session. docs/decisions/043 says why. */
+/* The RPC server: one process for each connection, which supervises a separate process for its session. For the reasons
+ * see docs/decisions/043. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -29,16 +30,16 @@
 #endif
 
 enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 3 };
-/* A new connection has this time for its handshake before another connection may take its place. */
+/* Time that a new connection has for its handshake before another connection may replace it. */
 static const double YOUNG_SECONDS = 0.5;
 enum { EXIT_SESSION = 0, EXIT_REFUSED = 3, EXIT_BROKEN = 4 };
 
-/* A process of a connection. The pipe ends with it; before that the process writes one byte to it when the client has
-   completed the handshake. */
+/* The process of a connection. The process writes one byte to the pipe when the client has completed the handshake; the
+   pipe closes when the process ends. */
 typedef struct {
   pid_t pid;
   int life;
-  struct in_addr address; /* of no bits: a proxy that has proved the secret */
+  struct in_addr address; /* 0: a proxy that has proved the secret */
   bool is_greeted;
   double since;
 } Connection;
@@ -46,10 +47,10 @@ typedef struct { struct in_addr address; int failures; double since; } Address;
 typedef struct {
   const ServerOptions *options;
   int listen_fd, port;
-  char root[64]; /* the folder of all sessions' */
-  /* Locked by the process that has the device (fcntl), and by the server for as long as it lives (flock). */
+  char root[64]; /* parent folder of the session folders */
+  /* Lock file: locked by the process that uses the device (fcntl), and by the server for its lifetime (flock). */
   int slot;
-  /* Counts sessions; shared with the processes of connections. A match key is good while the count is what it was. */
+  /* Session counter, shared with the processes of connections. A match key is valid until the counter changes. */
   atomic_uint *sessions;
   unsigned offered;
   char match_key[KEY_ROOM + 64];
@@ -76,7 +77,7 @@ static int make_pipe(int out[2]) {
 
 static pid_t fork_with(const ServerOptions *options) { return options->fork_process ? options->fork_process() : fork(); }
 
-/* The signal comes only to those that have asked for it, so a parent that died before is looked for. */
+/* PR_SET_PDEATHSIG has no effect if the parent died before the call, so the parent is checked afterwards. */
 static void die_with_parent(pid_t parent) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGINT, SIG_IGN);
@@ -87,7 +88,7 @@ static void die_with_parent(pid_t parent) {
   if (getppid() != parent) _exit(EXIT_BROKEN);
 }
 
-/* ---- the process of a session ---- */
+/* ---- the session process ---- */
 
 static void limit_memory(const ServerOptions *options) {
   if (!options->max_memory) return;
@@ -125,15 +126,15 @@ int TVMRPCServe(int fd, const TVMRPCServerOptions *given) {
 static void be_the_session(pid_t parent, int fd, const ServerOptions *options, const char *folder) {
   setsid();
   die_with_parent(parent);
-  signal(SIGXFSZ, SIG_IGN); /* a file that grows too long is an error of writing it */
+  signal(SIGXFSZ, SIG_IGN); /* exceeding the file size limit becomes a write error */
   if (chdir(folder)) _exit(EXIT_BROKEN);
   limit_memory(options);
-  /* The watching process keeps the time, with a signal that no kernel can put off. */
+  /* The connection process enforces the time limit with a signal that kernel code cannot block. */
   serve_session(fd, options, folder, 0);
   _exit(EXIT_SESSION);
 }
 
-/* ---- the process of a connection: handshake, waiting for the device, watching the session ---- */
+/* ---- the connection process: handshake, waiting for the device, supervising the session ---- */
 
 static void tell(int fd, const char *text) {
   Endpoint *ep = endpoint_new(fd, true, 1 << 20, 1);
@@ -142,7 +143,7 @@ static void tell(int fd, const char *text) {
   if (ep) frame_send(ep, RPC_ERROR, &body, NULL, 0);
 }
 
-/* A client that has gone leaves a kernel that runs for ever no more time than this. */
+/* Whether the client disconnected more than ABANDONED_SECONDS ago; the session process is then killed. */
 static bool is_abandoned(int fd, double *since) {
   struct pollfd one = {fd, POLLRDHUP, 0};
   if (poll(&one, 1, 0) <= 0 || !(one.revents & (POLLRDHUP | POLLHUP | POLLERR))) return false;
@@ -150,7 +151,7 @@ static bool is_abandoned(int fd, double *since) {
   return tvm_now() - *since > ABANDONED_SECONDS;
 }
 
-/* Processes that the session has started come to this one when it ends, also those that have left its group. */
+/* Makes this process the parent of orphaned processes of the session, including those outside its process group. */
 static void adopt_orphans(void) {
 #ifdef __linux__
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -175,13 +176,13 @@ static void watch(pid_t session, int life, int fd, double seconds) {
     siginfo_t info = {.si_pid = 0};
     if (!waitid(P_PID, (id_t)session, &info, WEXITED | WNOWAIT | WNOHANG) && info.si_pid) {
       if (info.si_code != CLD_EXITED && !text[0] && info.si_status == SIGALRM)
-        snprintf(text, sizeof text, "RPCSessionTimeoutError: the session took longer than the limit it was given");
+        snprintf(text, sizeof text, "RPCSessionTimeoutError: the session exceeded the time limit that its client set");
       else if (info.si_code != CLD_EXITED && !text[0])
-        snprintf(text, sizeof text, "RPCError: the process of the session died: %s", strsignal(info.si_status));
+        snprintf(text, sizeof text, "RPCError: the session process was killed: %s", strsignal(info.si_status));
       break;
     }
     if (end && tvm_now() > end && !text[0])
-      snprintf(text, sizeof text, "RPCSessionTimeoutError: the time of the session, %g s, is up", seconds);
+      snprintf(text, sizeof text, "RPCSessionTimeoutError: the session exceeded its time limit of %g s", seconds);
     if (text[0] || is_abandoned(fd, &gone_since)) kill(-session, SIGKILL), kill(session, SIGKILL);
     double left = end ? end - tvm_now() : 1;
     struct pollfd one = {life, POLLIN, 0};
@@ -200,7 +201,7 @@ static int take_device(const Server *server) {
   return 0;
 }
 
-/* Whether this client is the one that the match key was given to. */
+/* Whether this client owns the current match key. */
 static bool claim(const Server *server) {
   unsigned wanted = server->offered;
   if (server->options->tracker_host) return atomic_compare_exchange_strong(server->sessions, &wanted, wanted + 1);
@@ -229,7 +230,7 @@ static int run_session(const Server *server, int fd, double seconds) {
   return EXIT_SESSION;
 }
 
-/* The device, and a folder on it. The server that was offered is taken also where the folder cannot be made. */
+/* Waits for the device and creates the session folder. The match key is used up even if creating the folder fails. */
 static int prepare_session(const Server *server) {
   char folder[128];
   session_folder(server, getpid(), folder);
@@ -238,7 +239,7 @@ static int prepare_session(const Server *server) {
   return mkdir(folder, 0700) ? REFUSED_DEVICE : REFUSED_NOT;
 }
 
-/* "server:KEY", and the version of the interface that libraries find here: the number of its table, and of its entries. */
+/* Formats "server:KEY" and the version of the runtime interface: the version of the function table and its entry count. */
 static void describe(const ServerOptions *options, char *text, size_t size) {
   const TVMRuntimeTable *table = TVMGetRuntimeTable();
   unsigned entries = (unsigned)((table->size - offsetof(TVMRuntimeTable, set_last_error)) / sizeof(void *));
@@ -247,8 +248,8 @@ static void describe(const ServerOptions *options, char *text, size_t size) {
 
 static int be_the_connection(const Server *server, int fd, int life) {
   const ServerOptions *options = server->options;
-  static const char *const why[] = {"", "the secret is wrong", "the key is not the one this server was offered under",
-                                    "the device has no folder for a session", "this is no handshake, or of another version"};
+  static const char *const why[] = {"", "the secret is wrong", "the key does not match the key of this server",
+                                    "cannot prepare the device for a session", "the handshake is invalid or has another version"};
   Handshake shaken;
   char text[KEY_ROOM + 64];
   int refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
@@ -258,9 +259,9 @@ static int be_the_connection(const Server *server, int fd, int life) {
   }
   if (refusal) {
     snprintf(text, sizeof text, "%s%s%s", why[refusal], refusal == REFUSED_DEVICE ? ": " : "", refusal == REFUSED_DEVICE ? strerror(errno) : "");
-    server_log(options, "a client is refused: %s", text);
+    server_log(options, "rejected a client: %s", text);
     if (refusal != REFUSED_BROKEN) handshake_answer(fd, options, &shaken, refusal, text);
-    /* Only a wrong secret is a guess; a connection that stays silent is replaced when others need its place. */
+    /* Only a wrong secret counts as a guess; a silent connection is replaced when another connection needs its slot. */
     return refusal == REFUSED_SECRET && options->secret_size ? EXIT_REFUSED : EXIT_BROKEN;
   }
   double most = options->max_seconds;
@@ -268,13 +269,13 @@ static int be_the_connection(const Server *server, int fd, int life) {
   describe(options, text, sizeof text);
   socket_keep_alive(fd);
   if (handshake_answer(fd, options, &shaken, REFUSED_NOT, text)) return EXIT_BROKEN;
-  server_log(options, "a session begins");
+  server_log(options, "session started");
   int status = run_session(server, fd, shaken.seconds);
-  server_log(options, "a session has ended");
+  server_log(options, "session ended");
   return status;
 }
 
-/* ---- the server itself ---- */
+/* ---- the server process ---- */
 
 static volatile sig_atomic_t told_to_stop;
 static void stop(int number) {
@@ -282,7 +283,7 @@ static void stop(int number) {
   told_to_stop = 1;
 }
 
-/* The record of an address, or the one that has been quiet longest. */
+/* Returns the record of an address, or replaces the least recently used record. */
 static Address *address_of(Server *server, struct in_addr address) {
   Address *oldest = &server->addresses[0];
   for (int i = 0; i < MOST_ADDRESSES; ++i) {
@@ -302,7 +303,7 @@ static void note_failure(Server *server, struct in_addr address) {
   if (!one->failures++) *one = (Address){address, 1, tvm_now()};
 }
 
-/* Forgets a connection whose process has ended with this status. */
+/* Removes a connection whose process has ended with this status. */
 static void forget(Server *server, Connection *c, int status) {
   char folder[128];
   session_folder(server, c->pid, folder);
@@ -326,13 +327,13 @@ static void note_greeted(Connection *c) {
   if (!c->is_greeted && read(c->life, &byte, 1) == 1) c->is_greeted = true;
 }
 
-/* Whether another connection may take the place of this one when the time is `now`. */
+/* Whether another connection may replace this one at the time `now`. */
 static bool is_replaceable(const Connection *c, double now) {
   return !c->is_greeted && c->address.s_addr && now - c->since > YOUNG_SECONDS;
 }
 
-/* The seconds until a connection can be accepted. 0 where all places belong to completed handshakes, too: the new
-   connection is turned away then. */
+/* Returns the seconds until a connection can be accepted; also 0 if all slots belong to completed handshakes: then the
+ * new connection is rejected. */
 static double seconds_to_room(const Server *server) {
   double now = tvm_now(), least = 0;
   if (server->count < MOST_CONNECTIONS) return 0;
@@ -345,8 +346,8 @@ static double seconds_to_room(const Server *server) {
   return least;
 }
 
-/* Makes room where all places are taken: ends the oldest connection that has not completed its handshake, of this
-   address if there is one. */
+/* Frees a slot if all are in use: ends the oldest connection without a completed handshake, preferably one from the
+ * same address. */
 static bool make_room(Server *server, struct in_addr from) {
   Connection *chosen = NULL;
   double now = tvm_now();
@@ -381,7 +382,7 @@ static void serve_connection(Server *server, int fd, struct in_addr from) {
     close(life[0]);
     if (server->listen_fd >= 0) close(server->listen_fd);
     tracker_close(&server->tracker);
-    server->proxy.fd = -1; /* it is what this process serves, or there is none */
+    server->proxy.fd = -1; /* this process serves the connection, or there is none */
     _exit(be_the_connection(server, fd, life[1]));
   }
   close(life[1]);
@@ -398,7 +399,7 @@ static void take_connection(Server *server) {
   if (fd >= 0) serve_connection(server, fd, from.sin_addr);
 }
 
-/* Offers the server to the tracker with a new match key: after every session, and if no client came with the last key. */
+/* Registers the server with the tracker with a new match key: after every session, and if no client used the last key. */
 static void keep_offered(Server *server) {
   const ServerOptions *options = server->options;
   unsigned sessions = atomic_load(server->sessions);
@@ -419,12 +420,12 @@ static void keep_offered(Server *server) {
   server->unclaimed_since = tvm_now();
 }
 
-/* Waits at the proxy while the device is free. */
+/* Keeps a connection to the proxy open while the device is free. */
 static void keep_called(Server *server) {
   if (server->options->proxy_host && server->proxy.fd < 0 && !server->count) proxy_call(&server->proxy, server->options);
 }
 
-/* Somebody has come to the proxy, or the proxy has gone. */
+/* Accepts a client that the proxy has passed, or handles a lost connection to the proxy. */
 static void take_client_of_proxy(Server *server) {
   char first;
   int fd = server->proxy.fd;
@@ -441,7 +442,8 @@ static void serve_connections(Server *server) {
     keep_offered(server);
     keep_called(server);
     int door = server->options->proxy_host ? server->proxy.fd : server->listen_fd;
-    /* Connections wait in the queue of the socket while all places are of others that may be about to greet. */
+    /* New connections stay in the socket's queue while all slots belong to connections that may still complete a
+     * handshake. */
     double wait = seconds_to_room(server);
     struct pollfd fds[MOST_CONNECTIONS + 2] = {{wait > 0 ? -1 : door, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
     for (int i = 0; i < server->count; ++i) fds[i + 2] = (struct pollfd){server->connections[i].life, POLLIN, 0};
@@ -459,10 +461,10 @@ static int check_address(const Server *server) {
   struct sockaddr_in bound;
   socklen_t size = sizeof bound;
   if (getsockname(server->listen_fd, (struct sockaddr *)&bound, &size) || bound.sin_family != AF_INET)
-    return tvm_error("rpc server: an IPv4 socket that listens is wanted");
+    return tvm_error("rpc server: expected a listening IPv4 socket");
   if (!server->options->secret_size && (ntohl(bound.sin_addr.s_addr) >> 24) != 127)
-    return tvm_error("rpc server: an address outside loopback needs a secret: set TVM_RPC_SECRET_FILE to a file "
-                     "that holds it (or TVM_RPC_SECRET to the secret), here and on the clients");
+    return tvm_error("rpc server: an address outside loopback requires a secret: set TVM_RPC_SECRET_FILE to a file "
+                     "that contains it (or TVM_RPC_SECRET to the secret), on the server and on the clients");
   return ntohs(bound.sin_port);
 }
 
@@ -474,7 +476,7 @@ static const char *sessions_parent(void) {
   return folder && *folder && strlen(folder) < FOLDER_ROOM ? folder : "/tmp";
 }
 
-/* Removes the folders of this user's servers whose lock is free: the servers were killed. */
+/* Removes the folders of killed servers of this user, whose locks are free. */
 static void remove_left_over(void) {
   const char *parent = sessions_parent();
   char path[FOLDER_ROOM + 300], lock[FOLDER_ROOM + 310];
@@ -493,7 +495,7 @@ static void remove_left_over(void) {
   if (folder) closedir(folder);
 }
 
-/* Under another name until the lock is held, so that no other server takes it for one that was left. */
+/* The folder has a temporary name until it is locked, so that no other server removes it as left over. */
 static int make_folder(Server *server) {
   char new[sizeof server->root], path[sizeof server->root + 8];
   const char *parent = sessions_parent();
@@ -511,8 +513,8 @@ static int make_folder(Server *server) {
 
 static int open_server(Server *server) {
   remove_left_over();
-  library_clean(); /* here, and not in every session */
-  if (make_folder(server)) return tvm_error("rpc server: a folder for sessions cannot be made: %s", strerror(errno));
+  library_clean(); /* once per server instead of once per session */
+  if (make_folder(server)) return tvm_error("rpc server: cannot create a folder for sessions: %s", strerror(errno));
   void *shared = mmap(NULL, sizeof(atomic_uint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   server->sessions = shared;
   return shared != MAP_FAILED ? 0 : tvm_error("rpc server: %s", strerror(errno));
@@ -532,7 +534,7 @@ int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *given) {
   ServerOptions options = with_defaults(given);
   Server server = {.options = &options, .listen_fd = listen_fd, .slot = -1, .tracker = {.fd = -1}, .proxy = {.fd = -1}};
   if (strlen(options.key) > KEY_ROOM - 64) return tvm_error("rpc server: the key is longer than %d bytes", KEY_ROOM - 64);
-  if (strpbrk(options.key, " \t\r\n\"\\")) return tvm_error("rpc server: a key has no blanks, quotes or backslashes: '%s'", options.key);
+  if (strpbrk(options.key, " \t\r\n\"\\")) return tvm_error("rpc server: the key must not contain blanks, quotes or backslashes: '%s'", options.key);
   server.port = options.proxy_host ? 0 : check_address(&server);
   if (server.port < 0) return -1;
   if (options.told_port) server.port = options.told_port;

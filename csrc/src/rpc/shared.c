@@ -1,6 +1,6 @@
-/* Memory that both ends of a session on one machine have: large copies go through it, piece by piece, and no byte of them
- * through a socket. The client makes it and says where it is; the server proves that it found the same by its content, so
- * a tunnel, whose other end only looks like this machine, is noticed. */
+/* Shared memory between the two ends of a session on one machine: large copies use it, in chunks, instead of the
+ * socket. The client creates the memory and sends its location; the server returns the content as proof that it mapped
+ * the same memory. This detects tunnels, whose remote end only appears to be on the same machine. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -18,7 +18,7 @@ enum { SHARED_BYTES = 4 << 20, SHARED_LEAST = 64 << 10, TOKEN = 32 };
 #ifdef __linux__
 #include <sys/syscall.h>
 
-/* By the system call: the C library has a function for it since glibc 2.27, and packages are built for older ones. */
+/* Uses the system call, because memfd_create needs glibc 2.27 and packages are built for older versions. */
 static int memory_file(void) { return (int)syscall(SYS_memfd_create, "tvm_rpc", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
 
 static bool is_this_machine(int fd) {
@@ -33,14 +33,14 @@ static void *map_file(int fd) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* ---- the client's side ---- */
+/* ---- client side ---- */
 
 static int offer(Endpoint *ep, int fd) {
   unsigned char token[TOKEN];
   TVMByteArray bytes = {(const char *)token, TOKEN};
   TVMValue args[] = {{.v_int64 = getpid()}, {.v_int64 = fd}, {.v_handle = &bytes}}, ret;
   int codes[] = {kTVMArgInt, kTVMArgInt, kTVMBytes}, code;
-  /* A server that made it shorter would end this process. */
+  /* Seal the size: if the server shrank the file, accesses would crash this process. */
   if (ftruncate(fd, SHARED_BYTES) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) return -1;
   if (random_bytes(token, TOKEN) || !(ep->shared = map_file(fd))) return -1;
   memcpy(ep->shared, token, TOKEN);
@@ -54,7 +54,7 @@ static bool is_shared(Endpoint *ep, size_t nbytes) {
   if (nbytes < SHARED_LEAST) return false;
   if (ep->shared || ep->not_shared) return ep->shared;
   int fd = is_this_machine(ep->fd) ? memory_file() : -1;
-  /* Where it cannot be had copies go through the socket, which is no error. */
+  /* Without shared memory, copies use the socket; this is not an error. */
   ep->not_shared = fd < 0 || offer(ep, fd);
   if (fd >= 0) close(fd);
   return ep->shared;
@@ -86,7 +86,7 @@ void shared_close(Endpoint *ep) {
   ep->shared = NULL;
 }
 
-/* ---- the server's side, in the process of the session ---- */
+/* ---- server side, in the session process ---- */
 
 static unsigned char *segment;
 
@@ -112,7 +112,7 @@ int shared_take(int64_t pid, int64_t file, const TVMByteArray *token, bool *foun
 int shared_serve(DLTensor *array, bool is_back) {
   size_t size;
   if (TVMTensorByteSize(array, &size)) return -1;
-  if (!segment || size > SHARED_BYTES) return tvm_error("RPCError: %zu bytes do not lie in the memory both sides have", size);
+  if (!segment || size > SHARED_BYTES) return tvm_error("RPCError: %zu bytes exceed the size of the shared memory", size);
   return is_back ? TVMArrayCopyToBytes(array, segment, size) : TVMArrayCopyFromBytes(array, segment, size);
 }
 #else
@@ -131,6 +131,6 @@ int shared_take(int64_t pid, int64_t file, const TVMByteArray *token, bool *foun
 
 int shared_serve(DLTensor *array, bool is_back) {
   (void)array, (void)is_back;
-  return tvm_error("RPCError: there is no memory that both sides have");
+  return tvm_error("RPCError: shared memory is not supported on this platform");
 }
 #endif

@@ -1,4 +1,5 @@
-/* A server's connection to its tracker: classic TVM's messages (a length and JSON), after a proof where there is a secret. */
+/* A server's connection to its tracker: Apache TVM's messages (a length and JSON), after a proof of the secret if there
+ * is one. */
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -42,7 +43,7 @@ int socket_connect(const char *host, int port) {
   if (fd >= 0) {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     socket_keep_alive(fd);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect, too */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also limits connect */
     if (connect(fd, found->ai_addr, found->ai_addrlen)) {
       close(fd);
       fd = -1;
@@ -52,7 +53,7 @@ int socket_connect(const char *host, int port) {
   return fd;
 }
 
-/* Both prove the secret, or neither has one. */
+/* Exchanges proofs of the secret with the tracker, or checks that neither side has a secret. */
 static int greet(int fd, const ServerOptions *options) {
   double deadline = tvm_now() + TRACKER_SECONDS;
   int32_t magic = TRACKER_MAGIC, answer;
@@ -60,22 +61,22 @@ static int greet(int fd, const ServerOptions *options) {
   if (socket_write(fd, &magic, 4, deadline) || socket_read(fd, &answer, 4, deadline)) return -1;
   if (answer == TRACKER_MAGIC && !options->secret_size) return 0;
   if (answer != TRACKER_SECRET_MAGIC || !options->secret_size)
-    return tvm_error(answer == TRACKER_SECRET_MAGIC ? "the tracker asks for a secret, and none is set here"
-                                                    : "the tracker does not ask for the secret that is set here");
+    return tvm_error(answer == TRACKER_SECRET_MAGIC ? "the tracker requires a secret, but this server has none"
+                                                    : "the tracker does not use a secret, but this server requires one");
   if (socket_read(fd, theirs, NONCE, deadline) || random_bytes(ours, NONCE)) return -1;
   make_proof(options, "tvm tracker client", ours, theirs, "", ours + NONCE);
   if (socket_write(fd, ours, sizeof ours, deadline) || socket_read(fd, proof, sizeof proof, deadline)) return -1;
   make_proof(options, "tvm tracker server", ours, theirs, "", wanted);
-  return same_bytes(proof, wanted, sizeof proof) ? 0 : tvm_error("the tracker does not have the secret");
+  return same_bytes(proof, wanted, sizeof proof) ? 0 : tvm_error("the tracker did not prove that it has the secret");
 }
 
-/* One request and its answer, as JSON. */
+/* Sends a JSON request and reads the JSON reply. */
 static int ask(int fd, const char *text, Json **out) {
   double deadline = tvm_now() + TRACKER_SECONDS;
   int32_t length = (int32_t)strlen(text);
   if (socket_write(fd, &length, 4, deadline) || socket_write(fd, text, (size_t)length, deadline)) return -1;
   if (socket_read(fd, &length, 4, deadline)) return -1;
-  if (length < 0 || length > MOST_REPLY) return tvm_error("the tracker answered with %d bytes", (int)length);
+  if (length < 0 || length > MOST_REPLY) return tvm_error("the tracker sent a reply of invalid length (%d bytes)", (int)length);
   char *reply = malloc((size_t)length + 1);
   int status = reply ? socket_read(fd, reply, (size_t)length, deadline) : tvm_error("out of memory");
   if (!status) status = json_parse(reply, (size_t)length, out);
@@ -83,21 +84,21 @@ static int ask(int fd, const char *text, Json **out) {
   return status;
 }
 
-/* The answer must be the number 0. */
+/* Sends a request whose reply must be the number 0. */
 static int tell_tracker(int fd, const char *text) {
   Json *json = NULL;
   if (ask(fd, text, &json)) return -1;
   bool fine = json->kind == JSON_INT && json->integer == 0;
   json_free(json);
-  return fine ? 0 : tvm_error("the tracker refused the server");
+  return fine ? 0 : tvm_error("the tracker rejected the server");
 }
 
 static int open_tracker(Tracker *tracker, const ServerOptions *options, int port) {
   char text[KEY_ROOM + 512], address[300] = "null";
-  if (tvm_now() < tracker->next_try) return tvm_error("the tracker was not there a moment ago");
+  if (tvm_now() < tracker->next_try) return tvm_error("the last attempt to reach the tracker failed a moment ago");
   tracker->next_try = tvm_now() + RETRY_SECONDS;
   tracker->fd = socket_connect(options->tracker_host, options->tracker_port);
-  if (tracker->fd < 0) return tvm_error("the tracker %s:%d cannot be reached", options->tracker_host, options->tracker_port);
+  if (tracker->fd < 0) return tvm_error("cannot connect to the tracker %s:%d", options->tracker_host, options->tracker_port);
   if (options->custom_addr) snprintf(address, sizeof address, "\"%.250s\"", options->custom_addr);
   snprintf(text, sizeof text, "[%d, {\"key\": \"server:%s\", \"addr\": [%s, %d]}]", CODE_UPDATE_INFO, options->key, address, port);
   return greet(tracker->fd, options) || tell_tracker(tracker->fd, text) ? -1 : 0;
@@ -109,11 +110,11 @@ int tracker_offer(Tracker *tracker, const ServerOptions *options, int port, cons
   snprintf(text, sizeof text, "[%d, \"%s\", [%d, \"%s\"], %s]", CODE_PUT, options->key, port, match_key, address);
   bool fresh = tracker->fd < 0;
   if ((fresh && open_tracker(tracker, options, port)) || tell_tracker(tracker->fd, text)) {
-    if (fresh && tracker->fd >= 0) server_log(options, "the tracker does not take this server: %s", TVMGetLastError());
+    if (fresh && tracker->fd >= 0) server_log(options, "the tracker rejects this server: %s", TVMGetLastError());
     tracker_close(tracker);
     return -1;
   }
-  if (fresh) server_log(options, "offered to the tracker %s:%d as '%s'", options->tracker_host, options->tracker_port, options->key);
+  if (fresh) server_log(options, "registered with the tracker %s:%d as '%s'", options->tracker_host, options->tracker_port, options->key);
   return 0;
 }
 
@@ -140,9 +141,9 @@ static int call_proxy(Tracker *proxy, const ServerOptions *options) {
   struct sockaddr_in there;
   socklen_t size = sizeof there;
   proxy->fd = socket_connect(options->proxy_host, options->proxy_port);
-  if (proxy->fd < 0) return tvm_error("it cannot be reached");
+  if (proxy->fd < 0) return tvm_error("cannot connect");
   if (!options->secret_size && (getpeername(proxy->fd, (struct sockaddr *)&there, &size) || (ntohl(there.sin_addr.s_addr) >> 24) != 127))
-    return tvm_error("outside this machine a secret is needed: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET");
+    return tvm_error("a proxy on another machine requires a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET");
   snprintf(name, sizeof name, "server:%s", options->key);
   return handshake_call(proxy->fd, options, name);
 }
@@ -150,7 +151,7 @@ static int call_proxy(Tracker *proxy, const ServerOptions *options) {
 int proxy_call(Tracker *proxy, const ServerOptions *options) {
   if (tvm_now() < proxy->next_try) return -1;
   if (!call_proxy(proxy, options)) {
-    server_log(options, "waiting at the proxy %s:%d as '%s'", options->proxy_host, options->proxy_port, options->key);
+    server_log(options, "connected to the proxy %s:%d as '%s'", options->proxy_host, options->proxy_port, options->key);
     proxy->said[0] = '\0';
     return 0;
   }

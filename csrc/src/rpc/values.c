@@ -1,15 +1,15 @@
-/* Packed values in messages. */
+/* Serialization of packed values in messages. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpc.h"
 
-/* ---- out ---- */
+/* ---- writing ---- */
 
 static int put_device(const Endpoint *ep, DLDevice device, DLDevice *out) {
   int session = device.device_type / DEVICE_TYPES - 1;
   if (session != ep->number)
-    return session < 0 ? tvm_error("a function of a session takes devices of the session, as remote.cpu()")
+    return session < 0 ? tvm_error("a remote function requires remote devices, such as remote.cpu()")
                        : tvm_error("a device of session %d was passed to session %d", session, ep->number);
   *out = (DLDevice){device.device_type % DEVICE_TYPES, device.device_id};
   return 0;
@@ -26,12 +26,12 @@ static void put_tensor(Bytes *out, uint64_t handle, DLDevice device, const DLTen
 
 static int put_array(Endpoint *ep, Bytes *out, DLTensor *tensor, int code, Lent *lent) {
   DLDevice device;
-  if (!tvm_is_compact(tensor)) return tvm_error("an array with strides cannot be passed to another machine; copy it first");
-  if (tensor->ndim > RPC_MOST_DIMS) return tvm_error("an array of %d dimensions cannot be passed to another machine", tensor->ndim);
+  if (!tvm_is_compact(tensor)) return tvm_error("cannot pass an array with strides to a remote function; copy it first");
+  if (tensor->ndim > RPC_MOST_DIMS) return tvm_error("cannot pass an array of %d dimensions to a remote function", tensor->ndim);
   if (!ep->serves) {
     if (tensor->device.device_type < DEVICE_TYPES)
-      return tvm_error("ValueError: an array on %s(%d) of this machine was passed to a session; make it there, as in "
-                       "tvm.nd.array(x, remote.cpu())", TVMDeviceTypeName(tensor->device.device_type), (int)tensor->device.device_id);
+      return tvm_error("ValueError: cannot pass an array on the local device %s(%d) to a session; create it on the session, as "
+                       "in tvm.nd.array(x, remote.cpu())", TVMDeviceTypeName(tensor->device.device_type), (int)tensor->device.device_id);
     if (put_device(ep, tensor->device, &device)) return -1;
     put_tensor(out, (uint64_t)(uintptr_t)tensor->data | RPC_YOURS, device, tensor, tensor->byte_offset);
     return 0;
@@ -39,7 +39,7 @@ static int put_array(Endpoint *ep, Bytes *out, DLTensor *tensor, int code, Lent 
   uint64_t handle;
   TVMArrayHandle own = tensor;
   if (code == kTVMNDArrayHandle) TVMArrayRetain(own);
-  else if (!lent || lent->count == RPC_MOST_LENT) return tvm_error("more than %d arrays are lent in one call", RPC_MOST_LENT);
+  else if (!lent || lent->count == RPC_MOST_LENT) return tvm_error("more than %d local arrays are passed in one call", RPC_MOST_LENT);
   else if (tvm_array_borrow(tensor, &own)) return -1;
   if (slot_add(ep, own, kTVMNDArrayHandle, &handle)) return -1;
   if (code != kTVMNDArrayHandle) lent->handles[lent->count++] = handle;
@@ -55,7 +55,7 @@ static int put_handle(Endpoint *ep, Bytes *out, void *value, int code) {
     return 0;
   }
   if (!function && !ep->serves)
-    return tvm_error("a module of this machine was passed to a session; export it, upload the file and load it there");
+    return tvm_error("cannot pass a local module to a session; export it, upload the file and load it on the session");
   if (function) TVMFuncRetain(value);
   else TVMModRetain(value);
   if (slot_add(ep, value, code, &handle)) return -1;
@@ -80,12 +80,12 @@ static int put_value(Endpoint *ep, Bytes *out, TVMValue value, int code, Lent *l
     case kTVMBytes: bytes_text(out, bytes->data, bytes->size); return 0;
     case kTVMDLTensorHandle: case kTVMNDArrayHandle: return put_array(ep, out, value.v_handle, code, lent);
     case kTVMModuleHandle: case kTVMPackedFuncHandle: return put_handle(ep, out, value.v_handle, code);
-    default: return tvm_error("TypeError: a value of type code %d (an object or an address) has no meaning on another machine", code);
+    default: return tvm_error("TypeError: cannot pass a value of type code %d (an object or an address) to another machine", code);
   }
 }
 
 int values_put(Endpoint *ep, Bytes *out, const TVMValue *values, const int *codes, int n, Lent *lent) {
-  if (n > RPC_MOST_VALUES) return tvm_error("a call of a session takes at most %d arguments, got %d", RPC_MOST_VALUES, n);
+  if (n > RPC_MOST_VALUES) return tvm_error("a remote call takes at most %d arguments, got %d", RPC_MOST_VALUES, n);
   bytes_u32(out, (uint32_t)n);
   for (int i = 0; i < n; ++i)
     if (put_value(ep, out, values[i], codes[i], lent)) return -1;
@@ -96,7 +96,7 @@ void lent_drop(Endpoint *ep, const Lent *lent) {
   for (int i = 0; i < lent->count; ++i) slot_drop(ep, lent->handles[i]);
 }
 
-/* ---- in ---- */
+/* ---- reading ---- */
 
 typedef struct { uint64_t handle, byte_offset; DLDevice device; DLDataType dtype; int ndim; int64_t shape[RPC_MOST_DIMS]; } WireArray;
 
@@ -106,7 +106,7 @@ static int take_wire_array(Cursor *cursor, WireArray *out) {
   if (cursor_u64(cursor, &out->handle) || cursor_take(cursor, &device, 8) || cursor_take(cursor, &dtype, 4) ||
       cursor_u32(cursor, &ndim))
     return -1;
-  if (ndim > RPC_MOST_DIMS) return tvm_error("RPCError: an array of %u dimensions came; %d are the most", (unsigned)ndim, RPC_MOST_DIMS);
+  if (ndim > RPC_MOST_DIMS) return tvm_error("RPCError: received an array of %u dimensions; the maximum is %d", (unsigned)ndim, RPC_MOST_DIMS);
   if (cursor_take(cursor, &shape, ndim * 8) || cursor_u64(cursor, &out->byte_offset)) return -1;
   memcpy(&out->device, device, 8);
   memcpy(&out->dtype, dtype, 4);
@@ -115,7 +115,7 @@ static int take_wire_array(Cursor *cursor, WireArray *out) {
   return 0;
 }
 
-/* One of our arrays, or a view of it. */
+/* Returns an array of this side, or a view of it. */
 static int own_array(const Endpoint *ep, const WireArray *wire, TVMArrayHandle *out) {
   TVMArrayHandle base = slot_get(ep, wire->handle & ~RPC_YOURS, kTVMNDArrayHandle);
   if (!base) return -1;
@@ -133,9 +133,9 @@ static int take_array(Endpoint *ep, Cursor *cursor, TVMValue *out) {
   if (wire.handle & RPC_YOURS) {
     if (own_array(ep, &wire, &array)) return -1;
   } else {
-    if (ep->serves) return tvm_error("RPCError: an array of the client's came; arrays lie with the server");
+    if (ep->serves) return tvm_error("RPCError: received an array of the client; arrays must be on the server");
     if (!wire.handle || wire.device.device_type < 1 || wire.device.device_type >= DEVICE_TYPES || wire.byte_offset)
-      return tvm_error("RPCError: an array without a handle or a device came");
+      return tvm_error("RPCError: received an array without a handle or a device");
     wire.device.device_type += DEVICE_TYPES * (ep->number + 1);
     if (tvm_array_adopt(wire.shape, wire.ndim, wire.dtype, wire.device, (void *)(uintptr_t)wire.handle, &array)) {
       remote_forget(ep, wire.handle);
@@ -166,7 +166,7 @@ static int take_module(Endpoint *ep, Cursor *cursor, TVMValue *out) {
   TVMModuleHandle mod;
   if (cursor_u64(cursor, &handle)) return -1;
   if (!(handle & RPC_YOURS)) {
-    if (ep->serves) return tvm_error("RPCError: a module of the client's came; modules lie with the server");
+    if (ep->serves) return tvm_error("RPCError: received a module of the client; modules must be on the server");
     if (remote_module(ep, handle, &mod)) return -1;
   } else {
     if (!(mod = slot_get(ep, handle & ~RPC_YOURS, kTVMModuleHandle))) return -1;
@@ -190,13 +190,13 @@ static int take_value(Endpoint *ep, Cursor *cursor, TVMValue *out, int *out_code
       memcpy(out, from, 8);
       if (code == kTVMDevice && !ep->serves) {
         int32_t type = out->v_device.device_type;
-        if (type < 1 || type >= DEVICE_TYPES) return tvm_error("RPCError: a device of the unknown type %d came", (int)type);
+        if (type < 1 || type >= DEVICE_TYPES) return tvm_error("RPCError: received a device of unknown type %d", (int)type);
         out->v_device.device_type = type + DEVICE_TYPES * (ep->number + 1);
       }
       break;
     case kTVMStr:
       if (cursor_text(cursor, &out->v_str, &size)) return -1;
-      if (strlen(out->v_str) != size) return tvm_error("RPCError: a text with a zero in it came");
+      if (strlen(out->v_str) != size) return tvm_error("RPCError: received a text that contains a null character");
       break;
     case kTVMBytes:
       if (cursor_text(cursor, &text, &size)) return -1;
@@ -206,7 +206,7 @@ static int take_value(Endpoint *ep, Cursor *cursor, TVMValue *out, int *out_code
     case kTVMNDArrayHandle: if (take_array(ep, cursor, out)) return -1; break;
     case kTVMPackedFuncHandle: if (take_function(ep, cursor, out)) return -1; break;
     case kTVMModuleHandle: if (take_module(ep, cursor, out)) return -1; break;
-    default: return tvm_error("RPCError: a value of the unknown type code %u came", (unsigned)code);
+    default: return tvm_error("RPCError: received a value of unknown type code %u", (unsigned)code);
   }
   *out_code = (int)code;
   return 0;
@@ -216,7 +216,7 @@ int values_take(Endpoint *ep, Cursor *cursor, Values *out) {
   uint32_t count;
   *out = (Values){NULL, NULL, NULL, 0};
   if (cursor_u32(cursor, &count)) return -1;
-  if (count > RPC_MOST_VALUES) return tvm_error("RPCError: a call with %u values came; %d are the most", (unsigned)count, RPC_MOST_VALUES);
+  if (count > RPC_MOST_VALUES) return tvm_error("RPCError: received a call with %u values; the maximum is %d", (unsigned)count, RPC_MOST_VALUES);
   out->values = calloc(count + 1, sizeof *out->values);
   out->codes = calloc(count + 1, sizeof *out->codes);
   out->bytes = calloc(count + 1, sizeof *out->bytes);

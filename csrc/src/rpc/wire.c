@@ -1,4 +1,4 @@
-/* Bytes of messages, frames on a socket, and the table of handles. Nothing that came is used before it is checked. */
+/* Message buffers, frames on a socket, and the table of handles. Received data is checked before it is used. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "rpc.h"
 
-/* ---- bytes going out ---- */
+/* ---- writing messages ---- */
 
 void bytes_put(Bytes *bytes, const void *data, size_t size) {
   if (bytes->failed) return;
@@ -38,10 +38,10 @@ void bytes_text(Bytes *bytes, const char *text, size_t size) {
   bytes_put(bytes, "", 1);
 }
 
-/* ---- bytes coming in ---- */
+/* ---- reading messages ---- */
 
 int cursor_take(Cursor *cursor, const void **out, size_t size) {
-  if ((size_t)(cursor->end - cursor->at) < size) return tvm_error("RPCError: a message is too short for what it says");
+  if ((size_t)(cursor->end - cursor->at) < size) return tvm_error("RPCError: received a message that is shorter than its content requires");
   *out = cursor->at;
   cursor->at += size;
   return 0;
@@ -65,15 +65,15 @@ int cursor_text(Cursor *cursor, const char **out, size_t *out_size) {
   uint64_t size;
   const void *text;
   if (cursor_u64(cursor, &size)) return -1;
-  if (size >= (uint64_t)(cursor->end - cursor->at)) return tvm_error("RPCError: a message is too short for what it says");
+  if (size >= (uint64_t)(cursor->end - cursor->at)) return tvm_error("RPCError: received a message that is shorter than its content requires");
   if (cursor_take(cursor, &text, (size_t)size + 1)) return -1;
   *out = text;
   *out_size = (size_t)size;
-  return (*out)[size] ? tvm_error("RPCError: a text in a message does not end") : 0;
+  return (*out)[size] ? tvm_error("RPCError: received a text without a terminating null character") : 0;
 }
 
 int cursor_end(const Cursor *cursor) {
-  return cursor->at == cursor->end ? 0 : tvm_error("RPCError: a message is longer than what it says");
+  return cursor->at == cursor->end ? 0 : tvm_error("RPCError: received a message that is longer than its content");
 }
 
 /* ---- the socket ---- */
@@ -85,13 +85,13 @@ int endpoint_fail(Endpoint *ep, const char *format, ...) {
     vsnprintf(ep->why, sizeof ep->why, format, args);
     va_end(args);
     ep->dead = true;
-    /* Wakes readers on the other side; the file descriptor is closed with the endpoint. */
+    /* shutdown wakes readers on the other side; the file descriptor is closed together with the endpoint. */
     if (ep->fd >= 0) shutdown(ep->fd, SHUT_RDWR);
   }
   return tvm_error("%s", ep->why);
 }
 
-/* Waits until the socket can be read or written. Ctrl-C ends the session: an answer would still be on its way. */
+/* Waits until the socket can be read or written. Ctrl-C ends the session, because the reply would still arrive later. */
 static int wait_for(Endpoint *ep, short events) {
   for (;;) {
     struct pollfd one = {ep->fd, events, 0};
@@ -101,12 +101,12 @@ static int wait_for(Endpoint *ep, short events) {
     if (!ep->serves && tvm_interrupt_check()) {
       ErrorRecord why;
       tvm_error_save(&why);
-      endpoint_fail(ep, "RPCError: the session was closed when a call was interrupted");
+      endpoint_fail(ep, "RPCError: the session was closed because a call was interrupted");
       tvm_error_restore(&why);
       return -1;
     }
     if (ep->deadline > 0 && tvm_now() > ep->deadline)
-      return endpoint_fail(ep, "RPCSessionTimeoutError: the time of the session, %g s, is up", ep->seconds);
+      return endpoint_fail(ep, "RPCSessionTimeoutError: the session exceeded its time limit of %g s", ep->seconds);
   }
 }
 
@@ -119,7 +119,8 @@ static int write_parts(Endpoint *ep, struct iovec *parts, int count) {
       continue;
     }
     if (done < 0 && errno == EINTR) continue;
-    /* What the other side said last, as why it ended the session, may still be there to be read; if not, reading fails. */
+    /* The other side's last message, such as the error that ended the session, may still be unread. Otherwise reading
+     * fails. */
     if (done < 0 && (errno == EPIPE || errno == ECONNRESET)) return 0;
     if (done < 0) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
     for (; count && (size_t)done >= parts->iov_len; ++parts, --count) done -= (ssize_t)parts->iov_len;
@@ -159,7 +160,7 @@ int frame_send(Endpoint *ep, uint32_t kind, const Bytes *body, const void *more,
   if (body && body->failed) return tvm_error("out of memory for a message");
   size_t size = body ? body->size : 0;
   if (size + more_size > ep->max_message)
-    return tvm_error("RPCError: a message of %zu bytes is longer than the session allows (%llu); send large data as arrays "
+    return tvm_error("RPCError: a message of %zu bytes exceeds the session's limit of %llu bytes; send large data as arrays "
                      "or files", size + more_size, (unsigned long long)ep->max_message);
   unsigned char free_head[RPC_HEAD], head[RPC_HEAD];
   pthread_mutex_lock(&ep->free_lock);
@@ -214,10 +215,10 @@ int frame_head(Endpoint *ep, uint32_t *kind, uint64_t *length) {
   memcpy(&magic, head, 4);
   memcpy(kind, head + 4, 4);
   memcpy(length, head + 8, 8);
-  if (magic != RPC_MAGIC) return endpoint_fail(ep, "RPCError: what came is no message: it begins with %08x", (unsigned)magic);
-  if (!*kind || *kind >= RPC_KINDS) return endpoint_fail(ep, "RPCError: a message of the unknown kind %u came", (unsigned)*kind);
+  if (magic != RPC_MAGIC) return endpoint_fail(ep, "RPCError: received data that is not a message: it starts with %08x", (unsigned)magic);
+  if (!*kind || *kind >= RPC_KINDS) return endpoint_fail(ep, "RPCError: received a message of unknown kind %u", (unsigned)*kind);
   if (*length > ep->max_message)
-    return endpoint_fail(ep, "RPCError: a message of %llu bytes came; the session allows %llu", (unsigned long long)*length,
+    return endpoint_fail(ep, "RPCError: received a message of %llu bytes; the session's limit is %llu", (unsigned long long)*length,
                          (unsigned long long)ep->max_message);
   return 0;
 }
@@ -247,7 +248,7 @@ int frame_body(Endpoint *ep, uint64_t length, unsigned char **out) {
   return 0;
 }
 
-/* ---- handles: the place in the table plus one, and above it the number of the place's use ---- */
+/* ---- handles: slot index plus one in the low half, the slot's use counter in the high half ---- */
 
 int slot_add(Endpoint *ep, void *value, int code, uint64_t *out) {
   size_t at = ep->slot_hint;
@@ -257,7 +258,7 @@ int slot_add(Endpoint *ep, void *value, int code, uint64_t *out) {
     Slot *grown = count > (1u << 24) ? NULL : realloc(ep->slots, count * sizeof *grown);
     if (!grown) {
       tvm_release_value((TVMValue){.v_handle = value}, code);
-      return tvm_error("RPCError: the other side holds too many handles (%zu)", ep->slot_count);
+      return tvm_error("RPCError: the other side uses too many handles (%zu)", ep->slot_count);
     }
     memset(grown + ep->slot_count, 0, (count - ep->slot_count) * sizeof *grown);
     ep->slots = grown;
@@ -283,7 +284,7 @@ void *slot_get(const Endpoint *ep, uint64_t handle, int code) {
   const Slot *slot = slot_of(ep, handle);
   if (slot && slot->code == code) return slot->value;
   const char *what = code == kTVMNDArrayHandle ? "array" : code == kTVMModuleHandle ? "module" : "function";
-  tvm_set_error("RPCError: there is no %s with the handle %llx in this session", what, (unsigned long long)handle);
+  tvm_set_error("RPCError: this session has no %s with the handle %llx", what, (unsigned long long)handle);
   return NULL;
 }
 

@@ -1,7 +1,8 @@
-/* The virtual machine as modules: an executable, and the machines that run it.
+/* The virtual machine as modules: executables, and virtual machines that run them.
  *
- * `runtime.vm.load_executable(bytes, library)` gives the module of an executable, and so does loading a library it was
- * exported with. Its function `vm_load_executable` gives a machine, whose `init` takes devices and kinds of memory.
+ * `runtime.vm.load_executable(bytes, library)` returns the module of an executable; loading a library that contains an
+ * executable returns the same. Its function `vm_load_executable` returns a virtual machine, whose `init` takes devices
+ * and allocator types.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,26 +33,26 @@ static int give_module(TVMModuleHandle mod, TVMValue *ret, int *ret_code) {
   return 0;
 }
 
-/* The function whose name is the first argument. */
+/* Finds the function whose name is the first argument. */
 static int which_function(const VMExecutable *exe, const TVMValue *args, const int *codes, int n, int *out) {
-  if (n < 1 || codes[0] != kTVMStr) return tvm_error("virtual machine: the first argument is the name of a function");
+  if (n < 1 || codes[0] != kTVMStr) return tvm_error("virtual machine: the first argument must be the name of a function");
   *out = vm_find_function(exe, args[0].v_str);
-  return *out >= 0 ? 0 : tvm_error("virtual machine: there is no function '%s'", args[0].v_str);
+  return *out >= 0 ? 0 : tvm_error("virtual machine: the executable has no function '%s'", args[0].v_str);
 }
 
 static int which_number(const TVMValue *args, const int *codes, int n, int at, int64_t limit, const char *what, int64_t *out) {
-  if (n <= at || codes[at] != kTVMArgInt) return tvm_error("virtual machine: the number of a %s is wanted", what);
+  if (n <= at || codes[at] != kTVMArgInt) return tvm_error("virtual machine: expected the index of a %s", what);
   *out = args[at].v_int64;
-  return *out >= 0 && *out < limit ? 0 : tvm_error("virtual machine: there is no %s %lld; there are %lld", what, (long long)*out, (long long)limit);
+  return *out >= 0 && *out < limit ? 0 : tvm_error("virtual machine: there is no %s with index %lld; the executable has %lld", what, (long long)*out, (long long)limit);
 }
 
-/* ---- machines: inputs and results ---- */
+/* ---- virtual machines: inputs and outputs ---- */
 
 static void drop_inputs(const VMFunction *f, VMInputs *inputs) {
   for (int i = 0; inputs->values && i < f->param_count; ++i) vm_value_release(&inputs->values[i]);
 }
 
-/* As before init. */
+/* Resets the machine to its state before init. */
 static void forget_devices(VM *vm) {
   for (int i = 0; vm->constants && i < vm->exe->constant_count; ++i) TVMArrayFree(vm->constants[i]), vm->constants[i] = NULL;
   for (int i = 0; vm->kernels && i < vm->exe->kernel_count; ++i) TVMFuncFree(vm->kernels[i]), vm->kernels[i] = NULL;
@@ -80,7 +81,7 @@ static void machine_free(void *self) {
   free(vm);
 }
 
-/* The array itself, or a copy of it on the device; arrays that are only lent are copied, too. */
+/* Returns the array itself if it is owned and already on the device, otherwise a copy on the device. */
 static int place_array(DLTensor *array, bool owned, DLDevice device, TVMArrayHandle *out) {
   bool there = array->device.device_type == device.device_type && array->device.device_id == device.device_id;
   if (owned && there && tvm_is_compact(array)) return TVMArrayRetain(*out = array);
@@ -94,7 +95,7 @@ static DLDataType param_dtype(const int64_t *type) {
   return (DLDataType){(uint8_t)type[1], (uint8_t)(type[1] >> 8), (uint16_t)(type[1] >> 16)};
 }
 
-/* uint16 is the bits of a bfloat16 parameter: callers without that type have nothing else to hold it in. */
+/* uint16 contains the bits of a bfloat16 parameter, for callers that do not have that type. */
 static int read_bits(const int64_t *type, TVMArrayHandle *array) {
   TVMArrayHandle bits = *array;
   if (!*type || bits->dtype.code != kDLUInt || bits->dtype.bits != 16 || param_dtype(type).code != kDLBfloat) return 0;
@@ -114,7 +115,7 @@ static int take_input(const VM *vm, const VMFunction *f, int number, TVMValue va
 }
 
 static int need_ready(const VM *vm) {
-  return vm->is_ready ? 0 : tvm_error("virtual machine: it has no devices yet; call 'init' first");
+  return vm->is_ready ? 0 : tvm_error("virtual machine: no devices are set; call 'init' first");
 }
 
 static int room_for_inputs(VM *vm, int function) {
@@ -144,7 +145,7 @@ static int find_param(const VMFunction *f, const char *name) {
   return -1;
 }
 
-/* set_one_input(function, name or number, value) */
+/* set_one_input(function, name or index, value) */
 PACKED(packed_set_one_input) {
   VM *vm = self;
   int function;
@@ -152,7 +153,7 @@ PACKED(packed_set_one_input) {
   (void)ret, (void)ret_code;
   if (need_ready(vm) || which_function(vm->exe, args, codes, n, &function) || room_for_inputs(vm, function)) return -1;
   const VMFunction *f = &vm->exe->functions[function];
-  if (n != 3) return tvm_error("virtual machine: set_one_input takes a function, an input and its value");
+  if (n != 3) return tvm_error("virtual machine: set_one_input takes a function name, an input and its value");
   if (codes[1] == kTVMStr) {
     if ((number = find_param(f, args[1].v_str)) < 0)
       return tvm_error("virtual machine: function '%s' has no input '%s'", f->name, args[1].v_str);
@@ -164,7 +165,7 @@ PACKED(packed_set_one_input) {
   return take_input(vm, f, number, args[2], codes[2], slot);
 }
 
-/* The first input before `before` that has the same dynamic dimension, and its value there; -1 if there is none. */
+/* Finds the first input up to `before` with the given dynamic dimension and the dimension's value; -1 if there is none. */
 static int first_with_size(const VMFunction *f, const VMValue *values, int before, int64_t size, int64_t *value) {
   for (int i = 0; i <= before; ++i) {
     const int64_t *type = f->param_types[i];
@@ -174,32 +175,32 @@ static int first_with_size(const VMFunction *f, const VMValue *values, int befor
   return -1;
 }
 
-/* Refuses an input whose type is not the one the function was compiled for. */
+/* Rejects an input whose type does not match the type for which the function was compiled. */
 static int check_input(const VMFunction *f, const VMValue *values, int number) {
   const int64_t *type = f->param_types[number];
   const char *name = f->params[number];
   char have[32], wanted[32];
   int64_t value;
   if (!*type) return 0;
-  if (values[number].kind != VM_TENSOR) return tvm_error("virtual machine: input '%s' of function '%s' is a tensor, and something else is given", name, f->name);
+  if (values[number].kind != VM_TENSOR) return tvm_error("virtual machine: input '%s' of function '%s' must be a tensor", name, f->name);
   const DLTensor *tensor = values[number].as.tensor;
   DLDataType dtype = param_dtype(type);
   if (tensor->dtype.code != dtype.code || tensor->dtype.bits != dtype.bits || tensor->dtype.lanes != dtype.lanes) {
     tvm_dtype_text(tensor->dtype, have, sizeof have);
     tvm_dtype_text(dtype, wanted, sizeof wanted);
-    return tvm_error("virtual machine: input '%s' of function '%s' has elements of %s, and the program wants %s", name, f->name, have, wanted);
+    return tvm_error("virtual machine: input '%s' of function '%s' has elements of type %s, but the model expects %s", name, f->name, have, wanted);
   }
   if (tensor->ndim != *type - 1)
-    return tvm_error("virtual machine: input '%s' of function '%s' has %d dimensions, and the program wants %d", name, f->name,
+    return tvm_error("virtual machine: input '%s' of function '%s' has %d dimensions, but the model expects %d", name, f->name,
                      tensor->ndim, (int)*type - 1);
   for (int d = 0; d < tensor->ndim; ++d) {
     int64_t size = type[d + 2];
     if (size >= 0 && size != tensor->shape[d])
-      return tvm_error("virtual machine: input '%s' of function '%s': its dimension %d is %lld, and the program wants %lld", name,
+      return tvm_error("virtual machine: input '%s' of function '%s': dimension %d is %lld, but the model expects %lld", name,
                        f->name, d, (long long)tensor->shape[d], (long long)size);
     int first = size < -1 ? first_with_size(f, values, number, size, &value) : -1;
     if (first >= 0 && value != tensor->shape[d])
-      return tvm_error("virtual machine: input '%s' of function '%s': its dimension %d is %lld, and the same size of input '%s' is %lld",
+      return tvm_error("virtual machine: input '%s' of function '%s': dimension %d is %lld, but the same dynamic dimension of input '%s' is %lld",
                        name, f->name, d, (long long)tensor->shape[d], f->params[first], (long long)value);
   }
   return 0;
@@ -217,7 +218,7 @@ static int run_function(VM *vm, int function, VMValue *out) {
   return vm_run(vm, function, vm->inputs[function].values, out);
 }
 
-/* Constants belong to the executable, so results that are constants are copied. */
+/* Copies an output that is a constant, because constants belong to the executable. */
 static int own_result(const VM *vm, VMValue *value) {
   for (int i = 0; value->kind == VM_TENSOR && i < vm->exe->constant_count; ++i) {
     TVMArrayHandle copy;
@@ -227,7 +228,7 @@ static int own_result(const VM *vm, VMValue *value) {
     *value = (VMValue){VM_TENSOR, {.tensor = copy}};
   }
   VMObject *tuple = value->kind == VM_OBJECT ? (VMObject *)value->as.object : NULL;
-  /* Only an object with a single reference may be changed. */
+  /* Only an object with a single reference may be modified. */
   if (!tuple || tuple->head.kind != kTVMObjectADT || atomic_load(&tuple->head.refs) != 1) return 0;
   for (int64_t i = 0; i < tuple->count; ++i)
     if (tuple->fields[i].kind == VM_TENSOR && own_result(vm, &tuple->fields[i])) return -1;
@@ -242,7 +243,7 @@ static int run_to_result(VM *vm, const TVMValue *args, const int *codes, int n, 
   return -1;
 }
 
-/* invoke(function): its result on the inputs that have been set */
+/* invoke(function): returns its output for the inputs that have been set */
 PACKED(packed_invoke) {
   VMValue out;
   if (run_to_result(self, args, codes, n, &out)) return -1;
@@ -285,20 +286,20 @@ PACKED(packed_get_output) {
 
 static int deliver(const VMValue *results, const TVMValue *args, const int *codes, int n) {
   if (output_count(results) != n)
-    return tvm_error("virtual machine: %d arrays are given for %lld results", n, (long long)output_count(results));
+    return tvm_error("virtual machine: %d arrays are given for %lld outputs", n, (long long)output_count(results));
   for (int i = 0; i < n; ++i) {
     const VMValue *from = output_at(results, i);
     if (from->kind != VM_TENSOR || (codes[i] != kTVMNDArrayHandle && codes[i] != kTVMDLTensorHandle))
-      return tvm_error("virtual machine: result %d is no tensor, or what is given for it is no array", i);
+      return tvm_error("virtual machine: output %d is not a tensor, or the value given for it is not an array", i);
     const DLTensor *have = from->as.tensor, *to = args[i].v_handle;
     bool same = have->ndim == to->ndim && (!have->ndim || !memcmp(have->shape, to->shape, (size_t)have->ndim * sizeof(int64_t)));
-    if (!same) return tvm_error("virtual machine: the array given for result %d has another shape", i);
+    if (!same) return tvm_error("virtual machine: the array given for output %d does not have the shape of the output", i);
     if (TVMArrayCopyFromTo(have, args[i].v_handle, NULL)) return -1;
   }
   return 0;
 }
 
-/* invoke_with_outputs(function, array, ...): the results go into the arrays. */
+/* invoke_with_outputs(function, array, ...): copies the outputs into the arrays. */
 PACKED(packed_invoke_with_outputs) {
   VMValue out;
   (void)ret, (void)ret_code;
@@ -312,11 +313,11 @@ PACKED(packed_input_index) {
   const VM *vm = self;
   int function;
   if (n < 2 || codes[0] != kTVMStr || which_function(vm->exe, args + 1, codes + 1, n - 1, &function))
-    return n < 2 || codes[0] != kTVMStr ? tvm_error("virtual machine: the names of an input and of a function are wanted") : -1;
+    return n < 2 || codes[0] != kTVMStr ? tvm_error("virtual machine: expected the names of an input and of a function") : -1;
   return give_int(find_param(&vm->exe->functions[function], args[0].v_str), ret, ret_code);
 }
 
-/* profile(function): lines of a kernel's number, its microseconds and the shapes of its arguments, separated by tabs */
+/* profile(function): one line per kernel: its index, microseconds and the shapes of its arguments, separated by tabs */
 PACKED(packed_profile) {
   VM *vm = self;
   VMValue out = {VM_EMPTY, {0}};
@@ -340,7 +341,7 @@ PACKED(packed_profile) {
   return status;
 }
 
-/* Bytes that the machine has from its devices. */
+/* memory(): number of bytes that the machine has allocated on its devices. */
 PACKED(packed_memory) {
   const VM *vm = self;
   size_t total = 0;
@@ -349,11 +350,11 @@ PACKED(packed_memory) {
   return give_int((int64_t)total, ret, ret_code);
 }
 
-/* graph_capture(): how many captured graphs there are; with true or false, whether kernels are captured and replayed. */
+/* graph_capture(): number of captured graphs; with a bool, sets whether kernels are captured and replayed. */
 PACKED(packed_graph_capture) {
   VM *vm = self;
   if (need_ready(vm)) return -1;
-  if (n && codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("virtual machine: graph_capture takes true or false");
+  if (n && codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("virtual machine: the argument of graph_capture must be a bool");
   if (n && vm->launches) vm_launches_set(vm->launches, args[0].v_int64 != 0);
   return give_int(vm->launches ? vm_launches_graphs(vm->launches) : 0, ret, ret_code);
 }
@@ -369,19 +370,19 @@ PACKED(packed_num_copies) {
   return give_int(((VM *)self)->copies, ret, ret_code);
 }
 
-/* ---- machines: devices ---- */
+/* ---- virtual machines: devices ---- */
 
 typedef struct { DLDevice device; bool naive; } Place;
 
-/* init's arguments: type, number and kind of memory (1 naive, 2 pooled) of each device. */
+/* Reads the arguments of init: type, number and allocator (1 naive, 2 pooled) of each device. */
 static int read_places(const TVMValue *args, const int *codes, int n, Place *places, int most, int *count) {
-  if (n % 3 || n / 3 > most || !n) return tvm_error("virtual machine: init takes the type, the number and the kind of memory of each device");
+  if (n % 3 || n / 3 > most || !n) return tvm_error("virtual machine: init takes the type, number and allocator of each device");
   for (int i = 0; i < n; ++i)
-    if (codes[i] != kTVMArgInt) return tvm_error("virtual machine: init takes integers");
+    if (codes[i] != kTVMArgInt) return tvm_error("virtual machine: the arguments of init must be integers");
   *count = n / 3;
   for (int i = 0; i < *count; ++i) {
     int64_t kind = args[3 * i + 2].v_int64;
-    if (kind != 1 && kind != 2) return tvm_error("virtual machine: there is no kind of memory %lld; 1 is naive, 2 is pooled", (long long)kind);
+    if (kind != 1 && kind != 2) return tvm_error("virtual machine: unknown allocator %lld; use 1 (naive) or 2 (pooled)", (long long)kind);
     places[i] = (Place){{(int32_t)args[3 * i].v_int64, (int32_t)args[3 * i + 1].v_int64}, kind == 1};
   }
   return 0;
@@ -391,13 +392,13 @@ static int open_devices(VM *vm, const Place *places, int count) {
   const VMExecutable *exe = vm->exe;
   for (int d = 0; d < exe->device_count; ++d) {
     Place place = {{kDLCPU, 0}, false};
-    bool found = exe->devices[d] == kDLCPU; /* the host is always there */
+    bool found = exe->devices[d] == kDLCPU; /* the host is always available */
     for (int i = 0; i < count; ++i)
       if (places[i].device.device_type == exe->devices[d]) place = places[i], found = true;
-    if (!found) return tvm_error("virtual machine: the executable runs on %s, and no such device is given", TVMDeviceTypeName(exe->devices[d]));
+    if (!found) return tvm_error("virtual machine: the executable needs a device of type %s, but none is given", TVMDeviceTypeName(exe->devices[d]));
     vm->devices[d] = place.device;
     if (!tvm_device(place.device) || !(vm->pools[d] = vm_pool_open(place.device, place.naive))) return -1;
-    /* Memory of the naive allocator is freed immediately, so its kernels cannot be launched later. */
+    /* The naive allocator frees memory immediately, so kernels that use it cannot be launched later. */
     if (!vm->launches && !place.naive) vm->launches = vm_launches_open(place.device);
   }
   return 0;
@@ -406,9 +407,9 @@ static int open_devices(VM *vm, const Place *places, int count) {
 static int find_kernels(VM *vm) {
   const VMExecutable *exe = vm->exe;
   for (int i = 0; i < exe->kernel_count; ++i) {
-    if (!exe->library) return tvm_error("virtual machine: the executable has kernels, and no library was given with it");
+    if (!exe->library) return tvm_error("virtual machine: the executable has kernels, but no library was given with it");
     if (TVMModGetFunction(exe->library, exe->kernels[i], 1, &vm->kernels[i])) return -1;
-    if (!vm->kernels[i]) return tvm_error("virtual machine: the library has no function '%s'", exe->kernels[i]);
+    if (!vm->kernels[i]) return tvm_error("virtual machine: the library does not define the kernel '%s'", exe->kernels[i]);
   }
   return 0;
 }
@@ -417,7 +418,7 @@ static int place_constants(VM *vm) {
   const VMExecutable *exe = vm->exe;
   for (int i = 0; i < exe->constant_count; ++i) {
     const VMConstant *c = &exe->constants[i];
-    if (!c->array) return tvm_error("virtual machine: constant '%s' is bound late and has not been loaded; call load_late_bound_consts", c->name);
+    if (!c->array) return tvm_error("virtual machine: the late-bound constant '%s' has not been loaded; call load_late_bound_consts", c->name);
     if (place_array(c->array, true, vm->devices[c->device], &vm->constants[i])) return -1;
   }
   return 0;
@@ -428,7 +429,7 @@ PACKED(packed_init) {
   Place places[16];
   int count;
   (void)ret, (void)ret_code;
-  if (vm->is_ready) return tvm_error("virtual machine: it has its devices already");
+  if (vm->is_ready) return tvm_error("virtual machine: the devices are already set");
   if (read_places(args, codes, n, places, 16, &count)) return -1;
   vm->is_ready = !open_devices(vm, places, count) && !find_kernels(vm) && !place_constants(vm);
   if (!vm->is_ready) forget_devices(vm);
@@ -469,7 +470,7 @@ VM *vm_of_module(TVMModuleHandle mod) { return tvm_module_resource(mod, machine_
 
 /* ---- executables ---- */
 
-/* What a module of an executable has: the module itself owns it, so that functions can hand the module on. */
+/* The data of an executable module. The module owns it, so that functions can return the module itself. */
 typedef struct { VMExecutable exe; TVMModuleHandle mod; } Holder;
 
 static void executable_free(void *self) {
@@ -484,7 +485,7 @@ PACKED(packed_load) {
   return machine_module(holder->mod, &holder->exe, &mod) ? -1 : give_module(mod, ret, ret_code);
 }
 
-/* The words of the executable, from which its saved form without constants is made. */
+/* Returns the words of the executable, which are its serialized form without constants. */
 PACKED(packed_get_words) {
   const VMExecutable *exe = &((Holder *)self)->exe;
   (void)args, (void)codes, (void)n;
@@ -501,13 +502,13 @@ PACKED(packed_get_constant) {
   return 0;
 }
 
-/* set_constant(number, array), or None to take it away; machines made before keep what they have. */
+/* set_constant(index, array), or None to remove it; existing virtual machines keep their constants. */
 PACKED(packed_set_constant) {
   VMExecutable *exe = &((Holder *)self)->exe;
   int64_t i;
   (void)ret, (void)ret_code;
   if (which_number(args, codes, n, 0, exe->constant_count, "constant", &i)) return -1;
-  if (n != 2 || (codes[1] != kTVMNDArrayHandle && codes[1] != kTVMNullptr)) return tvm_error("virtual machine: a constant is an array");
+  if (n != 2 || (codes[1] != kTVMNDArrayHandle && codes[1] != kTVMNullptr)) return tvm_error("virtual machine: a constant must be an array");
   TVMArrayHandle array = codes[1] == kTVMNullptr ? NULL : args[1].v_handle;
   if (array) TVMArrayRetain(array);
   TVMArrayFree(exe->constants[i].array);
@@ -560,7 +561,7 @@ static int load_packed(TVMByteArray packed, TVMModuleHandle library, TVMModuleHa
 PACKED(packed_load_executable) {
   (void)self;
   if (n != 2 || codes[0] != kTVMBytes || (codes[1] != kTVMModuleHandle && codes[1] != kTVMNullptr))
-    return tvm_error("runtime.vm.load_executable: the bytes of an executable and its library are wanted");
+    return tvm_error("runtime.vm.load_executable: expected the bytes of an executable and its library");
   const TVMByteArray *bytes = args[0].v_handle;
   TVMModuleHandle mod, library = codes[1] == kTVMNullptr ? NULL : args[1].v_handle;
   return vm_executable_module(bytes->data, bytes->size, false, library, &mod) ? -1 : give_module(mod, ret, ret_code);

@@ -1,27 +1,27 @@
-/* Launches of the virtual machine. Kernels of a device that offers captures are gathered; those that are the same as in an
- * earlier run, on the same memory and of the same sizes, are replayed as one graph.
+/* Kernel launches of the virtual machine. Launches on a device that supports captures are queued. If a sequence of
+ * launches equals one of an earlier run, with the same memory and shapes, it is replayed as one captured graph.
  *
- * What is gathered has been given to the device before the machine looks at its memory, before memory goes back to it, and
- * before a run ends.
+ * Queued kernels are launched before the machine reads device memory on the host, before memory is returned to the
+ * device, and before a run ends.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "vm.h"
 
-/* Gathered kernels one after the other: the number of the kernel, how many tensors it takes, and of each the memory, its
- * first byte there, the data type, the number of dimensions and the sizes. */
+/* A sequence of queued launches as integers: the kernel index, the number of tensors, and for each tensor the address,
+ * the byte offset, the data type, the number of dimensions and the shape. */
 typedef struct { int64_t *words; int64_t count, capacity, kernels; uint64_t hash; } Gathered;
 
 typedef struct {
-  Gathered gathered; /* words are its own; none where the place is free */
-  void *graph;       /* NULL until it is captured */
-  bool never;        /* it does more than kernels do */
-  int64_t times;     /* it has come */
+  Gathered gathered; /* a separate copy of the words; NULL if this entry is free */
+  void *graph;       /* NULL until the sequence is captured */
+  bool never;        /* the sequence cannot be captured, because it calls more than kernels */
+  int64_t times;     /* how often the sequence has been launched */
   uint64_t last_use;
 } Known;
 
-/* A few kernels cost no more than a graph; many must not keep the device waiting. */
+/* FEWEST: fewer kernels are launched directly, since a graph is not faster. MOST: limits the delay of the first launch. */
 enum { FEWEST = 3, MOST = 2048, PLACES = 32, HEAD = 4 };
 
 struct VMLaunches {
@@ -32,7 +32,7 @@ struct VMLaunches {
   Known known[PLACES];
   uint64_t clock;
   int64_t captures, replays;
-  DLTensor *tensors; /* of a kernel that is called */
+  DLTensor *tensors; /* arguments of the kernel that is called */
   TVMValue *args;
   int *codes;
   int64_t room;
@@ -87,7 +87,7 @@ void vm_launches_drop(VMLaunches *l) {
   if (l) l->waiting.count = l->waiting.kernels = 0, l->waiting.hash = 0;
 }
 
-/* ---- gathering ---- */
+/* ---- queuing launches ---- */
 
 static int put(Gathered *to, int64_t word) {
   if (to->count == to->capacity) {
@@ -123,14 +123,14 @@ int vm_launch_call(VM *vm, int64_t kernel, const TVMValue *args, int64_t count, 
   VMLaunches *l = vm->launches;
   int64_t here = 0;
   for (int64_t i = 0; i < count; ++i) here += is_on(args[i].v_handle, l->device);
-  /* Only compiled code does the same again; functions of others have a resource. */
+  /* A replay must repeat the same work, so only compiled code is queued; other functions have a resource. */
   *taken = l->captures_runs && here == count && count && !((struct TVMFunction *)vm->kernels[kernel])->resource;
   if (!*taken) return here ? vm_launch(vm) : 0;
   if (gather(&l->waiting, kernel, args, count)) return -1;
   return l->waiting.kernels < MOST ? 0 : vm_launch(vm);
 }
 
-/* ---- giving to the device ---- */
+/* ---- launching queued kernels ---- */
 
 static int room_for(VMLaunches *l, int64_t count) {
   if (count <= l->room) return 0;
@@ -181,7 +181,7 @@ static Known *find(VMLaunches *l) {
   return NULL;
 }
 
-/* In the place of what has not been met for the longest time; NULL without memory. */
+/* Stores the sequence in the least recently used entry; returns NULL if memory is exhausted. */
 static Known *remember(VMLaunches *l) {
   Known *place = l->known;
   for (int i = 1; i < PLACES; ++i)
@@ -195,7 +195,7 @@ static Known *remember(VMLaunches *l) {
   return place;
 }
 
-/* What goes wrong here leaves the machine as it was, running kernel by kernel. */
+/* If capturing fails, the machine continues to launch kernel by kernel. */
 static void capture(VM *vm, Known *known) {
   VMLaunches *l = vm->launches;
   ErrorRecord before;
@@ -212,8 +212,8 @@ static void capture(VM *vm, Known *known) {
   tvm_error_restore(&before);
 }
 
-/* What comes again is captured; where captures were not replayed so far, because runs are seldom the same, what has come
- * often is. */
+/* Whether to capture a sequence: after it occurred twice; but after 8 times if earlier captures were rarely replayed,
+ * which happens if the shapes differ in most runs. */
 static bool worth(const VMLaunches *l, const Known *known) {
   return known->times >= (l->captures < 8 || l->replays >= 2 * l->captures ? 2 : 8);
 }
@@ -230,7 +230,7 @@ static int launch_gathered(VM *vm) {
     ++l->replays;
     if (status <= 0) return status;
   }
-  /* The first run loads what the kernels need, and shows whether anything but kernels is called. */
+  /* The first run loads the kernels and shows whether code other than kernels is called. */
   tvm_watch_begin();
   int status = call_all(vm);
   bool others = tvm_watch_end();

@@ -1,35 +1,36 @@
 /* Memory pool of the virtual machine: free blocks are kept by size class for later allocations.
  *
  * A pool never holds more device memory than the peak in use: before it allocates more, it frees unused blocks, so that
- * runs with varying shapes need no more memory than the largest of them. On the host a free block is split for a smaller
- * allocation and merged when all its parts are free, because the layers of a network have different sizes, and returning
- * pages to the system and getting new ones can cost more than a kernel. If blocks had to be freed, the next run starts with
- * one block of the peak size. A part is taken from the end of a free block that is farther from the memory in use. The
- * layers of a network therefore alternate between both ends, and the free memory between them stays contiguous.
+ * runs with varying shapes need no more memory than the largest run. On the host, a free block is split for a smaller
+ * allocation and merged again when all its parts are free: the tensors of a network differ in size, and returning pages
+ * to the system and allocating new ones can take longer than a kernel. If blocks had to be freed, the next run starts
+ * with one block of the peak size. A part is taken from that end of a free block that is farther from the memory in
+ * use. The layers of a network therefore alternate between both ends, and the free memory between them stays
+ * contiguous.
  */
 #include <stdlib.h>
 
 #include "vm.h"
 
 enum { SMALLEST = 64, STEPS = 8, CLASSES = 64 * STEPS };
-/* The smallest part of a block, and how many times as large the block may be: a result that is kept keeps all of it. */
+/* The minimum size of a part, and the maximum ratio of block to part: a tensor that stays alive keeps its whole block. */
 enum { LEAST_PART = 1 << 12, MOST_PARTS = 64 };
-/* The share of the most that was in use at once which a pool may have above it: without it, a small block that is missing
- * sends a large one back in every run. */
+/* A pool may exceed the peak in use by this fraction (1 / SLACK). Without it, a missing small block would cause a large
+ * block to be freed in every run. */
 enum { SLACK = 8 };
 
 struct VMPool {
   pthread_mutex_t lock;
-  atomic_int refs; /* the opener, and every block that is out */
+  atomic_int refs; /* references by the machine and by every allocated block */
   DLDevice device;
   bool naive, open;
   size_t used, free_bytes, peak;
-  bool gave_back; /* since the begin of a run, a block that is worth parting */
-  size_t joined;  /* the peak when free blocks became one */
+  bool gave_back; /* a block large enough to be split was freed since the run began */
+  size_t joined;  /* the peak at the time when free blocks were last merged */
   VMBlock *classes[CLASSES];
 };
 
-/* Sizes of classes: eight between a power of two and the next, so that at most an eighth is lost. */
+/* Computes the size class: eight classes per power of two, so that at most an eighth of a block is wasted. */
 static int class_of(size_t nbytes, size_t *size) {
   if (nbytes <= SMALLEST) return *size = SMALLEST, 0;
   size_t last = nbytes - 1;
@@ -62,7 +63,7 @@ static void block_free(const DLDevice *device, VMBlock *block) {
   free(block);
 }
 
-/* The class whose askers a free block of this size can serve. */
+/* Returns the largest size class whose allocations a free block of this size can serve. */
 static int class_served(size_t size) {
   size_t whole;
   int class = class_of(size, &whole);
@@ -80,21 +81,22 @@ static void unlink_free(VMPool *pool, VMBlock *block) {
   pool->free_bytes -= block->size;
 }
 
-/* The smallest free block of at least this size that is no part of another, else the largest of them; NULL without any. */
+/* Returns the smallest unsplit free block of at least this size, or else the largest one; NULL if there is none. */
 static VMBlock *whole_block(VMPool *pool, size_t size) {
   VMBlock *found = NULL;
   int enough = class_served(size);
   for (int i = CLASSES - 1; i >= 0 && (!found || found->size > size); --i)
     for (VMBlock *block = pool->classes[i]; block; block = block->next) {
       if (is_whole(block) && (!found || (block->size >= size && block->size < found->size))) found = block;
-      /* All blocks of this class are smaller than `size`. A pool may have very many of them. */
+      /* All blocks of this class are smaller than `size`, so the first is sufficient: a pool may contain very many of
+       * them. */
       if (found && i < enough) return found;
     }
   return found;
 }
 
-/* Takes free blocks out of the pool until at most `keep` bytes are left in them, and as little more as it can; gives their
- * list. Parts of a block that is in use stay. */
+/* Removes free blocks from the pool until at most `keep` bytes are left, without removing much more than necessary;
+ * returns a list of the blocks. Parts of a block that is in use stay. */
 static VMBlock *take_free(VMPool *pool, size_t keep) {
   VMBlock *list = NULL, *block;
   while (pool->free_bytes > keep && (block = whole_block(pool, pool->free_bytes - keep))) {
@@ -130,9 +132,9 @@ size_t vm_pool_bytes(VMPool *pool) {
   return total;
 }
 
-/* On the host the block that was used last is taken next, because it is in the caches. Blocks of a device are taken by their
- * addresses: runs of the same sizes get the same memory, so that what was captured of one can be replayed for the next. Long
- * lists are in order at their start alone, which costs the same for any length. */
+/* Adds a block to the free list of its class. On the host, the most recently used block is at the front, because it is
+ * in the caches. Blocks of a device are sorted by address: runs with the same shapes get the same memory, so a captured
+ * graph can be replayed. Only the start of long lists is sorted, to bound the cost. */
 static void keep_block(VMPool *pool, VMBlock *block) {
   enum { LOOKED_AT = 64 };
   VMBlock **at = &pool->classes[class_served(block->size)], *last = NULL;
@@ -147,7 +149,7 @@ static void keep_block(VMPool *pool, VMBlock *block) {
   pool->free_bytes += block->size;
 }
 
-/* Makes one block of two neighbours, the first of which is kept. */
+/* Merges two adjacent blocks into the first one. */
 static VMBlock *join(VMBlock *block, VMBlock *after) {
   block->size += after->size;
   block->after = after->after;
@@ -156,7 +158,7 @@ static VMBlock *join(VMBlock *block, VMBlock *after) {
   return block;
 }
 
-/* A block that came back, with its neighbours that are free. */
+/* Merges a freed block with its free neighbours. */
 static VMBlock *with_neighbours(VMPool *pool, VMBlock *block) {
   VMBlock *before = block->before, *after = block->after;
   if (after && after->is_free) unlink_free(pool, after), block = join(block, after);
@@ -164,7 +166,7 @@ static VMBlock *with_neighbours(VMPool *pool, VMBlock *block) {
   return block;
 }
 
-/* A free block to be parted for an asker of this size, NULL where there is none. */
+/* Returns a free block that can be split for an allocation of this size, or NULL if there is none. */
 static VMBlock *block_to_part(VMPool *pool, int class, size_t size) {
   if (pool->device.device_type != kDLCPU || size < LEAST_PART) return NULL;
   for (int i = class + 1; i < CLASSES; ++i)
@@ -172,8 +174,8 @@ static VMBlock *block_to_part(VMPool *pool, int class, size_t size) {
   return NULL;
 }
 
-/* The part of a block that its asker gets; the rest is kept. What lies before a free block is in use, so the part is the last
- * one then. */
+/* Splits a block: returns the allocated part and keeps the rest free. If the block has a preceding block, which is in
+ * use, the last part is allocated. */
 static VMBlock *part(VMPool *pool, VMBlock *block, size_t size) {
   if (block->size - size < LEAST_PART || pool->device.device_type != kDLCPU) return block;
   VMBlock *rest = calloc(1, sizeof *rest);
@@ -223,8 +225,8 @@ static VMBlock *block_new(VMPool *pool, size_t size) {
   return block;
 }
 
-/* A new block, after surplus free blocks are freed. If the allocation fails, all free blocks are freed before a second
- * attempt. Collected kernels may use the freed blocks, so they are launched first. */
+/* Allocates a new block after freeing surplus blocks. If the allocation fails, all free blocks are freed before a
+ * second attempt. Queued kernels may use the freed blocks, so they are launched first. */
 static VMBlock *block_in_place_of(VMPool *pool, size_t size, VMBlock *surplus, VM *vm) {
   int status = surplus ? vm_launch(vm) : 0;
   VMBlock *block = NULL;
@@ -243,8 +245,8 @@ static VMBlock *block_in_place_of(VMPool *pool, size_t size, VMBlock *surplus, V
   return NULL;
 }
 
-/* The bytes of a block that takes the place of several that are free and whole, all that the pool may have; 0 where there is
- * one of them at the most, and where as large a block did not help before. */
+/* Returns the size of one block that replaces all unsplit free blocks and fills the pool's limit; 0 if there is at most
+ * one such block, or if a block of a similar size did not help before. */
 static size_t joined_bytes(VMPool *pool) {
   size_t rest = pool->used + pool->free_bytes, most = pool->peak + pool->peak / SLACK, count = 0;
   for (int i = class_served(LEAST_PART); i < CLASSES; ++i)

@@ -1,4 +1,4 @@
-/* Data and closures of the virtual machine: objects whose fields are values. */
+/* ADT values and closures of the virtual machine: objects whose fields are values. */
 #include <stdlib.h>
 
 #include "vm.h"
@@ -21,8 +21,8 @@ VMObject *vm_object_new(int kind, int64_t tag, uint64_t owner, int64_t count) {
   return object;
 }
 
-/* Deletes an object and the objects that only it refers to. A recursion would be as deep as a list is long, so the objects to
- * delete are linked by their tokens. */
+/* Deletes an object and the objects that only it references. Recursion could be as deep as a list is long, so objects
+ * to be deleted are linked through their token fields. */
 static void delete_object(void *object) {
   struct TVMObject *dead = object;
   dead->token = 0;
@@ -55,7 +55,7 @@ int vm_value_from(TVMValue value, int code, VMValue *out) {
     out->kind = VM_INT;
     out->as.number = value.v_int64;
   } else {
-    return tvm_error("virtual machine: a value is an array, data of the virtual machine, or an integer");
+    return tvm_error("virtual machine: a value must be an array, an ADT value, a closure or an integer");
   }
   vm_value_retain(out);
   return 0;
@@ -75,7 +75,7 @@ int vm_value_to(const VMValue *value, TVMValue *out, int *out_code) {
       out->v_int64 = value->as.number;
       *out_code = kTVMArgInt;
       break;
-    default: return tvm_error("virtual machine: the value is storage, or none at all");
+    default: return tvm_error("virtual machine: the value is empty or a storage and cannot be returned");
   }
   vm_value_retain(value);
   return 0;
@@ -101,6 +101,6 @@ int TVMADTSize(TVMObjectHandle object) { return (int)((VMObject *)object)->count
 
 int TVMADTField(TVMObjectHandle object, int index, TVMValue *out, int *out_code) {
   if (object->kind != kTVMObjectADT || index < 0 || index >= ((VMObject *)object)->count)
-    return tvm_error("virtual machine: the value has no field %d", index);
+    return tvm_error("virtual machine: the value has no field with index %d", index);
   return vm_value_to(&((VMObject *)object)->fields[index], out, out_code);
 }

@@ -1,10 +1,10 @@
-/* Executables of the virtual machine: their saved form, read and checked before anything of it runs.
+/* Reads executables of the virtual machine from their serialized form and checks them before they run.
  *
- * Saved form, little endian: VM_MAGIC, then in eight bytes each the version, the checksum of all bytes behind it, and the
- * number of words; the words; and the constants as TVMParamsLoad reads them, empty where they are given by other ways. The
- * words: device types; names of kernels; names and devices of constants; functions (name, parameters with their devices and
- * types, number of registers, instructions). A list starts with its length, and so does a text, which is padded to whole
- * words.
+ * Serialized form, little endian: VM_MAGIC; eight bytes each for the version, the checksum of all following bytes and
+ * the number of words; the words; and the constants in the format of TVMParamsLoad, empty if they are stored elsewhere.
+ * The words contain: device types; names of kernels; names and devices of constants; functions (name, parameters with
+ * their devices and types, number of registers, instructions). Lists and texts start with their length; a text is
+ * padded to a multiple of the word size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 
 enum { HEADER = 32, MOST_REGISTERS = 1 << 20, MOST_DEVICES = 16, MOST_SIZES = 64 };
 
-/* The operands of each instruction: d and r registers that are written and read, i any number, u one that is not negative,
- * f a function, c a constant, p a kernel, v a device, t a data type, j a jump from the start of the instruction, R
- * registers, U numbers that are not negative. */
+/* The operands of each instruction: d written register, r read register, i integer, u non-negative integer, f function,
+ * c constant, p kernel, v device, t data type, j jump relative to the start of the instruction, R list of registers, U
+ * list of non-negative integers. */
 static const char *const OPERANDS[VM_OPCODES] = {
     [VM_MOVE] = "dr", [VM_RET] = "r", [VM_INVOKE] = "dfR", [VM_INVOKE_CLOSURE] = "drR", [VM_INVOKE_PACKED] = "puR",
     [VM_ALLOC_TENSOR] = "drutU", [VM_ALLOC_TENSOR_REG] = "drurt", [VM_ALLOC_ADT] = "diR", [VM_ALLOC_CLOSURE] = "dfR",
@@ -28,12 +28,12 @@ typedef struct { const int64_t *at, *end; } Words;
 static int damaged(const char *what) { return tvm_error("executable: the file is damaged: %s", what); }
 
 static int read_word(Words *words, int64_t *out) {
-  if (words->at == words->end) return damaged("it ends too early");
+  if (words->at == words->end) return damaged("unexpected end of the data");
   *out = *words->at++;
   return 0;
 }
 
-/* The length of a list whose entries have one word or more. */
+/* Reads the length of a list whose entries have at least one word each. */
 static int read_count(Words *words, int *out) {
   int64_t count;
   if (read_word(words, &count)) return -1;
@@ -46,7 +46,7 @@ static int read_text(Words *words, char **out) {
   int64_t size;
   if (read_word(words, &size)) return -1;
   if (size < 0 || size > (words->end - words->at) * 8) return damaged("a name is longer than the file");
-  if (memchr(words->at, 0, (size_t)size)) return damaged("a name holds a zero");
+  if (memchr(words->at, 0, (size_t)size)) return damaged("a name contains a null character");
   if (!(*out = strndup((const char *)words->at, (size_t)size))) return tvm_error("out of memory");
   words->at += (size + 7) / 8;
   return 0;
@@ -55,22 +55,22 @@ static int read_text(Words *words, char **out) {
 static int read_device(Words *words, const VMExecutable *exe, int *out) {
   int64_t device;
   if (read_word(words, &device)) return -1;
-  if (device < 0 || device >= exe->device_count) return damaged("there is no such device");
+  if (device < 0 || device >= exe->device_count) return damaged("a device index is out of range");
   *out = (int)device;
   return 0;
 }
 
 static int read_devices(VMExecutable *exe, Words *words) {
   if (read_count(words, &exe->device_count)) return -1;
-  if (exe->device_count < 1 || exe->device_count > MOST_DEVICES) return damaged("the number of devices");
+  if (exe->device_count < 1 || exe->device_count > MOST_DEVICES) return damaged("invalid number of devices");
   if (!(exe->devices = calloc((size_t)exe->device_count, sizeof *exe->devices))) return tvm_error("out of memory");
   for (int i = 0; i < exe->device_count; ++i) {
     int64_t type;
     if (read_word(words, &type)) return -1;
-    if (type < 1 || type > 127) return damaged("a device type");
+    if (type < 1 || type > 127) return damaged("invalid device type");
     exe->devices[i] = (int)type;
   }
-  return exe->devices[0] == kDLCPU ? 0 : damaged("its first device is not the host");
+  return exe->devices[0] == kDLCPU ? 0 : damaged("the first device is not the host");
 }
 
 static int read_kernels(VMExecutable *exe, Words *words) {
@@ -100,7 +100,7 @@ static int read_type(Words *words, const int64_t **out) {
   int count;
   *out = words->at;
   if (read_count(words, &count)) return -1;
-  if (count > 1 + MOST_SIZES || (count && !is_dtype(*words->at))) return damaged("the type of a parameter");
+  if (count > 1 + MOST_SIZES || (count && !is_dtype(*words->at))) return damaged("invalid type of a parameter");
   words->at += count;
   return 0;
 }
@@ -118,7 +118,7 @@ static int read_function(VMExecutable *exe, VMFunction *f, Words *words) {
   }
   int length;
   if (read_word(words, &registers) || read_count(words, &length)) return -1;
-  if (registers < f->param_count || registers > MOST_REGISTERS) return damaged("the number of registers");
+  if (registers < f->param_count || registers > MOST_REGISTERS) return damaged("invalid number of registers");
   f->register_count = (int)registers;
   f->code = words->at;
   f->length = length;
@@ -132,9 +132,9 @@ static bool is_below(int64_t number, int64_t limit) { return number >= 0 && numb
 
 static int check_list(const VMFunction *f, char kind, const int64_t *at, const int64_t *end, int64_t *used) {
   int64_t count = *at;
-  if (count < 0 || count > end - at - 1) return damaged("an instruction has more operands than there are words");
+  if (count < 0 || count > end - at - 1) return damaged("truncated instruction");
   for (int64_t i = 1; i <= count; ++i)
-    if (kind == 'R' ? !is_below(at[i], f->register_count) : at[i] < 0) return damaged("an operand of an instruction");
+    if (kind == 'R' ? !is_below(at[i], f->register_count) : at[i] < 0) return damaged("invalid operand of an instruction");
   *used = count + 1;
   return 0;
 }
@@ -148,30 +148,30 @@ static bool is_operand(const VMExecutable *exe, const VMFunction *f, char kind, 
     case 'p': return is_below(word, exe->kernel_count);
     case 'v': return is_below(word, exe->device_count);
     case 't': return is_dtype(word);
-    default: return true; /* any number; jumps are looked at when all instructions are known */
+    default: return true; /* any integer; jumps are checked after all instructions have been read */
   }
 }
 
 static int check_arity(const VMExecutable *exe, const int64_t *in) {
-  if (in[0] == VM_INVOKE && in[3] != exe->functions[in[2]].param_count) return damaged("a call with the wrong number of arguments");
-  if (in[0] == VM_ALLOC_CLOSURE && in[3] > exe->functions[in[2]].param_count) return damaged("a closure of too many values");
-  if ((in[0] == VM_ALLOC_TENSOR || in[0] == VM_ALLOC_TENSOR_REG) && in[3] % 16) return damaged("the place of a tensor in its storage");
-  if (in[0] == VM_ALLOC_STORAGE && in[3] > 64) return damaged("an alignment of storage");
-  if (in[0] == VM_INVOKE_PACKED && in[2] > in[3]) return damaged("a kernel with more results than arguments");
+  if (in[0] == VM_INVOKE && in[3] != exe->functions[in[2]].param_count) return damaged("a call has the wrong number of arguments");
+  if (in[0] == VM_ALLOC_CLOSURE && in[3] > exe->functions[in[2]].param_count) return damaged("a closure captures too many values");
+  if ((in[0] == VM_ALLOC_TENSOR || in[0] == VM_ALLOC_TENSOR_REG) && in[3] % 16) return damaged("the offset of a tensor in its storage is not a multiple of 16");
+  if (in[0] == VM_ALLOC_STORAGE && in[3] > 64) return damaged("the alignment of a storage exceeds 64 bytes");
+  if (in[0] == VM_INVOKE_PACKED && in[2] > in[3]) return damaged("a kernel call has more outputs than arguments");
   return 0;
 }
 
-/* Checks the instruction at `in`; `used` is how many words it has. */
+/* Checks the instruction at `in`; `used` receives its number of words. */
 static int check_instruction(const VMExecutable *exe, const VMFunction *f, const int64_t *in, const int64_t *end, int64_t *used) {
-  if (!is_below(*in, VM_OPCODES)) return damaged("there is no such instruction");
+  if (!is_below(*in, VM_OPCODES)) return damaged("unknown opcode");
   const int64_t *at = in + 1;
   for (const char *kind = OPERANDS[*in]; *kind; ++kind) {
     int64_t words = 1;
-    if (at == end) return damaged("an instruction has more operands than there are words");
+    if (at == end) return damaged("truncated instruction");
     if (*kind == 'R' || *kind == 'U') {
       if (check_list(f, *kind, at, end, &words)) return -1;
     } else if (!is_operand(exe, f, *kind, *at)) {
-      return damaged("an operand of an instruction");
+      return damaged("invalid operand of an instruction");
     }
     at += words;
   }
@@ -185,8 +185,8 @@ static int check_jumps(const VMFunction *f, const bool *starts) {
     const int64_t *in = f->code + pc;
     int first = *in == VM_GOTO ? 1 : 3, last = *in == VM_GOTO ? 1 : *in == VM_IF ? 4 : 0;
     for (int i = first; i <= last; ++i)
-      if (in[i] < -pc || in[i] >= f->length - pc) return damaged("a jump out of its function");
-      else if (!starts[pc + in[i]]) return damaged("a jump into an instruction");
+      if (in[i] < -pc || in[i] >= f->length - pc) return damaged("a jump leaves its function");
+      else if (!starts[pc + in[i]]) return damaged("a jump does not lead to the start of an instruction");
   }
   return 0;
 }
@@ -201,7 +201,7 @@ static int check_function(const VMExecutable *exe, const VMFunction *f) {
     last = f->code[pc];
     status = check_instruction(exe, f, f->code + pc, f->code + f->length, &used);
   }
-  if (!status && last != VM_RET && last != VM_GOTO && last != VM_IF && last != VM_FATAL) status = damaged("a function without an end");
+  if (!status && last != VM_RET && last != VM_GOTO && last != VM_IF && last != VM_FATAL) status = damaged("a function does not end in a return or jump instruction");
   if (!status) status = check_jumps(f, starts);
   free(starts);
   return status;
@@ -218,9 +218,9 @@ static int read_functions(VMExecutable *exe, Words *words) {
   return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the executable ---- */
 
-/* Keeps the library whose bytes an array lies in. */
+/* Keeps a library loaded while arrays use memory inside it. */
 typedef struct { DLManagedTensor managed; TVMModuleHandle library; } Keeper;
 
 static void drop_keeper(DLManagedTensor *managed) {
@@ -229,7 +229,7 @@ static void drop_keeper(DLManagedTensor *managed) {
   free(keeper);
 }
 
-/* An array over the memory of a borrowed one that keeps the library, because results of runs may outlive the executable. */
+/* Creates an array over the memory of `from` that keeps the library loaded, because outputs may outlive the executable. */
 static int keep_library(TVMArrayHandle from, TVMModuleHandle library, TVMArrayHandle *out) {
   Keeper *keeper = calloc(1, sizeof *keeper);
   if (!keeper) return tvm_error("out of memory");
@@ -260,20 +260,20 @@ static int take_params(VMExecutable *exe, const char *data, size_t size, bool in
   return status;
 }
 
-/* The checksum is of all that is behind it; in a library of its words alone, whose file has a checksum for constants as
- * well, which may be gigabytes. */
+/* The checksum covers all bytes after it. In a library it covers the words only: the library file has its own checksum,
+ * and the constants may be gigabytes. */
 static int check_header(const char *data, size_t size, bool in_place, uint64_t *words) {
   uint64_t version, checksum;
-  if (size < HEADER || memcmp(data, VM_MAGIC, 8)) return tvm_error("executable: these bytes are no executable of the virtual machine");
+  if (size < HEADER || memcmp(data, VM_MAGIC, 8)) return tvm_error("executable: the data is not an executable of the virtual machine");
   memcpy(&version, data + 8, 8);
   memcpy(&checksum, data + 16, 8);
   memcpy(words, data + 24, 8);
   if (version != VM_VERSION)
-    return tvm_error("executable: it has version %llu, and this runtime reads version %d; compile the model again",
+    return tvm_error("executable: the file has version %llu, but this runtime reads version %d; compile the model again",
                      (unsigned long long)version, VM_VERSION);
-  if (*words > (size - HEADER) / 8) return damaged("it ends too early");
+  if (*words > (size - HEADER) / 8) return damaged("unexpected end of the data");
   size_t covered = in_place ? HEADER - 24 + (size_t)*words * 8 : size - 24;
-  return checksum == TVMChecksum(data + 24, covered) ? 0 : damaged("its checksum is another");
+  return checksum == TVMChecksum(data + 24, covered) ? 0 : damaged("the checksum does not match");
 }
 
 int vm_read(VMExecutable *exe, const char *data, size_t size, bool in_place) {
@@ -286,7 +286,7 @@ int vm_read(VMExecutable *exe, const char *data, size_t size, bool in_place) {
   memcpy(exe->words, data + HEADER, (size_t)count * 8);
   Words words = {exe->words, exe->words + count};
   if (read_devices(exe, &words) || read_kernels(exe, &words) || read_constants(exe, &words) || read_functions(exe, &words)) return -1;
-  if (words.at != words.end) return damaged("there is more behind its end");
+  if (words.at != words.end) return damaged("unexpected data after the end");
   size_t start = HEADER + (size_t)count * 8;
   return take_params(exe, data + start, size - start, in_place);
 }

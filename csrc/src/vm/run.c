@@ -1,7 +1,7 @@
-/* The virtual machine: its instructions.
+/* The instruction interpreter of the virtual machine.
  *
- * Registers of all frames lie in one growing stack of the run, so that recursion is as deep as memory allows. A call whose
- * result is returned as it is takes over the frame of its caller.
+ * The registers of all frames are in one growing stack, so only memory limits the depth of recursion. A tail call
+ * reuses the frame of its caller.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,24 +9,24 @@
 
 #include "vm.h"
 
-typedef struct { int function; int64_t pc, base; int64_t result; /* the caller's register */ } Frame;
+typedef struct { int function; int64_t pc, base; int64_t result; /* register of the caller that receives the return value */ } Frame;
 
 typedef struct {
   VM *vm;
   const VMFunction *function;
-  VMValue *registers; /* of the running function */
+  VMValue *registers; /* registers of the current function */
   VMValue *stack;
   int64_t base, capacity;
   Frame *frames;
   int64_t depth, frame_capacity;
-  TVMValue *args; /* of a kernel */
+  TVMValue *args; /* arguments of a kernel */
   int *codes;
   int64_t arg_count, arg_capacity;
-  VMValue *moved; /* arguments on their way into a frame */
+  VMValue *moved; /* arguments that are copied into a new frame */
   int64_t moved_capacity;
 } Run;
 
-/* The array has room for `wanted` elements. */
+/* Ensures that an array has room for `wanted` elements. */
 static int reserve(void **memory, int64_t *capacity, int64_t wanted, size_t item) {
   if (wanted <= *capacity) return 0;
   int64_t room = *capacity * 2 > wanted ? *capacity * 2 : wanted;
@@ -42,16 +42,16 @@ static inline void put(Run *run, int64_t to, VMValue value) {
   run->registers[to] = value;
 }
 
-/* A value that others have, too. */
+/* Stores a value in a register and adds a reference to it. */
 static inline void share(Run *run, int64_t to, VMValue value) {
   vm_value_retain(&value);
   put(run, to, value);
 }
 
-static const char *const KIND_NAMES[] = {"nothing", "an integer", "a tensor", "storage", "data or a closure"};
+static const char *const KIND_NAMES[] = {"no value", "an integer", "a tensor", "a storage", "an ADT value or a closure"};
 
 static int wrong_kind(const VMValue *value, const char *wanted) {
-  return tvm_error("virtual machine: %s is wanted, and the register holds %s", wanted, KIND_NAMES[value->kind]);
+  return tvm_error("virtual machine: expected %s, but the register contains %s", wanted, KIND_NAMES[value->kind]);
 }
 
 static int tensor_in(const Run *run, int64_t from, TVMArrayHandle *out) {
@@ -64,12 +64,12 @@ static int tensor_in(const Run *run, int64_t from, TVMArrayHandle *out) {
 static int object_in(const Run *run, int64_t from, int kind, VMObject **out) {
   const VMValue *value = &run->registers[from];
   if (value->kind != VM_OBJECT || value->as.object->kind != kind)
-    return wrong_kind(value, kind == kTVMObjectADT ? "data" : "a closure");
+    return wrong_kind(value, kind == kTVMObjectADT ? "an ADT value" : "a closure");
   *out = (VMObject *)value->as.object;
   return 0;
 }
 
-/* ---- numbers in tensors ---- */
+/* ---- integers in tensors ---- */
 
 static int64_t number_at(DLDataType dtype, const char *at) {
   int64_t value = 0;
@@ -82,19 +82,19 @@ static int64_t number_at(DLDataType dtype, const char *at) {
   }
 }
 
-/* At most 64 integers of a tensor, brought to the host. */
+/* Copies at most MOST_DIMS integers of a tensor to the host. */
 enum { MOST_DIMS = 64 };
 static int numbers_of(const Run *run, const DLTensor *tensor, int64_t *out, int *count) {
   char bytes[MOST_DIMS * 8];
   size_t nbytes, item = tvm_dtype_bytes(tensor->dtype);
   if ((tensor->dtype.code != kDLInt && tensor->dtype.code != kDLUInt) || tensor->dtype.lanes != 1)
-    return tvm_error("virtual machine: a tensor of integers is wanted");
+    return tvm_error("virtual machine: expected a tensor of integers");
   if (tensor->device.device_type == kDLCPU && tensor->ndim == 1 && !tensor->strides && item == 8 && tensor->shape[0] <= MOST_DIMS) {
     if ((*count = (int)tensor->shape[0])) memcpy(out, (char *)tensor->data + tensor->byte_offset, (size_t)*count * 8);
-    return 0; /* shapes are such vectors */
+    return 0; /* fast path for shapes */
   }
   if (TVMTensorByteSize(tensor, &nbytes)) return -1;
-  if (nbytes / item > MOST_DIMS) return tvm_error("virtual machine: a shape of %zu sizes", nbytes / item);
+  if (nbytes / item > MOST_DIMS) return tvm_error("virtual machine: a shape has %zu dimensions, which exceeds the maximum of 64", nbytes / item);
   if (tensor->device.device_type != kDLCPU && vm_launch(run->vm)) return -1;
   if (TVMArrayCopyToBytes(tensor, bytes, nbytes)) return -1;
   *count = (int)(nbytes / item);
@@ -102,7 +102,7 @@ static int numbers_of(const Run *run, const DLTensor *tensor, int64_t *out, int 
   return 0;
 }
 
-/* An integer: of a register, or the one element of a tensor. */
+/* Reads an integer from a register, which may contain a tensor with one element. */
 static int number_in(const Run *run, int64_t from, int64_t *out) {
   const VMValue *value = &run->registers[from];
   if (value->kind == VM_INT) return *out = value->as.number, 0;
@@ -114,7 +114,7 @@ static int number_in(const Run *run, int64_t from, int64_t *out) {
   int64_t numbers[MOST_DIMS];
   int count;
   if (numbers_of(run, tensor, numbers, &count)) return -1;
-  if (count != 1) return tvm_error("virtual machine: one number is wanted, and the tensor has %d", count);
+  if (count != 1) return tvm_error("virtual machine: expected a tensor with one element, got one with %d", count);
   *out = numbers[0];
   return 0;
 }
@@ -130,7 +130,7 @@ static DLDataType dtype_of(int64_t word) {
 
 /* ---- frames ---- */
 
-/* Registers of `f` from `base` on; those above are empty. */
+/* Makes the registers of `f` start at `base` of the stack; the registers above are empty. */
 static int open_frame(Run *run, const VMFunction *f, int64_t base) {
   int64_t before = run->capacity;
   if (reserve((void **)&run->stack, &run->capacity, base + f->register_count, sizeof *run->stack)) return -1;
@@ -150,7 +150,7 @@ static bool is_returned(const Run *run, int64_t pc, int64_t result) {
   return run->function->code[pc] == VM_RET && run->function->code[pc + 1] == result;
 }
 
-/* Calls a function on the `count` values in `moved`, which become its registers. `next` is where the caller goes on. */
+/* Calls a function: the `count` values in `moved` become its registers. The caller continues at `next`. */
 static int enter(Run *run, int64_t number, int64_t count, int64_t result, int64_t next, int64_t *pc) {
   const VMFunction *caller = run->function, *f = &run->vm->exe->functions[number];
   int64_t base = run->base;
@@ -189,18 +189,18 @@ static int do_invoke(Run *run, const int64_t *in, int64_t *pc) {
 static int do_invoke_closure(Run *run, const int64_t *in, int64_t *pc) {
   VMObject *closure;
   if (object_in(run, in[2], kTVMObjectClosure, &closure)) return -1;
-  if (closure->owner != run->vm->exe->id) return tvm_error("virtual machine: the closure is of another executable");
+  if (closure->owner != run->vm->exe->id) return tvm_error("virtual machine: the closure belongs to another executable");
   int64_t held = closure->count, given = in[3], wanted = run->vm->exe->functions[closure->tag].param_count;
   if (held + given != wanted)
-    return tvm_error("virtual machine: a closure of %lld parameters is called with %lld arguments", (long long)(wanted - held),
+    return tvm_error("virtual machine: a closure with %lld parameters is called with %lld arguments", (long long)(wanted - held),
                      (long long)given);
   if (reserve((void **)&run->moved, &run->moved_capacity, wanted, sizeof *run->moved)) return -1;
   for (int64_t i = 0; i < held; ++i) vm_value_retain(&closure->fields[i]), run->moved[i] = closure->fields[i];
-  int64_t number = closure->tag; /* a call that takes over the frame may free the closure */
+  int64_t number = closure->tag; /* a tail call may free the closure */
   return take_arguments(run, in + 4, given, held) ? -1 : enter(run, number, wanted, in[1], *pc + 4 + given, pc);
 }
 
-/* Leaves a function; true at the end of the run, whose result is `out`. */
+/* Returns from a function; the result is true at the end of the run, whose return value is stored in `out`. */
 static bool leave(Run *run, const int64_t *in, VMValue *out, int64_t *pc) {
   VMValue result = run->registers[in[1]];
   run->registers[in[1]].kind = VM_EMPTY;
@@ -232,7 +232,7 @@ static inline int add_argument(Run *run, const VMValue *value, int depth) {
   return run->codes[run->arg_count++] = kTVMNDArrayHandle, 0;
 }
 
-/* A tuple is its fields; tuples of tuples are a few levels deep. */
+/* Adds the fields of a tuple as arguments; nested tuples are only a few levels deep. */
 static int add_fields(Run *run, const VMValue *value, int depth) {
   if (value->kind != VM_OBJECT || value->as.object->kind != kTVMObjectADT || depth > 32) return wrong_kind(value, "a tensor");
   const VMObject *tuple = (const VMObject *)value->as.object;
@@ -241,7 +241,7 @@ static int add_fields(Run *run, const VMValue *value, int depth) {
   return 0;
 }
 
-/* The shapes and types of a kernel's arguments, for reports. */
+/* Formats the shapes and types of a kernel's arguments for profiling reports. */
 static char *shapes_of(const Run *run) {
   size_t room = 16, used = 0;
   for (int64_t i = 0; i < run->arg_count; ++i) room += 40 + 24 * (size_t)((DLTensor *)run->args[i].v_handle)->ndim;
@@ -294,7 +294,7 @@ static int do_alloc_storage(Run *run, const int64_t *in) {
   const VMValue *wanted = &run->registers[in[2]];
   size_t nbytes;
   if (wanted->kind == VM_INT) {
-    if (wanted->as.number < 0) return tvm_error("virtual machine: storage of %lld bytes", (long long)wanted->as.number);
+    if (wanted->as.number < 0) return tvm_error("virtual machine: the storage size %lld is negative", (long long)wanted->as.number);
     nbytes = (size_t)wanted->as.number;
   } else {
     int64_t shape[MOST_DIMS];
@@ -314,7 +314,7 @@ static int alloc_tensor(Run *run, int64_t to, int64_t from, int64_t offset, cons
   VMBlock *block = storage->as.storage;
   if (tvm_byte_size(shape, ndim, dtype, &nbytes)) return -1;
   if ((size_t)offset > block->size || nbytes > block->size - (size_t)offset)
-    return tvm_error("virtual machine: %zu bytes at offset %lld do not fit in storage of %zu bytes", nbytes, (long long)offset,
+    return tvm_error("virtual machine: %zu bytes at offset %lld do not fit in a storage of %zu bytes", nbytes, (long long)offset,
                      block->size);
   VMValue made = {VM_TENSOR, {0}};
   DLDevice device = block->managed.dl_tensor.device;
@@ -343,13 +343,13 @@ static int do_shape_of(Run *run, const int64_t *in) {
   return 0;
 }
 
-/* One size of a new shape may be -1: it is computed from the number of elements. */
+/* Computes the dimension of a new shape that is -1, if any, from the number of elements. */
 static int fill_size(const DLTensor *tensor, int64_t *shape, int ndim) {
   int64_t total = 1, known = 1, *open = NULL;
   for (int i = 0; i < tensor->ndim; ++i) total *= tensor->shape[i];
   for (int i = 0; i < ndim; ++i) {
     if (shape[i] == -1 && !open) open = &shape[i];
-    else if (shape[i] < 0 || __builtin_mul_overflow(known, shape[i], &known)) return tvm_error("virtual machine: a shape with the size %lld", (long long)shape[i]);
+    else if (shape[i] < 0 || __builtin_mul_overflow(known, shape[i], &known)) return tvm_error("virtual machine: invalid dimension %lld of a shape", (long long)shape[i]);
   }
   if (open) *open = known ? total / known : 0;
   if ((open ? *open * known : known) != total) return tvm_error("virtual machine: %lld elements cannot be reshaped to %lld", (long long)total, (long long)known);
@@ -378,9 +378,9 @@ static int do_device_copy(Run *run, const int64_t *in) {
   return 0;
 }
 
-/* ---- data ---- */
+/* ---- ADT values ---- */
 
-/* Data or a closure of the values in registers. */
+/* Creates an ADT value or a closure from the values in registers. */
 static int make_object(Run *run, int kind, const int64_t *in) {
   VMObject *object = vm_object_new(kind, in[2], kind == kTVMObjectClosure ? run->vm->exe->id : 0, in[3]);
   if (!object) return -1;
@@ -395,7 +395,7 @@ static int make_object(Run *run, int kind, const int64_t *in) {
 static int field_in(const Run *run, int64_t from, int64_t index, VMValue **out) {
   VMObject *object;
   if (object_in(run, from, kTVMObjectADT, &object)) return -1;
-  if (index >= object->count) return tvm_error("virtual machine: data of %lld fields has no field %lld", (long long)object->count, (long long)index);
+  if (index >= object->count) return tvm_error("virtual machine: an ADT value with %lld fields has no field %lld", (long long)object->count, (long long)index);
   *out = &object->fields[index];
   return 0;
 }
@@ -417,7 +417,7 @@ static int do_set_field(Run *run, const int64_t *in) {
   return 0;
 }
 
-/* The number of a constructor among those of its type: the lower 16 bits of its tag in a module. */
+/* Reads the index of a constructor in its type: the lower 16 bits of its tag. */
 static int do_get_tag(Run *run, const int64_t *in) {
   VMObject *object;
   if (object_in(run, in[2], kTVMObjectADT, &object)) return -1;
@@ -432,11 +432,11 @@ static int do_if(Run *run, const int64_t *in, int64_t *pc) {
   return 0;
 }
 
-/* ---- the loop ---- */
+/* ---- the interpreter loop ---- */
 
-/* Asked every 1024 instructions. */
+/* Called every 1024 instructions: checks the instruction limit and interrupts. */
 static int look_around(VM *vm) {
-  if (vm->steps_left >= 0 && (vm->steps_left -= 1024) < 0) return vm->steps_left = 0, tvm_error("virtual machine: too many instructions");
+  if (vm->steps_left >= 0 && (vm->steps_left -= 1024) < 0) return vm->steps_left = 0, tvm_error("virtual machine: the instruction limit is exceeded");
   return tvm_interrupt_check();
 }
 
@@ -467,7 +467,7 @@ static int step_through(Run *run, VMValue *out) {
       case VM_GOTO: pc += in[1]; break;
       case VM_GET_TAG: status = do_get_tag(run, in); pc += 3; break;
       case VM_LOAD_CONSTI: put(run, in[1], (VMValue){VM_INT, {.number = in[2]}}); pc += 3; break;
-      case VM_FATAL: return tvm_error("virtual machine: function '%s': no clause of the match fits the value", run->function->name);
+      case VM_FATAL: return tvm_error("virtual machine: function '%s': no clause of a match expression matches the value", run->function->name);
       case VM_ALLOC_STORAGE: status = do_alloc_storage(run, in); pc += 6; break;
       case VM_SHAPE_OF: status = do_shape_of(run, in); pc += 3; break;
       case VM_RESHAPE_TENSOR: status = do_reshape(run, in); pc += 4; break;
@@ -477,13 +477,13 @@ static int step_through(Run *run, VMValue *out) {
         pc += 2 + in[1];
         break;
       case VM_SET_FIELD: status = do_set_field(run, in); pc += 4; break;
-      default: return tvm_error("virtual machine: there is no instruction %lld", (long long)*in);
+      default: return tvm_error("virtual machine: unknown opcode %lld", (long long)*in);
     }
     if (status) return -1;
   }
 }
 
-/* After an error the registers of all frames are left. */
+/* Releases the registers of all frames after an error. */
 static void unwind(Run *run) {
   for (int64_t i = 0; i < run->capacity; ++i)
     if (run->stack[i].kind != VM_EMPTY) vm_value_release(&run->stack[i]);

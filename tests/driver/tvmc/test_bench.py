@@ -91,10 +91,10 @@ def test_bad_command_lines(refused, model_path, package, tmp_path):
     refused(4, "doesn't exist", "bench", str(tmp_path / "none.onnx"))
     refused(4, "doesn't exist", "bench", "--model", str(tmp_path / "none.onnx"), package)
     refused(4, "is compiled for fixed shapes", "bench", "--batch", "2", package)
-    refused(4, "is compiled already", "bench", "--target", "llvm", package)
-    refused(4, "there is no directory", "bench", "--json", str(tmp_path / "no" / "b.json"), package)
+    refused(4, "is already compiled", "bench", "--target", "llvm", package)
+    refused(4, "the directory", "bench", "--json", str(tmp_path / "no" / "b.json"), package)
     refused(4, "did you mean 'llvm'?", "bench", "--target", "lvm", model_path)
-    refused(4, "there is no file", "bench", "--tuning-records", str(tmp_path / "none"), model_path)
+    refused(4, "does not exist", "bench", "--tuning-records", str(tmp_path / "none"), model_path)
 
 
 def test_bad_files(refused, tmp_path, package):
@@ -131,7 +131,7 @@ def test_a_package_with_open_sizes_is_measured_at_those_given(open_package, mode
     assert result["programs"]["onnxruntime"]["difference"] < 1e-3
     assert _main(["bench", *FEW, "--batch", "2", open_package]) == 0
     assert "batch 2" in capsys.readouterr().out
-    refused(4, "the model wants [N, 3, 9, 7]", "bench", *FEW, "--input-shapes", "data:[3,3,9,8]", open_package)
+    refused(4, "but the model expects [N, 3, 9, 7]", "bench", *FEW, "--input-shapes", "data:[3,3,9,8]", open_package)
 
 
 class Reader(html.parser.HTMLParser):

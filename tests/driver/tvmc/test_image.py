@@ -60,5 +60,5 @@ def test_inputs_that_are_no_photos_are_refused(photo, tmp_path):
     cut = tmp_path / "cut.png"
     with open(photo, "rb") as whole:
         cut.write_bytes(whole.read()[:60])
-    with pytest.raises(TVMCException, match="cannot be read as a photo"):
+    with pytest.raises(TVMCException, match="cannot read .* as a photo"):
         load_image(str(cut), [1, 3, 8, 8], "float32")

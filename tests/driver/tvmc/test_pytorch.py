@@ -25,7 +25,7 @@ def test_pickled_weights_are_refused_before_pytorch_is_looked_for(tmp_path):
         file.writestr("w/data.pkl", b"")
     path = tmp_path / "weights.pth"
     path.write_bytes(data.getvalue())
-    with pytest.raises(TVMCException, match="holds pickled weights or a pickled module"):
+    with pytest.raises(TVMCException, match="contains pickled weights or a pickled module"):
         load_model(str(path))
 
 

@@ -132,10 +132,10 @@ def test_what_does_not_fit_is_refused(folder, tmp_path, refused):
         "--calibration-mode needs --quantize int8": ["--quantize", "weights-int4", "--calibration-mode", "max"],
         "--quantize-group needs --quantize weights-int8": [*int8, samples, "--quantize-group", "32"],
         "even number of weights or 0, got 3": ["--quantize", "weights-int4", "--quantize-group", "3"],
-        "there is no photo": [*int8, str(tmp_path / "empty")],
+        "contains no photos": [*int8, str(tmp_path / "empty")],
         "No such file": [*int8, str(tmp_path / "nowhere")],
-        "the model takes [1, 3, 8, 8] float32": [*int8, str(tmp_path)],
-        "there is no sample '9.npz'": [*int8, samples, "--calibration-labels", str(lines)],
+        "but the model expects [1, 3, 8, 8] float32": [*int8, str(tmp_path)],
+        "unknown sample '9.npz'": [*int8, samples, "--calibration-labels", str(lines)],
     }
     for words, options in cases.items():
         refused(4, words, "compile", str(folder / "small.onnx"), "-o", str(folder / "none.tar"), *options)

@@ -148,10 +148,10 @@ def test_a_file_of_records_is_enough(records, tmp_path, capsys):
     assert len(rows) == 1 + len(SIZES) and "every task counts once" in out.read_text()
     empty = tmp_path / "empty.json"
     empty.write_text("# nothing\n")
-    assert _main(["report", str(empty)]) == 4 and "holds no tuning records" in capsys.readouterr().err
+    assert _main(["report", str(empty)]) == 4 and "contains no tuning records" in capsys.readouterr().err
     assert _main(["report", str(tmp_path / "none.json")]) == 4 and "doesn't exist" in capsys.readouterr().err
     assert _main(["report", "-o", str(tmp_path / "no" / "x.html"), records]) == 4
-    assert "there is no directory" in capsys.readouterr().err
+    assert "the directory" in capsys.readouterr().err
 
 
 def test_records_of_unknown_templates_are_shown(tmp_path):

@@ -54,4 +54,4 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys, model_pat
 def test_a_cache_that_others_may_read_is_refused(tmp_path, monkeypatch, refused):
     tmp_path.chmod(0o755)
     monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path))
-    refused(4, "there is no cache", "cache")
+    refused(4, "the cache is not available", "cache")

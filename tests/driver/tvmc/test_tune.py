@@ -67,7 +67,7 @@ def test_a_tuner_that_is_not_known_is_refused(tmp_path):
     from tvm.driver.tvmc.autotuner import tune_tasks
     from tvm.testing.autotvm import get_sample_task
 
-    with pytest.raises(TVMCException, match="tuner 'fastest' is not known"):
+    with pytest.raises(TVMCException, match="unknown tuner 'fastest'"):
         tune_tasks([get_sample_task(16)[0]], str(tmp_path / "records.json"), {}, "fastest", 1)
 
 
@@ -155,7 +155,7 @@ def test_python_interface(model_file, tmp_path):
     (["--log-estimated-latency"], "--log-estimated-latency need --enable-autoscheduler"),
     (["--enable-autoscheduler", "--tuner", "ga"], "searches templates"),
     (["--rpc-tracker", "host:9190"], "--rpc-key"),
-    (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k"], "127.0.0.1:1 cannot be reached"),
+    (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k"], "cannot connect to 127.0.0.1:1"),
     (["--tasks", "77"], "no task 77"),
     (["--rpc-key", "k"], "--rpc-tracker"),
     (["--tasks", "winograd"], "'winograd' is not a number, a range or part of a task's name"),
@@ -167,8 +167,8 @@ def test_python_interface(model_file, tmp_path):
     (["--timeout", "0"], "--timeout must be at least 1"),
     (["--min-repeat-ms", "-1"], "--min-repeat-ms must be at least 0"),
     (["--early-stopping", "0"], "--early-stopping must be at least 1"),
-    (["--tuning-records", "missing.json"], "there is no file 'missing.json'"),
-    (["--report", "missing/report.html"], "there is no directory"),
+    (["--tuning-records", "missing.json"], "the file 'missing.json' does not exist"),
+    (["--report", "missing/report.html"], "the directory"),
     (["--desired-layout", "NHWC", "NCHW", "--trials", "1"], "Expected 1 or 3 layouts but got 2"),
     (["--target", "llvm -mtriple=riscv64-unknown-linux-gnu"], "cannot be measured on this machine"),
     (["--target", "rocm"], "this machine has no device to measure on"),
@@ -236,7 +236,7 @@ def test_an_open_batch_is_tuned_as_it_is_compiled(model_path, tmp_path, capsys):
 
 def test_unwritable_records_are_a_clear_error(model_file, capsys):
     assert _main(["tune", "-o", "/dev/full", "--trials", "2", "--tuner", "random", "--tasks", "dense", model_file]) == 4
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err
 
 
 @pytest.mark.slow("tunes with worker processes")
@@ -251,7 +251,7 @@ def test_interrupt_keeps_the_records(model_path, tmp_path, tuning_environment, c
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command continues" in error, error
+    assert process.returncode == 130 and "run the same command to continue" in error, error
     assert error.count("\n") == 1, error
     kept = len(list(autotvm.record.load_from_file(records)))
     assert kept >= 4

@@ -30,7 +30,7 @@ def test_full_disk_stops_the_tuner_and_keeps_whole_records(model_path, tmp_path,
     limit = 2500
     done = tune(str(records), model_path, 16, tuning_environment, limit)
     assert done.returncode == 4, done.stderr
-    assert done.stderr.count("\n") == 1 and "cannot be written" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and "cannot write" in done.stderr, done.stderr
     text = records.read_text()
     assert 0 < len(text) <= limit
     rows = [json.loads(line) for line in text.splitlines()]
@@ -51,7 +51,7 @@ def test_unwritable_file_is_said_before_anything_is_measured(model_path, tmp_pat
 
 
 @pytest.mark.parametrize(("path", "words"), [
-    ("file/records.json", "there is no directory"), ("no/records.json", "there is no directory"),
+    ("file/records.json", "the directory"), ("no/records.json", "the directory"),
     ("folder", "it is a directory"),
 ])
 def test_a_path_that_cannot_be_a_file_is_said_before_anything_is_measured(model_path, tmp_path, path, words, capsys):
@@ -67,6 +67,6 @@ def test_a_file_of_something_else_is_left_as_it_is(model_path, tmp_path, refused
     for text in ("tabby\ntiger cat\n", "no end of line", '{"0": "tabby"}\n'):
         labels = tmp_path / "labels.txt"
         labels.write_text(text)
-        refused(4, "has lines that are no tuning records; nothing was written to it", *TUNE, "16", "-o", str(labels),
+        refused(4, "lines that are not tuning records; nothing was written to it", *TUNE, "16", "-o", str(labels),
                 model_path)  # fmt: skip
         assert labels.read_text() == text

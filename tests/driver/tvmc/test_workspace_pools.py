@@ -35,11 +35,11 @@ def test_pools_come_in_their_order_with_what_is_said_of_them():
 
 def test_no_option_is_no_pool_and_half_a_description_is_refused():
     assert pools_of()[0] is None
-    with pytest.raises(TVMCException, match="does not say which targets reach the pool 'sram'"):
+    with pytest.raises(TVMCException, match="does not name the targets that can access the pool 'sram'"):
         pools_of("=sram")
     with pytest.raises(TVMCException, match="--workspace-pools-size-hint-bytes: 'big' is not a number"):
         pools_of("=sram", "-targets=sram:c", "-size-hint-bytes=sram:big")
-    with pytest.raises(TVMCException, match="--workspace-pools-targets takes POOL:VALUE, got 'c'"):
+    with pytest.raises(TVMCException, match="--workspace-pools-targets must have the form POOL:VALUE, got 'c'"):
         pools_of("=sram", "-targets=c")
     with pytest.raises(AttributeError, match="no attribute 'speed'"):
         pools_of("=sram", "-targets=sram:c")[0][0].speed

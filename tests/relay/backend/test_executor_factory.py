@@ -90,7 +90,7 @@ def test_a_file_states_the_features_of_the_cpu_that_its_code_uses(tmp_path, suff
     relay.build(tvm.IRModule.from_expr(relay.exp(x)), f"llvm -mcpu={OLDER}").export_library(path)
     assert tvm.runtime.load_module(path)["get_graph_params"]() == {}
     monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset({"none"}))
-    with pytest.raises(TVMError, match=rf"compiled for cpu {OLDER}; this machine lacks .*\. Compile it here"):
+    with pytest.raises(TVMError, match=rf"compiled for cpu {OLDER}, but this machine lacks .*; compile it here"):
         tvm.runtime.load_module(path)
 
 
@@ -99,7 +99,7 @@ def test_debug_create_names_the_model(model):
     check(graph_executor.GraphModule(lib["debug_create"]("default", tvm.cpu())), weight)
     with pytest.raises(TVMError, match="name of the model, 'default'"):
         lib["debug_create"]("other", tvm.cpu())
-    with pytest.raises(TVMError, match="needs its devices"):
+    with pytest.raises(TVMError, match="needs at least one device"):
         lib["default"]()
 
 

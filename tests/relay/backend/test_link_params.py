@@ -81,5 +81,5 @@ def test_weights_of_gpu_kernels_are_not_linked():
     w = rng.standard_normal((64, 64)).astype("float32")
     x = relay.var("x", shape=(2, 64))
     mod = tvm.IRModule.from_expr(relay.nn.dense(x, relay.const(w)))
-    with pytest.raises(tvm.TVMError, match="option link-params of graph: .* weights are linked into code for CPUs"):
+    with pytest.raises(tvm.TVMError, match="option link-params of graph: .* weights can be linked into CPU code only"):
         relay.build(mod, "cuda -arch=sm_80", executor=LINKED)

@@ -31,14 +31,14 @@ def test_what_there_is_is_taken(executor, runtime):
     [
         ({"executor": Executor("aot")}, "executor aot is not supported yet; use graph"),
         ({"executor": "aot"}, "executor aot is not supported yet"),
-        ({"executor": "vm"}, 'Executor "vm" is not defined; there are graph, aot'),
-        ({"executor": 3}, "executor: a Executor or its name is wanted, got 3"),
-        ({"runtime": Runtime("crt")}, "executor graph runs on the runtime cpp, not on crt"),
+        ({"executor": "vm"}, 'Executor "vm" is not defined; available: graph, aot'),
+        ({"executor": 3}, "executor: expected a Executor or its name, got 3"),
+        ({"runtime": Runtime("crt")}, "executor graph requires the runtime cpp, got crt"),
         ({"runtime": Runtime("cpp", {"system-lib": True})}, "option system-lib of cpp is not supported yet"),
         ({"runtime": "rust"}, 'Runtime "rust" is not defined'),
         ({"workspace_memory_pools": WorkspaceMemoryPools([WorkspacePoolInfo("sram", [tvm.target.Target("llvm")])])},
-         "memory pools are for microcontrollers"),
-        ({"constant_memory_pools": [1]}, "memory pools are for microcontrollers"),
+         "pools are for microcontrollers"),
+        ({"constant_memory_pools": [1]}, "pools are for microcontrollers"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_refused(options, words):
@@ -50,7 +50,7 @@ def test_options_are_checked_when_they_are_given():
     assert Executor("aot", {"interface-api": "c"})["interface-api"] == "c"
     assert "interface-api" in Executor("aot", {"interface-api": "c"}) and "other" not in Executor("aot")
     assert not Executor("graph")["link-params"] and not Runtime("crt")["system-lib"]
-    with pytest.raises(tvm.TVMError, match='Attribute "other" is not available on this Executor; aot has link-params'):
+    with pytest.raises(tvm.TVMError, match='"other" is not available on this Executor; options of aot: link-params'):
         Executor("aot", {"other": 1})
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
@@ -69,7 +69,7 @@ def test_the_older_paths_name_the_same():
 
 def test_libraries_of_a_target_that_are_not_there_are_said():
     x = relay.var("x", shape=(4,))
-    with pytest.warns(UserWarning, match="cblas is not available yet; every operator is compiled"):
+    with pytest.warns(UserWarning, match="cblas is not supported yet; every operator is compiled"):
         relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm -libs=cblas")
 
 

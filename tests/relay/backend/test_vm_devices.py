@@ -71,5 +71,5 @@ def test_marks_of_the_only_device_change_nothing_and_others_want_a_target(rng):
     mod = tvm.IRModule.from_expr(relay.Function([x], on(relay.exp(x), "cpu") + x))
     assert relay.vm.compile(mod, "llvm").bytecode == plain.bytecode
     mod = tvm.IRModule.from_expr(relay.Function([x], on(relay.exp(x), "cuda") + x))
-    with pytest.raises(tvm.TVMError, match=r"marked to run on cuda \(on_device\), and no target is for it"):
+    with pytest.raises(tvm.TVMError, match=r"on_device annotation of the model requires cuda, but there is no target"):
         relay.vm.compile(mod, "llvm")

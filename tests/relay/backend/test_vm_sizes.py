@@ -336,13 +336,13 @@ def test_inputs_that_contradict_their_types_are_refused_by_name():
 
     assert machine.run(zeros(2, 3), zeros(5, 2))[1].shape == (5, 2)
     refused = {
-        "input 'x' of function 'main': its dimension 1 is 4, and the program wants 3": (zeros(2, 4), zeros(5, 2)),
-        "input 'y' of function 'main': its dimension 1 is 3, and the same size of input 'x' is 2":
+        "input 'x' of function 'main': dimension 1 is 4, but the model expects 3": (zeros(2, 4), zeros(5, 2)),
+        "input 'y' of function 'main': dimension 1 is 3, but the same dynamic dimension of input 'x' is 2":
             (zeros(2, 3), zeros(5, 3)),
-        "input 'y' of function 'main' has 1 dimensions, and the program wants 2": (zeros(2, 3), zeros(2)),
-        "input 'x' of function 'main' has elements of float64, and the program wants float32":
+        "input 'y' of function 'main' has 1 dimensions, but the model expects 2": (zeros(2, 3), zeros(2)),
+        "input 'x' of function 'main' has elements of type float64, but the model expects float32":
             (zeros(2, 3, dtype="float64"), zeros(5, 2)),
-        "input 'x' of function 'main' is a tensor, and something else is given": ((zeros(2, 3),), zeros(5, 2)),
+        "input 'x' of function 'main' must be a tensor": ((zeros(2, 3),), zeros(5, 2)),
     }  # fmt: skip
     for message, values in refused.items():
         with pytest.raises(tvm.TVMError, match=message):
@@ -358,7 +358,7 @@ def test_unknown_sizes_of_one_name_are_one_size():
     assert [p.type[1:] for p in exe.code.functions[0].params] == [(-2, 3), (-2, 3)]
     machine = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
     assert machine.run(np.ones((4, 3), "float32"), np.ones((4, 3), "float32")).numpy().tolist() == [[2] * 3] * 4
-    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 0 is 1"):
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': dimension 0 is 1"):
         machine.run(np.ones((4, 3), "float32"), np.ones((1, 3), "float32"))
 
 
@@ -366,7 +366,8 @@ def test_sizes_that_operators_cannot_take_are_refused():
     x, y, c = unknown("x", None, None), unknown("y", None, None), relay.var("c", shape=(), dtype="bool")
     straight = tvm.IRModule.from_expr(relay.Function([x, y], relay.concatenate([x, y], 0) * relay.const(2)))
     run = relay.create_executor("vm", straight).evaluate()
-    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 1 is 5, and the same size of "
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': dimension 1 is 5, but the same dynamic "
+                                           "dimension of "
                                            "input 'x' is 4"):  # fmt: skip
         run(numbers(3, 4), numbers(2, 5))
     branches = relay.Function([c, x, y], relay.If(c, relay.concatenate([x, y], 0) * relay.const(2), x))
@@ -436,5 +437,5 @@ def test_a_known_size_may_be_that_of_a_sum_over_other_axes_of_unknown_sizes():
     x = unknown("x", None, None, dtype="float32")
     run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], relay.collapse_sum_to(x, (2,)))))
     np.testing.assert_array_equal(run.evaluate()(numbers(3, 2, dtype="float32")).numpy(), numbers(3, 2).sum(0))
-    with pytest.raises(tvm.TVMError, match="its dimension 1 is 3, and the program wants 2"):
+    with pytest.raises(tvm.TVMError, match="dimension 1 is 3, but the model expects 2"):
         run.evaluate()(numbers(2, 3, dtype="float32"))

@@ -79,8 +79,8 @@ def test_all_unsupported_operators_are_listed_at_once():
     ("nodes", "words"),
     [
         ([("b", "Broken", ["x"])], "Broken 'b': not understood: KeyError"),
-        ([("b", "Add", ["x", "y"])], "Add 'b': 'y' is used by Add 'b' but nothing makes it"),
-        ([("b", "Take", ["w", "x"])], "Take 'b': the indices must be known when compiling.*from input 'x'"),
+        ([("b", "Add", ["x", "y"])], "Add 'b' uses 'y', which is neither an input"),
+        ([("b", "Take", ["w", "x"])], "Take 'b': the indices must be constant at compile time.*from input 'x'"),
     ],
 )
 def test_errors_name_the_node(nodes, words):
@@ -90,7 +90,7 @@ def test_errors_name_the_node(nodes, words):
 
 
 def test_an_open_size_that_a_converter_needs_is_named():
-    with pytest.raises(TVMError, match="Flatten 'f': the shape .* of an input must be known"):
+    with pytest.raises(TVMError, match="Flatten 'f': the shape .* of an input must be static"):
         importer(dims=(2, tvm.tir.Any(), 2)).run([("f", "Flatten", ["x"])], "f")
 
 
@@ -102,7 +102,7 @@ def test_an_inner_scope_sees_the_outer_values_and_ends():
         assert toy.value("x", "a test") == "inner" and toy.value("w", "a test") is toy.scopes[0]["w"]
         assert isinstance(toy.value("v", "a test"), relay.Constant)
     assert toy.value("x", "a test") is toy.inputs[0]
-    with pytest.raises(TVMError, match="'v' is used by a test but nothing makes it"):
+    with pytest.raises(TVMError, match="a test uses 'v', which is neither an input"):
         toy.value("v", "a test")
 
 
@@ -113,5 +113,5 @@ def test_a_schema_tells_fields_that_are_zero_from_fields_that_are_not_there():
     assert not files.parse("Pair", b"", "the file").HasField("key")
     assert files.parse("Either", b"\x08\x00", "the file").WhichOneof("value") == "a"
     for damaged in (b"\x0a\x02\xff\xfe", b"\x0a\x09k"):
-        with pytest.raises(TVMError, match="the file is damaged"):
+        with pytest.raises(TVMError, match="cannot parse the file: the data is damaged"):
             files.parse("Pair", damaged, "the file")

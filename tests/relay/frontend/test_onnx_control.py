@@ -93,7 +93,7 @@ def test_a_rank_that_the_model_does_not_declare_ends_the_run(rng):
     with pytest.raises(TVMError, match="function 'output__y__cannot_take_the_rank"):
         machine(c=np.array(False), x=x)
     model.graph.output[0].CopyFrom(info("y"))
-    with pytest.raises(TVMError, match="output 'y': its number of dimensions is known only when the model runs"):
+    with pytest.raises(TVMError, match="output 'y': its number of dimensions is known only at run time"):
         from_onnx(model)
 
 
@@ -121,8 +121,8 @@ def test_each_dynamic_dimension_may_be_one_that_a_squeeze_drops(rng):
 @pytest.mark.parametrize(
     "shape, words",
     [
-        (["n", 4], "output 'y': its number of dimensions is known only when the model runs"),
-        (["a", "b", "c", "d"], "without axes, 4 dynamic dimensions decide the rank of the output"),
+        (["n", 4], "output 'y': its number of dimensions is known only at run time"),
+        (["a", "b", "c", "d"], "without axes, 4 dynamic dimensions determine the rank of the output"),
     ],
 )
 def test_a_squeeze_whose_rank_cannot_be_compiled_is_rejected(shape, words):
@@ -241,12 +241,12 @@ def test_scanned_inputs_of_different_lengths_end_the_run(first, second, rng):
     machine.check(x=x, z=x + 1)
     short = x[:2]
     feed = {"x": x, "z": short} if isinstance(second, str) else {"x": short, "z": x}
-    with pytest.raises(TVMError, match="the length of scanned input [01] differs from that of input [01]"):
+    with pytest.raises(TVMError, match="the length of scan input [01] differs from the length of scan input [01]"):
         machine(**feed)
 
 
 def test_scanned_inputs_of_different_known_lengths_are_rejected():
-    with pytest.raises(TVMError, match="the inputs that are scanned have different lengths: 3, 4"):
+    with pytest.raises(TVMError, match="the scan inputs have different lengths: 3, 4"):
         from_onnx(scan_of_two(3, 4))
 
 

@@ -35,7 +35,7 @@ def calling(functions):
 
 def test_functions_that_double_forty_times_are_refused_without_being_written_out():
     laughs = [(f"F{i}", [f"F{i + 1}"] * 2) for i in range(40)] + [("F40", [])]
-    with pytest.raises(TVMError, match="more than 131072 nodes when the functions it calls are written out"):
+    with pytest.raises(TVMError, match="more than 131072 nodes after its function calls are inlined"):
         from_onnx(calling(laughs))
 
 
@@ -47,7 +47,7 @@ def test_functions_that_call_many_others_once_are_converted():
 
 @pytest.mark.parametrize("functions", [[("F0", ["F0"])], [("F0", ["F1"]), ("F1", ["F2"]), ("F2", ["F1"])]])
 def test_functions_that_call_themselves_are_refused(functions):
-    with pytest.raises(TVMError, match=r"function F\d calls itself"):
+    with pytest.raises(TVMError, match=r"function F\d is recursive"):
         from_onnx(calling(functions))
 
 
@@ -61,7 +61,7 @@ def test_loops_inside_loops_are_bounded(monkeypatch):
     outer = helper.make_node("Loop", ["n", ""], [], body=looped(inner, "a"))
     end = helper.make_node("Neg", ["x"], ["y"])
     monkeypatch.setattr("tvm.relay.frontend.onnx.reader.MOST_NODES", 1000)
-    with pytest.raises(TVMError, match="loops written out are more than 1000 nodes"):
+    with pytest.raises(TVMError, match="loops have more than 1000 nodes"):
         from_onnx(graph_model([outer, end], [info("x")], [info("y")], {"n": np.array(4000)}))
 
 
@@ -80,15 +80,15 @@ def test_nodes_written_in_any_order_are_sorted(rng):
 
 def test_a_circle_and_a_name_made_twice_are_refused():
     circle = [helper.make_node("Neg", ["b"], ["y"], "one"), helper.make_node("Relu", ["y"], ["b"], "two")]
-    with pytest.raises(TVMError, match="Neg node 'one' waits for its own result: the graph has a circle"):
+    with pytest.raises(TVMError, match="Neg node 'one' depends on its own output: the graph has a cycle"):
         from_onnx(graph_model(circle, [info("x")], [info("y")]))
     twice = [helper.make_node("Neg", ["x"], ["y"], "one"), helper.make_node("Relu", ["x"], ["y"], "two")]
-    with pytest.raises(TVMError, match="'y' is made by two nodes: Neg node 'one' and Relu node 'two'"):
+    with pytest.raises(TVMError, match="'y' is the output of two nodes: Neg node 'one' and Relu node 'two'"):
         from_onnx(graph_model(twice, [info("x")], [info("y")]))
 
 
 def test_what_nothing_makes_is_named():
-    with pytest.raises(TVMError, match="'a' is used by Relu node 'y' but nothing makes it"):
+    with pytest.raises(TVMError, match="Relu node 'y' uses 'a', which is neither an input"):
         from_onnx(graph_model([helper.make_node("Relu", ["a"], ["y"])], [info("x")], [info("y")]))
 
 
@@ -97,19 +97,19 @@ def test_what_nothing_makes_is_named():
     [
         (helper.make_node("OneHot", ["i", "d", "v"], ["y"]), {"d": 1 << 40, "v": [0.0, 1.0]}, "the depth"),
         (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0, "d": 10**12, "b": 1}, "the range"),
-        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0, "d": 4, "b": 0}, "the step is 0"),
-        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0.0, "d": np.inf, "b": 1.0}, "no steps"),
+        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0, "d": 4, "b": 0}, "delta must not be 0"),
+        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0.0, "d": np.inf, "b": 1.0}, "cannot count"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [1e9]}, "an axis would have 2000000000"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.inf]}, "positive numbers"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.nan]}, "positive numbers"),
         (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [-3]}, r"sizes must be positive, got \[-3\]"),
         (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [0]}, r"sizes must be positive, got \[0\]"),
-        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [1, 2]}, "2 sizes are given for 1 axes"),
-        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [-2]}, r"the shape \[-2\] has the size -2"),
-        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [1, -4, 1, 2]}, "has the size -4"),
-        (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": [1 << 40, 1 << 20, 2]}, "more than can be addressed"),
-        (helper.make_node("Tile", ["x", "s"], ["y"]), {"s": [1 << 60]}, "more than can be addressed"),
-        (helper.make_node("CumSum", ["x", "s"], ["y"]), {"s": 7}, "no axis 7"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [1, 2]}, "there are 2 sizes for 1 axes"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [-2]}, r"the shape \[-2\] contains -2"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [1, -4, 1, 2]}, "contains -4"),
+        (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": [1 << 40, 1 << 20, 2]}, "exceeds the address space"),
+        (helper.make_node("Tile", ["x", "s"], ["y"]), {"s": [1 << 60]}, "exceeds the address space"),
+        (helper.make_node("CumSum", ["x", "s"], ["y"]), {"s": 7}, "axis 7 is out of range"),
         (helper.make_node("TopK", ["x", "s"], ["y", "z"]), {"s": [5]}, "k is 5"),
     ],
 )
@@ -147,14 +147,14 @@ def test_a_sparse_weight_with_enormous_sizes_is_refused():
 @pytest.mark.parametrize(
     ("operator", "attributes", "words"),
     [
-        ("MaxPool", {"kernel_shape": [2], "strides": [-1]}, "strides must be 1 positive numbers"),
-        ("MaxPool", {"kernel_shape": [0]}, "kernel_shape must be 1 positive numbers"),
-        ("AveragePool", {"kernel_shape": [2], "dilations": [-3]}, "dilations must be 1 positive numbers"),
+        ("MaxPool", {"kernel_shape": [2], "strides": [-1]}, "strides must be 1 positive integers"),
+        ("MaxPool", {"kernel_shape": [0]}, "kernel_shape must be 1 positive integers"),
+        ("AveragePool", {"kernel_shape": [2], "dilations": [-3]}, "dilations must be 1 positive integers"),
         ("LpPool", {"kernel_shape": [2, 2]}, "the window has 2 dimensions"),
-        ("MaxPool", {"kernel_shape": [2], "pads": [1]}, "pads must be 2 numbers"),
-        ("LRN", {"size": 10**9}, "a neighbourhood of 1000000000 elements"),
+        ("MaxPool", {"kernel_shape": [2], "pads": [1]}, "pads must have 2 elements"),
+        ("LRN", {"size": 10**9}, "a channel window of 1000000000 elements"),
         ("LpPool", {"kernel_shape": [5000], "pads": [4999, 0]}, "a window of 5000 elements"),
-        ("Softmax", {"axis": 9}, "no axis 9"),
+        ("Softmax", {"axis": 9}, "axis 9 is out of range"),
     ],
 )
 def test_windows_and_axes_that_make_no_sense_name_the_node(operator, attributes, words):
@@ -169,14 +169,14 @@ def test_windows_and_axes_that_make_no_sense_name_the_node(operator, attributes,
 def test_convolutions_take_positive_steps(name, attributes):
     node = helper.make_node(name, ["x", "w"], ["y"], "here", **attributes)
     weights = {"w": np.ones((1, 1, 2, 2), "float32")}
-    with pytest.raises(TVMError, match=f"{name} node 'here': .* must be 2 positive numbers"):
+    with pytest.raises(TVMError, match=f"{name} node 'here': .* must be 2 positive integers"):
         from_onnx(graph_model([node], [info("x", (1, 1, 4, 4))], [info("y", None)], weights))
 
 
 def test_an_operator_name_that_is_no_text_is_refused(tmp_path):
     text = graph_model([helper.make_node("Relu", ["x"], ["y"])], [info("x")], [info("y")]).SerializeToString()
     (tmp_path / "m.onnx").write_bytes(text.replace(b"Relu", b"Re\xff\xfe"))
-    with pytest.raises(TVMError, match="the op type of a Node is no text"):
+    with pytest.raises(TVMError, match="the op type of a Node is not valid UTF-8"):
         from_onnx(tmp_path / "m.onnx")
 
 
@@ -241,16 +241,16 @@ def test_a_converter_that_fails_names_node_and_operator():
 
 def test_a_value_that_comes_too_late_says_what_to_do():
     node = helper.make_node("DFT", ["x", "s"], ["y"], "here")
-    with pytest.raises(TVMError, match="from input 's': make that a constant of the model"):
+    with pytest.raises(TVMError, match="from input 's'; make it a constant in the model"):
         from_onnx(graph_model([node], [info("x", (1, 6, 1)), info("s", (), I64)], [info("y", None)]))
     nodes = [helper.make_node("Size", ["x"], ["s"]), node]
-    with pytest.raises(TVMError, match="from sizes left open: give the shape of input 'x'"):
+    with pytest.raises(TVMError, match="from dynamic dimensions; pass the shape of input 'x'"):
         from_onnx(graph_model(nodes, [info("x", (1, "n", 1))], [info("y", None)]))
 
 
 def test_how_many_dimensions_a_result_has_is_known_when_compiling():
     node = helper.make_node("Reshape", ["x", "s"], ["y"], "here")
-    with pytest.raises(TVMError, match="Reshape node 'here': the shape: a vector of a known number of elements"):
+    with pytest.raises(TVMError, match="Reshape node 'here': the shape must be a vector with a static number"):
         from_onnx(graph_model([node], [info("x", (6,)), info("s", ("n",), I64)], [info("y", None)]))
 
 
@@ -276,7 +276,7 @@ def test_sizes_of_the_run_that_are_too_large_are_rejected_before_anything_is_all
     inputs = [helper.make_tensor_value_info("x", 1, [1, 1, 4, 4]), helper.make_tensor_value_info("s", 7, [4])]
     compiled = onnx_backend.prepare(graph_model([node], inputs, [helper.make_tensor_value_info("y", 1, None)]))
     for sizes in ([1, 1, 1 << 31, 1 << 31], [1, 1, 1 << 28, 1 << 28], [1 << 40, 1, 2, 2]):
-        with pytest.raises(TVMError, match="Resize node 'here': sizes must be at most 268435456, and the output"):
+        with pytest.raises(TVMError, match="Resize node 'here': sizes must be at most 268435456, and the output must"):
             compiled.run([np.ones((1, 1, 4, 4), "float32"), np.array(sizes)])
 
 
@@ -300,11 +300,11 @@ CUTTING = [("constant", [-3, 0, -1, 0]), ("edge", [-5, 0, 6, 0]), ("wrap", [-3, 
 
 @pytest.mark.parametrize(("mode", "pads"), CUTTING)
 def test_padding_that_cuts_more_than_it_may_is_rejected(mode, pads):
-    with pytest.raises(TVMError, match=r"Pad node 'here': the padding cuts [345] of the 3 elements of axis 0"):
+    with pytest.raises(TVMError, match=r"Pad node 'here': negative pads remove [345] elements of axis 0, which has"):
         from_onnx(padding(mode, pads, 3))
     for constant in (pads, None):
         compiled = onnx_backend.prepare(padding(mode, constant, "n"))
         feed = [np.ones((3, 4), "float32"), *([np.array(pads)] if constant is None else [])]
-        words = "has no negative size|leaves no negative size|Pad node 'here': the padding cuts all elements of an axis"
+        words = "must not be negative|must not exceed|Pad node 'here': the negative padding removes"
         with pytest.raises(TVMError, match=words):
             compiled.run(feed)

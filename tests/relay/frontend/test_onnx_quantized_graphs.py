@@ -17,7 +17,7 @@ from tvm.contrib import graph_executor
 from tvm.ir.transform import PassContext, Sequential
 from tvm.relay.build_module import bind_params_by_name
 from tvm.relay.expr import Call, Function
-from tvm.relay.frontend.onnx.quantize import _single_factors
+from tvm.relay.frontend.onnx.quantize import _float32_factors
 from tvm.relay.pipeline import fusion, optimize
 from tvm.relay.transform.fuse_ops import own_nodes
 from tvm.target import Target
@@ -290,4 +290,4 @@ def test_the_sum_of_every_pair_of_bytes_is_rounded_from_its_exact_value(rng):
 def test_a_sum_for_which_no_factors_of_float32_are_exact_is_done_in_doubles():
     """Integers so large that a float32 has no bits left for their fractions."""
     sides = [np.arange(256.0) + 2**22, np.arange(256.0)]
-    assert _single_factors(sides, [0.7, 0.3], 0, 2**23) is None
+    assert _float32_factors(sides, [0.7, 0.3], 0, 2**23) is None

@@ -105,10 +105,10 @@ def test_a_graph_is_applied_to_every_tensor_of_a_sequence(rng):
 @pytest.mark.parametrize(
     ("node", "words"),
     [
-        (helper.make_node("Relu", ["s0"], ["y"]), "an input is a sequence; the operator takes tensors"),
-        (helper.make_node("SequenceAt", ["s0", "n"], ["y"]), "no place 3 in a sequence of 3"),
+        (helper.make_node("Relu", ["s0"], ["y"]), "an input is a sequence; the operator supports only tensors"),
+        (helper.make_node("SequenceAt", ["s0", "n"], ["y"]), "position 3 is out of range for a sequence of 3"),
         (helper.make_node("SequenceAt", ["a", "n"], ["y"]), "the input must be a sequence"),
-        (helper.make_node("ConcatFromSequence", ["s0"], ["y"], axis=4), "no axis 4"),
+        (helper.make_node("ConcatFromSequence", ["s0"], ["y"], axis=4), "axis 4 is out of range"),
     ],
 )
 def test_what_cannot_be_done_with_a_sequence_is_refused(node, words):

@@ -69,10 +69,10 @@ def test_the_type_of_a_weight_in_blocks_comes_from_the_attributes():
 
 def test_blocks_that_do_not_fit_are_refused_in_words():
     x, w = relay.var("x", shape=(1, 4, 7, 7, 8)), relay.var("w", shape=(32, 32, 3, 3))
-    with pytest.raises(DiagnosticError, match="layout NCHW16c says 16"):
+    with pytest.raises(DiagnosticError, match="layout NCHW16c requires 16"):
         run_infer_type(relay.Function([x, w], relay.nn.conv2d(x, w, data_layout="NCHW16c")))
     y, v = relay.var("y", shape=(1, 2, 7, 7, 16)), relay.var("v", shape=(33, 32, 3, 3))
-    with pytest.raises(DiagnosticError, match="33 cannot be divided into the blocks of 16"):
+    with pytest.raises(DiagnosticError, match="33 is not a multiple of the block size 16"):
         run_infer_type(relay.Function([y, v], relay.nn.conv2d(y, v, data_layout="NCHW16c")))
 
 

@@ -45,12 +45,12 @@ def test_what_is_said_of_an_operator_can_be_read(new_op):
     assert made.get_attr("mine") == 3
     made.reset_attr("mine")
     assert not made.has_attr("mine")
-    with pytest.raises(tvm.TVMError, match="has a type relation already"):
+    with pytest.raises(tvm.TVMError, match="already has a type relation"):
         made.add_type_rel("Identity")
 
 
 def test_an_unknown_relation_is_refused_with_the_known_ones(new_op):
-    with pytest.raises(tvm.TVMError, match="'Guess' is not known; there are Broadcast, BroadcastComp, Identity"):
+    with pytest.raises(tvm.TVMError, match="'Guess'; registered relations: Broadcast, BroadcastComp, Identity"):
         new_op("test.unknown_relation", 1, "Guess")
 
 

@@ -82,7 +82,7 @@ def test_unknown_shapes_have_unknown_sizes():
 
 def test_refuses_a_shape_of_unknown_rank():
     words = refused(lambda a, s: relay.reshape(a, s), tensor(4), tensor(2, 2, dtype="int64"))
-    assert "the new shape must be a vector of known length" in words
+    assert "the new shape must be a vector of static length" in words
 
 
 def test_fourier_transforms():

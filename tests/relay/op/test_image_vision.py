@@ -239,7 +239,7 @@ def test_anchors_and_reorder():
 
 
 REFUSALS = {
-    "resize": (lambda x: relay.image.resize2d(x, (3,)), [tensor(1, 1, 2, 2)], "2 sizes are wanted"),
+    "resize": (lambda x: relay.image.resize2d(x, (3,)), [tensor(1, 1, 2, 2)], "expected 2 sizes"),
     "resize layout": (lambda x: relay.image.resize2d(x, (3, 3)), [tensor(1, 1, 2)], "its layout NCHW has 4"),
     "resize method": (
         lambda x: relay.nn.upsampling(x, method="other"),
@@ -257,7 +257,7 @@ REFUSALS = {
         "NCHW or NHWC",
     ),
     "roi_pool": (lambda x, r: relay.vision.roi_pool(x, r, 2, 1.0, layout="NCHW4c"), [tensor(1), tensor(1)], "NCHW"),
-    "yolo": (lambda x: relay.vision.yolo_reorg(x, 2), [tensor(1, 3, 4, 4)], "do not divide by a stride"),
+    "yolo": (lambda x: relay.vision.yolo_reorg(x, 2), [tensor(1, 3, 4, 4)], "are not divisible by stride"),
 }
 
 

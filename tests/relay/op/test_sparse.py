@@ -92,10 +92,10 @@ def test_empty_rows_are_filled(name, dynamic, kind):
 
 
 @pytest.mark.parametrize("shapes, message", [
-    (((3,), (3,), (1,), (1,)), "the indices are a matrix"),
-    (((3, 2), (4,), (2,), (1,)), "one for each of 3 indices"),
-    (((3, 2), (3,), (3,), (1,)), "the sizes of 2 dimensions"),
-    (((3, 2), (3,), (2,), (2,)), "the default value is one number"),
+    (((3,), (3,), (1,), (1,)), "the indices must be a matrix"),
+    (((3, 2), (4,), (2,), (1,)), "length 3, the number of indices"),
+    (((3, 2), (3,), (3,), (1,)), "must be a vector of length 2"),
+    (((3, 2), (3,), (2,), (2,)), "the default value must be a scalar"),
 ])  # fmt: skip
 def test_sparse_tensors_whose_parts_do_not_fit_are_rejected(shapes, message):
     assert message in refused(relay.sparse_fill_empty_rows, *[tensor(*s, dtype="int64") for s in shapes])
@@ -103,7 +103,7 @@ def test_sparse_tensors_whose_parts_do_not_fit_are_rejected(shapes, message):
 
 def test_values_and_their_default_have_one_type():
     types = tensor(3, 2, dtype="int64"), tensor(3), tensor(2, dtype="int64"), tensor(1, dtype="int64")
-    assert "the values are float32, the default value is int64" in refused(relay.sparse_fill_empty_rows, *types)
+    assert "the values are float32, but the default value is int64" in refused(relay.sparse_fill_empty_rows, *types)
 
 
 @pytest.mark.parametrize("count", [None, 5, "tensor"])

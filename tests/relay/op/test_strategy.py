@@ -114,7 +114,7 @@ def test_a_strategy_may_be_replaced_by_its_name_or_registered_for_the_operator(o
     tvm.target.override_native_generic_func("dense_strategy")(only_mine)
     np.testing.assert_allclose(run(layer, a, b), -(a @ b.T), rtol=1e-4, atol=1e-5)
     relay.op.register_strategy("nn.dense", lambda *args: relay.op.OpStrategy(), level=11)
-    with pytest.raises(tvm.TVMError, match="the strategy of operator nn.dense has nothing for target llvm"):
+    with pytest.raises(tvm.TVMError, match="the strategy of operator nn.dense has no implementation for target llvm"):
         run(layer, a, b)
 
 

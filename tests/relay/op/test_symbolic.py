@@ -142,9 +142,9 @@ def test_every_operator_has_a_row_or_a_reason():
 
 CONTRADICTIONS = {
     "nn.dense": ([(2, 3), (4, 5)], "operator nn.dense: features: shape_1.1. == n1 does not hold"),
-    "nn.batch_matmul": ([(2, 3, 4), (3, 5, 4)], "operator nn.batch_matmul: sizes that are the same, or one of them 1"),
-    "concatenate": ([(2, 3, 2), (3, 3, 2), (2, 3, 2)], "operator concatenate: sizes along axis 0"),
-    "add": ([(2, 3), (2, 4)], "operator add: sizes that are the same, or one of them 1"),
+    "nn.batch_matmul": ([(2, 3, 4), (3, 5, 4)], "operator nn.batch_matmul: dimensions that are equal, or one"),
+    "concatenate": ([(2, 3, 2), (3, 3, 2), (2, 3, 2)], "operator concatenate: equal sizes along axis 0"),
+    "add": ([(2, 3), (2, 4)], "operator add: dimensions that are equal, or one of them 1"),
     "nn.conv2d": ([(1, 3, 0, 9), (4, 3, 3, 3)], "operator nn.conv2d: padded data that holds the kernel"),
     "reshape": ([(2, 3, 5)], "argument 0"),
     "nn.mirror_pad": ([(2, 0)], "operator nn.mirror_pad: at least 1 elements for SYMMETRIC padding by 1"),

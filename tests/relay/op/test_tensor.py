@@ -320,11 +320,11 @@ def test_arithmetic_of_truth_values_says_whether_that_of_integers_is_not_zero(le
 
 REFUSALS = {
     "minus of bool": (lambda x: relay.negative(x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
-    "fixed point": (lambda x: relay.fixed_point_multiply(x, 3, 4), [tensor(3)], "int32 is wanted, got float32"),
+    "fixed point": (lambda x: relay.fixed_point_multiply(x, 3, 4), [tensor(3)], "the data must be int32, got float32"),
     "mean of bools": (lambda x: relay.mean(x), [tensor(3, dtype="bool")], "cast to float32"),
     "variance of bools": (lambda x: relay.variance(x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
     "axis": (lambda x: relay.sum(x, 3), [tensor(2, 3)], "axis 3"),
-    "axis twice": (lambda x: relay.sum(x, (0, 0)), [tensor(2, 3)], "twice"),
+    "axis twice": (lambda x: relay.sum(x, (0, 0)), [tensor(2, 3)], "duplicates"),
     "tuple": (lambda x: relay.exp(relay.Tuple([x, x])), [tensor(2, 3)], "must be a tensor"),
     "einsum": (lambda x: relay.einsum([x], "ijk->i"), [tensor(2, 3)], ""),
 }
@@ -353,11 +353,11 @@ def test_marks_are_the_identity():
 
 
 @pytest.mark.parametrize("build, dtype, words", [
-    (lambda x: relay.log(x), "int32", "log: a function of real numbers is asked for of int32; cast to float32 first"),
-    (lambda x: relay.tanh(x), "int8", "tanh: a function of real numbers is asked for of int8"),
-    (lambda x: relay.rsqrt(x), "bool", "rsqrt: a function of real numbers is asked for of bool"),
-    (lambda x: relay.left_shift(x, x), "float32", "only integers have bits, got float32"),
-    (lambda x: relay.bitwise_and(x, x), "float16", "only integers have bits, got float16"),
+    (lambda x: relay.log(x), "int32", "log: not defined for int32; cast to float32 first"),
+    (lambda x: relay.tanh(x), "int8", "tanh: not defined for int8"),
+    (lambda x: relay.rsqrt(x), "bool", "rsqrt: not defined for bool"),
+    (lambda x: relay.left_shift(x, x), "float32", "expected an integer, got float32"),
+    (lambda x: relay.bitwise_and(x, x), "float16", "expected an integer, got float16"),
 ])  # fmt: skip
 def test_calls_of_other_types_have_a_type_and_are_refused_when_compiled(build, dtype, words):
     x = relay.var("x", shape=(3,), dtype=dtype)

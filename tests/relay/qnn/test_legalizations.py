@@ -74,8 +74,8 @@ def test_a_table_is_indexed_by_the_bits_of_the_input(types):
 @pytest.mark.parametrize("change, message", [
     ({"in_dtype": "float32"}, "integer data types are required, got float32"),
     ({"in_dtype": "int32"}, "needs a table of 2\\^32 entries"),
-    ({"in_scale": relay.const([1.0, 2.0])}, "in_scale must be a constant of one number"),
-    ({"out_zero_point": relay.var("z", shape=())}, "out_zero_point must be a constant of one number"),
+    ({"in_scale": relay.const([1.0, 2.0])}, "in_scale must be a constant with one element, got"),
+    ({"out_zero_point": relay.var("z", shape=())}, "out_zero_point must be a constant with one element, got"),
 ])  # fmt: skip
 def test_tables_that_cannot_be_made_are_rejected(change, message):
     parameters = {"in_scale": relay.const(1.0), "in_zero_point": relay.const(0), "out_scale": relay.const(1.0),

@@ -89,15 +89,15 @@ def test_simulated_types_and_channels_may_be_known_when_running():
             want = data if dtype == "disable" else (whole - z) * s
             arguments = {"x": data, "kind": np.float32(code), "scale": np.float32(scales), "zero": np.int32(zeros)}
             np.testing.assert_allclose(compute(**arguments).numpy(), want, rtol=1e-6)
-    with pytest.raises(tvm.TVMError, match="the scale, which is one number or one for each place along the axis"):
+    with pytest.raises(tvm.TVMError, match="the scale, which must be a scalar or a vector"):
         compute(x=data, kind=np.float32(1), scale=np.float32([1, 2]), zero=np.int32([0, 0]))
 
 
 def test_simulated_operators_refuse_what_has_no_code():
     x = relay.var("x", shape=(2, 3))
-    with pytest.raises(ValueError, match="the type of the integers is one of disable, int8.*, got 'int4'"):
+    with pytest.raises(ValueError, match="the integer type must be one of disable, int8.*, got 'int4'"):
         q.simulated_quantize(x, 0.5, 0, out_dtype="int4")
-    with pytest.raises(tvm.error.DiagnosticError, match="the code of the type must be a number"):
+    with pytest.raises(tvm.error.DiagnosticError, match="the type code must be a scalar, got shape"):
         relay.transform.InferTypeLocal(q.simulated_quantize(x, 0.5, 0, out_dtype=relay.var("t", shape=(2,))))
     with pytest.raises(tvm.error.DiagnosticError, match="the data must be float, got int8"):
         relay.transform.InferTypeLocal(q.simulated_dequantize(relay.var("x", shape=(2,), dtype="int8"), 0.5, 0))
@@ -234,7 +234,7 @@ def test_passes_leave_no_quantized_operator():
 REFUSALS = {
     "quantize": (lambda x: q.quantize(x, 0.5, 0), [tensor(3, dtype="int8")], "the data must be float"),
     "quantize type": (lambda x: q.quantize(x, 0.5, 0, out_dtype="float32"), [tensor(3)], "out_dtype must be one of"),
-    "scale": (lambda x, s: q.quantize(x, s, 0), [tensor(3), tensor(2)], "a vector of 3 numbers, got shape (2,)"),
+    "scale": (lambda x, s: q.quantize(x, s, 0), [tensor(3), tensor(2)], "must be a scalar or a vector of 3 elements"),
     "scale type": (lambda x, s: q.quantize(x, s, 0), [tensor(3), tensor(dtype="float16")], "must be float32"),
     "zero type": (
         lambda x, z: q.dequantize(x, 0.1, z),
@@ -255,7 +255,7 @@ REFUSALS = {
     "parts": (
         lambda x: q.concatenate([x, x], [0.1], [0], 0.1, 0, 0),
         [tensor(3, dtype="int8")],
-        "2 tensors with 1 scales",
+        "2 tensors do not match 1 scales",
     ),
     "weight": (
         lambda x, w: q.dense(x, w, 0, 0, 0.1, 0.1, 4),

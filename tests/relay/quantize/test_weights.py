@@ -126,7 +126,7 @@ def test_weights_stay_packed_in_the_package(rng):
 
 def test_what_cannot_be_is_refused(rng):
     mod = dense_model(rng.normal(size=(4, 8)).astype("float32"), (1,))
-    with pytest.raises(tvm.TVMError, match="8 or 4 bits, got 3"):
+    with pytest.raises(tvm.TVMError, match="quantize_weights: bits must be 8 or 4, got 3"):
         quantize_weights(mod, bits=3)
     with pytest.raises(tvm.TVMError, match="even number of features or 0, got 7"):
         quantize_weights(mod, bits=4, group_size=7)
@@ -138,13 +138,13 @@ def test_what_cannot_be_is_refused(rng):
 
     assert tuple(typed().shape) == (1, 4)
     for words, given in {
-        "8 or 4 bits, not 5": {"bits": 5},
-        "whole bytes of features": {"bits": 4, "group_size": 3},
-        "have 2 scales and 64 bytes": {"weight": (4, 60)},
-        "have 2 scales": {"scale": (4, 3)},
+        "bits must be 8 or 4, got 5": {"bits": 5},
+        "must fill whole bytes": {"bits": 4, "group_size": 3},
+        "require 2 scales and 64 bytes": {"weight": (4, 60)},
+        "require 2 scales": {"scale": (4, 3)},
         r"got \(4, 64\) and \(3, 2\)": {"scale": (3, 2)},
-        "units says 5": {"units": 5},
-        "bytes of type int8, got uint8": {"dtype": "uint8"},
+        "units is 5": {"units": 5},
+        "weight must be int8, got uint8": {"dtype": "uint8"},
     }.items():
         with pytest.raises(Exception, match=words):
             typed(**given)

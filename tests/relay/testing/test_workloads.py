@@ -166,7 +166,7 @@ def test_initial_values():
     _, constant = testing.create_workload(relay.Function(relay.free_vars(net), net), testing.init.Constant(0.5))
     np.testing.assert_array_equal(constant["w_weight"].numpy(), np.full((2, 3), 0.5, "float32"))
     strange = relay.add(x, relay.var("strange", shape=(1, 3)))
-    with pytest.raises(ValueError, match="no first value for 'strange'"):
+    with pytest.raises(ValueError, match="cannot initialize 'strange'"):
         testing.create_workload(relay.Function(relay.free_vars(strange), strange))
 
 
@@ -193,7 +193,7 @@ def test_unknown_depths_are_refused():
         lambda: testing.densenet.get_workload(100),
         lambda: testing.squeezenet.get_workload(version="2"),
     ):
-        with pytest.raises(ValueError, match="there is no (network|version)"):
+        with pytest.raises(ValueError, match="no network with|unknown version"):
             make()
 
 

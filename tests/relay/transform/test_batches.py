@@ -72,8 +72,8 @@ def test_tuples_of_outputs_are_cut():
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"buckets": [4, 1]}, r"buckets are sizes above 0 in rising order, got \[4, 1\]"),
-    ({"buckets": []}, "buckets are sizes above 0"),
+    ({"buckets": [4, 1]}, r"buckets must be positive sizes in ascending order, got \[4, 1\]"),
+    ({"buckets": []}, "buckets must be positive sizes"),
     ({"dim": 2}, "input 'x' has 2 dimensions; there is no dimension 2"),
     ({"input_indices": [3]}, "main has 3 inputs; there is no input 3"),
 ])  # fmt: skip

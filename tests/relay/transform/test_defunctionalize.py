@@ -63,9 +63,9 @@ def test_programs_without_functions_as_values_compute_the_same(name):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("def @main[A](%x: A) -> A { %x }", "is polymorphic"),
-    ("def @main(%f: fn (int32) -> int32) -> int32 { %f(1) }", "a parameter of the program contains functions"),
-    ("def @main(%n: int32) -> fn () -> int32 { fn () -> int32 { %n } }", "result of the program contains functions"),
+    ("def @main[A](%x: A) -> A { %x }", "must not be polymorphic"),
+    ("def @main(%f: fn (int32) -> int32) -> int32 { %f(1) }", "a parameter of the entry function must not"),
+    ("def @main(%n: int32) -> fn () -> int32 { fn () -> int32 { %n } }", "result of the entry function must not"),
 ])  # fmt: skip
 def test_programs_whose_ends_are_functions_are_rejected(text, message):
     mod = relay.fromtext('#[version = "0.0.5"]\n' + text)

@@ -39,7 +39,7 @@ def test_a_module_without_tuples_is_itself():
 def test_a_field_with_the_name_of_another_parameter_is_rejected():
     p, other = relay.var("p", relay.TupleType([TENSOR])), relay.var("p_0", TENSOR)
     mod = tvm.IRModule.from_expr(relay.Function([p, other], relay.TupleGetItem(p, 0) + other))
-    with pytest.raises(TVMError, match="named like the parameter 'p_0'"):
+    with pytest.raises(TVMError, match="gets the name of the parameter 'p_0'"):
         relay.build(mod, "llvm")
 
 

@@ -271,12 +271,12 @@ def rejected(text, message):
 
 def test_contradictions_that_no_copy_resolves_are_rejected():
     rejected("def @f(%a {<a>}: T, <b>) -> T { %a }\ndef @main(%x: T) -> T { @f(%x) }",
-             r"the result of a function is needed on cpu\(0\) \(scopeA\) and on cpu\(0\) \(scopeB\)")  # fmt: skip
+             r"the result of a function is required on cpu\(0\) \(scopeA\) and on cpu\(0\) \(scopeB\)")  # fmt: skip
     rejected("""def @main(%x: T) {
                   let %f = fn (%r {<gpu>}: ref(T), <gpu>) { ref_read(%r) };
                   let %q = on_device(ref(%x), <cpu>);
                   %f(%q)
-                }""", r"type ref.* on cpu\(0\) is used on cuda\(0\); only tensors are copied")  # fmt: skip
+                }""", r"type ref.* on cpu\(0\) is used on cuda\(0\); only tensors can be copied")  # fmt: skip
 
 
 def test_all_expressions_of_a_planned_function_have_a_device():

@@ -74,7 +74,7 @@ def test_blocks_are_those_of_scipy(rng):
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(params[f"w.{name}"].numpy(), getattr(wanted, name))
     assert found == (["w"], [[*wanted.data.shape, len(wanted.indices), 4]])
-    with pytest.raises(tvm.TVMError, match="weights w: blocks of 5 x 2 do not fill a matrix of 12 x 8"):
+    with pytest.raises(tvm.TVMError, match="weights w of shape 12 x 8 are not divisible into blocks of 5 x 2"):
         analysis.process_params(product, {"w": tvm.nd.array(array)}, (5, 2), 0)
 
 

@@ -109,5 +109,5 @@ def test_both_branches_of_an_if_are_computed_where_they_have_one_size():
 
 
 def test_branches_of_different_sizes_need_the_virtual_machine():
-    with pytest.raises(tvm.TVMError, match="control flow needs the virtual machine"):
+    with pytest.raises(tvm.TVMError, match="use the virtual machine"):
         run(main(lambda x: relay.If(relay.sum(x) > relay.const(0.0), relay.concatenate([x, x], 0), x)))

@@ -112,7 +112,7 @@ def results(path) -> dict[str, tuple[int, tuple]]:
 def test_the_process_that_measures_has_no_compiler(runtime_only):
     code = "import tvm.runtime.measure_files, tvm; print(tvm.__file__)\ntvm.build"
     stdout, stderr = started(runtime_only, "-c", code).communicate()
-    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "tvm-classic-runtime, the runtime alone" in stderr
+    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "tvm-classic-runtime contains only the runtime" in stderr
 
 
 @pytest.mark.slow("measures candidates in worker processes, one of which never ends")
@@ -181,10 +181,11 @@ def test_a_damaged_list_and_missing_files_are_said(tmp_path, runtime_only):
     os.unlink(tmp_path / json.loads(rows[2])["file"])
     done = measured(tmp_path, runtime_only)
     assert done.returncode == 0 and "2 candidates measured, 0 of them failed" in done.stdout, done.stderr
-    for number, words in ((2, ""), (3, "no object"), (4, "no entry"), (5, "'../away.so' is no name"), (6, "its"),
-                          (7, "compares [2]"), (10, "")):  # fmt: skip
-        assert re.search(f"line {number} is left out, .*{re.escape(words)}", done.stderr), (number, done.stderr)
-    assert f"1 candidates are left out: their file is not there ({json.loads(rows[2])['file']})" in done.stderr
+    for number, words in ((2, ""), (3, "not a JSON object"), (4, ""), (5, "'../away.so' is not a file "
+                                                                                  "name"), (6, ""),
+                          (7, "compares arguments [2]"), (10, "")):  # fmt: skip
+        assert re.search(f"line {number} is skipped: .*{re.escape(words)}", done.stderr), (number, done.stderr)
+    assert f"1 candidates are skipped because their files are missing ({json.loads(rows[2])['file']})" in done.stderr
     # What was not there may come later: it has no record that would keep it from being measured.
     assert set(results(tmp_path / "records.json")) == {"first", "wrong"}
     # The writer goes on behind a line that was cut.
@@ -199,10 +200,10 @@ def test_a_folder_for_a_device_that_is_not_there_leaves_no_records(tmp_path, run
     row["device"] = tvm.runtime.Device.kDLVulkan
     path.write_text(json.dumps(row) + "\n")
     done = measured(tmp_path, runtime_only)
-    assert done.returncode == 1 and "a device this machine does not have (vulkan(0))" in done.stderr
+    assert done.returncode == 1 and "does not have the device of the candidates (vulkan(0))" in done.stderr
     assert (tmp_path / "records.json").read_text() == ""
     done = measured(tmp_path / "nothing", runtime_only)
-    assert done.returncode == 2 and "no folder of candidates" in done.stderr
+    assert done.returncode == 2 and "not a folder of candidates" in done.stderr
 
 
 def _lines_of(path: Path) -> list[str]:
@@ -221,7 +222,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(how, tmp_path, runtime_only)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
-    assert ("the same command continues" in said and "Traceback" not in said) or how == signal.SIGKILL
+    assert ("run the same command to continue" in said and "Traceback" not in said) or how == signal.SIGKILL
     assert len(_lines_of(tmp_path / "records.json")) == 1
     with open(tmp_path / "records.json", "a") as file:
         file.write('{"input": ["llvm", "cut')
@@ -241,7 +242,7 @@ def test_a_library_damaged_on_its_way_and_outputs_that_are_not_there(tmp_path, c
     assert first.outputs is not None and first.outputs == last.outputs
     os.unlink(tmp_path / first.outputs)
     assert measure_files.measure_folder(str(tmp_path)) == (2, 1, 0)
-    assert "is not there: results of its task are not compared" in capfd.readouterr().err
+    assert "is missing: outputs of its task are not compared" in capfd.readouterr().err
     assert results(tmp_path / "records.json")["last"][0] == 0
 
 
@@ -348,5 +349,5 @@ def test_a_list_says_how_to_measure_and_nothing_else(name):
     }  # fmt: skip
     assert measure_files.read_candidate(json.dumps(row)).measure == {"number": 2}
     row["measure"][name] = "os"
-    with pytest.raises(ValueError, match=f"its way of measuring has no '{name}'"):
+    with pytest.raises(ValueError, match=f"unknown measurement option '{name}'"):
         measure_files.read_candidate(json.dumps(row))

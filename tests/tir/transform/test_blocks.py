@@ -104,7 +104,7 @@ def test_view_that_does_not_fit_is_refused():
     region = BufferRegion(a, (Range.from_min_extent(0, 1), Range.from_min_extent(2, 3)))
     body = BufferStore(view, const(0), [0])
     func = PrimFunc([a], block("v", [], body, match=(MatchBufferRegion(view, region),)))
-    with pytest.raises(TVMError, match=r"view view: shape\[0\] is declared as 4, the region has 3"):
+    with pytest.raises(TVMError, match=r"shape\[0\] of view view is declared as 4, but that of the region is 3"):
         lower_match_buffer(func)
 
 

@@ -166,7 +166,7 @@ def test_number_of_reducing_threads_must_be_known():
     reducer = tvm.tir.CommReducer([x], [y], [x + y], [const(0)])
     call = Call("handle", Op.get("tir.tvm_thread_allreduce"), (const(1, "uint32"), tx.var, const(True), r.data, tx.var))
     body = AttrStmt(reducer, "reduce_scope", const(0), Evaluate(call))
-    with pytest.raises(TVMError, match="needs a constant number of them; threadIdx.x has n"):
+    with pytest.raises(TVMError, match="needs a constant extent; the extent of threadIdx.x is n"):
         lower_thread_allreduce(PrimFunc([b, n], AttrStmt(tx, "thread_extent", n, body)))
 
 
@@ -334,7 +334,7 @@ def test_one_number_of_threads_for_a_kernel():
     s[b].compute_at(s[c], outer)
     _, own = s[b].split(b.op.axis[0], 2)
     s[b].bind(own, te.thread_axis("threadIdx.x"))
-    with pytest.raises(TVMError, match="threadIdx.x has 2 threads in one place and 4 in another"):
+    with pytest.raises(TVMError, match="threadIdx.x has extent 2 in one loop and 4 in another"):
         pipeline.split_host_device(tvm.lower(s, [a, c]), CUDA, CUDA.host)
 
 def tiles_of_a_product(size=16, lanes=4, double=True):

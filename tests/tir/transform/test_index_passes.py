@@ -237,7 +237,7 @@ def test_condition_leaves_the_launch_of_threads_where_it_is_asked_to(variant, co
 
 
 def test_an_unknown_variant_of_hoisting_is_refused():
-    with pytest.raises(ValueError, match="the variant is 'basic' or None, got 'advanced'"):
+    with pytest.raises(ValueError, match="the variant must be 'basic' or None, got 'advanced'"):
         tvm.tir.transform.HoistIfThenElse("advanced")
 
 

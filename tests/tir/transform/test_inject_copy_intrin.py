@@ -117,17 +117,17 @@ def test_what_is_no_copy_is_refused():
     i, n = te.var("i"), te.var("n")
     copy = BufferStore(b, a[i], [i])
     for words, body in (
-        ("the loop over i does not begin at zero", For(i, 1, 4, 0, copy)),
+        ("the loop over i does not start at zero", For(i, 1, 4, 0, copy)),
         ("more than one store", For(i, 0, 4, 0, seq(copy, copy))),
         ("not one element of a buffer", For(i, 0, 4, 0, BufferStore(b, a[i] + 1, [i]))),
-        ("not linear in the loops", For(i, 0, 4, 0, BufferStore(b, a[i % 3], [i]))),
-        ("more than bounds of the loops",
+        ("not linear in the loop variables", For(i, 0, 4, 0, BufferStore(b, a[i % 3], [i]))),
+        ("not a conjunction of loop bounds",
          For(i, 0, 4, 0, BufferStore(b, tir.if_then_else(i % 2 == 0, a[i], 0), [i]))),
     ):
         mod = tvm.IRModule.from_expr(tir.PrimFunc([a.data, b.data, n], AttrStmt(n, "pragma_" + PRAGMA, const(1), body)))
-        with pytest.raises(tvm.TVMError, match=f"pragma {PRAGMA}: this is no copy of memory, .*{words}"):
+        with pytest.raises(tvm.TVMError, match=f"pragma {PRAGMA}: the statement is not a copy of memory: .*{words}"):
             tir.transform.InjectCopyIntrin(PRAGMA, written_out)(mod)
         if words.startswith("the loop"):
             mod["main"] = mod["main"].with_body(AttrStmt(n, "pragma_" + PRAGMA, const(1), For(i, 0, 4, 0, copy)))
-            with pytest.raises(tvm.TVMError, match="gives a statement, got None"):
+            with pytest.raises(tvm.TVMError, match="must return a statement, got None"):
                 tir.transform.InjectCopyIntrin(PRAGMA, lambda *_: None)(mod)

@@ -78,7 +78,7 @@ def test_memory_of_unknown_size_comes_from_the_workspace():
 
 def test_vectors_and_while_conditions_are_refused():
     a = decl_buffer((4,), "int32", "A")
-    with pytest.raises(TVMError, match="a packed call takes scalars and tensors, got a vector of type int32x4"):
+    with pytest.raises(TVMError, match="must be scalars or tensors, got a vector of type int32x4"):
         lower_tvm_builtin(PrimFunc([a], Evaluate(packed("f", const(1, "int32x4")))))
     with pytest.raises(TVMError, match="condition of a while loop"):
         loop = While(packed("f", const(1)) < 3, Evaluate(packed("f", const(1))))

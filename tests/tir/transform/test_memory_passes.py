@@ -143,7 +143,7 @@ def test_double_buffered_loops_are_not_split(split):
         if split < 2:
             tvm.lower(s, [a, b])
             return
-        with pytest.raises(tvm.TVMError, match="split_loop is 0 or 1, got 2"):
+        with pytest.raises(tvm.TVMError, match="split_loop must be 0 or 1, got 2"):
             tvm.lower(s, [a, b])
 
 

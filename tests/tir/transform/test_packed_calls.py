@@ -162,8 +162,8 @@ def test_sizes_of_tensors_are_given_to_functions_of_a_module():
     tvm.build(tvm.IRModule({name: function}), target="llvm")["halved"](zeros(2, 13), out)
     assert out.numpy()[0] == 235
     few = tvm.tir.Evaluate(tvm.tir.Call("int32", name, [a.data, b.data]))
-    with pytest.raises(TVMError, match="takes the sizes k, m, n from its tensors and cannot be called directly"):
+    with pytest.raises(TVMError, match="reads the sizes k, m, n from its tensor arguments"):
         tvm.build(tvm.IRModule({name: function.with_body(few)}), target="llvm")
-    with pytest.raises(TVMError, match="halved takes 2 arguments, it is called with 3"):
+    with pytest.raises(TVMError, match="halved takes 2 arguments, but the call passes 3"):
         three = tvm.tir.Evaluate(tvm.tir.Call("int32", name, [a.data, b.data, n]))
         tvm.build(tvm.IRModule({name: function.with_body(three)}), target="llvm")

@@ -90,7 +90,7 @@ def test_memory_that_is_also_read_is_refused():
     left, right, sums = memory("left"), memory("right"), Var("sums", "handle")
     out, zero = decl_buffer((4,), "float16", "out"), const(0, "int32")
     body = seq(product(left, right, sums), BufferStore(out, BufferLoad(left, (zero,)), (zero,)))
-    with pytest.raises(TVMError, match="left is multiplied"):
+    with pytest.raises(TVMError, match="left is an operand of ptx_wgmma"):
         prepare_warpgroup_products(function(body, left, right))
 
 
@@ -98,7 +98,7 @@ def test_vectors_longer_than_a_piece_are_refused():
     left, right, sums = memory("left"), memory("right"), Var("sums", "handle")
     value = tir.op.reinterpret("float16x16", const(0, "int16x16"))
     store = BufferStore(left, value, (Ramp(const(0, "int32"), const(1, "int32"), 16),))
-    with pytest.raises(TVMError, match="inside of 16 bytes"):
+    with pytest.raises(TVMError, match="inside one chunk of 16 bytes"):
         prepare_warpgroup_products(function(seq(store, product(left, right, sums)), left, right))
 
 

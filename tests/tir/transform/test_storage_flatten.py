@@ -113,13 +113,13 @@ def test_view_is_bound_to_the_region():
 
 def test_dense_view_of_a_strided_region_is_refused():
     view = decl_buffer((2, 3), "float32", "view", offset_factor=1)
-    with pytest.raises(TVMError, match=r"view to a region of A: strides\[0\].* declared as 3, the region has 6"):
+    with pytest.raises(TVMError, match=r"view to a region of A: strides\[0\].* declared as 3, but the region has 6"):
         storage_flatten(view_function(view, (4, 2, 1, 3)))
 
 
 def test_view_without_offset_variable_is_refused():
     view = decl_buffer((1, 3), "float32", "view")
-    with pytest.raises(TVMError, match="elem_offset is declared as 0, the region has 25"):
+    with pytest.raises(TVMError, match="elem_offset is declared as 0, but the region has 25"):
         storage_flatten(view_function(view, (4, 1, 1, 3)))
 
 

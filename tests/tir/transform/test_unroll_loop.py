@@ -89,7 +89,7 @@ def test_no_variable_is_defined_twice():
 
 def test_symbolic_extent_is_refused():
     a, n = decl_buffer((12,), "float32", "A"), Var("n", "int32")
-    with pytest.raises(TVMError, match="unroll: loop j runs over .* which is not a number"):
+    with pytest.raises(TVMError, match="unroll: the extent of loop j is .*, not a constant"):
         unroll_loop(PrimFunc([a, n], nest(a, 3, n, ForKind.UNROLLED)))
 
 

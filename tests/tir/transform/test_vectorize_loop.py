@@ -173,7 +173,7 @@ def test_symbolic_extent_is_refused(buffers):
     a, b = buffers
     n = Var("n", "int32")
     func = PrimFunc([a, b, n], loop(lambda v: BufferStore(b, a[v], [v]), extent=n))
-    with pytest.raises(TVMError, match="vectorizing a symbolic extent: loop v runs over"):
+    with pytest.raises(TVMError, match="vectorizing a symbolic extent: the extent of loop v is"):
         vectorize_loop(func)
 
 

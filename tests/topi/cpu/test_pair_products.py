@@ -101,5 +101,5 @@ def test_a_target_has_those_of_its_features(cpu, wanted):
 
 def test_odd_rows_and_columns_are_refused():
     for m, n in ((3, 2), (2, 5), (0, 2)):
-        with pytest.raises(ValueError, match=f"whole pairs of rows and columns are wanted, got {m} and {n}"):
+        with pytest.raises(ValueError, match=f"rows and columns must come in pairs, got {m} and {n}"):
             pair_products.multiply(pair_products.INSTRUCTIONS[0], m, n, 1)

@@ -44,5 +44,5 @@ def test_bytes_multiply_in_fours(kind, sums, rng):
 
 
 def test_bytes_of_two_signs_are_refused():
-    with pytest.raises(tvm.TVMError, match="both operands are int8 or both are uint8, got uint8 and int8"):
+    with pytest.raises(tvm.TVMError, match="operands must be both int8 or both uint8, got uint8 and int8"):
         topi.cuda.tensor_intrin.dp4a(dtypes=("uint8", "int8"))

@@ -1,4 +1,4 @@
-"""Cost models: which states are worth measuring."""
+"""Cost models: they select the states to measure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str):
-    # It takes NumPy, and xgboost where it is used.
+    # This model imports NumPy, and xgboost when it is used.
     if name in ("XGBModel", "xgb_model"):
         import importlib
 

@@ -1,4 +1,4 @@
-"""What a cost model is, and the one that knows nothing."""
+"""The interface of cost models, and a model with random scores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..search_task import SearchTask
 
 
 class CostModel:
-    """Scores states: the higher, the faster.
+    """A cost model scores states: a higher score is faster.
 
-    A model with ``scores_rows`` can score states that were not made yet, from their features: ``predict_rows`` is given
-    groups of them, each an array of states × stages × features.
+    A model with ``scores_rows`` can score states from their features, before the states are created. ``predict_rows``
+    receives groups of states, each an array of states × stages × features.
     """
 
     scores_rows = False
@@ -28,19 +28,19 @@ class CostModel:
         Parameters
         ----------
         inputs : list of MeasureInput
-            The states that were measured, with their tasks.
+            The measured states with their tasks.
         results : list of MeasureResult
-            What was found of each.
+            The result of each measurement.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "update")
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        """The score of each state; -inf for one that cannot be compiled.
+        """The score of each state; -inf for a state that cannot be compiled.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class CostModel:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "predict")
 
@@ -78,13 +78,13 @@ class CostModel:
         Raises
         ------
         NotImplementedError
-            The class has no ``scores_rows``.
+            The class does not implement it.
         """
         raise not_defined(self, "predict_rows")
 
 
 class RandomModel(CostModel):
-    """Scores by chance."""
+    """A cost model with random scores."""
 
     scores_rows = True
 
@@ -92,7 +92,7 @@ class RandomModel(CostModel):
         self._generator = random.Random()
 
     def seed(self, number: int) -> None:
-        """Begin another sequence of scores, which is the same for the same number.
+        """Set the seed of the random scores.
 
         Parameters
         ----------
@@ -102,14 +102,14 @@ class RandomModel(CostModel):
         self._generator.seed(number)
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Nothing is learned: scores by chance do not depend on measurements.
+        """Do nothing: random scores do not depend on measurements.
 
         Parameters
         ----------
         inputs : list of MeasureInput
-            The states that were measured.
+            The measured states.
         results : list of MeasureResult
-            What was found of each.
+            The result of each measurement.
         """
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
@@ -120,7 +120,7 @@ class RandomModel(CostModel):
 
 
 class PythonBasedModel(CostModel):
-    """To be derived from: ``update`` and ``predict`` are the user's."""
+    """A base class for user-defined models, which implement ``update`` and ``predict``."""
 
 
 __all__ = ["CostModel", "PythonBasedModel", "RandomModel"]

@@ -1,4 +1,4 @@
-"""A cost model for GPUs: an estimate of the cycles, corrected by what was measured of similar states."""
+"""A cost model for GPUs: estimated cycles, corrected by measurements of similar states."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..search_task import SearchTask
 from .cost_model import CostModel
 from .weights import family_of, starting_weights
 
-# Measurements that are looked at: the fastest ones of a task, and the share of them that are the latest.
+# Maximum number of measurements that are used, the fastest ones of a task; and the share of the latest ones among them.
 _MOST, _LATEST = 512, 0.5
-# How far a state that failed is taken to be from its estimate, and what measurements differ by without reason.
+# The assumed deviation of a failed state from its estimate, and the noise of measurements.
 _FAILED, _NOISE = 3.0, 0.05
-# The power of the speed that scores are.
+# Scores are the estimated speed to this power.
 _PREFERENCE = 2.0
 
 
 class EstimateModel(CostModel):
-    """Scores by estimated cycles and the weights that come with this package for a family of machines (not where
-    ``pretrained`` is off). How far measurements of a task are from that is learned by ridge regression with a Gaussian
-    kernel over features, so that it takes no package and a few measurements are of use."""
+    """A model that scores states by estimated cycles and the pretrained weights of this package for a family of
+    machines (unless ``pretrained`` is false). The deviation of the measurements of a task from this estimate is learned
+    by ridge regression with a Gaussian kernel over the features, which needs no package and only a few measurements."""
 
     def __init__(self, pretrained: bool = True) -> None:
         self.pretrained = pretrained
         self._extractors: dict[str, GPUFeatureExtractor] = {}
-        # By task: features, estimates and logarithms of seconds (NaN where a state failed).
+        # By task: features, estimates and logarithms of seconds (NaN for a failed state).
         self._known: dict[str, list[tuple[np.ndarray, float, float]]] = {}
         self._fitted: dict[str, _Correction] = {}
-        # By task, the logarithm of what the score 1 stands for.
+        # By task, the logarithm of the time that corresponds to the score 1.
         self._least: dict[str, float] = {}
 
     def _features(self, task: SearchTask, state: Any) -> tuple[np.ndarray, float]:
-        """Features of a state, and the logarithm of its estimated time."""
+        """Return the features of a state, and the logarithm of its estimated time."""
         extractor = self._extractors.get(task.workload_key)
         if extractor is None:
             extractor = GPUFeatureExtractor(task.compute_dag, task.target.features)
@@ -62,7 +62,7 @@ class EstimateModel(CostModel):
         correction = self._correction(task.workload_key)
         if correction is not None:
             estimates = estimates + correction(np.stack([row for row, _ in made]))
-        # A state that is twice as fast is a parent four times as often.
+        # A state that is twice as fast is selected as a parent four times as often.
         least = self._least.setdefault(task.workload_key, float(estimates.min()))
         return np.exp(np.clip(_PREFERENCE * (least - estimates), -50.0, 50.0)).tolist()
 
@@ -82,7 +82,7 @@ def _kept(known: list[tuple[np.ndarray, float, float]]) -> list[tuple[np.ndarray
 
 
 class _Correction:
-    """How far the logarithm of the seconds is from the estimate, as a function of features."""
+    """The deviation of the logarithm of the seconds from the estimate, as a function of features."""
 
     def __init__(self, known: list[tuple[np.ndarray, float, float]]):
         rows = np.stack([row for row, _, _ in known]).astype("float64")

@@ -1,8 +1,9 @@
 """A cost model of boosted trees (the package xgboost) over features of stages.
 
-Each stage of a state is a row. What is learned is the logarithm of the speed as a share of the fastest of its task: how
-far it is off an estimate from the instructions of the state (``estimate``), as a sum over its stages, by the squared
-error weighted by the root of the speed. Errors of logarithms are ratios, so slow states are told apart too.
+Each stage of a state is a row. The model predicts the logarithm of the speed relative to the fastest state of the task,
+as the deviation from an estimate based on the instructions of the state (``estimate``). The prediction is a sum over
+the stages; the loss is the squared error weighted by the square root of the speed. Errors of logarithms are ratios, so
+the model also distinguishes slow states.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ logger = logging.getLogger("auto_scheduler")
 _PARAMETERS = {"max_depth": 4, "min_child_weight": 2, "eta": 0.05, "lambda": 1.0, "subsample": 0.8,
                "colsample_bytree": 0.4, "verbosity": 0, "tree_method": "hist", "disable_default_eval_metric": 1}
 _ROUNDS = 200
-# The share of the fastest that a state counts for at least: those that failed have it.
+# The minimum relative speed of a state in training; failed states get this value.
 _LEAST_SPEED = 0.01
-# The share by which measurements must have grown for another training where training is adaptive.
+# With adaptive training, the relative growth of the number of measurements after which the model is trained again.
 _ADAPTIVE_GROWTH = 0.2
 
 
 def extractor_of(task: SearchTask) -> FeatureExtractor | GPUFeatureExtractor:
-    """What makes rows of the states of a task: one for each stage, on GPUs one for each kernel."""
+    """Return the feature extractor of a task, with one row per stage, or per kernel on GPUs."""
     features = task.target.features
     return GPUFeatureExtractor(task.compute_dag, features) if features.is_gpu else FeatureExtractor.of(task)
 
 
 def estimate(task: SearchTask, rows: np.ndarray) -> np.ndarray:
-    """The estimates of states from their rows, states × stages × features."""
+    """Return the estimates of states from their rows, states × stages × features."""
     own = gpu_features if task.target.features.is_gpu else state_features
     return own.estimated_speed(rows)
 
 
 def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
-    """The speed of each state relative to the fastest of its task."""
+    """Return the speed of each state relative to the fastest of its task."""
     fastest: dict[str, float] = {}
     for task, cost in zip(tasks, costs):
         fastest[task] = min(cost, fastest.get(task, MAX_FLOAT))
@@ -62,8 +63,8 @@ def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
 def shortfall(
     tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """What is to be added to estimates: for each state its difference from the mean of its task, which is learned, and
-    this mean by task."""
+    """Return the training target: for each state, the deviation of its logarithmic speed from the estimate minus the
+    mean of its task, and this mean by task."""
     names, owner = np.unique(np.array(tasks), return_inverse=True)
     wanted = np.log2(speeds) - estimates
     means = np.bincount(owner, wanted) / np.bincount(owner)
@@ -71,8 +72,8 @@ def shortfall(
 
 
 def stage_loss(owner: np.ndarray, wanted: np.ndarray, speeds: np.ndarray) -> Callable[[np.ndarray, Any], Any]:
-    """The loss over rows whose sums by ``owner`` are to be ``wanted``. What is fast counts more: the best states are to
-    be told apart."""
+    """Return the loss over rows whose sums by ``owner`` should equal ``wanted``. Fast states have a larger weight,
+    because the model must rank the best states."""
     weights = np.sqrt(speeds)
 
     def loss(scores: np.ndarray, _: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -83,24 +84,24 @@ def stage_loss(owner: np.ndarray, wanted: np.ndarray, speeds: np.ndarray) -> Cal
 
 
 class XGBModel(PythonBasedModel):
-    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by the estimate
-    from the instructions of states and the weights that come with this package for a family of machines (not where
-    ``pretrained`` is off).
+    """A cost model of boosted trees that learns from the measurements of all tasks. Before ``num_warmup_sample``
+    measurements it scores by an instruction-based estimate and the pretrained weights of this package for a family of
+    machines (unless ``pretrained`` is false).
 
     Parameters
     ----------
     verbose_eval : int
-        Whether the error of each training is logged; 0 for not.
+        Whether the error of each training is logged; 0 disables it.
     num_warmup_sample : int
-        How many measurements there are at least when it is first trained.
+        The number of measurements before the first training.
     seed : int, optional
-        The seed of chance.
+        The random seed.
     model_file : str, optional
-        A model to start from.
+        The file of a model to start from.
     adaptive_training : bool
-        Whether it is trained again only when there is a fifth more to learn from.
+        Whether the model is trained again only after the number of measurements has grown by a fifth.
     pretrained : bool
-        Whether it starts with the weights of this package.
+        Whether to start with the pretrained weights of this package.
     """
 
     scores_rows = True
@@ -114,9 +115,9 @@ class XGBModel(PythonBasedModel):
         self.adaptive_training, self.pretrained = adaptive_training, pretrained
         self.seed = seed if seed is not None else 0
         self.bst: Any = None
-        # By task, the mean of what estimates of its states lack of the logarithms of their relative speeds.
+        # By task, the mean deviation of the logarithmic relative speeds from the estimates.
         self._means: dict[str, float] = {}
-        # Rows of each measured state, what they score to start with, its task, its seconds, and its estimate.
+        # For each measured state: its rows, its initial score, its task, its seconds, and its estimate.
         self._rows: list[np.ndarray] = []
         self._starts: list[np.ndarray] = []
         self._tasks: list[str] = []
@@ -131,28 +132,28 @@ class XGBModel(PythonBasedModel):
 
     def _features(self, task: SearchTask, states: Sequence[Any]) -> list[np.ndarray]:
         extractor = self._extractors.get(task.workload_key)
-        # States are of the computation of their task: records of the same workload have another copy of it.
+        # A state must belong to the computation object of its task: records of the same workload have another copy.
         if extractor is None or extractor.dag is not task.compute_dag:
             self._extractors[task.workload_key] = extractor = extractor_of(task)
         return [extractor.rows(getattr(state, "state_object", state)) for state in states]
 
     def _start(self, task: SearchTask, rows: np.ndarray) -> np.ndarray:
-        """The scores of rows before anything was learned here."""
+        """Return the scores of rows before the first training."""
         weights = starting_weights(family_of(task.target)) if self.pretrained else None
         return np.zeros(len(rows), dtype="float32") if weights is None else weights.predict(rows)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Take in measurements, and train where there are enough: ``num_warmup_sample`` of them, and with
-        ``adaptive_training`` a fifth more than the last time.
+        """Add measurements, and train if there are enough: ``num_warmup_sample`` of them, and with
+        ``adaptive_training`` a fifth more than at the last training.
 
         Parameters
         ----------
         inputs : list of MeasureInput
-            The states that were measured, with their tasks.
+            The measured states with their tasks.
         results : list of MeasureResult
-            What was found of each; one that failed counts as very slow.
+            The result of each measurement; a failed state counts as very slow.
         """
         for inp, res in zip(inputs, results):
             (rows,) = self._features(inp.task, [inp.state])
@@ -179,13 +180,13 @@ class XGBModel(PythonBasedModel):
         self.bst.set_attr(pretrained=str(int(self.pretrained)), means=json.dumps(self._means))
         if self.verbose_eval:
             error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - wanted) ** 2))
-            logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
+            logger.debug("cost model: %d states, root mean square error %.4f", len(speeds), error)
 
     # -- scoring ---------------------------------------------------------------------------------------------------
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        """The speed of each state relative to the fastest measured state of its task; of a task without measurements,
-        numbers whose ratios alone have a meaning.
+        """The speed of each state relative to the fastest measured state of its task. For a task without measurements,
+        only the ratios of the numbers are meaningful.
 
         Parameters
         ----------
@@ -214,8 +215,8 @@ class XGBModel(PythonBasedModel):
                 for own, group in zip(parts, groups)]
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        """The scores of states; then, for each of them, how many stages it has and the part of its score that each is:
-        the longer a stage is thought to take, the larger.
+        """The scores of states; then, for each state, its number of stages and the contribution of each stage to the
+        score: a larger contribution means a longer predicted time.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class XGBModel(PythonBasedModel):
         Returns
         -------
         list of float
-            The scores, then the count and the parts of the first state, of the second, and so on.
+            The scores, then the number of stages and the contributions of the first state, of the second, and so on.
         """
         found = self.predict(task, states)
         stages = [rows[:, None] for rows in self._features(task, states)]
@@ -239,19 +240,19 @@ class XGBModel(PythonBasedModel):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
-        """Learn from the records of a file whose workloads are registered, at most ``n_lines`` of them.
+        """Learn from at most ``n_lines`` records of a file whose workloads are registered.
 
         Parameters
         ----------
         file_name : str
             The record file.
         n_lines : int, optional
-            How many of its records are read; all without it.
+            The maximum number of records; all by default.
 
         Raises
         ------
         TVMError
-            There is no such file, or a line of it is no record.
+            The file does not exist, or a line is not a record.
         """
         tasks: dict[str, ComputeDAG | None] = {}
         rows = []
@@ -269,7 +270,7 @@ class XGBModel(PythonBasedModel):
             self.update([inp for inp, _ in rows], [res for _, res in rows])
 
     def save(self, file_name: str) -> None:
-        """Write the trees that were learned to a file.
+        """Write the trained trees to a file.
 
         Parameters
         ----------
@@ -282,12 +283,12 @@ class XGBModel(PythonBasedModel):
             The model has not been trained or loaded.
         """
         if self.bst is None:
-            raise TVMError("XGBModel: there is nothing to save before the model has learned")
+            raise TVMError("XGBModel: the model is not trained; call update before save")
         with open(file_name, "wb") as file:
             file.write(self.bst.save_raw("ubj"))
 
     def load(self, file_name: str) -> None:
-        """Score by the trees that ``save`` wrote.
+        """Load the trees that ``save`` wrote.
 
         Parameters
         ----------
@@ -299,7 +300,7 @@ class XGBModel(PythonBasedModel):
         self.bst = self._xgb.Booster()
         self.bst.load_model(content)
         self.pretrained = self.bst.attr("pretrained") == "1"
-        # Files of earlier versions have no means.
+        # Files of earlier versions do not contain the means.
         self._means = json.loads(self.bst.attr("means") or "{}")
 
 

@@ -1,4 +1,4 @@
-"""One record for every operator of a model, chosen with the whole graph in view."""
+"""Graph tuners: choose one record for each operator of a model with the whole graph taken into account."""
 
 from . import utils
 from .base_graph_tuner import BaseGraphTuner, DPTuner, PBQPTuner

@@ -1,9 +1,10 @@
-"""One record for every operator of a model, chosen with the whole graph in view.
+"""Graph tuners: choose one record for each operator of a model with the whole graph taken into account.
 
-The time of a graph is that of its operators and of the changes of layout between them. Here layouts are the compiler's:
-channels lie in blocks as wide as the target's vectors, whatever record an operator is compiled with. So no change of
-layout depends on the choice, there is nothing about them to measure, and the best record of each operator is the best
-for the graph. Both tuners of classic scripts find it; the file they write is for ``autotvm.apply_graph_best``.
+The time of a graph is the time of its operators and of the layout transforms between them. In this project the compiler
+chooses the layouts: channel blocks are as wide as the vectors of the target, whichever record an operator uses. Layout
+transforms therefore do not depend on the records and need not be measured, and the best record of each operator is the
+best choice for the graph. Both tuner classes of Apache TVM return this choice; the file they write is for
+``autotvm.apply_graph_best``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from ..utils import logger
 
 
 class BaseGraphTuner:
-    """``graph`` is a function or module whose inputs are ``input_shapes``; its other parameters are weights.
+    """A graph tuner. ``graph`` is a function or module with the inputs ``input_shapes``; its other parameters are
+    weights.
 
     ``records`` is a file of records or pairs of inputs and results; ``target_ops`` are operators or their names.
-    ``log_file`` gets a line for each step ("" for none) from ``log_level`` on, and the log of ``autotvm`` if
-    ``verbose``."""
+    Messages from ``log_level`` on are written to ``log_file`` ("" for none) and, if ``verbose``, to the logger
+    ``autotvm``."""
 
     def __init__(
         self, graph: Any, input_shapes: Mapping[str, Sequence[int]], records: Any, target_ops: Iterable[Any],
@@ -38,7 +40,7 @@ class BaseGraphTuner:
         log_file: str = "graph_tuner.log", log_level: int = 10, name: str = "graph_tuner",
     ):
         if max_sch_num < 1:
-            raise TVMError(f"graph tuner: max_sch_num is at least 1, got {max_sch_num}")
+            raise TVMError(f"graph tuner: max_sch_num must be at least 1, got {max_sch_num}")
         self._mod = _with_shapes(graph, input_shapes, dtype)
         self._inputs = set(input_shapes)
         self._target = Target(target)
@@ -49,7 +51,7 @@ class BaseGraphTuner:
         self._log(logging.INFO, f"graph of {len(self._mod['main'].params)} parameters for {str(self._target).strip()}")
 
     def _log(self, level: int, text: str) -> None:
-        """Write a line to the log file and, if ``verbose``, to the log of ``autotvm``."""
+        """Write a line to the log file and, if ``verbose``, to the logger ``autotvm``."""
         if level < self._log_level:
             return
         if self._verbose:
@@ -63,12 +65,12 @@ class BaseGraphTuner:
         host: str = "127.0.0.1", port: int = 9190, n_parallel: int = 1, build_func: str = "default",
         layout_records: Any = None, target_host: Any = None, infer_layout: bool = False, runner: Any = None,
     ) -> None:
-        """There is none to measure: no change of layout depends on a record."""
+        """Do nothing: no layout transform depends on a record, so none has to be measured."""
         self._log(logging.INFO, "layouts do not depend on records, so there are no changes of layout to measure")
 
     @property
     def layout_transform_perf_records(self) -> dict[Any, Any]:
-        """Times of changes of layout that depend on records: none."""
+        """Return the times of layout transforms that depend on records: there are none."""
         return {}
 
     def run(self, **_: Any) -> None:
@@ -82,21 +84,21 @@ class BaseGraphTuner:
                 chosen.append(found)
         if not chosen:
             names = ", ".join(sorted(self._operators))
-            raise TVMError(f"graph tuner: the records hold none for the operators of this graph ({names}) and target "
-                           f"{str(self._target).strip()}; tune its tasks first")
+            raise TVMError(f"graph tuner: there are no records for the operators of this graph ({names}) and target "
+            f"{str(self._target).strip()}; tune its tasks first")
         if missing:
             self._log(logging.WARNING, f"no records for {len(missing)} operators, which are compiled without")
         self._log(logging.INFO, f"chose records for {len(chosen)} operators")
         self._best = chosen
 
     def get_optimal_records(self) -> list[tuple[Any, Any]]:
-        """The chosen records, pairs of input and result, in the order of the graph."""
+        """Return the chosen records, pairs of input and result, in the order of the graph."""
         if self._best is None:
-            raise TVMError("graph tuner: nothing is chosen yet; call run() first")
+            raise TVMError("graph tuner: no records are chosen yet; call run() first")
         return list(self._best)
 
     def write_opt_sch2record_file(self, record_file: str = "graph_opt_schedule.log") -> None:
-        """Write the chosen records, in the order of the graph."""
+        """Write the chosen records in the order of the graph."""
         lines = [encode(*pair) + "\n" for pair in self.get_optimal_records()]
         part = f"{record_file}.{os.getpid()}.part"
         try:
@@ -108,7 +110,7 @@ class BaseGraphTuner:
                 os.remove(part)
 
     def _workloads(self) -> list[Any]:
-        """The workloads of the operators of the graph, one for each occurrence."""
+        """Return the workloads of the operators of the graph, one for each occurrence."""
         params = _weights(self._mod, self._inputs)
         workloads = []
         for function in calls_of(self._mod, params, self._target):
@@ -117,21 +119,21 @@ class BaseGraphTuner:
 
 
 class DPTuner(BaseGraphTuner):
-    """Chooses as dynamic programming over the graph would."""
+    """The graph tuner of Apache TVM that uses dynamic programming; here it chooses the best record of each operator."""
 
 
 class PBQPTuner(BaseGraphTuner):
-    """Chooses as a partitioned boolean quadratic problem's solver would."""
+    """The graph tuner of Apache TVM that solves a PBQP; here it chooses the best record of each operator."""
 
 
 def _with_shapes(graph: Any, input_shapes: Mapping[str, Sequence[int]], dtype: str) -> IRModule:
-    """The graph with the shapes of its inputs."""
+    """Return the graph with the given input shapes."""
     mod = graph if isinstance(graph, IRModule) else IRModule.from_expr(graph)
     main = mod["main"]
     names = [p.name_hint for p in main.params]
     for name in input_shapes:
         if name not in names:
-            raise TVMError(f"graph tuner: the graph has no input '{name}'; it has {', '.join(names)}")
+            raise TVMError(f"graph tuner: the graph has no input '{name}'; its inputs are {', '.join(names)}")
     fresh = {}
     for p in main.params:
         shape = input_shapes.get(p.name_hint)
@@ -145,7 +147,8 @@ def _with_shapes(graph: Any, input_shapes: Mapping[str, Sequence[int]], dtype: s
 
 
 def _weights(mod: IRModule, inputs: set[str]) -> dict[str, Any]:
-    """Numbers for all that is no input: which code a weight gets does not depend on its values."""
+    """Return random values for all parameters that are not inputs; the kernel of a weight does not depend on its
+    values."""
     import numpy as np
 
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The change of a tensor's layout as a task, whose time scripts measure beside those of operators."""
+"""A layout transform as a task, so that scripts can measure its time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..task.task import get_config, template
 
 @template("layout_transform")
 def layout_transform(data: Tensor, src_layout: str, dst_layout: str) -> tuple[Any, list[Tensor]]:
-    """A copy of the tensor in another layout; its space has one configuration."""
+    """Return a copy of the tensor in another layout; the configuration space has one entry."""
     moved = topi.layout_transform(data, src_layout, dst_layout)
-    # Copies have no arithmetic: a task without it needs a number in the place of operations.
+    # Copies have no arithmetic, but a task needs a positive number of operations.
     get_config().add_flop(float(topi.utils.get_const_int(topi.utils.prod(data.shape))))
     schedule = te.create_schedule(moved.op)
     schedule[moved].parallel(schedule[moved].fuse(*moved.op.axis[:-1]))

@@ -1,4 +1,4 @@
-"""A graph as a numbered list of its nodes, and how target operators follow each other in it."""
+"""A graph as a numbered list of nodes, and the dependencies between the target operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 def bind_inputs(expr: Function, input_shapes: Mapping[str, Sequence[int]], input_dtypes: Any = "float32") -> Function:
-    """The function with parameters of these shapes, and of one type or of a type for each name."""
+    """Return the function with the given parameter shapes, and one type for all parameters or a type for each name."""
     fresh = {}
     for p in expr.params:
         if p.name_hint in input_shapes:
@@ -32,12 +32,12 @@ def expr2graph(
     expr: RelayExpr, target_ops: Collection[Op], node_dict: dict[RelayExpr, int], node_list: list[Entry],
     tvm_target: Any = "llvm",
 ) -> None:
-    """Fill ``node_list`` with the nodes of a graph, operands first, and ``node_dict`` with their numbers.
+    """Fill ``node_list`` with the nodes of a graph, operands first, and ``node_dict`` with their indices.
 
-    An entry holds the node, its operator, the numbers of its ``inputs``, each with the place among the outputs that it
-    takes, and the ``types`` of what it makes."""
+    An entry contains the node, its operator, its ``inputs`` (pairs of node index and output index), and the ``types``
+    of its outputs."""
     if not all(isinstance(op, Op) for op in target_ops):
-        raise TypeError("graph tuner: target_ops are operators, such as relay.op.get('nn.conv2d')")
+        raise TypeError("graph tuner: target_ops must be operators, such as relay.op.get('nn.conv2d')")
     Target(tvm_target)
     for node in post_order(expr):
         if isinstance(node, (Op, Function)) or node in node_dict:
@@ -45,7 +45,7 @@ def expr2graph(
         entry: Entry = {"node": node, "inputs": [], "types": _types(node), "op": None, "name": ""}
         if isinstance(node, Call):
             if not isinstance(node.op, Op):
-                raise ValueError(f"graph tuner: calls of operators are known, not of {type(node.op).__name__}")
+                raise ValueError(f"graph tuner: only calls of operators are supported, not of {type(node.op).__name__}")
             entry["op"], entry["name"] = node.op, f"{node.op.name}{len(node_list)}"
             entry["inputs"] = [_place(a, node_dict) for a in node.args]
         elif isinstance(node, Tuple):
@@ -57,7 +57,7 @@ def expr2graph(
         elif isinstance(node, Constant):
             entry["name"] = f"Constant_{len(node_list)}"
         elif isinstance(node, Let):
-            raise ValueError("graph tuner: let is not known in graphs")
+            raise ValueError("graph tuner: let expressions are not supported")
         node_dict[node] = len(node_list)
         node_list.append(entry)
 
@@ -72,19 +72,19 @@ def _types(node: RelayExpr) -> list[TensorType]:
 
 
 def is_boundary_node(node_entry: Entry, input_names: Collection[str]) -> bool:
-    """Whether a node is where layouts begin: an input of the graph."""
+    """Return whether a node is an input of the graph, where layouts begin."""
     return isinstance(node_entry["node"], Var) and node_entry["name"] in input_names
 
 
 def is_skipped_node(node_entry: Entry) -> bool:
-    """Whether a node only takes values together or apart."""
+    """Return whether a node only creates or accesses a tuple."""
     return isinstance(node_entry["node"], (Tuple, TupleGetItem))
 
 
 def has_multiple_inputs(
     node_list: Sequence[Entry], node_idx: int, input_names: Collection[str], opt_out_op: Collection[Op] = ()
 ) -> bool:
-    """Whether several operands of a node depend on inputs, so that their layouts must agree."""
+    """Return whether several operands of a node depend on inputs, so that their layouts must be equal."""
     return _where_layouts_join(node_list[: node_idx + 1], input_names, opt_out_op)[node_idx]
 
 
@@ -104,8 +104,8 @@ def get_direct_ancestor(
     node_list: Sequence[Entry], visited_dict: dict[int, list[int]], target_ops: Collection[Op], node_idx: int,
     input_names: Collection[str],
 ) -> list[int]:
-    """The numbers of the nodes nearest above a node that have a layout of their own: target operators, inputs, and
-    nodes where layouts must agree."""
+    """Return the indices of the nearest ancestors of a node that have their own layout: target operators, inputs, and
+    nodes whose operands must have equal layouts."""
     joins = _where_layouts_join(node_list[: node_idx + 1], input_names, target_ops)
     for at in range(node_idx + 1):
         entry = node_list[at]
@@ -120,7 +120,8 @@ def get_direct_ancestor(
 def get_in_nodes(
     node_list: Sequence[Entry], target_ops: Collection[Op], input_names: Collection[str]
 ) -> dict[int, list[int]]:
-    """The ancestors of every target operator and of every node where layouts must agree, by its number."""
+    """Return the ancestors of every target operator and of every node whose operands must have equal layouts, by
+    index."""
     above: dict[int, list[int]] = {}
     get_direct_ancestor(node_list, above, target_ops, len(node_list) - 1, input_names)
     joins = _where_layouts_join(node_list, input_names, target_ops)
@@ -128,7 +129,7 @@ def get_in_nodes(
 
 
 def get_out_nodes(in_node_dict: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-    """The other direction of ``get_in_nodes``: the nodes that follow each."""
+    """Return the inverse of ``get_in_nodes``: the successors of each node."""
     out: dict[int, list[int]] = {}
     for at, above in in_node_dict.items():
         for i in above:

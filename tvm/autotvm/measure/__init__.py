@@ -1,4 +1,4 @@
-"""Building and measuring configurations."""
+"""Builders and runners of configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classic names of how work is given to others and waited for."""
+"""The executor interface of Apache TVM: run functions asynchronously and wait for their results."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...error import not_defined
 
 
 class ExecutionError(ValueError):
-    """Work that ended with an error."""
+    """A function ended with an error."""
 
 
 class TimeoutError(Exception):
-    """Work that took too long."""
+    """A function exceeded its time limit."""
 
 
 class Future:
-    """A result that may come later."""
+    """The result of a function that may still be running."""
 
     def done(self) -> bool:
         raise not_defined(self, "done")
@@ -27,7 +27,7 @@ class Future:
 
 
 class Executor:
-    """Runs functions, now or later."""
+    """An executor that runs functions immediately or asynchronously."""
 
     DEFAULT_TIMEOUT = 120
 

@@ -1,4 +1,5 @@
-"""Candidates as files, to be measured where only the runtime is (``python -m tvm.runtime.measure_files FOLDER``)."""
+"""Candidates as files, to be measured on a machine with only the runtime (``python -m tvm.runtime.measure_files
+FOLDER``)."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ _NOT_MEASURED = MeasureResult((0.0,), MeasureErrorNo.NO_ERROR, 0.0, 0.0)
 
 
 class FolderWriter:
-    """Builds candidates in worker processes and keeps them in a folder, with how to measure them.
+    """A writer that builds candidates in worker processes and stores them in a folder with their measurement
+    parameters.
 
-    ``measure`` are number, repeat and min_repeat_ms. With ``verify`` the folder also has what the plain schedule of
-    each task computes, so that wrong results are found where the candidates are measured.
+    ``measure`` contains number, repeat and min_repeat_ms. With ``verify`` the folder also contains the outputs of the
+    plain schedule of each task, so that incorrect outputs are detected where the candidates are measured.
     """
 
     def __init__(
@@ -33,12 +35,15 @@ class FolderWriter:
     ):
         self.verify, self.builder = verify, builder or LocalBuilder(timeout=60)
         if self.builder.build_func != "default":
-            raise TVMError("FolderWriter: the builder's build_func is the default one; libraries are linked here")
+            raise TVMError(
+                "FolderWriter: the builder must use the default build_func, because FolderWriter links the libraries"
+            )
         self.folder = CandidateFolder(folder, "input", measure, logger.warning)
 
     def write(self, inputs: Iterable[MeasureInput], tell: Callable[[int, int], None] | None = None) -> tuple[int, int]:
-        """Build what the folder has not: how many were built, and how many could not be. Those that could not are in
-        the folder's records at once. ``tell`` hears of both numbers after each batch."""
+        """Build the candidates that the folder does not contain. Return the numbers of built and of failed candidates.
+        Failed candidates are added to the folder's records immediately. ``tell`` is called with both numbers after each
+        batch."""
         built = failed = 0
         rows = ((inp, json.loads(encode(inp, _NOT_MEASURED))) for inp in inputs)
         waiting = ((inp, record) for inp, record in rows if self.folder.is_new(record))
@@ -70,7 +75,7 @@ def write_candidates(
     inputs: Iterable[MeasureInput], folder: str | os.PathLike, measure: dict[str, Any] | None = None,
     verify: bool = True, builder: LocalBuilder | None = None,
 ) -> tuple[int, int]:
-    """Build each input as a library in ``folder``; how many were built, and how many could not be."""
+    """Build each input as a library in ``folder``. Return the numbers of built and of failed candidates."""
     return FolderWriter(folder, measure, verify, builder).write(inputs)
 
 

@@ -1,4 +1,4 @@
-"""Work in a process of its own, ended when it takes too long; or at once, in this one."""
+"""Run functions in a separate process with a time limit, or immediately in this process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from . import executor
 def _work(send: Any, func: Callable, args: tuple, kwargs: dict) -> None:
     try:
         result = func(*args, **kwargs)
-    except Exception as problem:  # The caller gets whatever the work ends with.
+    except Exception as problem:  # The caller receives any exception
         result = problem
     try:
         send.send(result)
     except Exception as problem:
-        send.send(executor.ExecutionError(f"the result of {func} cannot be sent: {problem}"))
+        send.send(executor.ExecutionError(f"the return value of {func} cannot be sent between processes: {problem}"))
 
 
 class LocalFuture(executor.Future):
-    """The result of another process: what it returned, the exception it ended with, or a TimeoutError."""
+    """The outcome of another process: a return value, an exception, or a TimeoutError."""
 
     def __init__(self, process: Any, receive: Any, timeout: float | None = None):
         self._process, self._receive, self._timeout = process, receive, timeout
@@ -49,7 +49,7 @@ class LocalFuture(executor.Future):
 
 
 class LocalFutureNoFork(executor.Future):
-    """A result that is there already."""
+    """A result that is already available."""
 
     def __init__(self, result: Any):
         self._result = result
@@ -62,7 +62,8 @@ class LocalFutureNoFork(executor.Future):
 
 
 class LocalExecutor(executor.Executor):
-    """Runs each function in a process of its own (``do_fork=False``: here, without a limit of time)."""
+    """An executor that runs each function in a separate process (``do_fork=False``: in this process, without a time
+    limit)."""
 
     def __init__(self, timeout: float | None = None, do_fork: bool = True):
         self.timeout, self.do_fork = timeout or executor.Executor.DEFAULT_TIMEOUT, do_fork

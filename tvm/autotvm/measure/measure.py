@@ -1,4 +1,4 @@
-"""The inputs and results of measuring, and the measuring function of a builder and a runner."""
+"""Inputs and results of measurements, and the function that measures with a builder and a runner."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class _Input(NamedTuple):
 
 
 class MeasureInput(_Input):
-    """What is measured. ``made_on`` and ``tvm_version`` say where a record was made; they are None and
-    "" for what is measured here, and ``made_on`` is empty where a record does not say.
+    """The input of a measurement. ``made_on`` and ``tvm_version`` describe the origin of a record. They are None and ""
+    for a measurement of this run; ``made_on`` is empty for a record without this information.
 
-    ``final`` is true of the one record of a task that won when its leaders were measured side by side: among many
-    noisy measurements the lowest is rarely the fastest.
+    ``final`` is true for the record of a task that won the interleaved measurement of the leaders: among many noisy
+    measurements, the lowest time is often not the fastest candidate.
 
     Parameters
     ----------
     target : Target
-        What the code is for.
+        The target of the code.
     task : Task
         The task.
     config : ConfigEntity
@@ -54,7 +54,7 @@ class MeasureInput(_Input):
         Raises
         ------
         InstantiationError
-            The template refuses the configuration.
+            The template rejects the configuration.
         """
         assert self.target is not None
         with self.target:
@@ -65,18 +65,19 @@ class MeasureInput(_Input):
 
 
 class MeasureResult(NamedTuple):
-    """``costs`` are seconds, one for each repeat, or the error; ``all_cost`` is what building and running took.
+    """The result of a measurement. ``costs`` contains the seconds of each repeat, or the error; ``all_cost`` is the
+    time of building and running.
 
     Parameters
     ----------
     costs : sequence of float
-        Seconds, or the error.
+        The seconds of each repeat, or the error.
     error_no : int
-        What went wrong, a ``MeasureErrorNo``.
+        The error code, a ``MeasureErrorNo``.
     all_cost : float
-        Seconds that building and running took.
+        The seconds of building and running.
     timestamp : float
-        When it was measured, in seconds since 1970.
+        The time of the measurement, in seconds since 1970.
     """
 
     costs: Sequence[Any]
@@ -93,18 +94,18 @@ class _Built(NamedTuple):
 
 
 class BuildResult(_Built):
-    """The output of a builder, the input of a runner. ``code`` is the object in memory, where no file was needed.
+    """The output of a builder and input of a runner. ``code`` is the object in memory if no file was needed.
 
     Parameters
     ----------
     filename : str
-        The library, or None.
+        The path of the library, or None.
     arg_info : sequence of tuples
-        Shape and type of each argument.
+        The shape and type of each argument.
     error : Exception
-        Why there is no library, or None.
+        The error that prevented the build, or None.
     time_cost : float
-        Seconds that building took.
+        The seconds of building.
     """
 
     code: Any = None
@@ -112,14 +113,14 @@ class BuildResult(_Built):
 
 
 class Builder:
-    """Turns configurations into code, ``n_parallel`` at once, each within ``timeout`` seconds.
+    """A builder compiles configurations, ``n_parallel`` at once, each within ``timeout`` seconds.
 
     Parameters
     ----------
     timeout : float, optional
-        The most seconds for one candidate.
+        The time limit of a candidate in seconds.
     n_parallel : int, optional
-        How many at once; without it, as many as there are processors.
+        The number of parallel builds; the number of CPUs by default.
     """
 
     def __init__(self, timeout: float = 10, n_parallel: int | None = None):
@@ -129,20 +130,20 @@ class Builder:
         self.task: Task | None = None
 
     def set_task(self, task: Task, build_kwargs: dict[str, Any] | None = None) -> None:
-        """Say what is built next.
+        """Set the task of the following builds.
 
         Parameters
         ----------
         task : Task
-            The task of the inputs to come.
+            The task of the following inputs.
         build_kwargs : dict, optional
-            What the runner says about its device (``Runner.get_build_kwargs``).
+            The properties of the device, as returned by ``Runner.get_build_kwargs``.
         """
         self.task = task
         self.build_kwargs = build_kwargs or {}
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
-        """Code for each input; where there is none, its MeasureResult says why.
+        """Compile each input. For an input that fails, a MeasureResult contains the error.
 
         Parameters
         ----------
@@ -156,20 +157,20 @@ class Builder:
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "build")
 
 
 class Runner:
-    """Measures code.
+    """A runner measures compiled configurations.
 
     Parameters
     ----------
     timeout : float, optional
-        The most seconds for one candidate.
+        The time limit of a candidate in seconds.
     n_parallel : int, optional
-        How many at once; without it, as many as there are processors.
+        The number of parallel measurements; the number of CPUs by default.
     """
 
     def __init__(self, timeout: float = 5, n_parallel: int | None = None):
@@ -178,90 +179,90 @@ class Runner:
         self.task: Task | None = None
 
     def set_task(self, task: Task) -> None:
-        """Say what is measured next.
+        """Set the task of the following measurements.
 
         Parameters
         ----------
         task : Task
-            The task of the inputs to come.
+            The task of the following inputs.
         """
         self.task = task
 
     def get_build_kwargs(self) -> dict[str, Any]:
-        """What the builder has to know about the device.
+        """The properties of the device that the builder needs.
 
         Returns
         -------
         dict
-            Facts by name; empty where the target says all.
+            The properties by name; empty if the target contains all of them.
         """
         return {}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
-        """Measure what a builder made.
+        """Measure the output of a builder.
 
         Parameters
         ----------
         measure_inputs : sequence of MeasureInput
             The candidates.
         build_results : sequence of BuildResult or MeasureResult
-            What the builder gave for each.
+            The output of the builder for each candidate.
 
         Returns
         -------
         list of MeasureResult
-            The times of each candidate, or the error.
+            The times or the error of each candidate.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not implement it.
         """
         raise not_defined(self, "run")
 
 
 def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, Any]:
-    """How to measure: a builder and a runner, or "local" for those of this machine.
+    """The measurement options: a builder and a runner, or "local" for those of this machine.
 
     Parameters
     ----------
     builder : Builder | str
-        What makes code of configurations.
+        The builder that compiles configurations.
     runner : Runner | str
-        What measures code.
+        The runner that measures code.
 
     Returns
     -------
     dict
-        What tuners take as ``measure_option``.
+        The value for the parameter ``measure_option`` of tuners.
 
     Raises
     ------
     ValueError
-        A builder or a runner is named that is not known.
+        The name of a builder or runner is unknown.
     """
     from .measure_methods import LocalBuilder, LocalRunner
 
     if isinstance(builder, str):
         if builder != "local":
-            raise ValueError(f"measure_option: builder '{builder}' is not known; give 'local' or a Builder")
+            raise ValueError(f"measure_option: unknown builder '{builder}'; use 'local' or a Builder")
         builder = LocalBuilder()
     if isinstance(runner, str):
         if runner != "local":
-            raise ValueError(f"measure_option: runner '{runner}' is not known; give 'local' or a Runner")
+            raise ValueError(f"measure_option: unknown runner '{runner}'; use 'local' or a Runner")
         runner = LocalRunner()
     return {"builder": builder, "runner": runner}
 
 
 def create_measure_batch(task: Task, option: dict[str, Any]) -> Callable[[Sequence[MeasureInput]], list[MeasureResult]]:
-    """The function that measures a list of inputs. Building comes first, then measuring with nothing beside it.
+    """The function that measures a list of inputs: it builds all of them and then measures them one by one.
 
     Parameters
     ----------
     task : Task
         The task.
     option : dict[str, Any]
-        What ``measure_option`` gave.
+        The output of ``measure_option``.
 
     Returns
     -------
@@ -274,6 +275,6 @@ def create_measure_batch(task: Task, option: dict[str, Any]) -> Callable[[Sequen
     def measure_batch(measure_inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         return runner.run(measure_inputs, builder.build(measure_inputs))
 
-    # Batches several times as long as there are builders keep all of them busy.
+    # Batches that are several times larger than the number of builders keep all builders busy.
     measure_batch.n_parallel = 8 * builder.n_parallel  # type: ignore[attr-defined]
     return measure_batch

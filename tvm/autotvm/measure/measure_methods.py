@@ -1,4 +1,4 @@
-"""Builders and runners: of this machine, and of devices that a tracker lends."""
+"""Builders and runners for this machine and for devices of an RPC tracker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _failed(error_no: MeasureErrorNo, error: BaseException | str, seconds: float
 
 
 def _built(made: Built | Failed) -> BuildResult | MeasureResult:
-    """What a runner takes."""
+    """Convert the output of a build to the input of a runner."""
     if isinstance(made, Failed):
         return _failed(made.error_no, made.error, made.seconds)
     is_file = isinstance(made.code, str)
@@ -35,10 +35,10 @@ def _built(made: Built | Failed) -> BuildResult | MeasureResult:
 
 
 class LocalBuilder(Builder):
-    """Builds in worker processes of this machine.
+    """A builder that uses worker processes of this machine.
 
     ``build_func`` is "default" (objects in memory), or a function ``(output, files, **kwargs)`` that links a library,
-    as ``export_library`` takes it. ``do_fork`` is accepted; the workers are never copies of this process.
+    as in ``export_library``. ``do_fork`` is accepted but ignored; the workers are never forks of this process.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LocalBuilder(Builder):
     ):
         super().__init__(timeout, n_parallel)
         if isinstance(build_func, str) and build_func != "default":
-            raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
+            raise ValueError(f"LocalBuilder: unknown build_func '{build_func}'; use 'default' or a function")
         self.build_func = build_func
         self.user_build_kwargs = build_kwargs or {}
         self.runtime = runtime
@@ -63,7 +63,7 @@ class LocalBuilder(Builder):
 
 
 def _result_of_build(built: Any) -> MeasureResult | None:
-    """Why there is no code; None where there is."""
+    """Return the error of a failed build, or None for a successful one."""
     if isinstance(built, MeasureResult):
         return built
     return None if built.error is None else _failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error)
@@ -74,7 +74,8 @@ def _code(built: BuildResult) -> Built:
 
 
 class _Measuring(Runner):
-    """What runners here share: the best of each task so far, and comparing results with those of the plain schedule."""
+    """The common part of the runners: the best result of each task, and the comparison of outputs with the plain
+    schedule."""
 
     verify = False
 
@@ -90,22 +91,24 @@ class _Measuring(Runner):
         self._reference.clear()
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
-        """The answer of a worker and the arguments after a run, or why there is none."""
+        """Return the answer of a worker and the arguments after a run, or the error."""
         raise not_defined(self, "_run_code")
 
     @property
     def ref_input(self) -> list[Any] | None:
-        """Arrays to measure with: only ``LocalRunner`` takes them."""
+        """The arrays to measure with; only ``LocalRunner`` supports them."""
         return None
 
     @ref_input.setter
     def ref_input(self, arrays: Sequence[Any] | None) -> None:
         if arrays is not None:
-            raise TVMError(f"{type(self).__name__}: ref_input is for LocalRunner; candidates of other runners are "
-                           "measured with arrays filled by their types")
+            raise TVMError(
+                f"{type(self).__name__}: ref_input is only supported by LocalRunner; other runners measure with "
+                "arrays that are filled according to their types"
+            )
 
     def _with_arguments(self, built: BuildResult) -> BuildResult:
-        """The code with the arguments it is run on."""
+        """Return the code with the arguments of its runs."""
         return built
 
     def _measure(self, inp: MeasureInput, built: Any) -> MeasureResult:
@@ -133,23 +136,24 @@ class _Measuring(Runner):
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.monotonic() - start, time.time())
 
     def _difference(self, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
-        """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
+        """Return how the arguments after a run differ from those of the plain schedule; None if they do not."""
         key = inp.task.workload
-        with self._lock:  # the workers serve one thread
+        with self._lock:  # The workers support one thread at a time
             if key not in self._reference:
                 self._reference[key] = reference_outputs(shared_pool(2), *inp.instantiate(), built.arg_info or ())
         return difference([(shape, dtype) for shape, dtype, *_ in built.arg_info or ()], got, self._reference[key])
 
 
 class LocalRunner(_Measuring):
-    """Runs in a worker process of this machine, one candidate at a time with nothing beside it.
+    """A runner that measures in a worker process of this machine, one candidate at a time and without parallel builds.
 
-    Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
-    less than ``min_repeat_ms``. A candidate whose first runs take more than ``slow_factor`` times the best of its
-    task is not run further. ``verify`` compares results with those of the plain schedule on the CPU.
+    A measurement is one warm-up run, followed by ``repeat`` measurements of the mean of ``number`` runs, or more runs
+    if they take less than ``min_repeat_ms``. A candidate whose first runs take more than ``slow_factor`` times the best
+    time of its task is not measured further. ``verify`` compares the outputs with those of the plain schedule on the
+    CPU.
 
-    On a GPU the device's own clock counts, and a candidate that leaves the device in an unusable state ends with its
-    worker.
+    On a GPU the timers of the device are used. If a candidate leaves the device in an unusable state, only its worker
+    process ends.
     """
 
     def __init__(
@@ -159,7 +163,7 @@ class LocalRunner(_Measuring):
     ):
         super().__init__(timeout, 1)
         if module_loader is not None:
-            raise TVMError("LocalRunner: a module_loader sends code to another machine, and this runner measures here")
+            raise TVMError("LocalRunner: module_loader is not supported, because this runner measures on this machine")
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
@@ -169,8 +173,8 @@ class LocalRunner(_Measuring):
 
     @property
     def ref_input(self) -> list[Any] | None:
-        """The arguments that candidates are measured with, one array for each; None: numbers chosen by type. Data that
-        decides how much is computed, such as the indices of a sparse matrix, has to be given."""
+        """The arrays that are the arguments of the candidates; None means random values chosen by type. Set them if the
+        values determine the amount of computation, as the indices of a sparse matrix do."""
         return self._ref_input
 
     @ref_input.setter
@@ -181,7 +185,7 @@ class LocalRunner(_Measuring):
         self._ref_files, self._ref_folder = [], None
         if self._ref_input is None:
             return
-        # Workers read files; the folder goes with the runner, or with other arrays.
+        # Workers read files; the folder is deleted with the runner or when other arrays are set.
         self._ref_folder = tempfile.TemporaryDirectory(prefix="tvm_ref_input_")
         for number, array in enumerate(self._ref_input):
             self._ref_files.append(os.path.join(self._ref_folder.name, f"{number}.npy"))
@@ -192,12 +196,14 @@ class LocalRunner(_Measuring):
             return built
         info = list(built.arg_info or ())
         if len(info) != len(self._ref_input):
-            raise TVMError(f"ref_input: {len(self._ref_input)} arrays are given, and the template has {len(info)} "
-                           "arguments; give one for each, outputs too")
+            raise TVMError(
+                f"ref_input: got {len(self._ref_input)} arrays, but the template has {len(info)} arguments; pass one "
+                "array for each argument, including outputs"
+            )
         for number, (array, (shape, dtype, *_)) in enumerate(zip(self._ref_input, info)):
             if (tuple(array.shape), str(array.dtype)) != (tuple(shape), dtype):
-                raise TVMError(f"ref_input: array {number} is {array.dtype} of shape {tuple(array.shape)}, and the "
-                               f"template's argument is {dtype} of shape {tuple(shape)}")
+                raise TVMError(f"ref_input: array {number} is {array.dtype} of shape {tuple(array.shape)}, but the "
+                f"template's argument is {dtype} of shape {tuple(shape)}")
         described = tuple([shape, dtype, file] for (shape, dtype, *_), file in zip(info, self._ref_files))
         described_build = built._replace(arg_info=described)
         described_build.code = built.code
@@ -219,8 +225,9 @@ class LocalRunner(_Measuring):
 
 
 class RPCRunner(_Measuring):
-    """Runs on devices of the kind ``key`` that a tracker lends, ``n_parallel`` at once. A candidate whose device goes
-    is measured on another; one that crashes or takes too long costs its own session only."""
+    """A runner that measures on devices with the key ``key`` of an RPC tracker, ``n_parallel`` at once. If a device is
+    lost, its candidate is measured on another one. A candidate that crashes or exceeds its time limit ends only its own
+    session."""
 
     def __init__(
         self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
@@ -229,7 +236,7 @@ class RPCRunner(_Measuring):
     ):
         super().__init__(timeout, n_parallel)
         if module_loader is not None:
-            raise TVMError("RPCRunner: a module_loader of one's own is not supported")
+            raise TVMError("RPCRunner: a custom module_loader is not supported")
         self.key, self.host, self.port, self.priority = key, host, port, priority
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
@@ -242,7 +249,7 @@ class RPCRunner(_Measuring):
         self._devices().check()
 
     def get_build_kwargs(self) -> dict[str, Any]:
-        """Kernels of a GPU are sent as a library."""
+        """Return the build options of the device: kernels of a GPU are sent as a library."""
         return {"link": self.task is not None and not self.task.target.features.is_cpu}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:

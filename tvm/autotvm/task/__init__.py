@@ -1,4 +1,4 @@
-"""Tasks, templates, spaces of configurations, and where configurations come from."""
+"""Tasks, templates, configuration spaces, and dispatch contexts that provide configurations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .topi_integration import TaskExtractEnv, get_workload, register_topi_comput
 if TYPE_CHECKING:
     from .relay_integration import extract_from_multiple_program, extract_from_program
 
-# Reading tasks off a model needs the graph compiler, which stands above this package.
+# Extracting tasks from a model needs the graph compiler, which is in a higher layer than this package.
 _FROM_RELAY = ("extract_from_program", "extract_from_multiple_program")
 
 

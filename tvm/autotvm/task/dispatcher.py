@@ -1,4 +1,4 @@
-"""Contexts that answer (target, workload) with a template's configuration."""
+"""Dispatch contexts, which return the configuration of a template for (target, workload)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity
 
 
 class DispatchContext:
-    """Contexts nest: what one does not know, the one outside it is asked."""
+    """A dispatch context. Contexts nest: if a context has no configuration, the enclosing context is queried."""
 
     current: DispatchContext
-    # Lines already said, so that each is said once.
+    # Warnings that were already printed, so that each is printed once.
     warning_messages: set[str] = set()
 
     def __init__(self):
@@ -51,7 +51,8 @@ class DispatchContext:
         return found
 
     def find(self, target: Target, workload: Any) -> Any:
-        """As ``query``, but None when nobody has tuned the workload: no default is made up.
+        """The configuration for a workload as returned by ``query``, but None instead of a default if the workload is
+        not tuned.
 
         Parameters
         ----------
@@ -71,7 +72,7 @@ class DispatchContext:
         return found
 
     def note_use(self, workload: Any, config: Any, fits: bool) -> bool:
-        """A template says whether the configuration it was given fits it; whether to ask for another.
+        """Record whether a configuration matches its template; return whether the template should query another one.
 
         Parameters
         ----------
@@ -80,12 +81,12 @@ class DispatchContext:
         config : ConfigEntity
             The configuration.
         fits : bool
-            Whether it fits.
+            Whether the configuration matches the template.
 
         Returns
         -------
         bool
-            Whether to ask for another.
+            Whether to query another configuration.
         """
         return self._old_ctx is not None and self._old_ctx.note_use(workload, config, fits)
 
@@ -104,7 +105,7 @@ class DispatchContext:
         Raises
         ------
         NotImplementedError
-            A subclass does not take any.
+            The context does not support it.
         """
         raise not_defined(self, "update")
 
@@ -115,7 +116,7 @@ class DispatchContext:
         return self._query_inside(target, workload)
 
     def digest(self) -> str:
-        """A text that differs where answers may differ; "" where nothing is tuned.
+        """A string that changes if the configurations change; "" if the context has no records.
 
         Returns
         -------
@@ -134,14 +135,14 @@ class DispatchContext:
 
 
 class ApplyConfig(DispatchContext):
-    """Every workload gets the same configuration; the template of an operator gets it only as the named task.
+    """A context with the same configuration for every workload. Templates of operators get it only for the named task.
 
     Parameters
     ----------
     config : ConfigSpace
         The configuration.
     task_name : str, optional
-        The task of an operator's own template that gets it.
+        The task of an operator template that gets the configuration.
     """
 
     def __init__(self, config: ConfigSpace, task_name: str | None = None):
@@ -166,14 +167,14 @@ class ApplyConfig(DispatchContext):
 
 
 class ApplyFixedConfig(DispatchContext):
-    """Configurations of a list of tasks, by the order in which the tasks are met.
+    """A context with the configurations of a list of tasks, in the order in which the tasks are queried.
 
     Parameters
     ----------
     tasks : Iterable[tuple[Any, Any, Any]]
-        A task, a target and a configuration each.
+        Tuples of a task, a target and a configuration.
     schedule_names : list of str, optional
-        The schedules they are for.
+        The schedules to which the configurations apply.
     """
 
     def __init__(self, tasks: Iterable[tuple[Any, Any, Any]], schedule_names: Any = None):
@@ -191,11 +192,11 @@ class ApplyFixedConfig(DispatchContext):
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The best recorded configuration of each workload.
+    """A context with the best recorded configuration of each workload.
 
-    ``records`` is a file (or several), or pairs (input, result). Records of the processor the code is for come before
-    others; one that does not fit its template gives way to the next. When the context is left, one line says what was
-    used although it is from elsewhere, and what was left out.
+    ``records`` is a file (or several), or pairs (input, result). Records of the processor that the code is for come
+    before others. If a record does not match its template, the next one is used. When the context is left, one message
+    summarizes the records from other machines or versions that were used, and the lines that were ignored.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ class ApplyHistoryBest(DispatchContext):
         The records.
     """
 
-    # True where that line is logged as information rather than as a warning.
+    # Whether this message is logged as information instead of a warning.
     quiet = False
 
     def __init__(self, records: Any = None):
@@ -211,7 +212,7 @@ class ApplyHistoryBest(DispatchContext):
         self.best_by_targetkey: dict[tuple[str, Any], tuple[Any, Any]] = {}
         self.best_by_model: dict[tuple[str, Any], tuple[Any, Any]] = {}
         self._user_defined: dict[tuple[str, Any], ConfigSpace] = {}
-        # The last record of a configuration holds: leaders are measured again, more carefully.
+        # The last record of a configuration replaces earlier ones, because leaders are measured again more accurately.
         self._latest: dict[str, tuple[Any, Any]] = {}
         self._by_workload: dict[Any, list[tuple[Any, Any]]] = {}
         self._digest: str | None = None
@@ -221,13 +222,13 @@ class ApplyHistoryBest(DispatchContext):
             self.load(records)
 
     def _forget_uses(self) -> None:
-        # Workloads that were asked for: the input of the record that is used; None if there is none that fits.
+        # Queried workloads: the input of the record that is used; None if no record matches.
         self.uses: dict[Any, Any] = {}
         self._refused: dict[Any, list[Any]] = {}
         self._processor = ""
 
     def load(self, records: Any) -> None:
-        """Read more records. The last one of a configuration holds; failures are left out.
+        """Load more records. The last record of a configuration replaces earlier ones; failed measurements are ignored.
 
         Parameters
         ----------
@@ -267,19 +268,19 @@ class ApplyHistoryBest(DispatchContext):
         self._forget_uses()
 
     def best_record(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
-        """The best record that no template has refused.
+        """The best record that no template has rejected.
 
         Parameters
         ----------
         target : Target
-            What the code is for.
+            The target of the code.
         workload : tuple
             The name of a task with its arguments.
 
         Returns
         -------
         tuple, optional
-            The input and its result; None where no record fits the target.
+            The input and its result, or None if no record matches the target.
         """
         refused, here = self._refused.get(workload, ()), processor_of(target)
         usable = [
@@ -294,7 +295,7 @@ class ApplyHistoryBest(DispatchContext):
             return None
         if target is None:
             raise RuntimeError(
-                "apply_history_best: which target? Write `with tvm.target.Target(...):` around the call of the template"
+                "apply_history_best: no target is set; call the template inside `with tvm.target.Target(...):`"
             )
         for key in (target.model, *target.keys):
             if (key, workload) in self._user_defined:
@@ -320,21 +321,23 @@ class ApplyHistoryBest(DispatchContext):
 
 @dataclasses.dataclass
 class Unread:
-    """Lines of record files that are of no use."""
+    """The counts of ignored lines in record files."""
 
     no_records: int = 0
     old_records: int = 0
 
     def describe(self) -> list[str]:
-        """The lines that were left out, counted by reason; empty where there are none."""
-        rows = ((self.no_records, "{} no record"), (self.old_records, "{} of log version 0.1, which is no longer read"))
+        """Return descriptions of the ignored lines, counted by reason; empty if there are none."""
+        rows = (
+            (self.no_records, "{} not in the record format"),
+            (self.old_records, "{} of log version 0.1, which is no longer supported"),
+        )
         verbs = ("line is", "lines are")
         return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
 
 
 def processor_of(target: Target) -> str:
-    """The processor that code for a target is for: a CPU, or the architecture or family of a GPU; "" where it is none
-    we know."""
+    """Return the processor of a target: a CPU, or the architecture or family of a GPU; "" if it is unknown."""
     cpu = compiled_cpu(target)
     if cpu is not None:
         return cpu.cpu
@@ -344,26 +347,26 @@ def processor_of(target: Target) -> str:
 
 
 def recorded_processor(inp: Any) -> str:
-    """The processor a record was made for; "" where it does not say."""
-    # Features are not asked: the target of a record may name a CPU that is not known for this machine.
+    """Return the processor that a record was measured for; "" if the record does not contain it."""
+    # The CPU features are not queried: the target of a record may name a CPU that is unknown on this machine.
     if inp.target.kind.family == "gpu":
         return processor_of(inp.target)
     return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
 
 
 def _preference(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | None:
-    """The sort key of a record among those of its workload, the best first; None where it is for another kind of
-    target."""
+    """Return the sort key of a record among those of its workload, the best first; None for another kind of target."""
     same_model = target.model != "unknown" and inp.target.model == target.model
     if not same_model and not set(inp.target.keys) & set(target.keys):
         return None
     foreign = recorded_processor(inp) not in ("", here)
-    # The latest winner holds, whatever was measured in passing.
+    # The latest winner takes precedence over other measurements.
     return not same_model, foreign, not inp.final, -res.timestamp if inp.final else mean_cost(res)
 
 
 def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread: Unread) -> str:
-    """How the records were used, in one line; "" where all were used on the machine and version they are from."""
+    """Return a one-line summary of how the records were used; "" if all were used on the machine and version of their
+    origin."""
     used = [inp for inp in uses.values() if inp is not None]
     misfits = sum(inp is None and workload in known for workload, inp in uses.items())
     missing = len(uses) - len(used) - misfits
@@ -377,16 +380,17 @@ def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, u
     remarks = [f"{foreign} from another {kind} ({', '.join(sorted(others))}; the code is for {processor})"]
     remarks = remarks if foreign else []
     remarks += [f"{older} from another version ({', '.join(sorted(versions))})"] if older else []
-    parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"] if used else []
+    parts = [f"{len(used)} operator{'s use' if len(used) != 1 else ' uses'} a record"] if used else []
     if remarks:
         parts[0] += f", {' and '.join(remarks)}"
-    parts += [f"those of {misfits} are for another template or other knobs and are left out"] if misfits else []
-    parts += [f"there are none for {missing} operator{'s' * (missing != 1)}"] if missing else []
+    plural = "s" * (misfits != 1)
+    parts += [f"the records of {misfits} operator{plural} do not match the template and are ignored"] if misfits else []
+    parts += [f"{missing} operator{'s have' if missing != 1 else ' has'} no record"] if missing else []
     return f"tuning records: {'; '.join([*parts, *unread.describe()])}"
 
 
 def keep_best(by_key: dict, by_model: dict, inp: Any, res: Any) -> None:
-    """Put a record into two tables of best records, if it is better than what they hold."""
+    """Store a record in two tables of best records, if it is better than their entries."""
     cost = mean_cost(res)
     slots = [(by_key, (key, inp.task.workload)) for key in inp.target.keys]
     if inp.target.model != "unknown":
@@ -394,7 +398,7 @@ def keep_best(by_key: dict, by_model: dict, inp: Any, res: Any) -> None:
     for table, key in slots:
         held = table.get(key)
         if held is not None and (inp.final or held[0].final):
-            # The latest winner holds, whatever was measured in passing.
+            # The latest winner takes precedence over other measurements.
             better = inp.final and (not held[0].final or res.timestamp >= held[1].timestamp)
         else:
             better = held is None or cost < mean_cost(held[1])
@@ -408,7 +412,7 @@ def mean_cost(res: Any) -> float:
 
 
 class FallbackContext(DispatchContext):
-    """The outermost context: templates get their own defaults, and one line says so."""
+    """The outermost context: templates use their own defaults, which is reported once."""
 
     def __init__(self):
         super().__init__()
@@ -432,12 +436,12 @@ class FallbackContext(DispatchContext):
         return None if found is None or found.is_fallback else found
 
     def clear_cache(self, target: Target, workload: Any) -> None:
-        """Forget a workload, so that its template makes its defaults again.
+        """Remove the default configuration of a workload, so that its template creates it again.
 
         Parameters
         ----------
         target : Target
-            The target it was asked for.
+            The target of the query.
         workload : tuple
             The name of its task with the arguments.
         """
@@ -452,8 +456,8 @@ class FallbackContext(DispatchContext):
 
 
 class ApplyGraphBest(DispatchContext):
-    """Records as graph tuners write them: operators find theirs by what they compute, templates of users in the order
-    in which the records stand.
+    """A context for the records of graph tuners. Operators find their records by their workloads; user-defined
+    templates get them in the order of the records.
 
     Parameters
     ----------
@@ -495,7 +499,8 @@ DispatchContext.current = _ROOT
 
 
 def configured(workload: Any, use: Callable[[Any], Any]) -> Any:
-    """The result of ``use`` with the configuration of a workload. One whose knobs do not fit gives way to the next."""
+    """Call ``use`` with the configuration of a workload and return its value. If the knobs of a configuration do not
+    match, the next one is used."""
     while True:
         context = DispatchContext.current
         config = context.query(Target.current(allow_none=True), workload)
@@ -511,7 +516,7 @@ def configured(workload: Any, use: Callable[[Any], Any]) -> Any:
 
 @contextlib.contextmanager
 def using(context: DispatchContext) -> Iterator[None]:
-    """Ask a context once more, also after it was left."""
+    """Query a context again, even after it was left."""
     before, DispatchContext.current = DispatchContext.current, context
     try:
         yield
@@ -520,12 +525,12 @@ def using(context: DispatchContext) -> Iterator[None]:
 
 
 def clear_fallback_cache(target: Target, workload: Any) -> None:
-    """Forget the defaults made up for a workload, in whatever context holds them.
+    """Remove the default configuration of a workload from the context that contains it.
 
     Parameters
     ----------
     target : str or Target
-        What the code is for.
+        The target of the code.
     workload : tuple
         The workload.
     """
@@ -537,10 +542,10 @@ def clear_fallback_cache(target: Target, workload: Any) -> None:
 
 
 def history(records: str | os.PathLike | None) -> Any:
-    """``ApplyHistoryBest`` of a file; a context that does nothing where there is none."""
+    """Return ``ApplyHistoryBest`` of a file, or a context without effect if there is no file."""
     if not records:
         return contextlib.nullcontext()
     if not os.path.exists(records):
-        logger.warning("tuning records: there is no file '%s'; nothing is compiled with records", records)
+        logger.warning("tuning records: file '%s' does not exist; compiling without records", records)
         return contextlib.nullcontext()
     return ApplyHistoryBest(os.fspath(records))

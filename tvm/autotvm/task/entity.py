@@ -1,4 +1,4 @@
-"""One choice of one knob, and how it acts on a schedule."""
+"""The choice of a knob, and its application to a schedule."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from ...te.operation import thread_axis
 
 
 class InstantiationError(ValueError):
-    """A template refused a configuration."""
+    """A template rejected a configuration."""
 
 
 class KnobError(InstantiationError, KeyError):
-    """A configuration has other knobs than its template."""
+    """The knobs of a configuration differ from those of its template."""
 
     __str__ = ValueError.__str__
 
 
 class Entity:
-    """``kind`` is the word records write for it, ``value`` what they write."""
+    """The choice of a knob. Records contain its ``kind`` and ``value``."""
 
     kind = ""
     value: Any
 
     def features(self) -> list[float]:
-        """The choice as features of a cost model."""
+        """Return the choice as features of a cost model."""
         raise not_defined(self, "features")
 
 
 class SplitEntity(Entity):
-    """Sizes of the loops an axis is cut into, outermost first; -1 is whatever the others leave."""
+    """The extents of the loops that an axis is split into, outermost first; -1 is computed from the others."""
 
     kind = "sp"
 
@@ -43,7 +43,7 @@ class SplitEntity(Entity):
         return list(self.size)
 
     def apply(self, sch: Any, op: Any, axis: Any) -> list[Any]:
-        """Cut ``axis`` of the stage of ``op``; the loops, outermost first."""
+        """Split ``axis`` of the stage of ``op`` and return the loops, outermost first."""
         stage, loops = sch[op], []
         for size in reversed(self.size[1:]):
             axis, inner = stage.split(axis, factor=size)
@@ -70,9 +70,9 @@ class ReorderEntity(Entity):
         return list(self.perm)
 
     def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
-        """Order ``axes``; the axes in their new order."""
+        """Reorder ``axes`` and return them in the new order."""
         if len(axes) != len(self.perm):
-            raise InstantiationError(f"reorder: the knob orders {len(self.perm)} loops, {len(axes)} are given")
+            raise InstantiationError(f"reorder: the knob has {len(self.perm)} loops, got {len(axes)}")
         order = [axes[i] for i in self.perm]
         sch[op].reorder(*order)
         return order
@@ -89,7 +89,7 @@ _ANNOTATIONS = ("none", "unroll", "vec", "parallel", "vthread", "blockIdx.z", "b
 
 
 class AnnotateEntity(Entity):
-    """A word for each of several loops; or, as numbers, the loops at which other stages are computed."""
+    """An annotation for each of several loops; or integers, the loops at which other stages are computed."""
 
     kind = "an"
 
@@ -104,13 +104,15 @@ class AnnotateEntity(Entity):
         self, sch: Any, op: Any, axes: Sequence[Any], axis_lens: Sequence[int] | None = None,
         max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: Any = None, source: Any = None,
     ) -> list[Any]:
-        """Mark the loops; the loops there are then. Lengths (``axis_lens``) let it refuse to unroll or vectorize loops
-        that are too long. ``source`` has for each number the stages to compute there."""
+        """Annotate the loops and return the resulting loops. If lengths (``axis_lens``) are given, loops that are too
+        long to unroll or vectorize are rejected. ``source`` contains, for each integer, the stages to compute there."""
         stage, axes = sch[op], list(axes)
         for i, word in enumerate(self.anns):
             if isinstance(word, int):
                 if source is None:
-                    raise InstantiationError("annotate: the knob places other stages; say which with `source`")
+                    raise InstantiationError(
+                        "annotate: the knob contains positions of other stages; pass these stages as `source`"
+                    )
                 for other in source[i]:
                     sch[other].compute_at(stage, axes[word])
                 continue
@@ -118,11 +120,11 @@ class AnnotateEntity(Entity):
             length = axis_lens[i] if axis_lens is not None else None
             if word == "unroll":
                 if max_unroll and length is not None and length > max_unroll and cfg is not None:
-                    cfg.raise_error(f"unroll: a loop of {length} is longer than {max_unroll}")
+                    cfg.raise_error(f"unroll: the loop has {length} iterations, more than the limit {max_unroll}")
                 stage.unroll(axis)
             elif word == "vec":
                 if vec_size and length is not None and length not in vec_size and cfg is not None:
-                    cfg.raise_error(f"vectorize: {length} lanes are none of {list(vec_size)}")
+                    cfg.raise_error(f"vectorize: the loop has {length} lanes, which is not in {list(vec_size)}")
                 stage.vectorize(axis)
             elif word == "parallel":
                 stage.parallel(axis)
@@ -141,7 +143,7 @@ class AnnotateEntity(Entity):
 
 
 class OtherOptionEntity(Entity):
-    """Any value."""
+    """An arbitrary value."""
 
     kind = "ot"
 
@@ -164,7 +166,7 @@ def _as_features(value: Any) -> list[float]:
         return [x for v in value for x in _as_features(v)]
     if isinstance(value, (bool, int, float)):
         return [float(value)]
-    # Words have no order; their letters at least tell them apart in the same way in every process.
+    # Strings have no order; the sum of their characters distinguishes them in the same way in every process.
     return [-1.0] if value is None else [float(sum(map(ord, str(value))) % 997)]
 
 
@@ -172,8 +174,8 @@ _KINDS = {"sp": SplitEntity, "re": ReorderEntity, "an": AnnotateEntity, "ot": Ot
 
 
 def entity_from_json(name: str, kind: str, value: Any) -> Entity:
-    """The choice a record writes as ``kind`` and ``value``."""
+    """Return the choice that a record stores as ``kind`` and ``value``."""
     make = _KINDS.get(kind)
     if make is None:
-        raise RuntimeError(f"knob '{name}' has the kind '{kind}'; there are {', '.join(_KINDS)}")
+        raise RuntimeError(f"knob '{name}' has the unknown kind '{kind}'; use one of {', '.join(_KINDS)}")
     return make(value)

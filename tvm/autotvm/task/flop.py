@@ -1,4 +1,4 @@
-"""Counting the operations of a template's computation."""
+"""Count the arithmetic operations of a template."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...te.graph import post_order_ops
 
 
 def compute_flop(sch: Any) -> float:
-    """Operations of all the computations of a schedule.
+    """The arithmetic operations of all computations of a schedule.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def compute_flop(sch: Any) -> float:
         total = count_operations(post_order_ops(list(sch.outputs)))
     except FlopCalculationError as error:
         raise RuntimeError(
-            f"the operations cannot be counted ({error}); say how many there are with `cfg.add_flop(...)`"
+            f"the operations cannot be counted ({error}); set their number with `cfg.add_flop(...)`"
         ) from None
     if total == 0:
-        raise RuntimeError("there is nothing to count in this computation; say how many with `cfg.add_flop(...)`")
+        raise RuntimeError("the computation has no arithmetic operations; set their number with `cfg.add_flop(...)`")
     return float(total)
 
 

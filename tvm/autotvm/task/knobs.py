@@ -1,4 +1,4 @@
-"""The choices of one knob: how an axis is split, axes are ordered or annotated, or which of several values is taken."""
+"""The choices of knobs: splits of an axis, orders or annotations of axes, or a list of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_FACTOR = 1 << 31
 
 
 class VirtualAxis:
-    """A length that may be split, when the axis itself is not at hand."""
+    """An axis length that can be split if the axis itself is not available."""
 
     count = 0
 
@@ -34,7 +34,7 @@ def _length_of(var: Any) -> int:
     value = dom.extent if dom is not None else var
     value = getattr(value, "value", value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise RuntimeError(f"an axis of a configuration space has a constant length, got {var!r}")
+        raise RuntimeError(f"an axis of a configuration space must have a constant length, got {var!r}")
     return int(value)
 
 
@@ -63,18 +63,18 @@ class TransformSpace:
 
 
 def get_factors(n: int) -> list[int]:
-    """The divisors of ``n``, in order."""
+    """Return the divisors of ``n`` in ascending order."""
     small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
     return small + [n // d for d in reversed(small) if d * d != n]
 
 
 def get_pow2s(n: int) -> list[int]:
-    """The powers of two up to ``n``."""
+    """Return the powers of two up to ``n``."""
     return [1 << i for i in range(n.bit_length())]
 
 
 class SplitSpace(TransformSpace):
-    """Ways to cut an axis into ``num_outputs`` loops; the outermost takes what the others leave."""
+    """The splits of an axis into ``num_outputs`` loops; the extent of the outermost loop follows from the others."""
 
     kind = "sp"
 
@@ -89,9 +89,9 @@ class SplitSpace(TransformSpace):
         self.product = axis.length if isinstance(axis, VirtualAxis) else _length_of(axis)
         self.num_output = num_outputs
         if self.product <= 0:
-            raise RuntimeError(f"define_split: the axis has length {self.product}; a positive one is wanted")
+            raise RuntimeError(f"define_split: the axis has length {self.product}; it must be positive")
         if num_outputs < 1:
-            raise RuntimeError(f"define_split: num_outputs is at least 1, got {num_outputs}")
+            raise RuntimeError(f"define_split: num_outputs must be at least 1, got {num_outputs}")
         if policy == "candidate":
             self.entities = [SplitEntity(_checked_sizes(size, num_outputs)) for size in candidate]
         else:
@@ -101,10 +101,12 @@ class SplitSpace(TransformSpace):
         if filter is not None:
             self.entities = [e for e in self.entities if filter(e)]
         if not self.entities:
-            raise RuntimeError(f"define_split: no way to cut {self.product} into {num_outputs} is left by the filter")
+            raise RuntimeError(
+                f"define_split: the filter rejects all splits of {self.product} into {num_outputs} loops"
+            )
 
     def _sizes(self, factors: list[int], even: bool) -> list[tuple[int, ...]]:
-        """Sizes of the inner loops, outermost of them first; the innermost changes slowest."""
+        """Yield the extents of the inner loops, outermost first; the innermost changes slowest."""
         found = []
 
         def extend(chosen: tuple[int, ...], product: int) -> None:
@@ -132,7 +134,7 @@ class SplitSpace(TransformSpace):
 
 def _checked_sizes(size: Sequence[int], count: int) -> list[int]:
     if len(size) != count:
-        raise RuntimeError(f"define_split: candidate {list(size)} has {len(size)} sizes, num_outputs is {count}")
+        raise RuntimeError(f"define_split: candidate {list(size)} has {len(size)} sizes, but num_outputs is {count}")
     return list(size)
 
 
@@ -143,11 +145,11 @@ def _split_factors(n: int, policy: str) -> list[int]:
         return get_pow2s(n)
     if policy == "verbose":
         return sorted({*get_factors(n), *get_pow2s(n)})
-    raise RuntimeError(f"define_split: invalid policy '{policy}'; there are factors, power2, verbose and candidate")
+    raise RuntimeError(f"define_split: invalid policy '{policy}'; use factors, power2, verbose or candidate")
 
 
 class ReorderSpace(TransformSpace):
-    """Orders of several loops."""
+    """The orders of several loops."""
 
     kind = "re"
 
@@ -170,8 +172,8 @@ class ReorderSpace(TransformSpace):
             orders = _interleaved(axes, kwargs["spatial"], kwargs["reduce"], policy == "interleave_cuda")
         else:
             raise RuntimeError(
-                f"define_reorder: invalid policy '{policy}'; there are identity, all, interval, candidate, "
-                "interleave"
+                f"define_reorder: invalid policy '{policy}'; use identity, all, interval, candidate "
+                "or interleave"
             )
         self.entities = [ReorderEntity(order) for order in orders]
 
@@ -188,9 +190,9 @@ def _as_order(candidate: Sequence[Any], axes: Sequence[Any]) -> list[int]:
 
 
 def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, apart: bool) -> list[list[int]]:
-    """``spatial`` and ``reduce`` have the loops each axis was cut into, outermost first, which stay in that order. The
-    outer loops of spatial axes come first, in every order; then their innermost ones and those of reductions, mixed in
-    every way, or with ``apart`` all reductions before them."""
+    """Return interleaved loop orders. ``spatial`` and ``reduce`` contain the loops of each split axis, outermost first,
+    whose order is kept. The outer loops of spatial axes come first, in every order. Then come their innermost loops and
+    those of reductions, interleaved in every way, or with ``apart`` all reductions before them."""
     tiles = [_as_order(chain, axes) for chain in spatial]
     sums = [_as_order(chain, axes) for chain in reduce]
     outer, inner = _merged([chain[:-1] for chain in tiles]), [chain[-1:] for chain in tiles]
@@ -200,7 +202,7 @@ def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, apart: bool) ->
 
 
 def _merged(chains: list[list[int]]) -> list[list[int]]:
-    """Every way to interleave several lists, each in its order."""
+    """Return all interleavings of several lists that keep the order of each list."""
     left = [chain for chain in chains if chain]
     if not left:
         return [[]]
@@ -230,8 +232,8 @@ class AnnotateSpace(TransformSpace):
             choices = [list(c) for c in kwargs["candidate"]]
         else:
             raise RuntimeError(
-                f"define_annotate: invalid policy '{policy}'; there are bind_gpu, bind_gpu_virtual, locate_cache, "
-                "try_vec, try_unroll, try_unroll_vec and candidate"
+                f"define_annotate: invalid policy '{policy}'; use bind_gpu, bind_gpu_virtual, locate_cache, "
+                "try_vec, try_unroll, try_unroll_vec or candidate"
             )
         self.entities = [AnnotateEntity(c) for c in choices]
 
@@ -244,7 +246,8 @@ class AnnotateSpace(TransformSpace):
 
 
 def _tried(count: int, policy: str) -> list[list[str]]:
-    """One loop may be vectors, only the outermost may be parallel, any may be unrolled."""
+    """Return the annotations in which one loop may be vectorized, only the outermost may be parallel, and any may be
+    unrolled."""
     way = ["none", *(word for word in ("unroll", "vec") if word in policy)]
     ways = [[*way, *(["parallel"] if "parallel" in policy and i == 0 else [])] for i in range(count)]
     return [list(choice) for choice in itertools.product(*ways) if choice.count("vec") <= 1]
@@ -255,11 +258,11 @@ def _thread_names(count: int, virtual: bool) -> list[str]:
     levels = ["blockIdx", "vthread", "threadIdx"] if virtual else ["blockIdx", "threadIdx"]
     used = min(count // len(levels), 3)
     if used == 0:
-        raise RuntimeError(f"define_annotate: {count} axes are too few to bind to {' and '.join(levels)}")
+        raise RuntimeError(f"define_annotate: {count} axes are not enough to bind to {' and '.join(levels)}")
     names = []
     for level in levels:
         names += ["vthread" if level == "vthread" else f"{level}.{d}" for d in dims[3 - used:]]
-    # Loops for which no thread is left become one with the next.
+    # Loops without a thread are fused with the next loop.
     return ["fuse"] * (count - len(names)) + names
 
 
@@ -271,7 +274,7 @@ class OtherOptionSpace(TransformSpace):
     def __init__(self, axes: Sequence[Any], policy: str, candidate: Sequence[Any] = (), **kwargs: Any):
         super().__init__()
         if not candidate:
-            raise RuntimeError("define_knob: there are no candidates")
+            raise RuntimeError("define_knob: the list of candidates is empty")
         self.entities = [OtherOptionEntity(value) for value in candidate]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The tasks of a model: what its kernels would ask a tuner for, and how often each is used."""
+"""The tasks of a model: the tunable workloads of its kernels, and how often each is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..utils import logger
 from .task import Task, create
 from .topi_integration import workload_of
 
-# The operators a model is written with, by the beginning of the name of their tasks.
+# The Relay operators, by the prefix of the names of their tasks.
 _OPERATORS = (
     ("conv2d_transpose", "nn.conv2d_transpose"), ("conv1d_transpose", "nn.conv1d_transpose"),
     ("conv3d_transpose", "nn.conv3d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
@@ -33,12 +33,12 @@ _OPERATORS = (
 
 
 def operator_of(task_name: str) -> str | None:
-    """The Relay operator a task belongs to."""
+    """Return the Relay operator of a task."""
     return next((op for start, op in _OPERATORS if task_name.startswith(start)), None)
 
 
 def calls_of(mod: IRModule, params: Any, target: Target) -> list[Function]:
-    """The fused functions of a model in the order of its calls, each as often as it is called."""
+    """Return the fused functions of a model in the order of their calls, one entry per call."""
     current = PassContext.current()
     level = max(current.opt_level, 3)
     with PassContext(level, current.required_pass, current.disabled_pass, current.instruments, current.config), target:
@@ -49,7 +49,7 @@ def calls_of(mod: IRModule, params: Any, target: Target) -> list[Function]:
 
 
 def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Function, int]]:
-    """The fused functions of a model and how often each is called."""
+    """Return the fused functions of a model and the number of calls of each."""
     found: dict[str, tuple[Function, int]] = {}
     for function in calls_of(mod, params, target):
         key = structural_key(function)
@@ -58,8 +58,8 @@ def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Functio
 
 
 class Tunable(ToTensors):
-    """The tunable workloads of a fused function: those of all implementations of its operators, not only of those
-    it is compiled with before anything is tuned."""
+    """Collects the tunable workloads of a fused function: those of all implementations of its operators, not only of
+    the implementation that is used without tuning."""
 
     def __init__(self, function: Function, target: Target):
         self.workloads: dict[Operation, tuple[Any, ...]] = {}
@@ -77,12 +77,12 @@ class Tunable(ToTensors):
 
 
 def workloads_in(function: Function, target: Target) -> list[tuple[Any, ...]]:
-    """The tasks of a fused function."""
+    """Return the tasks of a fused function."""
     return list(Tunable(function, target).workloads.values())
 
 
 def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, ...], int]:
-    """The tasks of a model, and how often each is computed when the model runs once."""
+    """Return the tasks of a model, and the number of executions of each in one run of the model."""
     counts: dict[tuple[Any, ...], int] = {}
     for function, times in kernels_of(mod, params, target):
         for workload in workloads_in(function, target):
@@ -93,10 +93,10 @@ def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, 
 def extract_from_program(
     mod: Any, params: Any, target: Any, target_host: Any = None, ops: Iterable[Any] | None = None
 ) -> list[Task]:
-    """The tasks of a model; ``ops`` are the operators (or their names) to take, all by default.
+    """The tasks of a model; ``ops`` selects operators (or their names), all by default.
 
-    ``target`` is one or several, as ``relay.build`` takes them; a task has the target of the device that the model is
-    marked to compute it on. ``task.count`` says how often the model computes it.
+    ``target`` is one target or several, as for ``relay.build``; a task has the target of the device on which the model
+    computes it. ``task.count`` is the number of executions in one run of the model.
     """
     return extract_from_multiple_program([mod], [params], target, target_host, ops)
 
@@ -109,7 +109,7 @@ def extract_from_multiple_program(
     targets, _ = all_targets(target, target_host)
     wanted = None if ops is None else {getattr(op, "name", op) for op in ops}
     if wanted is not None and "nn.matmul" in wanted:
-        # Dense layers become products of matrices on the way.
+        # The compiler converts some matmuls to dense layers.
         wanted.add("nn.dense")
     counts: dict[tuple[tuple[Any, ...], Target], int] = {}
     for mod, own in zip(mods, params):

@@ -1,7 +1,7 @@
-"""Spaces of configurations: a template's knobs, the choices of each, and one pick from them.
+"""Configuration spaces: the knobs of a template, the choices of each knob, and configurations.
 
-A space is the product of its knobs. Index ``i`` of the space is a number in mixed radix, the first knob its lowest
-digit, so an index means the same configuration in every process that defines the same knobs.
+A space is the product of its knobs. An index of the space is a mixed-radix number whose lowest digit is the choice of
+the first knob, so an index means the same configuration in every process that defines the same knobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .knobs import (
 
 
 class ConfigSpace:
-    """The knobs a template defines. While the template runs on a space, every knob has its first choice."""
+    """The knobs that a template defines. While the template defines the space, every knob has its first choice."""
 
     def __init__(self):
         self.space_map: dict[str, TransformSpace] = {}
@@ -49,7 +49,7 @@ class ConfigSpace:
         self.flop: float = 0
         self.cost: float | None = None
         self.is_fallback = False
-        # Indexes worth trying first: what an analytic model thinks is best.
+        # Indices to try first: the best choices of an analytic model.
         self.start: list[int] = []
         self._array_filters: list[Callable[[dict[str, Any]], Any]] = []
         self._kept: Any = None
@@ -60,7 +60,7 @@ class ConfigSpace:
 
     @staticmethod
     def axis(var: Any) -> VirtualAxis:
-        """An axis known by its length: an int, an axis of an operation, or an extent.
+        """An axis given by its length: an int, an axis of an operation, or an extent.
 
         Parameters
         ----------
@@ -77,28 +77,28 @@ class ConfigSpace:
     reduce_axis = axis
 
     def define_split(self, name: str, axis: Any, policy: str = "factors", **kwargs: Any) -> list[Axis]:
-        """A knob that cuts an axis; policies are factors, power2, verbose and candidate.
+        """Define a knob that splits an axis; policies are factors, power2, verbose and candidate.
 
         Parameters
         ----------
         name : str
             The name of the knob.
         axis : Axis
-            The axis that is cut.
+            The axis to split.
         policy : str
-            How candidates are made.
+            The policy that generates the candidates.
         **kwargs
             Further options: ``num_outputs``, ``filter``, ``max_factor``, ``candidate``.
 
         Returns
         -------
         list of Axis
-            The parts.
+            The resulting axes.
         """
         return self._define(SplitSpace, name, [axis], policy, **kwargs)
 
     def define_reorder(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        """A knob that orders loops.
+        """Define a knob that reorders loops.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class ConfigSpace:
         axes : list of Axis
             The loops.
         policy : str
-            How candidates are made.
+            The policy that generates the candidates.
         **kwargs
             Further options of the policy.
 
@@ -119,7 +119,7 @@ class ConfigSpace:
         return self._define(ReorderSpace, name, list(axes), policy, **kwargs)
 
     def define_annotate(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        """A knob that marks loops.
+        """Define a knob that annotates loops.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class ConfigSpace:
         axes : list of Axis
             The loops.
         policy : str
-            How candidates are made.
+            The policy that generates the candidates.
         **kwargs
             Further options of the policy.
 
@@ -140,7 +140,7 @@ class ConfigSpace:
         return self._define(AnnotateSpace, name, list(axes), policy, **kwargs)
 
     def define_knob(self, name: str, candidate: Sequence[Any]) -> None:
-        """A knob with the values of a list.
+        """Define a knob with the values of a list.
 
         Parameters
         ----------
@@ -152,32 +152,32 @@ class ConfigSpace:
         self._define(OtherOptionSpace, name, [], "", candidate=list(candidate))
 
     def add_flop(self, flop: Any) -> None:
-        """Count operations by hand, where they cannot be read off the computation.
+        """Add a number of operations explicitly, if they cannot be counted in the computation.
 
         Parameters
         ----------
         flop : float
-            How many operations are added.
+            The number of operations to add.
         """
         self.flop += float(getattr(flop, "value", flop))
 
     def raise_error(self, msg: str) -> None:
-        """Say that this configuration is of no use; it is not built.
+        """Mark this configuration as invalid; it is not built.
 
         Parameters
         ----------
         msg : str
-            Why.
+            The reason.
         """
         self.errors.append(msg)
 
     def valid(self) -> bool:
-        """Whether no error was raised while the space was made.
+        """Whether no error was raised while the space was defined.
 
         Returns
         -------
         bool
-            Whether none was.
+            True if no error was raised.
         """
         return not self.errors
 
@@ -187,20 +187,20 @@ class ConfigSpace:
         Parameters
         ----------
         filter : Callable
-            What decides.
+            The function that returns whether to keep a configuration.
         """
         if self._collect:
             self._constraints.append(filter)
             self.clear_cache()
 
     def array_filter(self, filter: Callable[[dict[str, Any]], Any]) -> None:
-        """As ``multi_filter``, for all configurations at once: ``filter`` gets the values of each knob as an array,
-        one element for a configuration, and gives an array of bools.
+        """Like ``multi_filter``, but for all configurations at once: ``filter`` receives the values of each knob as an
+        array with one element per configuration, and returns an array of bools.
 
         Parameters
         ----------
         filter : Callable
-            What decides.
+            The function that returns which configurations to keep.
         """
         if self._collect:
             self._array_filters.append(filter)
@@ -232,7 +232,7 @@ class ConfigSpace:
                     left = left // dim
                 for keep in self._array_filters:
                     self._kept[part] &= np.asarray(keep(columns), dtype=bool)
-            # The analytic choice of a template is valid, whatever a filter says.
+            # The analytic choice of a template is always valid, whatever a filter returns.
             self._kept[self.start] = True
         return self._kept
 
@@ -241,7 +241,7 @@ class ConfigSpace:
             given = [a if isinstance(a, (VirtualAxis, Axis)) else _maybe_axis(a) for a in axes]
             space = kind(given, policy, **kwargs)
             self.space_map[name] = space
-            # A knob that is defined again is another knob, but a default that was set by hand stays.
+            # Defining a knob again replaces it, but an explicitly set default is kept.
             if not (self.is_fallback and name in self._entity_map):
                 self._entity_map[name] = space[0]
             self.clear_cache()
@@ -252,16 +252,16 @@ class ConfigSpace:
 
     @functools.cached_property
     def dims(self) -> list[int]:
-        """Choices of each knob."""
+        """The number of choices of each knob."""
         return [len(space) for space in self.space_map.values()]
 
     @property
     def range_length(self) -> int:
-        """Indexes there are, whether a filter keeps them or not."""
+        """The number of indices, including those that a filter rejects."""
         return math.prod(self.dims)
 
     def __len__(self) -> int:
-        """Configurations the filters keep."""
+        """Return the number of configurations that the filters keep."""
         if not self.is_filtered:
             return self.range_length
         if self._filtered_length is None:
@@ -269,19 +269,19 @@ class ConfigSpace:
         return self._filtered_length
 
     def subrange_length(self, start: int, end: int) -> int:
-        """Configurations the filters keep among indexes from ``start`` to before ``end``.
+        """The number of configurations that the filters keep among the indices from ``start`` to ``end`` (exclusive).
 
         Parameters
         ----------
         start : int
             The first index.
         end : int
-            The index after the last.
+            The index after the last one.
 
         Returns
         -------
         int
-            How many there are.
+            The number of configurations.
         """
         self._check_range(start, end)
         if not self._constraints:
@@ -290,7 +290,9 @@ class ConfigSpace:
 
     def _check_range(self, start: int, end: int) -> None:
         if not 0 <= start <= end <= self.range_length:
-            raise AssertionError(f"indexes {start} to {end} are not in a space of {self.range_length}")
+            raise AssertionError(
+                f"indices {start} to {end} are out of range for a space of {self.range_length} configurations"
+            )
 
     def is_index_valid(self, index: int) -> bool:
         """Whether the filters keep the configuration.
@@ -303,7 +305,7 @@ class ConfigSpace:
         Returns
         -------
         bool
-            Whether they do.
+            True if they keep it.
         """
         if not 0 <= index < self.range_length:
             return False
@@ -318,13 +320,13 @@ class ConfigSpace:
         return known
 
     def clear_cache(self) -> None:
-        """Forget cached sizes; needed after a knob or a filter is added."""
+        """Clear the cached sizes; required after a knob or a filter is added."""
         self._valid = {}
         self._kept = None
         self._filtered_length = None
         self.__dict__.pop("dims", None)
 
-    # -- indexes -------------------------------------------------------------------------------------------------------
+    # -- indices -------------------------------------------------------------------------------------------------------
 
     def point2knob(self, point: int) -> list[int]:
         """The choice of each knob at an index.
@@ -337,7 +339,7 @@ class ConfigSpace:
         Returns
         -------
         list of int
-            The number of each choice.
+            The index of each choice.
         """
         knob = []
         for dim in self.dims:
@@ -346,12 +348,12 @@ class ConfigSpace:
         return knob
 
     def knob2point(self, knob: Sequence[int]) -> int:
-        """The index of a choice for each knob.
+        """The index of a configuration, given by the choice of each knob.
 
         Parameters
         ----------
         knob : list of int
-            The number of each choice.
+            The index of each choice.
 
         Returns
         -------
@@ -371,9 +373,9 @@ class ConfigSpace:
         start : int, optional
             The first index.
         end : int, optional
-            The index after the last.
+            The index after the last one.
         to_exclude : set of int, optional
-            Indexes that are not wanted.
+            The indices to exclude.
 
         Returns
         -------
@@ -383,7 +385,7 @@ class ConfigSpace:
         Raises
         ------
         IndexError
-            There is none.
+            No such index exists.
         """
         first, last = start or 0, self.range_length if end is None else end
         banned = to_exclude if to_exclude is not None else ()
@@ -393,22 +395,23 @@ class ConfigSpace:
                 return index
         left = [i for i in range(first, last) if i not in banned and self.is_index_valid(i)]
         if not left:
-            raise IndexError(f"no configuration is left between {first} and {last}")
+            raise IndexError(f"no configuration is left between the indices {first} and {last}")
         return random.choice(left)
 
     def get_next_index(self, index: int, n: int = 1, start: int | None = None, end: int | None = None) -> int | None:
-        """The ``n``-th index after ``index`` that the filters keep (before, when negative); None outside the range.
+        """The ``n``-th index after ``index`` that the filters keep (before it, if ``n`` is negative); None outside the
+        range.
 
         Parameters
         ----------
         index : int
             The index.
         n : int
-            Which one after it.
+            The number of indices to advance.
         start : int, optional
             The first index of the range.
         end : int, optional
-            The index after its last.
+            The index after the last one of the range.
 
         Returns
         -------
@@ -426,17 +429,17 @@ class ConfigSpace:
         return index
 
     def sample_ints(self, m: int) -> list[int]:
-        """``m`` different random indexes that the filters keep; fewer where there are fewer.
+        """Return up to ``m`` different random indices that the filters keep.
 
         Parameters
         ----------
         m : int
-            How many.
+            The number of indices.
 
         Returns
         -------
         list of int
-            The indexes.
+            The indices.
         """
         total = self.range_length
         if self._array_filters and not self._constraints:
@@ -469,7 +472,7 @@ class ConfigSpace:
         Returns
         -------
         int
-            The other one.
+            The new index.
         """
         movable = [i for i, dim in enumerate(self.dims) if dim > 1]
         if not movable:
@@ -507,21 +510,21 @@ class ConfigSpace:
         Raises
         ------
         IndexError
-            It is outside of the space.
+            The index is outside the space.
         """
         if not 0 <= index < self.range_length:
-            raise IndexError(f"index {index} is not in a space of {self.range_length}")
+            raise IndexError(f"index {index} is out of range for a space of {self.range_length} configurations")
         if not self.is_index_valid(index):
-            raise IndexError(f"index {index} is left out by a filter of the space")
+            raise IndexError(f"a filter of the space rejects index {index}")
         return self._entity(index)
 
     def index_of(self, values: dict[str, Any]) -> int | None:
-        """The index at which knobs have these values; None if one is no choice of its knob.
+        """The index of the configuration with these values; None if a value is not a choice of its knob.
 
         Parameters
         ----------
         values : dict
-            The values by knob.
+            The value of each knob.
 
         Returns
         -------
@@ -545,7 +548,7 @@ class ConfigSpace:
             return self._entity_map[name]
         except KeyError:
             known = ", ".join(self._entity_map) or "none"
-            raise KeyError(f"the configuration has no knob '{name}'; it has: {known}") from None
+            raise KeyError(f"the configuration has no knob '{name}'; its knobs are: {known}") from None
 
     def __repr__(self) -> str:
         rows = [f"ConfigSpace (len={len(self)}, range_length={self.range_length}, space_map="]
@@ -569,23 +572,23 @@ def _value_array(space: TransformSpace) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Lists and tuples compare equal, as they do in records."""
+    """Convert lists to tuples, which records do not distinguish."""
     return tuple(_plain(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 class ConfigEntity(ConfigSpace):
-    """One choice for every knob.
+    """A configuration: one choice for every knob.
 
     Parameters
     ----------
     index : int
-        Its number in the space.
+        The index in the space.
     code_hash : str
-        A hash of the template, to know records of an older one.
+        A hash of the template, which identifies records of an older version.
     entity_map : dict[str, Entity]
-        The choice for each knob.
+        The choice of each knob.
     constraints : optional
-        Conditions it must keep.
+        The conditions that the configuration must satisfy.
     """
 
     def __init__(self, index: int, code_hash: str | None, entity_map: dict[str, Entity], constraints: Any = ()):
@@ -598,25 +601,31 @@ class ConfigEntity(ConfigSpace):
         self.space_map = {}
 
     def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        """A template names a knob again: the choice must be one for it."""
+        """Check that the choice for a knob matches the knob that the template defines."""
         choice = self[name]
         if choice.kind != kind.kind:
-            raise KnobError(f"knob '{name}' is of the kind '{kind.kind}'; the configuration has '{choice.kind}'")
+            raise KnobError(
+                f"knob '{name}' has the kind '{kind.kind}', but that of the configuration has '{choice.kind}'"
+            )
         outputs = super()._define(kind, name, axes, policy, **kwargs)
         if choice.kind in ("sp", "re") and len(choice.value) != len(outputs):
-            raise KnobError(f"knob '{name}' has {len(outputs)} loops; the configuration has {len(choice.value)}")
+            raise KnobError(
+                f"knob '{name}' has {len(outputs)} loops, but that of the configuration has {len(choice.value)}"
+            )
         known = [_plain(value) for value in kwargs.get("candidate") or ()] if choice.kind == "ot" else []
         if known and _plain(choice.value) not in known:
-            raise KnobError(f"knob '{name}' has the values {known}; the configuration has {choice.value}")
+            raise KnobError(f"knob '{name}' has the values {known}, but the configuration has {choice.value}")
         return outputs
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._entity_map:
-            raise KnobError(f"the configuration has no knob '{name}'; it has: {', '.join(self._entity_map) or 'none'}")
+            raise KnobError(
+                f"the configuration has no knob '{name}'; its knobs are: {', '.join(self._entity_map) or 'none'}"
+            )
         return self._entity_map[name]
 
     def get_flatten_feature(self) -> Any:
-        """The choices as one vector of features.
+        """The choices as one feature vector.
 
         Returns
         -------
@@ -628,27 +637,27 @@ class ConfigEntity(ConfigSpace):
         return np.array([x for e in self._entity_map.values() for x in e.features()], dtype="float32")
 
     def get_other_option(self) -> dict[str, Any]:
-        """The values of knobs that are no split, order or annotation.
+        """The values of knobs that are not splits, orders or annotations.
 
         Returns
         -------
         dict
-            The values by knob.
+            The value of each knob.
         """
         return {n: e.val for n, e in self._entity_map.items() if isinstance(e, OtherOptionEntity)}
 
     def values(self) -> dict[str, Any]:
-        """The value of each knob, as records write it.
+        """The value of each knob, as stored in records.
 
         Returns
         -------
         dict
-            The values by knob.
+            The value of each knob.
         """
         return {name: _plain(e.value) for name, e in self._entity_map.items()}
 
     def to_json_dict(self) -> dict[str, Any]:
-        """The configuration as plain data, as records hold it.
+        """The configuration as plain data, as stored in records.
 
         Returns
         -------
@@ -660,7 +669,7 @@ class ConfigEntity(ConfigSpace):
 
     @staticmethod
     def from_json_dict(json_dict: dict[str, Any]) -> ConfigEntity:
-        """The configuration that ``to_json_dict`` wrote.
+        """The configuration that ``to_json_dict`` returned as plain data.
 
         Parameters
         ----------
@@ -689,34 +698,34 @@ class ConfigEntity(ConfigSpace):
 
 
 class FallbackConfigEntity(ConfigSpace):
-    """The config of a template without records: its defaults, set by hand."""
+    """The configuration of a template without records: explicitly set defaults."""
 
     def __init__(self):
         super().__init__()
         self.is_fallback = True
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Cut as near as possible to the wanted sizes (-1: whatever is left), from the innermost out.
+        """Split as close as possible to the given sizes (-1: the remaining factor), starting with the innermost loop.
 
         Parameters
         ----------
         name : str
-            The name of a knob that splits an axis.
+            The name of a split knob.
         constraints : sequence of int
-            The largest size of each part, outermost first; one may be -1.
+            The maximum size of each loop, outermost first; one may be -1.
 
         Raises
         ------
         RuntimeError
-            The knob splits nothing, there are not as many sizes as parts, or they are not positive.
+            The knob is not a split, the number of sizes differs from the number of loops, or a size is not positive.
         """
         space = self.space_map.get(name)
         if not isinstance(space, SplitSpace):
-            raise RuntimeError(f"fallback_split: '{name}' is no knob that splits")
+            raise RuntimeError(f"fallback_split: '{name}' is not a split knob")
         if len(constraints) != space.num_output:
-            raise RuntimeError(f"fallback_split: {name} has {space.num_output} sizes, {len(constraints)} are given")
+            raise RuntimeError(f"fallback_split: {name} has {space.num_output} sizes, got {len(constraints)}")
         if sum(c == -1 for c in constraints) > 1 or any(c == 0 or c < -1 for c in constraints):
-            raise RuntimeError(f"fallback_split: sizes are positive, one may be -1; got {list(constraints)}")
+            raise RuntimeError(f"fallback_split: sizes must be positive, and one may be -1; got {list(constraints)}")
         left, sizes = space.product, [1] * len(constraints)
         for i in reversed(range(len(constraints))):
             if constraints[i] == -1:
@@ -729,21 +738,22 @@ class FallbackConfigEntity(ConfigSpace):
         self._entity_map[name] = SplitEntity(sizes)
 
     def fallback_with_reference_log(self, ref_log: Sequence[Any]) -> None:
-        """Take the configuration of the record whose workload is nearest, and cut axes as near to it as they allow.
+        """Use the configuration of the record with the most similar workload, with splits as close to it as the axes
+        allow.
 
         Parameters
         ----------
         ref_log : sequence of pairs
-            Inputs and results, such as the records of tuned shapes; without any, nothing is taken.
+            Inputs and results, such as the records of tuned shapes; if empty, nothing changes.
 
         Raises
         ------
         RuntimeError
-            A knob that splits in the record does not split here, or splits into other numbers of parts.
+            A split knob of the record is not a split here, or has another number of loops.
         """
         nearest, best = None, -1.0
         for inp, _ in ref_log:
-            score = _likeness(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))
+            score = _similarity(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))
             if score > best:
                 nearest, best = inp.config, score
         if nearest is None:
@@ -766,10 +776,10 @@ class FallbackConfigEntity(ConfigSpace):
         return f"[{knobs}],{self.code_hash},None"
 
 
-def _likeness(a: Any, b: Any) -> float:
-    """How many integers two workloads share, by position, far ones counting less."""
+def _similarity(a: Any, b: Any) -> float:
+    """Return how many integers two workloads have in common, by position; distant values count less."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return sum(_likeness(x, y) for x, y in zip(a, b))
+        return sum(_similarity(x, y) for x, y in zip(a, b))
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         low, high = sorted((abs(a) + 1, abs(b) + 1))
         return low / high

@@ -1,4 +1,4 @@
-"""Tasks: a template, its arguments, and the space of its configurations."""
+"""Tasks: a template, its arguments, and its configuration space."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _serialized(value: Any) -> Any:
     if hasattr(value, "__index__"):
         return int(value)
     raise RuntimeError(
-        f"a task's argument is a tensor, number, text, None or a list of them; {type(value).__name__} is not supported"
+        f"a task argument must be a tensor, number, string, None or a list of these; got {type(value).__name__}"
     )
 
 
 def serialize_args(args: Any) -> tuple[Any, ...]:
-    """Arguments as records keep them: a tensor is its shape and type.
+    """Arguments as stored in records: a tensor is its shape and type.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def serialize_args(args: Any) -> tuple[Any, ...]:
 
 
 def deserialize_args(args: Any) -> list[Any]:
-    """The reverse: tensors are placeholders.
+    """The arguments of a record, with placeholders for tensors.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def deserialize_args(args: Any) -> list[Any]:
 
 
 def args_to_workload(args: Any, task_name: str | None = None) -> tuple[Any, ...]:
-    """The workload of a configuration: the template's name and its arguments.
+    """The workload of a task: the name of its template and its arguments.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def args_to_workload(args: Any, task_name: str | None = None) -> tuple[Any, ...]
 
 
 class TaskTemplate:
-    """The two parts of an operator's template: its computation and its schedule."""
+    """The template of an operator: its computation and its schedule."""
 
     def __init__(self):
         self.fcompute: Callable | None = None
@@ -106,18 +106,18 @@ class TaskTemplate:
 
 
 class MissingTask(TaskTemplate):
-    """A task of a record whose template this process has not registered."""
+    """A task of a record whose template is not registered in this process."""
 
     def __init__(self, name: str):
         super().__init__()
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"no template is registered for task '{self.name}'; import the module that defines it")
+        raise RuntimeError(f"the template of task '{self.name}' is not registered; import the module that defines it")
 
 
 TASK_TABLE: dict[str, TaskTemplate] = {}
-# A user's template may be defined again (a notebook cell run twice): the last one holds.
+# A user-defined template may be defined again (for example in a notebook cell); the last definition is used.
 
 
 def lookup_task(name: str) -> TaskTemplate:
@@ -131,7 +131,7 @@ def register_customized(name: str, func: Callable) -> None:
 
 
 class Task:
-    """Something to tune. ``config_space``, ``target`` and ``flop`` are set by ``task.create``.
+    """A tunable computation. ``task.create`` sets ``config_space``, ``target`` and ``flop``.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ class Task:
         self.func = lookup_task(name)
         self._config_space: ConfigSpace | None = None
         self.flop: float | None = None
-        # How often a model computes it when it runs once.
+        # The number of executions in one run of the model.
         self.count = 1
-        # Its place among the tasks of the model it was found in.
+        # The index among the tasks of the model from which it was extracted.
         self.number: int | None = None
         self.target: Target | None = None
         self.target_host: Target | None = None
@@ -158,7 +158,9 @@ class Task:
     @property
     def config_space(self) -> ConfigSpace:
         if self._config_space is None:
-            raise AttributeError(f"task '{self.name}' has no configuration space; make it with autotvm.task.create")
+            raise AttributeError(
+                f"task '{self.name}' has no configuration space; create the task with autotvm.task.create"
+            )
         return self._config_space
 
     @config_space.setter
@@ -170,12 +172,12 @@ class Task:
         return (self.name, *serialize_args(self.args))
 
     def instantiate(self, config: ConfigSpace) -> tuple[Any, list[Tensor]]:
-        """The schedule and arguments that a configuration makes.
+        """The schedule and arguments for a configuration.
 
         Parameters
         ----------
         config : ConfigSpace or ConfigEntity
-            The configuration, or a space that is filled while the template runs.
+            The configuration, or a space that the template fills with its knobs.
 
         Returns
         -------
@@ -185,7 +187,7 @@ class Task:
         Raises
         ------
         RuntimeError
-            No template of this name is registered.
+            The template is not registered.
         """
         config.flop = 0
         with ApplyConfig(config, self.name):
@@ -195,16 +197,16 @@ class Task:
         return schedule, arguments
 
     def start_search(self, tuner: Any = "xgb", measure_option: Any = None, baseline_first: bool = True) -> Any:
-        """The task as ``tvm.tuning.tune`` takes it, with a tuner (or its name) and a way to measure.
+        """The search of this task for ``tvm.tuning.tune``, with a tuner (or its name) and measurement options.
 
         Parameters
         ----------
         tuner : str or Tuner, optional
             The tuner, or its name: "xgb", "ga", "random", "gridsearch".
         measure_option : dict, optional
-            Builder and runner, as ``autotvm.measure_option`` gives them; those of this machine without it.
+            The builder and runner, as returned by ``autotvm.measure_option``; those of this machine by default.
         baseline_first : bool, optional
-            Whether a tuner that is given by its name begins with what runs without tuning.
+            Whether a tuner that is given by its name begins with the default configuration.
 
         Returns
         -------
@@ -214,7 +216,7 @@ class Task:
         Raises
         ------
         ValueError
-            No tuner has this name.
+            The name of the tuner is unknown.
         """
         from ..search import TemplateSearch
 
@@ -227,9 +229,9 @@ class Task:
 
 
 def template(task_name: str, func: Callable | None = None) -> Any:
-    """Make a function that returns (schedule, arguments) a template to tune.
+    """Register a function that returns (schedule, arguments) as a template.
 
-    Called as a function it uses the configuration that the dispatch context has for its arguments.
+    A call of the function uses the configuration that the dispatch context has for its arguments.
 
     Parameters
     ----------
@@ -241,7 +243,7 @@ def template(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
-        The template, or a decorator where there is no function.
+        The template, or a decorator if no function is given.
 
     Examples
     --------
@@ -262,7 +264,9 @@ def template(task_name: str, func: Callable | None = None) -> Any:
         @functools.wraps(f)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if kwargs:
-                raise TypeError(f"template '{task_name}': give arguments by position; they are part of the workload")
+                raise TypeError(
+                    f"template '{task_name}': pass arguments by position, because they are part of the workload"
+                )
 
             def use(config: Any) -> Any:
                 with ApplyConfig(config):
@@ -277,7 +281,7 @@ def template(task_name: str, func: Callable | None = None) -> Any:
 
 
 def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> Task:
-    """A task: the template is run once to find its knobs.
+    """A task; the template runs once to define its knobs.
 
     Parameters
     ----------
@@ -286,9 +290,9 @@ def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> T
     args : list
         The arguments of the template.
     target : str or Target
-        What the code is for.
+        The target of the code.
     target_host : str or Target, optional
-        What the host code is for.
+        The target of the host code.
 
     Returns
     -------
@@ -307,12 +311,12 @@ def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> T
 
 
 def get_config() -> Any:
-    """The configuration of the template that is running.
+    """The configuration of the template that is currently running.
 
     Returns
     -------
     ConfigEntity
-        The config that applies to the task at hand.
+        The configuration of the current workload.
 
     Examples
     --------

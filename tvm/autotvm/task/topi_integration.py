@@ -1,7 +1,7 @@
 """Operators as templates: their computations and schedules are registered under the name of a task.
 
-``register_topi_compute`` and ``register_topi_schedule`` put a configuration before the arguments of a function; its
-callers do not pass it. The computation leaves its workload on the operation it makes, where the schedule finds it.
+``register_topi_compute`` and ``register_topi_schedule`` pass a configuration as first argument to a function; its
+callers do not pass it. The computation stores its workload in its operation, from where the schedule reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _template(name: str) -> TaskTemplate:
 
 
 def mark(outs: Any, workload: tuple[Any, ...]) -> Any:
-    """Leave the workload on the operation that computes ``outs``, unless one is there."""
+    """Store the workload in the operation that computes ``outs``, unless it already has one."""
     first = outs[0] if isinstance(outs, (list, tuple)) else outs
     attrs = getattr(first.op, "attrs", None)
     if isinstance(attrs, dict):
@@ -30,7 +30,7 @@ def mark(outs: Any, workload: tuple[Any, ...]) -> Any:
 
 
 def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
-    """``f(cfg, *args)`` is the computation of a task.
+    """Register ``f(cfg, *args)`` as the computation of a task.
 
     Parameters
     ----------
@@ -42,13 +42,14 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The registered function, or a decorator if no function is given.
     """
 
     def decorate(f: Callable) -> Callable:
         @functools.wraps(f)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if kwargs:
-                raise TypeError(f"'{task_name}': give arguments by position; they are part of the workload")
+                raise TypeError(f"'{task_name}': pass arguments by position, because they are part of the workload")
             workload = args_to_workload(args, task_name)
             note(task_name, args)
             return mark(configured(workload, lambda config: f(config, *args)), workload)
@@ -60,7 +61,7 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
 
 
 def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
-    """``f(cfg, outs)`` is the schedule of a task.
+    """Register ``f(cfg, outs)`` as the schedule of a task.
 
     Parameters
     ----------
@@ -72,6 +73,7 @@ def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The registered function, or a decorator if no function is given.
     """
 
     def decorate(f: Callable) -> Callable:
@@ -86,12 +88,12 @@ def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
 
 
 def workload_of(op: Operation) -> tuple[Any, ...] | None:
-    """The workload that a computation left on its operation."""
+    """Return the workload that a computation stored in its operation."""
     return (getattr(op, "attrs", None) or {}).get("workload")
 
 
 def get_workload(outs: Iterable[Tensor] | Tensor, task_name: str | None = None) -> tuple[Any, ...] | None:
-    """The workload below the outputs that is of this task (or of any).
+    """The workload of this task (or of any task) among the operations that compute the outputs.
 
     Parameters
     ----------
@@ -113,12 +115,12 @@ def get_workload(outs: Iterable[Tensor] | Tensor, task_name: str | None = None) 
 
 
 class TaskExtractEnv:
-    """While it is open, the tasks of templates that are used are kept.
+    """A context that collects the tasks of the templates that are used inside it.
 
     Parameters
     ----------
     allow_duplicate : bool, optional
-        Whether a task that is met again is kept again.
+        Whether to keep a repeated task several times.
     """
 
     current: TaskExtractEnv | None = None
@@ -132,12 +134,12 @@ class TaskExtractEnv:
 
     @staticmethod
     def get(allow_duplicate: bool = False) -> TaskExtractEnv:
-        """The environment of this process, made when first asked for.
+        """The environment of this process, which is created at the first call.
 
         Parameters
         ----------
         allow_duplicate : bool, optional
-            Whether a task that is met again is kept again, from then on.
+            Whether to keep a repeated task several times from now on.
 
         Returns
         -------
@@ -156,23 +158,23 @@ class TaskExtractEnv:
         self.tracing = False
 
     def reset(self, wanted_relay_ops: Any = None) -> None:
-        """Forget the tasks so far.
+        """Remove the collected tasks.
 
         Parameters
         ----------
         wanted_relay_ops : iterable of Op, optional
-            Operators that are kept under ``wanted_relay_ops``; tasks of all operators are collected.
+            Operators that are stored in the attribute ``wanted_relay_ops``; tasks of all operators are collected.
         """
         self.task_collection, self.counts = [], {}
         self.wanted_relay_ops = set(wanted_relay_ops) if wanted_relay_ops else None
 
     def add_task(self, task_name: str, args: tuple[Any, ...]) -> None:
-        """Count a task, and keep it where it is met for the first time or duplicates are allowed.
+        """Count a task, and add it to the list if it is new or duplicates are allowed.
 
         Parameters
         ----------
         task_name : str
-            The name of its template.
+            The name of the template of the task.
         args : tuple
             The arguments, in the form of a workload.
         """
@@ -182,18 +184,18 @@ class TaskExtractEnv:
             self.task_collection.append((task_name, args))
 
     def get_tasks(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """The tasks that were kept, in the order they were met.
+        """The collected tasks in the order of their first use.
 
         Returns
         -------
         list of tuple
-            The name of the template, and the arguments.
+            The name of the template and the arguments of each task.
         """
         return self.task_collection
 
 
 def note(task_name: str, args: Any) -> None:
-    """Tell the extraction that is open, if one is, that a template was used."""
+    """Report the use of a template to the active extraction, if there is one."""
     env = TaskExtractEnv.current
     if env is not None and env.tracing:
         env.add_task(task_name, args_to_workload(args))

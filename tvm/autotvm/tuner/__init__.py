@@ -1,4 +1,4 @@
-"""Tuners: what to measure next."""
+"""Tuners: they select the configurations to measure."""
 
 from __future__ import annotations
 

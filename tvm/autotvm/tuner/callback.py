@@ -1,4 +1,4 @@
-"""Callbacks after each batch of measurements: records are written, progress is shown."""
+"""Callbacks that are called after each batch of measurements: they write records and show progress."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..utils import format_si_prefix
 
 
 def log_to_file(file_out: Any, protocol: str = "json") -> Callable:
-    """Append every record to a file (a path, or an open file), whole lines at a time.
+    """Append every record to a file (a path, or an open file), as complete lines.
 
     Parameters
     ----------
     file_out : str or file
         The file.
     protocol : str, optional
-        The format; "json" is the one there is.
+        The format; only "json" is supported.
 
     Returns
     -------
@@ -32,10 +32,10 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callable:
     Raises
     ------
     RuntimeError
-        The protocol is not json.
+        The protocol is not "json".
     """
     if protocol != "json":
-        raise RuntimeError(f"log_to_file: records are written as json, not as '{protocol}'")
+        raise RuntimeError(f"log_to_file: records can only be written as json, not as '{protocol}'")
     append = record.RecordFile(file_out).append if isinstance(file_out, (str, os.PathLike)) else _appender(file_out)
 
     def write(_: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
@@ -53,7 +53,7 @@ def _appender(file: Any) -> Callable[[list[str]], None]:
 
 
 def log_to_database(db: Any) -> Callable:
-    """Keep every record in a database: one of ``autotvm.database``, or the path of an SQLite file.
+    """Store every record in a database: one of ``autotvm.database``, or the path of an SQLite file.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def log_to_database(db: Any) -> Callable:
 
 
 class Monitor:
-    """Keeps the speed of every trial and the best so far."""
+    """A callback that stores the speed of every trial and the best speed so far."""
 
     def __init__(self):
         self.scores: list[float] = []
@@ -89,11 +89,11 @@ class Monitor:
             self.timestamps.append(result.timestamp)
 
     def reset(self) -> None:
-        """Forget the trials so far."""
+        """Remove the stored trials."""
         self.scores, self.timestamps = [], []
 
     def trial_scores(self) -> Any:
-        """The speed of every trial, in operations a second; 0 for one that failed.
+        """The speed of every trial, in operations per second; 0 for a failed trial.
 
         Returns
         -------
@@ -104,7 +104,7 @@ class Monitor:
         return np.array(self.scores)
 
     def trial_timestamps(self) -> Any:
-        """When every trial was measured, in seconds since 1970.
+        """The time of every trial, in seconds since 1970.
 
         Returns
         -------
@@ -119,12 +119,12 @@ _TIMEOUTS = (MeasureErrorNo.BUILD_TIMEOUT, MeasureErrorNo.RUN_TIMEOUT)
 
 
 def mark(result: Any) -> str:
-    """One letter for a trial in plain logs: ``.`` measured, ``T`` took too long, ``E`` any other error.
+    """One letter for a trial in plain logs: ``.`` measured, ``T`` timed out, ``E`` any other error.
 
     Parameters
     ----------
     result : MeasureResult
-        What came of the trial.
+        The result of the trial.
 
     Returns
     -------
@@ -134,16 +134,16 @@ def mark(result: Any) -> str:
 
 
 class Progress:
-    """The line of one task. On a terminal it is written over itself; in a log each trial is one mark.
+    """The progress line of a task. On a terminal the line is updated in place; in a log each trial is one letter.
 
     Parameters
     ----------
     total : int
-        How many trials there will be.
+        The total number of trials.
     prefix : str
-        What the line begins with.
+        The text at the start of the line.
     si_prefix : str
-        The unit of speed: "G" for GFLOPS, "T", "M", "K".
+        The unit prefix of the speed: "G" for GFLOPS, "T", "M", "K".
     """
 
     def __init__(self, total: int, prefix: str, si_prefix: str):
@@ -160,8 +160,8 @@ class Progress:
             self.out.flush()
 
     def line(self) -> str:
-        """The text of the line: the speed of the last trials and of the best, how many there were, and the seconds so
-        far.
+        """The text of the line: the speeds of the last trials and of the best one, the number of trials, and the
+        elapsed seconds.
 
         Returns
         -------
@@ -178,14 +178,14 @@ class Progress:
         self.advance([tuner.flops(r) for r in results], "".join(mark(r) for r in results))
 
     def advance(self, flops: Sequence[float], marks: str) -> None:
-        """Show some more trials; nothing is shown where the log of every trial is printed.
+        """Show more trials. Nothing is shown if the log prints every trial.
 
         Parameters
         ----------
         flops : sequence of float
-            The operations a second of each.
+            The operations per second of each trial.
         marks : str
-            The mark of each, as ``mark`` gives it.
+            The letter of each trial, as returned by ``mark``.
         """
         if logging.getLogger("autotvm").level == logging.DEBUG and logging.getLogger("autotvm").handlers:
             return
@@ -199,12 +199,12 @@ class Progress:
         self.out.flush()
 
     def write_marks(self, marks: str) -> None:
-        """Write the marks of trials to a log, a hundred to a line.
+        """Write the letters of trials to a log, a hundred per line.
 
         Parameters
         ----------
         marks : str
-            The mark of each.
+            The letter of each trial.
         """
         for letter in marks:
             self.out.write(letter)
@@ -214,7 +214,7 @@ class Progress:
                 self.column = 0
 
     def end(self) -> None:
-        """The last line of the task."""
+        """Print the last line of the task."""
         if self.ended:
             return
         self.ended = True
@@ -226,7 +226,7 @@ class Progress:
             pass
 
     def break_off(self) -> None:
-        """End without the last line: the task was not finished."""
+        """End without the last line, because the task was not finished."""
         if not self.ended:
             self.ended = True
             self.out.write("\n" if self.live or self.column else "")
@@ -237,16 +237,16 @@ class Progress:
 
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Progress:
-    """Shows current and best speed and how many of ``total`` trials are done.
+    """A callback that shows the current and best speed and the number of completed trials out of ``total``.
 
     Parameters
     ----------
     total : int
-        How many trials there will be.
+        The total number of trials.
     prefix : str, optional
-        What the line begins with.
+        The text at the start of the line.
     si_prefix : str, optional
-        The unit of speed: "G" for GFLOPS, "T", "M", "K".
+        The unit prefix of the speed: "G" for GFLOPS, "T", "M", "K".
 
     Returns
     -------

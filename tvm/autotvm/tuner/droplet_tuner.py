@@ -1,4 +1,5 @@
-"""Coordinate descent: from a point of the space to the best of its neighbours, and further off where none is better."""
+"""Coordinate descent: move from a point of the space to its best neighbour, and search further away if no neighbour is
+better."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from typing import Any
 from ..measure.measure import MeasureInput, MeasureResult
 from .tuner import Tuner
 
-# Neighbours of one round that differ in a single knob are joined by some that differ in two, up to so many.
+# A round contains all neighbours that differ in one knob, and neighbours that differ in two until it has this size.
 _BATCH = 16
 
 
 class DropletTuner(Tuner):
-    """Goes downhill, as a drop does: measures the points around the best one, moves to one that is surely faster, and
-    looks further away when there is none.
+    """A tuner that uses coordinate descent. It measures the points around the best one, moves to a point that is
+    significantly faster, and searches further away if there is none.
 
     Parameters
     ----------
     task : Task
         The task.
     start_position : list of int, optional
-        The knobs to start from, one number for each; the first of each where none is given.
+        The start point as the choice of each knob; the first choice of each by default.
     pvalue : float
-        How likely chance alone may make a point look faster, for it to become the best one.
+        The maximum p-value of a measured improvement for a point to become the best one.
     """
 
     def __init__(self, task: Any, start_position: Sequence[int] | None = None, pvalue: float = 0.05):
@@ -34,7 +35,9 @@ class DropletTuner(Tuner):
         if start_position is not None and (
             len(start_position) != len(self.dims) or not all(0 <= k < d for k, d in zip(start_position, self.dims))
         ):
-            raise ValueError(f"start_position {list(start_position)} is no point of a space of {self.dims}")
+            raise ValueError(
+                f"start_position {list(start_position)} is not a point of the space with the dimensions {self.dims}"
+            )
         self.start_position = list(start_position) if start_position is not None else [0] * len(self.dims)
         self.pvalue, self.batch = pvalue, _BATCH
         self.total_execution = max(self.dims, default=1)
@@ -47,7 +50,7 @@ class DropletTuner(Tuner):
         index: int | None = self.space.knob2point(self.start_position)
         if not self.space.is_index_valid(index):
             index = self.space.get_next_index(index) or self.space.get_next_index(index, -1)
-        # Points of this round that are not handed out yet.
+        # Points of this round that are not proposed yet.
         self.next = [] if index is None else [(index, self.space.point2knob(index))]
         self.visited = {i for i, _ in self.next}
         self._found = False
@@ -64,7 +67,7 @@ class DropletTuner(Tuner):
         for inp, result in zip(inputs, results):
             self.visited.add(inp.config.index)
             costs = list(result.costs) if result.error_no == 0 else [math.inf]
-            if chance_of(costs, self.best_choice[2]) <= self.pvalue:
+            if p_value(costs, self.best_choice[2]) <= self.pvalue:
                 self.best_choice = (inp.config.index, self.space.point2knob(inp.config.index), costs)
                 self._found = True
         self.next = [point for point in self.next if point[0] not in self.visited]
@@ -72,7 +75,8 @@ class DropletTuner(Tuner):
             self._next_round()
 
     def _next_round(self) -> None:
-        """Fill ``next`` with the points around the best one: the nearest where it is new, else ever further ones."""
+        """Fill ``next`` with the points around the best one: its neighbours if it is new, otherwise more and more
+        distant ones."""
         self.execution = self.step = 1 if self._found else self.step + 1
         self._found = False
         while not self.next and self.step <= self.total_execution:
@@ -81,8 +85,8 @@ class DropletTuner(Tuner):
                 self.execution = self.step = self.step + 1
 
     def _around(self, knobs: Sequence[int], step: int) -> list[tuple[int, list[int]]]:
-        """The points that were not visited, with their numbers, where one knob or two are ``step`` away: all of the
-        former, and of the latter what fills a batch."""
+        """Return the points at distance ``step`` in one or two knobs that were not visited, by index: all that differ
+        in one knob, and enough that differ in two to fill a batch."""
         found: dict[int, list[int]] = {}
         moves = [zip(places, signs) for count in (1, 2) for places in combinations(range(len(self.dims)), count)
                  for signs in product((step, -step), repeat=count)]
@@ -105,9 +109,9 @@ class DropletTuner(Tuner):
         self._start()
 
 
-def chance_of(costs: Sequence[float], best: Sequence[float]) -> float:
-    """How likely chance alone makes ``costs`` look smaller than ``best``: Welch's statistic against a normal
-    distribution, and 0 or 1 where times do not vary or are one alone."""
+def p_value(costs: Sequence[float], best: Sequence[float]) -> float:
+    """Return the p-value of the hypothesis that ``costs`` are smaller than ``best`` by chance: Welch's statistic with a
+    normal distribution. It is 0 or 1 if the times do not vary or there is only one."""
     means = [sum(c) / len(c) for c in (costs, best)]
     if not means[0] < means[1]:
         return 1.0

@@ -1,4 +1,4 @@
-"""A genetic algorithm: configurations are genes, one number for each knob."""
+"""A genetic algorithm: the genes of a configuration are the choices of its knobs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from .tuner import Tuner
 
 
 class GATuner(Tuner):
-    """The better half of chance: parents are drawn by their speed, children mix them and change a knob now and then.
+    """A tuner that uses a genetic algorithm. Parents are selected with a probability that depends on their speed;
+    children combine the genes of two parents and mutate occasionally.
 
-    ``elite_num`` of the fastest are parents of every generation; ``mutation_prob`` is the chance of a knob to change.
+    The ``elite_num`` fastest configurations are parents of every generation; ``mutation_prob`` is the probability that
+    a knob mutates.
 
     Parameters
     ----------
     task : Task
         The task.
     pop_size : int, optional
-        How many configurations make a generation.
+        The number of configurations of a generation.
     elite_num : int, optional
-        How many of the fastest stay parents.
+        The number of fastest configurations that remain parents.
     mutation_prob : float, optional
-        The chance of a knob to change.
+        The probability that a knob mutates.
     """
 
     def __init__(self, task: Any, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1):
         super().__init__(task)
         if elite_num > pop_size:
-            raise AssertionError(f"elite_num {elite_num} is more than pop_size {pop_size}")
+            raise AssertionError(f"elite_num {elite_num} is larger than pop_size {pop_size}")
         self.elite_num, self.mutation_prob = elite_num, mutation_prob
         self.pop_size = min(pop_size, len(self.space))
         self.genes: list[list[int]] = []
@@ -41,7 +43,7 @@ class GATuner(Tuner):
         self._first_generation()
 
     def _first_generation(self) -> None:
-        """The start the space knows, and random points."""
+        """Return the start points of the space, and random points."""
         first = [i for i in self.space.start if self.space.is_index_valid(i)][: self.pop_size]
         for index in [*first, *self.space.sample_ints(self.pop_size)]:
             if len(self.genes) < self.pop_size and index not in self.visited:
@@ -71,7 +73,7 @@ class GATuner(Tuner):
             if tuple(knob) in known:
                 self.scores.append(self.flops(result))
             else:
-                # A record of an earlier run: a parent to be, not one of this generation.
+                # A record of an earlier run is a future parent, but does not belong to this generation.
                 self.elites.append(knob)
                 self.elite_scores.append(self.flops(result))
 
@@ -103,7 +105,7 @@ class GATuner(Tuner):
         self.genes, self.scores, self.trial_pt = children, [], 0
 
     def load_history(self, data_set: Any, min_seed_records: int = 500) -> None:
-        # The first generation is drawn, not measured: records may hold its members.
+        # The members of the first generation are not measured yet, and records may contain them.
         self.visited -= {self.space.knob2point(g) for g in self.genes[self.trial_pt:]}
         waiting, self.genes = self.genes[self.trial_pt:], []
         super().load_history(data_set, min_seed_records)

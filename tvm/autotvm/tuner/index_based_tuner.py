@@ -1,4 +1,4 @@
-"""Tuners that go through indexes: in order, or at random."""
+"""Tuners that traverse the indices of a space in order or at random."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from .tuner import Tuner
 
 
 class IndexBaseTuner(Tuner):
-    """Indexes from ``range_idx[0]`` to ``range_idx[1]``, both included, or of the whole space.
+    """A tuner over the indices from ``range_idx[0]`` to ``range_idx[1]`` (inclusive), or over the whole space.
 
     Parameters
     ----------
     task : Task
         The task.
     range_idx : tuple[int, int], optional
-        The first and the last index; without it, the whole space.
+        The first and the last index; the whole space by default.
     """
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
         super().__init__(task)
         first, last = range_idx if range_idx is not None else (0, self.space.range_length - 1)
         if not 0 <= first <= last < self.space.range_length:
-            raise ValueError(f"range_idx {range_idx} is not in a space of {self.space.range_length}")
+            raise ValueError(
+                f"range_idx {range_idx} is out of range for a space of {self.space.range_length} configurations"
+            )
         self.begin_idx, self.end_idx = first, last + 1
         self.range_length = self.end_idx - self.begin_idx
         self.visited_max = self.space.subrange_length(self.begin_idx, self.end_idx)
@@ -42,14 +44,14 @@ class IndexBaseTuner(Tuner):
 
 
 class GridSearchTuner(IndexBaseTuner):
-    """Every configuration, in the order of indexes.
+    """A tuner that measures every configuration in the order of the indices.
 
     Parameters
     ----------
     task : Task
         The task.
     range_idx : tuple[int, int], optional
-        The first and the last index; without it, the whole space.
+        The first and the last index; the whole space by default.
     """
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
@@ -58,7 +60,7 @@ class GridSearchTuner(IndexBaseTuner):
         self._advance()
 
     def _advance(self) -> None:
-        """To the next index that is kept and new; None after the last."""
+        """Advance to the next new index that the filters keep; None after the last one."""
         assert self.index is not None
         self.index = self.space.get_next_index(self.index, 1, self.begin_idx, self.end_idx)
         while self.index is not None and self.index in self.visited:
@@ -80,14 +82,14 @@ class GridSearchTuner(IndexBaseTuner):
 
 
 class RandomTuner(IndexBaseTuner):
-    """Configurations at random, none twice.
+    """A tuner that measures random configurations, each at most once.
 
     Parameters
     ----------
     task : Task
         The task.
     range_idx : tuple[int, int], optional
-        The first and the last index; without it, the whole space.
+        The first and the last index; the whole space by default.
     """
 
     def next_batch(self, batch_size: int) -> list[Any]:

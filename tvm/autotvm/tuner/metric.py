@@ -1,4 +1,4 @@
-"""How well predicted scores order what was measured."""
+"""Metrics of how well predicted scores rank measured configurations."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import numpy as np
 
 
 def max_curve(trial_scores: Any) -> np.ndarray:
-    """The best score up to each trial."""
+    """Return the best score up to each trial."""
     return np.maximum.accumulate(np.asarray(trial_scores, dtype=float))
 
 
 def mean_curve(trial_scores: Any) -> np.ndarray:
-    """The mean score up to each trial."""
+    """Return the mean score up to each trial."""
     scores = np.asarray(trial_scores, dtype=float)
     return np.cumsum(scores) / np.arange(1, len(scores) + 1)
 
 
 def recall_curve(trial_ranks: Any, top: int | None = None) -> np.ndarray:
-    """The fraction of the best ``top`` among the first trials: ``trial_ranks[i]`` is the true rank of trial ``i``."""
+    """Return the fraction of the best ``top`` configurations among the first trials: ``trial_ranks[i]`` is the true
+    rank of trial ``i``."""
     ranks = np.asarray(trial_ranks)
     if top is None:
         return np.array([np.sum(ranks[: i + 1] <= i) / (i + 1) for i in range(len(ranks))])
@@ -27,7 +28,7 @@ def recall_curve(trial_ranks: Any, top: int | None = None) -> np.ndarray:
 
 
 def spearman(a: Any, b: Any) -> float:
-    """Correlation of the ranks of two lists of scores; equal scores share a rank."""
+    """Return the rank correlation of two lists of scores; equal scores share a rank."""
     a, b = _ranks(np.asarray(a, dtype=float)), _ranks(np.asarray(b, dtype=float))
     a, b = a - a.mean(), b - b.mean()
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))

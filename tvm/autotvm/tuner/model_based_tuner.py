@@ -1,4 +1,4 @@
-"""Tuners that measure what a cost model thinks is fast."""
+"""Tuners that measure the configurations for which a cost model predicts a high speed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..measure.measure import MeasureInput, MeasureResult
 from ..record import is_made_here
 from .tuner import Tuner
 
-# One in so many candidates is random: the model also has to see what it predicts to be slow.
+# One in this many candidates is random, so that the model is also trained on candidates it predicts to be slow.
 _RANDOM_SHARE = 20
 
 
 class CostModel:
-    """Predicts scores (larger is faster) of indexes."""
+    """A model that predicts scores of indices (larger is faster)."""
 
     def fit(self, xs: Any, ys: Any, plan_size: int) -> None:
         raise not_defined(self, "fit")
@@ -35,17 +35,18 @@ class CostModel:
 
 
 class ModelOptimizer:
-    """Finds indexes that a model scores highly."""
+    """A search for indices with a high predicted score."""
 
     def find_maximums(self, model: CostModel, num: int, exclusive: Any) -> list[int]:
         raise not_defined(self, "find_maximums")
 
 
 class ModelBasedTuner(Tuner):
-    """Measures in plans of ``plan_size``; after each the model is fitted again and the next plan is made with it.
+    """A tuner that measures plans of ``plan_size`` configurations; after each plan the model is trained again and
+    generates the next plan.
 
-    The first plan is what the space suggests (its analytic pick and neighbours of it), then random. With
-    ``diversity_filter_ratio`` r, r plans' worth of good candidates are thinned to those that differ most.
+    The first plan contains the start points of the space (the analytic choice and its neighbours), then random points.
+    With ``diversity_filter_ratio`` r, the plan is selected for diversity from r times as many good candidates.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class ModelBasedTuner(Tuner):
     ):
         super().__init__(task)
         if diversity_filter_ratio is not None and diversity_filter_ratio < 1:
-            raise AssertionError(f"diversity_filter_ratio is at least 1, got {diversity_filter_ratio}")
+            raise AssertionError(f"diversity_filter_ratio must be at least 1, got {diversity_filter_ratio}")
         self.cost_model, self.model_optimizer = cost_model, model_optimizer
         self.plan_size, self.diversity_filter_ratio = plan_size, diversity_filter_ratio
         self.xs: list[int] = []
@@ -115,8 +116,8 @@ class ModelBasedTuner(Tuner):
         self.trials = found
 
     def load_history(self, data_set: Iterable, min_seed_records: int = 500) -> None:
-        """Records of this task are taken as measured; those of other tasks of the template, or of other machines,
-        teach a base model, and where there are none, this task's do."""
+        """Load records. Those of this task count as measured. Those of other tasks of the template, or of other
+        machines, train a base model; if there are none, the records of this task train it."""
         records = list(data_set)
         others = [pair for pair in records if pair[0].task.workload != self.task.workload
                   or not is_made_here(pair[0], self.task.target)]  # fmt: skip
@@ -137,7 +138,7 @@ class ModelBasedTuner(Tuner):
 
 
 def submodular_pick(scores: Any, knobs: Sequence[Sequence[int]], n_pick: int, knob_weight: float = 1.0) -> list[int]:
-    """The indices of ``n_pick`` candidates: good ones first, but each choice of a knob counts only once."""
+    """Return the indices of ``n_pick`` candidates: good ones first, but each choice of a knob is rewarded only once."""
     import numpy as np
 
     array = np.asarray(knobs)

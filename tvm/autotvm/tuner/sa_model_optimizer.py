@@ -1,4 +1,4 @@
-"""Simulated annealing on a cost model: many walks at once, as rows of one matrix."""
+"""Simulated annealing on a cost model: many walks at once, as rows of a matrix."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .model_based_tuner import ModelOptimizer
 
 
 class SimulatedAnnealingOptimizer(ModelOptimizer):
-    """Walks change one knob at a time; worse places are taken while it is hot. ``persistent`` walks go on where they
-    stopped at the next call."""
+    """A simulated annealing search. Each step changes one knob; worse points are accepted with a probability that
+    decreases with the temperature. ``persistent`` walks continue at the next call where they stopped."""
 
     def __init__(
         self, task: Any, n_iter: int = 500, temp: float | tuple[float, float] = (1, 0), persistent: bool = True,
@@ -27,7 +27,7 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
         self.random = np.random.default_rng()
 
     def find_maximums(self, model: Any, num: int, exclusive: Any) -> list[int]:
-        """The ``num`` best indexes met that are not in ``exclusive``, the best first."""
+        """Return the ``num`` best visited indices that are not in ``exclusive``, the best first."""
         dims = np.array(self.space.dims, dtype=np.int64)
         weights = np.concatenate([[1], np.cumprod(dims[:-1])]) if len(dims) else np.zeros(0, np.int64)
         start = self.points if self.persistent and self.points is not None else None
@@ -61,7 +61,7 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
         return best[:num]
 
     def _move(self, knobs: np.ndarray, dims: np.ndarray, weights: np.ndarray, movable: np.ndarray) -> tuple:
-        """Each walk with one knob changed; where a filter leaves the place out, the walk stays."""
+        """Return the walks with one knob changed; a walk does not move to a point that a filter rejects."""
         moved = knobs.copy()
         rows = np.arange(len(knobs))
         which = self.random.choice(movable, len(knobs))

@@ -1,4 +1,4 @@
-"""The loop of every tuner: ask what to measure, measure it, learn from it."""
+"""The tuning loop: select configurations, measure them, and learn from the measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .failures import Failures
 
 
 class Tuner:
-    """Searches the space of a task. A subclass says what comes next (``next_batch``) and learns (``update``).
+    """A search in the configuration space of a task. A subclass selects configurations (``next_batch``) and learns
+    (``update``).
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Tuner:
         self.param = kwargs
         self.task = task
         self.space = task.config_space
-        # Indexes that are measured or being measured; none is measured twice.
+        # Indices that are measured or being measured; each is measured once.
         self.visited: set[int] = set()
         self.error_ct_threshold = 150
         self._forget_best()
@@ -43,30 +44,30 @@ class Tuner:
         self.n_trial: int | None = None
         self.early_stopping: int | None = None
 
-    # -- what a subclass says ------------------------------------------------------------------------------------------
+    # -- methods of subclasses -----------------------------------------------------------------------------------------
 
     def has_next(self) -> bool:
-        """Whether there is anything left to measure.
+        """Whether there are configurations left to measure.
 
         Returns
         -------
         bool
-            Whether there is.
+            True if there are.
 
         Raises
         ------
         NotImplementedError
-            A subclass does not say.
+            The subclass does not implement it.
         """
         raise not_defined(self, "has_next")
 
     def next_batch(self, batch_size: int) -> list[Any]:
-        """Configurations to measure now, at most ``batch_size``.
+        """The configurations to measure next, at most ``batch_size``.
 
         Parameters
         ----------
         batch_size : int
-            How many at most.
+            The maximum number of configurations.
 
         Returns
         -------
@@ -76,7 +77,7 @@ class Tuner:
         Raises
         ------
         NotImplementedError
-            A subclass does not say.
+            The subclass does not implement it.
         """
         raise not_defined(self, "next_batch")
 
@@ -86,20 +87,20 @@ class Tuner:
         Parameters
         ----------
         inputs : list of MeasureInput
-            What was measured.
+            The measured configurations.
         results : list of MeasureResult
-            What was found.
+            The results of the measurements.
         """
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Take in earlier records: those of this task count as measured and are not measured again.
+        """Load earlier records: those of this task count as measured and are not measured again.
 
         Parameters
         ----------
         data_set : list of (MeasureInput, MeasureResult)
             The records.
         min_seed_records : int
-            From how many records on a cost model learns from them.
+            The minimum number of records from which a cost model is trained.
         """
         own = [pair for pair in zip(*self.own_records(data_set)) if pair[0].config.index not in self.visited]
         inputs, results = [inp for inp, _ in own], [result for _, result in own]
@@ -112,19 +113,19 @@ class Tuner:
     def own_records(
         self, data_set: Iterable, anywhere: bool = False
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """The records of this very task, measured here (or anywhere), whose configurations are in its space.
+        """The records of this task, measured on this machine (or on any), whose configurations are in its space.
 
         Parameters
         ----------
         data_set : list of (MeasureInput, MeasureResult)
             The records.
         anywhere : bool
-            Whether those of other machines count.
+            Whether to include records of other machines.
 
         Returns
         -------
         tuple of list
-            The inputs, and the results.
+            The inputs and the results.
         """
         found: dict[int, tuple[MeasureResult, bool]] = {}
         for inp, result in data_set:
@@ -134,7 +135,7 @@ class Tuner:
                 continue
             index = self.space.index_of(inp.config.values())
             if index is not None and self.space.is_index_valid(index):
-                # In the order of the last records: which of them came last tells whether a task was confirmed.
+                # The order is that of the last records, which determines whether a task is confirmed.
                 found.pop(index, None)
                 found[index] = (result, inp.final)
         inputs = []
@@ -154,22 +155,22 @@ class Tuner:
         Parameters
         ----------
         n_trial : int
-            How many configurations.
+            The maximum number of configurations.
         measure_option : dict
-            What ``autotvm.measure_option`` gave.
+            The output of ``autotvm.measure_option``.
         early_stopping : int, optional
-            The trials without gain.
+            The maximum number of trials without gain.
         callbacks : list of Callable
-            What hears of each batch: ``callback(tuner, inputs, results)``.
+            The functions ``callback(tuner, inputs, results)`` that are called after each batch.
         si_prefix : str
-            The unit of displays, such as "G".
+            The unit prefix of displayed speeds, such as "G".
         """
         measure_batch = create_measure_batch(self.task, measure_option)
         batch_size = getattr(measure_batch, "n_parallel", 1)
         patience = early_stopping or 10**9
         self.n_trial, self.early_stopping = n_trial, early_stopping
         format_si_prefix(0, si_prefix)
-        # The best result before this call may be surpassed by any trial of it.
+        # Trials without gain are counted from the start of this call.
         self.best_iter = 0
         failures, done = Failures(self.task.name, self.error_ct_threshold), 0
         GLOBAL_SCOPE.in_tuning, before = True, GLOBAL_SCOPE.in_tuning
@@ -193,16 +194,16 @@ class Tuner:
             GLOBAL_SCOPE.in_tuning = before
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult], first_trial: int = 0) -> None:
-        """Take in the measurements of a batch that ``next_batch`` gave.
+        """Process the measurements of a batch that ``next_batch`` returned.
 
         Parameters
         ----------
         inputs : list of MeasureInput
-            What was measured.
+            The measured configurations.
         results : list of MeasureResult
-            What was found.
+            The results of the measurements.
         first_trial : int
-            How many were measured before.
+            The number of earlier measurements.
         """
         for trial, (inp, result) in enumerate(zip(inputs, results), first_trial):
             self._note_best(inp, result, trial)
@@ -217,7 +218,7 @@ class Tuner:
             self.best_measure_pair, self.best_iter = (inp, result), trial
 
     def flops(self, result: MeasureResult) -> float:
-        """Operations a second; 0 for a failure.
+        """The operations per second; 0 for a failed measurement.
 
         Parameters
         ----------
@@ -227,7 +228,7 @@ class Tuner:
         Returns
         -------
         float
-            The number.
+            The operations per second.
         """
         if result.error_no != 0 or not result.costs:
             return 0.0
@@ -235,12 +236,12 @@ class Tuner:
         return (self.task.flop or 1.0) / mean if mean > 0 else 0.0
 
     def reset(self) -> None:
-        """Forget the best; a subclass forgets what it learned too."""
+        """Reset the best configuration; a subclass also resets what it has learned."""
         self.visited = set()
         self._forget_best()
 
     def set_error_threshold(self, threshold: int) -> None:
-        """After so many failures in a row a line says so.
+        """Set the number of consecutive failures that causes a warning.
 
         Parameters
         ----------

@@ -12,8 +12,8 @@ from ..feature import SpaceFeatures
 from ..utils import logger
 from .model_based_tuner import CostModel
 
-# A measurement is off by some ten percent: many small steps of shallow trees, each on a part of the rows and columns,
-# average that out; deeper trees and longer steps learn it.
+# Measurements have a noise of about ten percent. Many small steps of shallow trees, each on a subset of the rows and
+# columns, average it out; deeper trees and larger steps would learn it.
 _COMMON = {"max_depth": 4, "min_child_weight": 3, "subsample": 0.6, "colsample_bytree": 0.5, "eta": 0.05,
            "lambda": 1.0, "verbosity": 0, "tree_method": "hist", "seed": 0}
 _LOSSES: dict[str, dict[str, Any]] = {
@@ -26,14 +26,15 @@ _ROUNDS = 150
 
 
 class XGBoostCostModel(CostModel):
-    """``feature_type`` is itervar, knob or curve; ``loss_type`` reg, rank or rank-binary."""
+    """A cost model of boosted trees. ``feature_type`` is itervar, knob or curve; ``loss_type`` is reg, rank or
+    rank-binary."""
 
     def __init__(
         self, task: Any, feature_type: str, loss_type: str = "reg", num_threads: int | None = None,
         log_interval: int = 25, upper_model: XGBoostCostModel | None = None,
     ):
         if loss_type not in _LOSSES:
-            raise RuntimeError(f"loss type '{loss_type}' is not known; there are {', '.join(_LOSSES)}")
+            raise RuntimeError(f"unknown loss type '{loss_type}'; use one of {', '.join(_LOSSES)}")
         self.task, self.space = task, task.config_space
         self.fea_type, self.loss_type = feature_type, loss_type
         self.num_threads, self.log_interval = num_threads, log_interval
@@ -43,11 +44,11 @@ class XGBoostCostModel(CostModel):
         self._xgb = load_xgboost("XGBTuner")
 
     def _params(self) -> dict[str, Any]:
-        # A few hundred rows are done sooner by one thread than by several that wait for each other.
+        # One thread processes a few hundred rows faster than several threads that synchronize.
         return {**_COMMON, **_LOSSES[self.loss_type], "nthread": self.num_threads or 1}
 
     def fit(self, xs: Any, ys: Any, plan_size: int) -> None:
-        """Learn from indexes and their measured speeds."""
+        """Train on indices and their measured speeds."""
         indexes = np.asarray(xs, dtype=np.int64)
         self._train(self.features.of_indexes(indexes), np.asarray(ys, dtype="float64"))
 
@@ -64,10 +65,10 @@ class XGBoostCostModel(CostModel):
         try:
             self.bst = self._xgb.train(self._params(), data, num_boost_round=_ROUNDS)
         except self._xgb.core.XGBoostError as error:
-            raise TVMError(f"the cost model cannot be fitted: {error}") from None
+            raise TVMError(f"cannot fit the cost model: {error}") from None
 
     def fit_log(self, records: Any, plan_size: int, min_seed_records: int = 500) -> bool:
-        """Learn from records of this template, also of other shapes; False if there are too few."""
+        """Train on records of this template, including other shapes; return False if there are too few."""
         groups: dict[Any, list[tuple[Any, float]]] = {}
         for inp, result in records:
             if inp.task.name != self.task.name:
@@ -87,7 +88,7 @@ class XGBoostCostModel(CostModel):
         return True
 
     def margin(self, x: np.ndarray) -> np.ndarray:
-        """Raw scores of rows of features."""
+        """Return the raw scores of feature rows."""
         assert self.bst is not None, "the model is fitted first"
         if self.base_model is None:
             return self.bst.inplace_predict(x, predict_type="margin", validate_features=False)
@@ -96,16 +97,16 @@ class XGBoostCostModel(CostModel):
         return self.bst.predict(data, output_margin=True)
 
     def predict(self, xs: Any, output_margin: bool = False) -> np.ndarray:
-        """Scores of indexes; the larger, the faster."""
+        """Return the scores of indices; a larger score is faster."""
         x = self.features.of_indexes(np.asarray(xs, dtype=np.int64))
         if self.bst is None:
             if self.base_model is None:
-                raise TVMError("the cost model has seen no measurement; fit it first")
+                raise TVMError("the cost model is not trained; fit it first")
             return self.base_model.margin(x)
         return self.margin(x)
 
     def load_basemodel(self, base_model: CostModel) -> None:
-        """Start from a model of other shapes: this one learns what it got wrong."""
+        """Start from a model of other shapes; this model is trained on the residuals."""
         assert isinstance(base_model, XGBoostCostModel)
         self.base_model = base_model
 

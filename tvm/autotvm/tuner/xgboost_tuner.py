@@ -1,4 +1,4 @@
-"""The tuner with a cost model of boosted trees."""
+"""A tuner with a cost model of boosted trees."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .xgboost_cost_model import XGBoostCostModel
 
 
 class XGBTuner(ModelBasedTuner):
-    """Boosted trees and simulated annealing.
+    """A tuner that uses boosted trees and simulated annealing.
 
-    ``feature_type`` is itervar, knob or curve; ``loss_type`` reg, rank or rank-binary. ``start=False`` leaves out the
-    analytic pick that the first plan begins with.
+    ``feature_type`` is itervar, knob or curve; ``loss_type`` is reg, rank or rank-binary. ``start=False`` omits the
+    analytic choice from the first plan.
     """
 
     def __init__(
@@ -25,5 +25,5 @@ class XGBTuner(ModelBasedTuner):
         if optimizer == "sa":
             optimizer = SimulatedAnnealingOptimizer(task, n_iter=250, early_stop=40, log_interval=log_interval)
         elif not isinstance(optimizer, ModelOptimizer):
-            raise ValueError(f"XGBTuner: optimizer '{optimizer}' is not known; give 'sa' or a ModelOptimizer")
+            raise ValueError(f"XGBTuner: unknown optimizer '{optimizer}'; use 'sa' or a ModelOptimizer")
         super().__init__(task, model, optimizer, plan_size, diversity_filter_ratio, start)

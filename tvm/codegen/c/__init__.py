@@ -1,1 +1,1 @@
-"""C text from lowered functions, and what dialects of C share."""
+"""The C code generator and the parts that it shares with dialects of C."""

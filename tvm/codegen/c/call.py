@@ -1,4 +1,4 @@
-"""Calls in the C family: intrinsics, other functions of the module, and functions from outside."""
+"""Calls in the C family: intrinsics, functions of the module and external functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .names import addend, bare
 if TYPE_CHECKING:
     from .like import CLike
 
-# Functions of floats the C library has, by the name of the intrinsic.
+# Float functions of the C library, by the name of the intrinsic.
 LIBRARY_FUNCTIONS = {
     **{name: name for name in LIBM_UNARY + LIBM_BINARY},
     "sqrt": "sqrt",
@@ -40,8 +40,8 @@ def emit_call(p: CLike, node: Call) -> str:
     if name in p.math_functions or name in c_expr.OWN_FUNCTIONS:
         return c_expr.math_call(p, name, element(node.dtype), [p.value(a) for a in node.args])
     raise TVMError(
-        f"{p.name}: the {p.language} back end has no intrinsic {node.op.name}; give it a lowering rule with "
-        "register_intrin_lowering"
+        f"{p.name}: the {p.language} back end does not support the intrinsic {node.op.name}; register a lowering "
+        "rule with register_intrin_lowering"
     )
 
 
@@ -55,7 +55,7 @@ def _reciprocal_root(p: CLike, dtype: str, x: str) -> str:
     return c_expr.arithmetic(p, "/", dtype, p.literal(dtype, 1.0), c_expr.math_call(p, "sqrt", dtype, [x]))
 
 
-# What the library lacks, in terms of what it has.
+# Formulas for functions that the C library does not contain.
 _FORMULAS: dict[str, Callable[[CLike, str, str], str]] = {
     "sigmoid": _sigmoid,
     "rsqrt": _reciprocal_root,
@@ -129,13 +129,13 @@ def _large_uint(p: CLike, node: Call) -> str:
 
 
 def literal_of(node: PrimExpr) -> int | None:
-    """The number of a literal, also of a vector with the same number in each lane."""
+    """Return the constant value of a literal, or of a vector with the same literal in each lane."""
     inner = getattr(node, "value", None)
     return node.value if isinstance(node, IntImm) else inner.value if isinstance(inner, IntImm) else None
 
 
 def _multiply_shift(p: CLike, node: Call) -> str:
-    """Fixed point product of int32: x * y * 2^(s - q), rounded up at the half."""
+    """Return the fixed-point product of int32 values x * y * 2^(s - q), rounded half up."""
     fraction, shift = literal_of(node.args[2]), literal_of(node.args[3])
     if fraction is None:
         raise TVMError(f"q_multiply_shift: the number of fraction bits must be a literal, got {node.args[2]}")
@@ -148,7 +148,7 @@ def _multiply_shift(p: CLike, node: Call) -> str:
 
 
 def _count(operation: str) -> Callable[[CLike, Call], str]:
-    """Leading zeros or ones of an integer; the result may have another integer type."""
+    """Return the number of leading zeros or ones of an integer; the output may have another integer type."""
 
     def emit(p: CLike, node: Call) -> str:
         name = p.source.typed_helper(operation, element(node.args[0].dtype))
@@ -161,7 +161,7 @@ def _ldexp(p: CLike, node: Call) -> str:
     x, power = p.value(node.args[0]), p.value(node.args[1])
     dtype = element(node.dtype)
     number = c_expr.convert(p, element(node.args[1].dtype), "int64", power)
-    if c_expr.is_stored_half(p, dtype):
+    if c_expr.is_float_stored_as_bits(p, dtype):
         name = p.source.typed_helper("ldexp", "float32")
         return c_expr.narrow(p, dtype, f"{name}({c_expr.widen(p, dtype, x)}, {bare(number)})")
     return f"{p.source.typed_helper('ldexp', dtype)}({bare(x)}, {bare(number)})"
@@ -195,13 +195,13 @@ def _access_ptr(p: CLike, node: Call) -> str:
 
 
 def address_of(p: CLike, node: Call) -> str:
-    """A pointer to the element that is loaded."""
+    """Return a pointer to the loaded element."""
     load = node.args[0]
     index = one_index(load.buffer, load.indices)
     if info(index.dtype).lanes > 1:
         first = c_vector.first_index(index)
         if first is None:
-            raise TVMError(f"no single address: {load}")
+            raise TVMError(f"address_of: a vector load has no single address: {load}")
         index = first
     lanes = info(load.buffer.dtype).lanes
     steps = p.value(index) if lanes == 1 else f"{p.value(index)} * {lanes}"
@@ -243,7 +243,7 @@ def _atomic_add(p: CLike, node: Call) -> str:
 def _scalars_only(p: CLike, node: Call, args) -> None:
     for arg in (node, *args):
         if arg.dtype not in ("void", "") and info(arg.dtype).lanes > 1:
-            raise TVMError(f"{p.name}: functions called from {p.language} take and give single values: {node}")
+            raise TVMError(f"{p.name}: functions called from {p.language} take and return scalars, not vectors: {node}")
 
 
 def _call_global(p: CLike, node: Call) -> str:
@@ -259,18 +259,19 @@ def _call_global(p: CLike, node: Call) -> str:
 
 
 def _pointer_text(p: CLike, node: PrimExpr) -> str:
-    """The C type of a pointer expression, where it is known to differ from void*."""
+    """Return the C type of a pointer expression if it is known and not void*."""
     return p.pointer_type(node) if hasattr(node, "type_annotation") else "void*"
 
 
 def extern_call(p: CLike, name: str, node: Call, args) -> str:
-    """A call of a function from outside: pointers travel as void*."""
+    """Return a call of an external function; pointers are passed as void*."""
     types = tuple(p.scalar_type(a.dtype) for a in args)
     function = p.source.extern(name, p.scalar_type(node.dtype), types)
     texts = []
     for arg, kind in zip(args, types):
         text = p.value(arg)
-        # Through int and double only what has that type anyway: a declaration from elsewhere may have other types.
+        # Only values of type int or double are cast to these types: a declaration in an imported header may have other
+        # types.
         texts.append(bare(text) if kind.endswith("*") or info(arg.dtype).bits >= 32 else f"({kind}){text}")
     return f"{function}({', '.join(texts)})"
 
@@ -278,7 +279,9 @@ def extern_call(p: CLike, name: str, node: Call, args) -> str:
 def _extern(p: CLike, node: Call) -> str:
     name = node.args[0].value if isinstance(node.args[0], StringImm) else None
     if name is None:
-        raise TVMError(f"{p.name}: the first argument of call_extern is the function's name, got {node.args[0]}")
+        raise TVMError(
+            f"{p.name}: the first argument of call_extern must be the name of the function, got {node.args[0]}"
+        )
     own = p.calls.get("extern." + name)
     if own is not None:
         return own(p, node)

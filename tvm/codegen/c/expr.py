@@ -1,4 +1,4 @@
-"""Expressions of the C family: how each node is written. ``p`` is the function being written."""
+"""Expressions of the C family. ``p`` is the printer of the current function."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from .names import bare, quoted
 if TYPE_CHECKING:
     from .like import CLike
 
-# Intrinsics whose lanes are not those of their operands.
+# Intrinsics with a different number or order of lanes than their operands.
 CROSSING = frozenset(("tir.vectorlow", "tir.vectorhigh", "tir.vectorcombine"))
-# Rounding is written out: without an instruction for it compilers call functions beyond our list.
+# Rounding functions are expanded: without a suitable instruction, compilers would call functions that are not allowed.
 OWN_FUNCTIONS = frozenset(("floor", "ceil", "trunc", "round", "nearbyint"))
 _OPERATORS = {Add: "+", Sub: "-", Mul: "*", Div: "/", Mod: "%"}
 _COMPARISONS = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 
 
 def eager_operands(node: PrimExpr) -> list[PrimExpr]:
-    """The operands evaluated whenever a node is, before anything else of it."""
+    """Return the operands that are evaluated unconditionally, before any other part of the node."""
     if isinstance(node, Call):
         lazy = lazy_operands(node)
         return [a for i, a in enumerate(node.args) if i not in lazy and isinstance(a, PrimExpr)]
@@ -67,7 +67,7 @@ def eager_operands(node: PrimExpr) -> list[PrimExpr]:
 
 
 def lazy_operands(node: Call) -> tuple[int, ...]:
-    """Positions of operands that are not always evaluated as values."""
+    """Return the indices of operands that are not always evaluated as values."""
     name = getattr(node.op, "name", "")
     if name == "tir.if_then_else":
         return (1, 2)
@@ -78,7 +78,7 @@ def lazy_operands(node: Call) -> tuple[int, ...]:
 
 
 def has_effect(node: Call) -> bool:
-    """Whether a call does more than give a value."""
+    """Return whether a call has a side effect."""
     return effect_of(node) in (CallEffectKind.UpdateState, CallEffectKind.ControlJump)
 
 
@@ -117,18 +117,18 @@ _WIDEN = {"float16": "tvm_half_to_float", "bfloat16": "tvm_bfloat16_to_float"}
 _NARROW = {"float16": "tvm_float_to_half", "bfloat16": "tvm_float_to_bfloat16"}
 
 
-def is_stored_half(p: CLike, dtype: str) -> bool:
-    """Whether values of the type are bits that arithmetic has to convert first."""
-    return dtype in _WIDEN and dtype not in p.native_halves
+def is_float_stored_as_bits(p: CLike, dtype: str) -> bool:
+    """Return whether values of the type are stored as bits that must be converted before arithmetic."""
+    return dtype in _WIDEN and dtype not in p.native_16_bit_floats
 
 
 def widen(p: CLike, dtype: str, text: str) -> str:
-    """A sixteen-bit float as float32."""
+    """Return a 16-bit float as float32."""
     return f"{p.source.helper(_WIDEN[dtype])}({bare(text)})"
 
 
 def narrow(p: CLike, dtype: str, text: str) -> str:
-    """A float32 as a sixteen-bit float, to nearest even."""
+    """Return a float32 as a 16-bit float, rounded to nearest even."""
     return f"{p.source.helper(_NARROW[dtype])}({bare(text)})"
 
 
@@ -136,10 +136,10 @@ def narrow(p: CLike, dtype: str, text: str) -> str:
 
 
 def math_call(p: CLike, name: str, dtype: str, operands: list[str]) -> str:
-    """A function of floats, all of type ``dtype``, one lane."""
+    """Return a call of a scalar float function whose operands have type ``dtype``."""
     kind = info(dtype)
     if not kind.is_float:
-        raise TVMError(f"{p.name}: {name} is a function of floats, got {dtype}")
+        raise TVMError(f"{p.name}: {name}: the operands must be floats, got {dtype}")
     if dtype in _WIDEN:
         wide = [convert(p, dtype, "float32", x) for x in operands]
         return convert(p, "float32", dtype, math_call(p, name, "float32", wide))
@@ -151,21 +151,21 @@ def math_call(p: CLike, name: str, dtype: str, operands: list[str]) -> str:
 
 
 def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool = False) -> str:
-    """x + y and the like on one lane. Integers wrap around; ``exact`` says that they stay in range by themselves."""
+    """Return x + y or similar for scalars. Integers wrap around; ``exact`` means that they cannot overflow."""
     kind = info(dtype)
     if kind.is_float:
-        if is_stored_half(p, dtype):
+        if is_float_stored_as_bits(p, dtype):
             return narrow(p, dtype, f"({widen(p, dtype, x)} {operator} {widen(p, dtype, y)})")
         return f"({x} {operator} {y})"
     if kind.is_bool:
-        raise TVMError(f"arithmetic on bool values is not defined: {x} {operator} {y}; cast them to an integer type")
+        raise TVMError(f"arithmetic on bool values is not supported: {x} {operator} {y}; cast them to an integer type")
     if operator in ("+", "-") and y in ("0", "0LL", "0U", "0ULL"):
         return x
     if operator == "+" and x in ("0", "0LL", "0U", "0ULL"):
         return y
     own = p.scalar_type(dtype)
     if kind.bits < 32:
-        # Such operands are computed with as int; products of uint16 would not fit it.
+        # Small integers are promoted to int; products of uint16 would overflow it.
         wide = p.scalar_type("uint32") if kind.is_uint and operator == "*" else None
         inner = f"({wide}){x} {operator} ({wide}){y}" if wide else f"{x} {operator} {y}"
         return f"({own})({inner})"
@@ -209,7 +209,7 @@ def _min_max(p: CLike, node) -> str:
     x, y = p.value(node.a), p.value(node.b)
     dtype = element(node.dtype)
     operation = "min" if type(node) is Min else "max"
-    if is_stored_half(p, dtype):
+    if is_float_stored_as_bits(p, dtype):
         name = p.source.typed_helper(operation, "float32")
         return narrow(p, dtype, f"{name}({widen(p, dtype, x)}, {widen(p, dtype, y)})")
     return f"{p.source.typed_helper(operation, dtype)}({bare(x)}, {bare(y)})"
@@ -221,13 +221,13 @@ def _min_max(p: CLike, node) -> str:
 def _compare(p: CLike, node) -> str:
     x, y = p.value(node.a), p.value(node.b)
     dtype = element(node.a.dtype)
-    if is_stored_half(p, dtype):
+    if is_float_stored_as_bits(p, dtype):
         x, y = widen(p, dtype, x), widen(p, dtype, y)
     return f"({x} {_COMPARISONS[type(node)]} {y})"
 
 
 def _logical(p: CLike, node) -> str:
-    """And/Or: the second operand is evaluated only if it decides."""
+    """Print And/Or with short-circuit evaluation."""
     both = type(node) is And
     x = p.value(node.a)
     name = p.fresh("t")
@@ -254,9 +254,9 @@ def _select(p: CLike, node: Select) -> str:
 
 
 def choose_lazily(p: CLike, dtype: str, flag: str, yes: PrimExpr, no: PrimExpr) -> str:
-    """One of two values; only the chosen one is evaluated."""
+    """Return one of two values; only the selected one is evaluated."""
     evaluate_common(p, yes, no)
-    # Taken first: the branches must not use the name for something of their own.
+    # The name is reserved first: the branches must not use it for another variable.
     name = p.fresh("t")
     yes_lines, x = p.branch(yes)
     no_lines, y = p.branch(no)
@@ -275,8 +275,8 @@ def choose_lazily(p: CLike, dtype: str, flag: str, yes: PrimExpr, no: PrimExpr) 
 
 
 def evaluate_common(p: CLike, yes: PrimExpr, no: PrimExpr) -> None:
-    """Evaluate what both branches need in any case before branching, so that it is written once: otherwise a chain of
-    choices would double at every level."""
+    """Evaluate subexpressions of both branches before branching, so that they are printed once. Otherwise the code of a
+    chain of if_then_else would double at every level."""
     first = unconditional(p, yes)
     if not first:
         return
@@ -286,7 +286,7 @@ def evaluate_common(p: CLike, yes: PrimExpr, no: PrimExpr) -> None:
 
 
 def unconditional(p: CLike, root: PrimExpr, limit: int = 512) -> dict[int, PrimExpr]:
-    """Compound nodes evaluated whenever ``root`` is, users before operands."""
+    """Return the compound nodes that are evaluated whenever ``root`` is, users before operands."""
     seen: dict[int, PrimExpr] = {}
     stack = [root]
     while stack and len(seen) < limit:
@@ -302,23 +302,23 @@ def unconditional(p: CLike, root: PrimExpr, limit: int = 512) -> dict[int, PrimE
 
 
 def convert(p: CLike, source: str, target: str, text: str) -> str:
-    """``text`` of type ``source`` as ``target``; one lane."""
+    """Return the scalar ``text`` of type ``source``, converted to ``target``."""
     have, want = info(source), info(target)
     if source == target or (have.is_handle and want.is_handle):
         return text
     if have.lanes != want.lanes:
-        raise TVMError(f"cannot cast {source} to {target}: {have.lanes} lanes against {want.lanes}")
+        raise TVMError(f"cannot cast {source} to {target}: the numbers of lanes differ ({have.lanes} and {want.lanes})")
     source, target = element(source), element(target)
     own = p.scalar_type(target)
     if want.is_bool:
-        if is_stored_half(p, source):
+        if is_float_stored_as_bits(p, source):
             text = widen(p, source, text)
         return f"({text} != 0)"
     if have.is_handle or want.is_handle:
         return f"(({own})(uintptr_t){text})"
-    if is_stored_half(p, source):
+    if is_float_stored_as_bits(p, source):
         return convert(p, "float32", target, widen(p, source, text))
-    if is_stored_half(p, target):
+    if is_float_stored_as_bits(p, target):
         return _to_half(p, source, target, text)
     if have.is_float and want.is_integer:
         if have.bits == 16:
@@ -330,7 +330,8 @@ def convert(p: CLike, source: str, target: str, text: str) -> str:
 def _to_half(p: CLike, source: str, target: str, text: str) -> str:
     have = info(source)
     if have.is_integer:
-        # Halves overflow before float32 stops being exact; bfloat16 reaches further and needs the wider step.
+        # float16 overflows before the conversion through float32 becomes inexact; bfloat16 has a larger range and needs
+        # float64.
         wide = target == "bfloat16" and have.bits > 16
         text, source = (f"(double){text}", "float64") if wide else (f"(float){text}", "float32")
     if source == "float64":
@@ -341,7 +342,10 @@ def _to_half(p: CLike, source: str, target: str, text: str) -> str:
 def _cast(p: CLike, node: Cast) -> str:
     have, want = info(node.value.dtype), info(node.dtype)
     if have.lanes != want.lanes:
-        raise TVMError(f"cannot cast {node.value.dtype} to {node.dtype}: {have.lanes} lanes against {want.lanes}")
+        raise TVMError(
+            f"cannot cast {node.value.dtype} to {node.dtype}: the numbers of lanes differ ({have.lanes} and "
+            f"{want.lanes})"
+        )
     return convert(p, element(node.value.dtype), element(node.dtype), p.value(node.value))
 
 
@@ -349,7 +353,7 @@ def _cast(p: CLike, node: Cast) -> str:
 
 
 def _let(p: CLike, node: Let) -> str:
-    # A chain of lets is walked, not recursed into: each variable is bound for the rest of the expression.
+    # A chain of lets is processed iteratively: each variable is bound for the rest of the expression.
     while isinstance(node, Let):
         bind_let(p, node.var, node.value)
         node = node.body
@@ -357,7 +361,7 @@ def _let(p: CLike, node: Let) -> str:
 
 
 def bind_let(p: CLike, var: Var, source: PrimExpr) -> None:
-    """Write ``var = source`` and know the name from then on."""
+    """Print ``var = source`` and bind the variable to its name."""
     if id(var) in p.memo or id(var) in p.arrays:
         return
     if source.dtype != var.dtype and "handle" not in (source.dtype, var.dtype):
@@ -381,7 +385,7 @@ def bind_let(p: CLike, var: Var, source: PrimExpr) -> None:
 
 
 def data_pointer(p: CLike, buffer) -> str:
-    """The buffer's memory as a pointer to single elements."""
+    """Return the memory of a buffer as a pointer to scalar elements."""
     var = buffer.data
     name = _variable(p, var)
     dtype = element(buffer.dtype)
@@ -393,14 +397,14 @@ def data_pointer(p: CLike, buffer) -> str:
 
 
 def place(p: CLike, buffer, index: PrimExpr) -> str:
-    """The element of a buffer at ``index``: in a loop over lanes, that of the lane."""
+    """Return the buffer element at ``index``; in a loop over lanes, the element of the current lane."""
     lanes, pointer = info(buffer.dtype).lanes, data_pointer(p, buffer)
     if lanes == 1:
         return f"{pointer}[{bare(p.value(index))}]"
     if info(index.dtype).lanes > 1:
         array = p.arrays.get(id(index))
         if array is None:
-            raise InternalError(f"{p.name}: the lanes of the index into {buffer.name} were not laid out")
+            raise InternalError(f"{p.name}: the index lanes of {buffer.name} were not stored in an array")
         return f"{pointer}[{array}[{p.lane} / {lanes}] * {lanes} + {p.lane} % {lanes}]"
     return f"{pointer}[{p.value(index)} * {lanes} + {p.lane}]"
 

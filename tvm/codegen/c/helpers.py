@@ -1,4 +1,4 @@
-"""Small functions that generated C defines for itself when it uses them."""
+"""Small helper functions that generated C code defines if it uses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...error import InternalError
 if TYPE_CHECKING:
     from .like import CLike
 
-# name of the operation -> C text of the function for one type; {T} is the type, {U} its unsigned form.
+# Operation -> C text of the function for a type; {T} is the type, {U} its unsigned form.
 BY_TYPE = {
     "min": "static inline {T} {name}({T} a, {T} b) { return a < b{or_nan} ? a : b; }",
     "max": "static inline {T} {name}({T} a, {T} b) { return a > b{or_nan} ? a : b; }",
@@ -154,7 +154,7 @@ _NEEDS = {"floor": ("trunc",), "ceil": ("trunc",), "round": ("trunc",)}
 
 
 def _range_words(dialect: type[CLike], integer: str, suffix: str) -> dict[str, str]:
-    """The range of an integer type: the floats at which it is left, and its ends."""
+    """Return the range of an integer type: the float limits and the smallest and largest value."""
     bits, signed = info(integer).bits, info(integer).is_int
     to, plain = dialect.scalar_type(integer), dialect.scalar_type(f"uint{bits}")
     ends = (f"({to})(({plain})1 << {bits - 1})", f"({to})(({plain})-1 >> 1)") if signed else ("0", f"({to})-1")
@@ -166,7 +166,8 @@ def _range_words(dialect: type[CLike], integer: str, suffix: str) -> dict[str, s
 
 
 def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operation: str, dtype: str) -> str:
-    """Define the function ``operation`` of ``dtype`` (and what it needs) by ``add(name, text)``; gives its name."""
+    """Define the function ``operation`` for ``dtype`` and its dependencies with ``add(name, text)``; return its
+    name."""
     name = f"tvm_{operation}_{dtype}"
     kind = info(dtype)
     for other in _NEEDS.get(operation, ()):
@@ -189,9 +190,9 @@ def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operatio
 
 
 def bits_helper(add: Callable[[str, str], None], dialect: type[CLike], source: str, target: str) -> str:
-    """A function that gives the bits of one type as another of the same size."""
+    """Return a function that reinterprets the bits of one type as another type of the same size."""
     if info(source).bytes != info(target).bytes:
-        raise InternalError(f"the bits of {source} are not those of a {target}")
+        raise InternalError(f"cannot reinterpret {source} as {target}: the sizes differ")
     name = f"tvm_bits_{source}_{target}"
     words = {"name": name, "old": dialect.memory_type(source), "new": dialect.memory_type(target)}
     text = dialect.bits_helper

@@ -1,12 +1,12 @@
 """Statements and expressions as text of the C family.
 
-``CLike`` writes one function. A language of the family is a subclass of it: most of what differs is in the tables at
-the top of the class (types, qualifiers, barriers, names of functions), the rest are methods with short default bodies.
-How each node is written is in tables too (``expressions``, ``calls``, ``statements``, ``attributes``), which a subclass
-extends by ``{**CLike.calls, ...}``.
+``CLike`` prints one function. A language of the family is a subclass: most differences are in the tables at the top of
+the class (types, qualifiers, barriers, names of functions), the others are methods with short default implementations.
+Node printers are in tables too (``expressions``, ``calls``, ``statements``, ``attributes``), which a subclass extends
+with ``{**CLike.calls, ...}``.
 
-Expressions become text in place; a part used twice, or one that would make a line too long, becomes a constant of its
-own first. Vectors are written lane by lane in short loops, which compilers turn into vector instructions.
+Expressions are printed inline. A subexpression that is used twice, or that would make a line too long, is first
+assigned to a constant. Vectors are printed as short loops over their lanes, which C compilers vectorize.
 """
 
 from __future__ import annotations
@@ -47,53 +47,53 @@ from . import vector as c_vector
 from .names import bare, clean, unique
 from .source import Source, comment
 
-# Nesting at which evaluation stops recursing and visits operands bottom-up instead.
+# Nesting depth at which recursion is replaced by a bottom-up traversal.
 _DEEP = 40
-# Text longer than this gets a name.
+# Longer expressions are assigned to a variable.
 _LONG = 120
 _LEAVES = (IntImm, FloatImm, StringImm, Var, SizeVar)
 
 
 class CLike:
-    """Writes one function; the class attributes are the language."""
+    """A printer for one function; the class attributes describe the language."""
 
     language: ClassVar[str] = "c"
     scalar_types: ClassVar[dict[str, str]] = {
         "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
         "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
         "float32": "float", "float64": "double", "bool": "_Bool", "handle": "void*",
-        # Sixteen-bit floats are kept as their bits; arithmetic on them goes through float32.
+        # 16-bit floats are stored as their bits; arithmetic on them uses float32.
         "float16": "uint16_t", "bfloat16": "uint16_t",
     }  # fmt: skip
     bool_memory: ClassVar[str] = "int8_t"
-    # Literals: what follows the digits.
+    # Suffixes of literals.
     suffixes: ClassVar[dict[str, str]] = {"uint32": "U", "int64": "LL", "uint64": "ULL", "float32": "f"}
     infinity: ClassVar[str] = "INFINITY"
     not_a_number: ClassVar[str] = "NAN"
-    # Sixteen-bit float types the language computes with itself.
-    native_halves: ClassVar[frozenset[str]] = frozenset()
-    # Vector dtypes that are loaded and stored as one: dtype -> type. Empty where loops over lanes do as well.
+    # 16-bit float types that the language supports in arithmetic.
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset()
+    # Vector dtypes that are loaded and stored with one access: dtype -> type. Empty if loops over lanes are sufficient.
     vector_types: ClassVar[dict[str, str]] = {}
     function_qualifier: ClassVar[str] = ""
     local_function: ClassVar[str] = "static "
     restrict: ClassVar[str] = "__restrict__"
-    # The qualifiers of the declaration of a buffer, and of a pointer to one, by storage scope.
+    # The qualifiers of the declaration of a buffer, and of a pointer to a buffer, by storage scope.
     scopes: ClassVar[dict[str, str]] = {}
     pointer_scopes: ClassVar[dict[str, str]] = {}
     alignment: ClassVar[str] = " __attribute__((aligned(64)))"
-    # Thread axes: tag -> expression; barriers: scope -> statement.
+    # Thread axes: tag -> expression. Barriers: scope -> statement.
     thread_axes: ClassVar[dict[str, str]] = {}
     barriers: ClassVar[dict[str, str]] = {}
-    # The pragmas before loops that are unrolled, and before loops over lanes.
+    # The pragmas before unrolled loops and before loops over lanes.
     unroll_line: ClassVar[str] = "#pragma GCC unroll {count}"
     lane_line: ClassVar[str] = ""
     stack_limit: ClassVar[int] = 1 << 20
-    # Functions of floats: intrinsic -> name; float32 forms have the suffix.
+    # Float functions: intrinsic -> name; the float32 functions have a suffix.
     math_functions: ClassVar[dict[str, str]] = c_call.LIBRARY_FUNCTIONS
     single_suffix: ClassVar[str] = "f"
-    # Names that stand for something in the language, beside those of C.
+    # Reserved names of the language, in addition to those of C.
     reserved: ClassVar[frozenset[str]] = frozenset()
-    # Functions the text defines for itself: by operation for a type, by name, and the bits of one type as another.
+    # Helper functions that the source defines: by operation and type, by name, and for reinterpreting bits.
     typed_helpers: ClassVar[dict[str, str]] = c_helpers.BY_TYPE
     fixed_helpers: ClassVar[dict[str, str]] = c_helpers.FIXED
     bits_helper: ClassVar[str] = c_helpers.BITS
@@ -117,10 +117,10 @@ class CLike:
         self.lane: str | None = None
         self.parallel: Any = None
         self.strided_next = False
-        # How many tasks the next parallel loop is for; 0 leaves it to the runtime.
+        # The number of tasks of the next parallel loop; 0 lets the runtime choose.
         self.tasks_next = "0"
         self.ranges = Ranges()
-        # Texts of nodes, names of variables, arrays that hold vectors: each with the order entries were made in.
+        # Texts of nodes, names of variables, and arrays that contain vectors, each with the order of insertion.
         self.memo: dict[int, str] = {}
         self.arrays: dict[int, str] = {}
         self.names: dict[Var, str] = {}
@@ -129,36 +129,37 @@ class CLike:
         self._log: list[tuple[dict, Any]] = []
         self._block_log: list[tuple[dict, Any]] = []
         self._marks: list[tuple[int, int]] = []
-        # The expressions being written: how often each node is used, which sums are indices, and the order of effects.
+        # The current expressions: the number of uses of each node, the sums that are indices, and the order of side
+        # effects.
         self.uses: dict[int, int] = {}
         self.plain: set[int] = set()
         self.strict = False
         self._roots: list[tuple] = []
-        # Element types of pointers; None where memory is seen as several types.
+        # Element types of pointers; None if memory is accessed with several types.
         self.pointees: dict[Var, str | None] = {}
         self.private: set[Var] = set()
-        # Workspace to give back when the function is left early: the pointer's variable, the statement that does it.
+        # Workspace to free on an early return: pointer variable -> statement that frees it.
         self.held: dict[Var, str] = {}
 
     # Types ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def scalar_type(cls, dtype: str) -> str:
-        """The type of a value with one lane."""
+        """Return the type of a scalar value."""
         if dtype in ("void", ""):
             return "void"
         text = cls.scalar_types.get(dtype)
         if text is None:
-            raise TVMError(f"the {cls.language} back end has no values of type {dtype}")
+            raise TVMError(f"the {cls.language} back end does not support values of type {dtype}")
         return text
 
     @classmethod
     def memory_type(cls, dtype: str) -> str:
-        """The type an element has in memory."""
+        """Return the type of an element in memory."""
         return cls.bool_memory if dtype == "bool" else cls.scalar_type(dtype)
 
     def pointer_type(self, var: Var) -> str:
-        """The type of a pointer variable."""
+        """Return the type of a pointer variable."""
         dtype = self.pointees.get(var)
         scope = self.pointer_scopes.get(storage_scope(var), "")
         return scope + ("void*" if dtype is None else f"{self.memory_type(dtype)}*")
@@ -169,7 +170,7 @@ class CLike:
         return self.scalar_type(element(var.dtype))
 
     def literal(self, dtype: str, number) -> str:
-        """A constant with one lane."""
+        """Return a scalar constant."""
         kind = info(dtype)
         if kind.is_bool:
             return "1" if number else "0"
@@ -180,12 +181,12 @@ class CLike:
         number = wrap_int(int(number), dtype)
         suffix = self.suffixes.get(dtype, "")
         if number == -(1 << (kind.bits - 1)) and kind.is_int and kind.bits >= 32:
-            # The digits alone would not fit the type.
+            # The decimal digits without the sign would not fit the type.
             return f"({number + 1}{suffix} - 1)"
         return f"{number}{suffix}"
 
     def _float_literal(self, dtype: str, number: float) -> str:
-        if dtype in ("float16", "bfloat16") and dtype not in self.native_halves:
+        if dtype in ("float16", "bfloat16") and dtype not in self.native_16_bit_floats:
             return f"0x{(half_bits if dtype == 'float16' else bfloat_bits)(number):04x}"
         number = round_float(number, dtype)
         if number != number:
@@ -205,7 +206,7 @@ class CLike:
         self.lines.append("  " * self.indent + text)
 
     def open(self, text: str) -> None:
-        """Begin a block; ``text`` ends in a brace. What is declared inside is not known after ``close``."""
+        """Begin a block; ``text`` ends in a brace. Names declared in the block are out of scope after ``close``."""
         self.line(text)
         self.enter_block()
         self.indent += 1
@@ -224,7 +225,7 @@ class CLike:
         _unwind(self._block_log, block)
 
     def branch(self, node: PrimExpr) -> tuple[list[str], str]:
-        """The value of a node that is evaluated under a condition: the lines it needs first, and its text."""
+        """Evaluate a node under a condition: return the statements it needs and its text."""
         outer, self.lines = self.lines, []
         self.enter_block()
         self.indent += 1
@@ -235,10 +236,10 @@ class CLike:
         return lines, text
 
     def fresh(self, hint: str) -> str:
-        """A name not used where the text stands."""
+        """Return a name that is not visible at the current position."""
         name = hint
         while name in self.taken or name in self.source.taken:
-            # Numbers are not used again, or finding the next one would take longer and longer.
+            # Numbers are not reused, because the search for the next free number would become slow.
             number = self._counts[hint] = self._counts.get(hint, 0) + 1
             name = f"{hint}{'_' if hint[-1:].isdigit() else ''}{number}"
         self.taken[name] = True
@@ -246,11 +247,11 @@ class CLike:
         return name
 
     def release(self, name: str) -> None:
-        """Give back a name that was not written."""
+        """Release a name that was not printed."""
         self.taken.pop(name, None)
 
     def bind(self, var: Var, name: str | None = None) -> str:
-        """Give a variable its name in C, for the rest of the block."""
+        """Assign a C name to a variable for the rest of the block."""
         if name is None:
             name = unique(clean(var.name), _Both(self.taken, self.source.taken))
             self.taken[name] = True
@@ -260,13 +261,13 @@ class CLike:
         return name
 
     def named(self, var: Var) -> str:
-        """What a declaration says beside the name: how the program calls the variable, where that differs."""
+        """Return a comment for a declaration: the original name of the variable, if it differs from the C name."""
         return "" if self.names[var] == var.name else f" /* {comment(var.name)} */"
 
     # Expressions ----------------------------------------------------------------------------------------------
 
     def begin(self, *roots: PrimExpr) -> None:
-        """Look at the expressions of a statement before they are written."""
+        """Analyze the expressions of a statement before they are printed."""
         self._roots.append((self.uses, self.plain, self.strict, len(self._log)))
         uses: dict[int, int] = {}
         plain: set[int] = set()
@@ -303,13 +304,13 @@ class CLike:
         self._log.append((table, key))
 
     def last_value(self, node: PrimExpr) -> str:
-        """The value of a node that is the last of its statement: a call need not be given a name."""
+        """Return the value of the last node of a statement; a call then needs no variable."""
         if type(node) is Call and not self.strict and self.uses.get(id(node), 0) == 1 and id(node) not in self.memo:
             return c_call.emit_call(self, node)
         return self.value(node)
 
     def value(self, node: PrimExpr) -> str:
-        """The text of a node's value; in a loop over lanes, of one lane of it."""
+        """Return the text of the value of a node; in a loop over lanes, that of the current lane."""
         got = self.memo.get(id(node))
         if got is not None:
             return got
@@ -338,14 +339,14 @@ class CLike:
         return self.strict and (type(node) is BufferLoad or (type(node) is Call and c_expr.reads_state(node)))
 
     def temporary(self, dtype: str, text: str) -> str:
-        """A constant with the value of ``text``."""
+        """Return the name of a constant with the value ``text``."""
         name = self.fresh("t")
         kind = self.scalar_type(element(dtype))
         self.line(f"{kind} {name} = {bare(text)};" if kind.endswith("*") else f"const {kind} {name} = {bare(text)};")
         return name
 
     def named_value(self, node: PrimExpr) -> str:
-        """The value of a node as a name or literal, evaluated here."""
+        """Evaluate a node here and return its value as a name or literal."""
         text = self.value(node)
         if text.isidentifier() or type(node) in _LEAVES:
             return text
@@ -354,7 +355,7 @@ class CLike:
         return name
 
     def _bottom_up(self, root: PrimExpr) -> str:
-        """Evaluate operands before their users without recursion, however deep the expression."""
+        """Evaluate operands before their users without recursion, because expressions can be deep."""
         depth, self.depth = self.depth, 0
         for node in post_order(root, self.memo, c_expr.eager_operands):
             if type(node) not in _LEAVES:
@@ -363,7 +364,7 @@ class CLike:
         return self.value(root)
 
     def evaluate(self, node: PrimExpr) -> None:
-        """Write an expression for its effect."""
+        """Print an expression for its side effect."""
         self.begin(node)
         if isinstance(node, Call):
             text = c_call.emit_call(self, node)
@@ -382,11 +383,11 @@ class CLike:
     # Functions ------------------------------------------------------------------------------------------------
 
     def look_at(self, params: Iterable[Var], body) -> None:
-        """Decide what each pointer points to, from its type and from how the body uses it."""
+        """Determine the element type of each pointer, from its type and from its uses in the body."""
         views: dict[Var, set[str]] = {}
         for node in pre_order(body):
             if type(node) is Call and node.args and isinstance(node.args[0], StringImm):
-                # It may be a function from outside: no variable takes its name.
+                # It may be an external function, so no variable gets its name.
                 self.source.taken.add(node.args[0].value)
             if isinstance(node, (BufferLoad, BufferStore)):
                 views.setdefault(node.buffer.data, set()).add(element(node.buffer.dtype))
@@ -399,7 +400,7 @@ class CLike:
                 self.pointees[var] = pointee(var)
 
     def parameter(self, var: Var, restricted: bool) -> str:
-        """The declaration of a parameter."""
+        """Return the declaration of a parameter."""
         name = self.bind(var)
         kind = self.variable_type(var)
         if var.dtype == "handle" and restricted:
@@ -417,14 +418,14 @@ class CLike:
         return storage_scope(var)
 
     def parallel_loop(self, stmt):
-        """A parallel loop, where the language has no other way to run it."""
+        """Print a parallel loop; the default is a serial loop."""
         c_stmt.serial_loop(self, stmt)
 
     def report(self, message: str) -> None:
-        """Say why the function is left with an error."""
+        """Record the error message of an early return."""
 
     def fail(self) -> str:
-        """The statement that leaves the function after an error."""
+        """Return the statement that leaves the function after an error."""
         leave = "return;" if self.result == "void" else "return -1;"
         return f"{{ {' '.join(reversed(self.held.values()))} {leave} }}" if self.held else leave
 
@@ -435,7 +436,7 @@ class CLike:
         return c_expr.arithmetic(self, operator, dtype, x, y, exact)
 
     def lay_out(self, node: PrimExpr, hint: str = "v") -> str:
-        """The name of an array with the lanes of a vector."""
+        """Return the name of an array with the lanes of a vector."""
         return c_vector.materialise(self, node, hint)
 
     def stmt(self, stmt) -> None:
@@ -444,28 +445,29 @@ class CLike:
     # Memory ---------------------------------------------------------------------------------------------------
 
     def view(self, var: Var, name: str, dtype: str) -> str:
-        """Memory that is also seen as another type: the compiler must not conclude anything from the types."""
+        """Return memory that is accessed with several types; the compiler must not use type-based alias analysis on
+        it."""
         alias = self.source.typed_helper("alias", "int8" if dtype == "bool" else dtype)
         return f"(({self.pointer_scopes.get('', '')}{alias}*){name})"
 
     def is_wide(self, dtype: str, buffer, index: PrimExpr) -> bool:
-        """Whether a vector is loaded or stored as a whole."""
+        """Return whether a vector is loaded or stored with one access."""
         return dtype in self.vector_types and c_vector.contiguous_base(index, buffer.dtype) is not None
 
     def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
         kind = self.vector_types[dtype]
-        self.line(f"*({kind}*){array} = *({kind}*)({c_vector.first_place(self, buffer, index)});")
+        self.line(f"*({kind}*){array} = *({kind}*)({c_vector.first_address(self, buffer, index)});")
 
     def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
         kind = self.vector_types[dtype]
-        self.line(f"*({kind}*)({c_vector.first_place(self, buffer, index)}) = *({kind}*){array};")
+        self.line(f"*({kind}*)({c_vector.first_address(self, buffer, index)}) = *({kind}*){array};")
 
     def copy_bytes(self, target: str, source: str, size: int) -> None:
         self.line(f"memcpy({target}, {source}, {size});")
 
 
 class _Both:
-    """Whether a name is in either of two collections."""
+    """A container that contains the names of two collections."""
 
     def __init__(self, first, second):
         self.first, self.second = first, second
@@ -481,7 +483,8 @@ def _unwind(log: list[tuple[dict, Any]], mark: int) -> None:
 
 
 def _order_matters(effects: list[Call], reads: list[PrimExpr]) -> bool:
-    """Whether something is read that is no operand of the only call with an effect: it has to stay where it is."""
+    """Return whether the expression reads state outside the operands of its only call with a side effect; the order of
+    evaluation then matters."""
     if len(effects) != 1:
         return len(effects) > 1
     operands = {id(node) for node in pre_order(effects[0])}
@@ -489,7 +492,7 @@ def _order_matters(effects: list[Call], reads: list[PrimExpr]) -> bool:
 
 
 def mark_index(plain: set[int], indices: Iterable[PrimExpr]) -> None:
-    """The sums and products an index is made of do not overflow: they are places in memory."""
+    """Mark the sums and products in an index: they cannot overflow, because they are positions in memory."""
     stack = list(indices)
     while stack:
         node = stack.pop()
@@ -513,7 +516,7 @@ def storage_scope(var: Var) -> str:
 
 
 def pointee(var: Var) -> str | None:
-    """The element type a pointer variable is declared with."""
+    """Return the element type with which a pointer variable is declared."""
     kind = var.type_annotation
     if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
         dtype = kind.element_type.dtype

@@ -1,4 +1,4 @@
-"""Names in C text: which are taken by the language and its headers, and how others are made to fit."""
+"""Names in C source: reserved names, and conversion of other names to identifiers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _HEADERS = """
     TVMValue TVMTensorSpec TVMRuntimeTable TVMParallelGroupEnv DLTensor DLDevice DLDataType TVM_EXPORT
 """
 RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_HEADERS.split()) | LIBM | frozenset(MEMORY)
-# Functions the included headers declare: declaring them again with other types would be an error.
+# Functions that the included headers declare: another declaration with different types would be an error.
 DECLARED = (frozenset(_HEADERS.split()) | LIBM | frozenset(MEMORY)) - {"half", "bfloat"}
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
 def clean(name: str) -> str:
-    """``name`` as an identifier. Names that begin with an underscore or ``tvm_`` are left to the compiler and to us."""
+    """Convert ``name`` to an identifier. Names that begin with an underscore or ``tvm_`` are reserved for the compiler
+    and the code generator."""
     text = _UNSAFE.sub("_", name) or "v"
     if text[0].isdigit() or text[0] == "_" or text.startswith("tvm_"):
         text = "v" + text if text[0] == "_" else "v_" + text
@@ -38,7 +39,7 @@ def clean(name: str) -> str:
 
 
 def unique(name: str, taken) -> str:
-    """``name``, or the first of ``name_1``, ``name_2``, ... that is not taken."""
+    """Return ``name``, or the first free name of ``name_1``, ``name_2``, ..."""
     if name not in taken:
         return name
     number = 1
@@ -48,7 +49,7 @@ def unique(name: str, taken) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string literal. Bytes beyond ASCII are octal, which ends after three digits whatever follows."""
+    """Return a string literal. Non-ASCII bytes become octal escapes, which end after three digits."""
     out = []
     for byte in text.encode():
         if byte in (34, 92):
@@ -58,13 +59,13 @@ def quoted(text: str) -> str:
         elif 32 <= byte < 127 and byte != 63:
             out.append(chr(byte))
         else:
-            # A question mark too: two of them may begin a trigraph.
+            # Question marks are escaped because two of them may begin a trigraph.
             out.append(f"\\{byte:03o}")
     return f'"{"".join(out)}"'
 
 
 def bare(text: str) -> str:
-    """``text`` without the parentheses around all of it, where it stands alone."""
+    """Return ``text`` without parentheses around the whole expression."""
     if text[:1] != "(" or text[-1:] != ")" or '"' in text:
         return text
     depth = 0
@@ -76,7 +77,8 @@ def bare(text: str) -> str:
 
 
 def addend(text: str) -> str:
-    """``text`` behind a plus: without the parentheses around all of it, unless an operator there binds weaker."""
+    """Return ``text`` for use after a plus sign: outer parentheses are removed unless they contain an operator of lower
+    precedence."""
     inner, depth = bare(text), 0
     for char in inner:
         depth += (char in "([") - (char in ")]")

@@ -1,4 +1,5 @@
-"""What host C needs from the runtime: its records, calls through its table, packed calls, and parallel loops."""
+"""Interface of host C code to the runtime: structs, calls through its function table, packed calls and parallel
+loops."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .names import bare, clean, quoted
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
 
-# The records of the runtime's interface, as far as generated code uses them.
+# The structs of the runtime interface that generated code uses.
 RECORDS = """\
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
@@ -60,7 +61,7 @@ typedef struct {
 } TVMRuntimeTable;
 """
 
-# Fields of DLTensor by the numbers tvm_struct_get and tvm_struct_set use: the member, and its dtype.
+# Fields of DLTensor by the numbers of tvm_struct_get and tvm_struct_set: the member and its dtype.
 FIELDS = {
     1: ("data", "handle"),
     2: ("shape", "handle"),
@@ -88,7 +89,8 @@ def _number(node: PrimExpr, what: str) -> int:
 
 
 def _value_member(dtype: str) -> tuple[str, str]:
-    """How a value of ``dtype`` travels in a packed argument: the member of TVMValue and its dtype."""
+    """Return the member of TVMValue that passes a value of ``dtype`` to a packed function, and the dtype of this
+    member."""
     kind = info(dtype)
     if kind.is_handle:
         return "v_handle", "handle"
@@ -96,14 +98,14 @@ def _value_member(dtype: str) -> tuple[str, str]:
 
 
 def _member(p: CLike, node: Call, dtype: str, what: str) -> tuple[str, str]:
-    """The member a tvm_struct_get or tvm_struct_set is about, as text, and its dtype."""
+    """Return the member that a tvm_struct_get or tvm_struct_set accesses, as text, and its dtype."""
     field = _number(node.args[2], f"the field of {what}")
     base, index = p.value(node.args[0]), bare(p.value(node.args[1]))
     if field == VALUE:
         member, kind = _value_member(dtype)
         return f"((TVMValue*){base})[{index}].{member}", kind
     if field not in FIELDS:
-        raise TVMError(f"{what}: there is no field number {field}")
+        raise TVMError(f"{what}: unknown field number {field}")
     member, kind = FIELDS[field]
     return f"((DLTensor*){base})[{index}].{member}", kind
 
@@ -134,7 +136,7 @@ def _stack_alloca(p: CLike, node: Call) -> str:
     kind = node.args[0].value if isinstance(node.args[0], StringImm) else ""
     count = max(_number(node.args[1], "the size of tvm_stack_alloca"), 1)
     if kind not in _STACK_TYPES:
-        raise TVMError(f"tvm_stack_alloca: unknown kind '{kind}'; known are {', '.join(_STACK_TYPES)}")
+        raise TVMError(f"tvm_stack_alloca: unknown kind '{kind}'; use one of {', '.join(_STACK_TYPES)}")
     name = p.fresh(kind)
     p.line(f"{_STACK_TYPES[kind]} {name}[{count}];")
     return name
@@ -144,7 +146,7 @@ def _stack_alloca(p: CLike, node: Call) -> str:
 
 
 def _return_unless(p: CLike, call: str) -> None:
-    """Leave the function when a call of the runtime failed."""
+    """Print a return from the function for the case that a call of the runtime fails."""
     p.line(f"if ({call} != 0) {p.fail()}")
 
 
@@ -161,7 +163,7 @@ def _packed_result(p: CLike, node: Call, result: str) -> str:
     return c_expr.convert(p, kind, node.dtype, f"{result}.{member}")
 
 
-def _result_place(p: CLike) -> tuple[str, str]:
+def _return_value_address(p: CLike) -> tuple[str, str]:
     value, code = p.fresh("ret_value"), p.fresh("ret_code")
     p.line(f"TVMValue {value};")
     p.line(f"int32_t {code};")
@@ -169,10 +171,10 @@ def _result_place(p: CLike) -> tuple[str, str]:
 
 
 def _call_traced(p: CLike, node: Call) -> str:
-    """A packed call whose value is its last argument when the function returns nothing."""
+    """Print a packed call whose value is its last argument if the function returns nothing."""
     value, code = _call_packed_at(p, node)
     values, _, count = _packed_arguments(p, node)
-    # 4 is the type code of nothing.
+    # 4 is the type code of a missing return value.
     p.line(f"if ({code} == 4) {value} = ({values})[{int(count) - 1}];")
     return _packed_result(p, node, value)
 
@@ -182,7 +184,7 @@ def _call_packed(p: CLike, node: Call) -> str:
 
 
 def _call_packed_at(p: CLike, node: Call) -> tuple[str, str]:
-    """Do the call; the variables of its result and type code."""
+    """Print the call; return the variables of its return value and type code."""
     name = node.args[0]
     if isinstance(name, StringImm):
         function = p.source.packed_handle(name.value, p.taken)
@@ -191,7 +193,7 @@ def _call_packed_at(p: CLike, node: Call) -> tuple[str, str]:
     else:
         function = p.value(name)
     arguments = _packed_arguments(p, node)
-    value, code = _result_place(p)
+    value, code = _return_value_address(p)
     _return_unless(p, runtime_call("func_call", function, *arguments, f"&{value}", f"&{code}"))
     return value, code
 
@@ -199,7 +201,7 @@ def _call_packed_at(p: CLike, node: Call) -> tuple[str, str]:
 def _call_cpacked(p: CLike, node: Call) -> str:
     callee = node.args[0]
     if not isinstance(callee, StringImm):
-        raise TVMError(f"tvm_call_cpacked: the first argument is the name of a C function, got {callee}")
+        raise TVMError(f"tvm_call_cpacked: the first argument must be the name of a C function, got {callee}")
     arguments = _packed_arguments(p, node)
     resource = "0"
     if len(node.args) > 5 and not isinstance(node.args[5], IntImm):
@@ -208,7 +210,7 @@ def _call_cpacked(p: CLike, node: Call) -> str:
     row = p.source.signatures.get(name)
     types = ("void*", "int32_t*", "int32_t", "void*", "int32_t*", "void*")
     function = row.name if row is not None else p.source.extern(name, "int32_t", types)
-    value, code = _result_place(p)
+    value, code = _return_value_address(p)
     _return_unless(p, f"{function}({', '.join(arguments)}, &{value}, &{code}, {resource})")
     return _packed_result(p, node, value)
 
@@ -217,7 +219,8 @@ def _call_cpacked(p: CLike, node: Call) -> str:
 
 
 def _int64_array(p: CLike, items: tuple[PrimExpr, ...], hint: str) -> tuple[str, bool]:
-    """Literals as a constant, else an array on the stack filled here; and whether it is a constant."""
+    """Return an array of int64 values and whether it is constant: a constant for literals, else an array that is filled
+    on the stack."""
     if not items:
         return "0", True
     texts = [bare(c_expr.convert(p, i.dtype, "int64", p.value(i))) for i in items]
@@ -271,7 +274,7 @@ def _free_own_workspace(p: CLike, node: Call) -> str:
 
 
 def _let(p: CLike, stmt: LetStmt) -> Stmt:
-    """Workspace is given back where its scope ends, and wherever the function is left before."""
+    """Print a let. Workspace is freed at the end of its scope and before every early return."""
     body, source = c_stmt.let(p, stmt), stmt.value
     if isinstance(source, Call) and getattr(source.op, "name", "") == "tir.TVMBackendAllocWorkspace":
         device = [bare(p.value(number)) for number in source.args[:2]]
@@ -299,12 +302,12 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
 }
 
 
-# Parallel loops: the body becomes a function of its own that the runtime calls once per task
+# Parallel loops: the body becomes a separate function, which the runtime calls once per task
 
 
 class Region(NamedTuple):
-    """Inside a parallel region. ``split`` says that a parallel loop here is shared by the tasks, ``strided`` that a
-    task takes every n-th iteration instead of a range, ``counted`` that it is handed out in pieces (see region.py)."""
+    """The state inside a parallel region. ``split``: the tasks share a parallel loop here; ``strided``: a task executes
+    every n-th iteration instead of a range; ``counted``: iterations are distributed in chunks (see region.py)."""
 
     split: bool
     strided: bool
@@ -325,13 +328,13 @@ def parallel_loop(p: CLike, stmt: For) -> None:
     elif region.split:
         _share(p, stmt)
     else:
-        # A parallel loop inside one that is running in parallel already.
+        # A parallel loop inside a loop that already runs in parallel.
         c_stmt.serial_loop(p, stmt)
 
 
 def _launch_point(p: CLike, stmt: AttrStmt) -> None:
     if p.parallel is not None:
-        raise TVMError(f"{p.name}: a parallel_launch_point lies inside a parallel region")
+        raise TVMError(f"{p.name}: parallel_launch_point must not be inside a parallel region")
     body, shared = without_allocations(stmt.body)
     for allocation in shared:
         p.stmt(allocation.replace(body=no_op()))
@@ -358,7 +361,7 @@ def _stride_pattern(p: CLike, stmt: AttrStmt) -> None:
 
 
 def _parallel_if(p: CLike, stmt: AttrStmt) -> None:
-    """One task runs the loop, here, unless the condition holds."""
+    """Run the loop as one task in this thread if the condition is false."""
     if p.parallel is None:
         p.tasks_next = f"!({p.value(stmt.value)})"
     p.stmt(stmt.body)
@@ -366,7 +369,7 @@ def _parallel_if(p: CLike, stmt: AttrStmt) -> None:
 
 
 def _share(p: CLike, stmt: For) -> None:
-    """This task's part of a parallel loop."""
+    """Print the part of a parallel loop that this task executes."""
     region = p.parallel
     first, _ = c_stmt.loop_bounds(p, stmt)
     p.begin(stmt.extent)
@@ -389,7 +392,7 @@ def _share(p: CLike, stmt: For) -> None:
 
 
 def _take_pieces(p: CLike, stmt: For, first: str, extent: str) -> None:
-    """Run the first half of this task's range, then pieces of it and of the other ranges until none is left."""
+    """Execute the first half of this task's range, then chunks of this and the other ranges until none is left."""
     names = ("extent", "ranges", "turn", "range", "low", "high", "own", "piece", "at", "stop")
     whole, ranges, turn, index, low, high, own, piece, at, stop = map(p.fresh, names)
     kind = p.scalar_type(stmt.loop_var.dtype)
@@ -414,7 +417,7 @@ def _take_pieces(p: CLike, stmt: For, first: str, extent: str) -> None:
 
 
 def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
-    """Variables of the enclosing function that ``stmt`` uses, in order of first use."""
+    """Return the variables of the enclosing function that ``stmt`` uses, in order of first use."""
     out = []
     for var in outer_variables(stmt):
         array = p.arrays.get(id(var))
@@ -426,7 +429,7 @@ def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
 
 
 def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: bool) -> None:
-    """Make functions for ``stmt`` and run them on every thread."""
+    """Generate the functions for ``stmt`` and run them on all threads."""
     captured = _captured(p, stmt)
     name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel", p.taken)
     task = p.source.name(f"{name}_task", p.taken)
@@ -461,7 +464,7 @@ def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: 
 
 
 def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list[str]:
-    """The record of what the body uses, and the function the runtime calls: it hands the record's members on."""
+    """Print the struct of captured variables and the function that the runtime calls, which unpacks the struct."""
     lines, passed = [], ["task", "environment->num_task", "environment"]
     if members:
         lines.append(f"struct {name}_closure {{ {' '.join(f'{kind} {own};' for kind, own, _ in members)} }};")

@@ -1,4 +1,4 @@
-"""The text of one C module: what its functions declare, the helpers and constants they share, and the functions."""
+"""The source of a C module: declarations, shared helper functions and constants, and functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 class Signature(NamedTuple):
-    """A function of the module: its name in C, the name users know it by, and its types."""
+    """A function of the module: its C name, its public name and its types."""
 
     name: str
     symbol: str
@@ -28,7 +28,8 @@ class Signature(NamedTuple):
 
 
 class Source:
-    """Collects a module. Everything is kept in order of first use, so the text depends on the program only."""
+    """The parts of a module. All parts are stored in the order of first use, so that the text depends only on the
+    program."""
 
     def __init__(self, dialect: type[CLike]):
         self.dialect = dialect
@@ -41,11 +42,11 @@ class Source:
         self.taken: set[str] = set(RESERVED | dialect.reserved)
         self._packed: dict[str, str] = {}
         self._shared: dict[str, str] = {}
-        # What passes over expressions found, by identity; the node is kept so that its identity stays its own.
+        # Cached analyses of expressions, by identity; the node is kept alive so that its identity is not reused.
         self.scanned: dict[tuple[str, int], tuple[PrimExpr, bool]] = {}
 
     def name(self, hint: str, local: Container[str] = ()) -> str:
-        """A new name at file level; ``local`` are names that would hide it where it is used first."""
+        """Return a new name at file level; ``local`` contains names that would hide it at its first use."""
         got, number = clean(hint), 0
         while got in self.taken or got in local:
             number += 1
@@ -54,7 +55,7 @@ class Source:
         return got
 
     def declare(self, key: str, symbol: str, result: str, parameters: tuple[str, ...]) -> Signature:
-        """A function of the module, called ``key`` by the others."""
+        """Declare a function of the module that the other functions call ``key``."""
         hint = symbol + "_" if is_reserved(symbol) else symbol
         row = Signature(self.name(hint), symbol, result, parameters)
         self.signatures[key] = self.signatures[symbol] = row
@@ -74,7 +75,7 @@ class Source:
         return c_helpers.bits_helper(self.add_helper, self.dialect, source, target)
 
     def constant(self, hint: str, before: str, after: str, local: Container[str] = ()) -> str:
-        """A constant at file level, ``before NAME after``; the same text twice is one constant."""
+        """Declare a constant ``before NAME after`` at file level; equal texts are one constant."""
         key = f"{before} {after}"
         got = self._shared.get(key)
         if got is None:
@@ -83,7 +84,7 @@ class Source:
         return got
 
     def packed_handle(self, function: str, local: Container[str] = ()) -> str:
-        """The variable that keeps a packed function once it was looked up."""
+        """Return the variable that caches the handle of a packed function."""
         got = self._packed.get(function)
         if got is None:
             got = self._packed[function] = self.name(f"packed_{function}", local)
@@ -91,7 +92,7 @@ class Source:
         return got
 
     def extern(self, name: str, result: str, parameters: tuple[str, ...]) -> str:
-        """What to write for a function from outside in a call with these types."""
+        """Return the text of an external function in a call with these types."""
         if name in DECLARED or self.is_imported(name):
             return name
         known = self.externs.setdefault(name, (result, parameters))
@@ -100,7 +101,7 @@ class Source:
         return f"(({result} (*)({', '.join(parameters) or 'void'})){name})"
 
     def is_imported(self, name: str) -> bool:
-        """Whether a text that a pragma brought in names the function: it declares it then, with types of its own."""
+        """Return whether imported source (pragma import_c) contains the function; that source then declares it."""
         return any(name in text for text in self.imported)
 
     def import_text(self, text: str) -> None:
@@ -112,7 +113,7 @@ class Source:
         return [f"extern {result} {name}({', '.join(types) or 'void'});" for name, (result, types) in rows]
 
     def declarations(self) -> list[str]:
-        """Prototypes of the module's functions, so that their order does not matter."""
+        """Return the prototypes of the module's functions, so that functions may be defined in any order."""
         lines = []
         for row in {id(r): r for r in self.signatures.values()}.values():
             symbol = symbol_of(row.symbol)
@@ -123,10 +124,10 @@ class Source:
 
 
 def _label(symbol: str) -> str:
-    """A symbol for the assembler, which wants the unusual ones in quotes of their own."""
+    """Return an assembler symbol; unusual symbols need additional quotes."""
     return quoted(symbol if _PLAIN.match(symbol) else f'"{symbol}"')
 
 
 def comment(text: str) -> str:
-    """Text that may stand in a comment."""
+    """Return text that is valid inside a comment."""
     return text.replace("*/", "* /").replace("\n", " ")

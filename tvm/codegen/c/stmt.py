@@ -35,11 +35,15 @@ if TYPE_CHECKING:
 
 
 def emit(p: CLike, stmt: Stmt | None) -> None:
-    """Write a statement. A handler may return a statement to go on with, so that long nests of lets do not recurse."""
+    """Print a statement. A printer may return a statement to continue with, so that long chains of lets do not
+    recurse."""
     while stmt is not None:
         handler = p.statements.get(type(stmt))
         if handler is None:
-            raise TVMError(f"the {p.language} back end cannot emit {type(stmt).__name__}; was the function lowered?")
+            raise TVMError(
+                f"the {p.language} back end cannot emit {type(stmt).__name__}; lower the function before code "
+                "generation"
+            )
         stmt = handler(p, stmt)
 
 
@@ -63,7 +67,7 @@ def _store(p: CLike, stmt: BufferStore) -> None:
     index = one_index(buffer, stmt.indices)
     if element(stmt.value.dtype) != element(buffer.dtype):
         raise TVMError(
-            f"buffer {buffer.name} holds {buffer.dtype}; a value of type {stmt.value.dtype} cannot be stored in it"
+            f"cannot store a value of type {stmt.value.dtype} in buffer {buffer.name} of type {buffer.dtype}"
         )
     p.begin(stmt.value, index)
     p.mark_indices((index,))
@@ -103,7 +107,7 @@ def let(p: CLike, stmt: LetStmt) -> Stmt:
 
 
 def is_workspace(value: PrimExpr) -> bool:
-    """Memory the runtime hands out is ours alone."""
+    """Return whether a buffer is workspace memory of the runtime, which has no aliases."""
     if not isinstance(value, Call):
         return False
     name = getattr(value.op, "name", "")
@@ -129,7 +133,7 @@ def _for(p: CLike, stmt: For) -> Stmt | None:
 
 
 def loop_bounds(p: CLike, stmt: For) -> tuple[str, str]:
-    """First value and end."""
+    """Return the first value and the end of a loop."""
     p.begin(stmt.min, stmt.extent)
     p.mark_indices((stmt.min, stmt.extent))
     first = p.value(stmt.min)
@@ -150,7 +154,7 @@ def serial_loop(p: CLike, stmt: For) -> None:
 
 
 def counted_loop(p: CLike, stmt: For, first: str, end: str, step: str = "") -> None:
-    """``for var in [first, end)``, by ``step``."""
+    """Print ``for var in [first, end)`` with the step ``step``."""
     var = stmt.loop_var
     kind = p.scalar_type(var.dtype)
     p.enter_block()
@@ -223,14 +227,14 @@ def _allocate(p: CLike, stmt: Allocate) -> Stmt:
     for extent in stmt.extents:
         if not isinstance(extent, IntImm):
             raise TVMError(
-                f"buffer {var.name} on the stack has a size known only at run time; "
-                "LowerTVMBuiltin turns such a buffer into workspace"
+                f"buffer {var.name} on the stack has a dynamic size; "
+                "run LowerTVMBuiltin, which allocates it as workspace"
             )
         count *= extent.value
     if count * kind.bytes > p.stack_limit:
         raise TVMError(
-            f"buffer {var.name} takes {count * kind.bytes} bytes of stack (limit {p.stack_limit}); "
-            "LowerTVMBuiltin turns such a buffer into workspace"
+            f"buffer {var.name} needs {count * kind.bytes} bytes of stack (limit {p.stack_limit}); "
+            "run LowerTVMBuiltin, which allocates it as workspace"
         )
     own_memory(p, var, stmt.dtype)
     name = p.bind(var)
@@ -241,7 +245,7 @@ def _allocate(p: CLike, stmt: Allocate) -> Stmt:
 
 
 def own_memory(p: CLike, var: Var, dtype: str) -> None:
-    """The memory of ``var`` is reached through it only; it is declared as an array of ``dtype``."""
+    """Declare the memory of ``var`` as an array of ``dtype``; it is accessed only through this variable."""
     p.private.add(var)
     seen = p.pointees.get(var, element(dtype))
     if seen is None or p.memory_type(seen) != p.memory_type(element(dtype)):
@@ -282,8 +286,8 @@ def _thread_axis(p: CLike, stmt: AttrStmt) -> Stmt:
     text = p.thread_axes.get(tag)
     if text is None:
         raise TVMError(
-            f"{p.name}: thread axis {tag or stmt.node} cannot run here; build for a device target, or do not bind the "
-            "axis"
+            f"{p.name}: thread axis {tag or stmt.node} is not supported on the host; build for a device target, or "
+            "do not bind the axis"
         )
     var = stmt.node.var
     if var not in p.names:
@@ -296,13 +300,13 @@ def _thread_axis(p: CLike, stmt: AttrStmt) -> Stmt:
 
 def _import_text(p: CLike, stmt: AttrStmt) -> Stmt:
     if not isinstance(stmt.value, StringImm):
-        raise TVMError("pragma import_c wants C text (or the path of a .c file) as a string")
+        raise TVMError("pragma import_c: the value must be a string with C source or the path of a .c file")
     p.source.import_text(read_import(stmt.value.value))
     return stmt.body
 
 
 def read_import(text: str) -> str:
-    """C text as given, or the contents of the .c or .h file that is named instead."""
+    """Return C source as given, or the contents of the .c or .h file at the given path."""
     if "\n" in text or not text.endswith((".c", ".h")):
         return text
     with open(text, encoding="utf-8") as file:
@@ -310,7 +314,7 @@ def read_import(text: str) -> str:
 
 
 def _refuse_llvm(p: CLike, stmt: AttrStmt) -> Stmt:
-    raise TVMError(f"{p.name}: pragma import_llvm brings LLVM text, which needs target llvm; import_c brings C text")
+    raise TVMError(f"{p.name}: pragma import_llvm needs target llvm; use import_c to import C source")
 
 
 ATTRIBUTES: dict[str, Callable] = {

@@ -1,8 +1,8 @@
-"""Vectors in the C family: loops over lanes, and arrays for what is not lane by lane.
+"""Vectors in the C family: loops over lanes, and arrays for operations that combine lanes.
 
-Inside such a loop ``p.lane`` is the name of the lane, and the text of a vector node is that of its value in this lane.
-Before a loop is opened, ``prepare`` evaluates what every lane shares, and lays out as arrays the vectors whose lanes
-change places.
+Inside such a loop ``p.lane`` is the loop variable, and the text of a vector node is its value in the current lane.
+Before the loop, ``prepare`` evaluates the subexpressions that all lanes share, and stores vectors whose lanes are
+permuted in arrays.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _CHEAP = frozenset(
 
 @contextmanager
 def lane_loop(p: CLike, lanes: int) -> Generator[None, None, None]:
-    """Lines written inside are done for each lane."""
+    """Print the statements in a ``with`` block once per lane."""
     if p.lane is not None:
-        raise InternalError(f"{p.name}: a loop over lanes inside another")
+        raise InternalError(f"{p.name}: nested loops over lanes")
     name = p.fresh("lane")
     if p.lane_line:
         p.line(p.lane_line)
@@ -71,7 +71,7 @@ def shuffle(p: CLike, node: Shuffle) -> str:
 
 
 def crossing_value(p: CLike, node: PrimExpr) -> str:
-    """A node whose lanes are not those of its operands: an array was made for it, or is made now."""
+    """Return a node whose lanes differ from those of its operands, stored in an array."""
     array = p.arrays.get(id(node))
     if array is None:
         array = materialise(p, node)
@@ -82,7 +82,7 @@ def crossing_value(p: CLike, node: PrimExpr) -> str:
 
 
 def prepare(p: CLike, root: PrimExpr) -> None:
-    """Evaluate in front of a loop over lanes what it must not or need not repeat."""
+    """Evaluate subexpressions before a loop over lanes: those that must or need not be repeated for each lane."""
     stack = [root]
     seen: set[int] = set()
     while stack:
@@ -96,7 +96,7 @@ def prepare(p: CLike, root: PrimExpr) -> None:
         elif is_crossing(p, node):
             materialise(p, node)
         elif isinstance(node, Let):
-            # Bound first: the body may lay out vectors made of the variable.
+            # The variable is bound first because vectors of the body may use it.
             c_expr.bind_let(p, node.var, node.value)
             stack.append(node.body)
         elif isinstance(node, BufferLoad):
@@ -110,7 +110,8 @@ def prepare(p: CLike, root: PrimExpr) -> None:
 
 
 def is_costly(p: CLike, root: PrimExpr) -> bool:
-    """Whether a scalar is better evaluated once than in every lane: it reads memory, calls, or is long."""
+    """Return whether a scalar should be evaluated once instead of in every lane: it reads memory, contains a call, or
+    is long."""
 
     def look() -> bool:
         for count, node in enumerate(pre_order(root)):
@@ -124,7 +125,7 @@ def is_costly(p: CLike, root: PrimExpr) -> bool:
 
 
 def is_crossing(p: CLike, node: PrimExpr) -> bool:
-    """Whether the lanes of a vector node cannot be computed one by one."""
+    """Return whether the lanes of a vector node cannot be computed separately."""
     if isinstance(node, Shuffle):
         return True
     if isinstance(node, BufferLoad):
@@ -141,7 +142,7 @@ def is_crossing(p: CLike, node: PrimExpr) -> bool:
 
 
 def _has_crossing(p: CLike, root: PrimExpr) -> bool:
-    """Whether something below ``root`` needs lines of its own in front of a loop, or must happen once."""
+    """Return whether a subexpression of ``root`` needs statements before the loop, or must be evaluated only once."""
 
     def look() -> bool:
         for node in pre_order(root):
@@ -169,12 +170,12 @@ def _scan(p: CLike, question: str, root: PrimExpr, look) -> bool:
 
 
 def materialise(p: CLike, node: PrimExpr, hint: str = "v") -> str:
-    """An array with the lanes of a node; its name."""
+    """Store the lanes of a node in an array and return its name."""
     known = p.arrays.get(id(node))
     if known is not None:
         return known
     if p.lane is not None:
-        raise InternalError(f"{p.name}: {node} was not laid out before the loop over its lanes")
+        raise InternalError(f"{p.name}: {node} was not stored in an array before the loop over its lanes")
     lanes = info(node.dtype).lanes
     name = p.fresh(clean(hint))
     p.line(f"{p.memory_type(element(node.dtype))} {name}[{lanes}]{p.alignment};")
@@ -200,7 +201,7 @@ def _fill_of(p: CLike, node: PrimExpr):
 
 
 def _lanes_of(p: CLike, node: PrimExpr) -> list[str]:
-    """The texts of the single lanes of an operand."""
+    """Return the texts of the lanes of an operand."""
     lanes = info(node.dtype).lanes
     if lanes == 1:
         return [p.named_value(node)]
@@ -212,7 +213,7 @@ def _fill_shuffle(p: CLike, node: Shuffle, name: str) -> None:
     lanes = [text for vector in node.vectors for text in _lanes_of(p, vector)]
     for position, index in enumerate(node.indices):
         if not isinstance(index, IntImm) or not 0 <= index.value < len(lanes):
-            raise TVMError(f"the indices of a shuffle are literals below {len(lanes)}, got {index}")
+            raise TVMError(f"the indices of a shuffle must be literals below {len(lanes)}, got {index}")
         p.line(f"{name}[{position}] = {lanes[index.value]};")
 
 
@@ -228,7 +229,7 @@ def _fill_reinterpret(p: CLike, node: Call, name: str) -> None:
     source = node.args[0]
     have, want = info(source.dtype), info(node.dtype)
     if have.lanes * have.bytes != want.lanes * want.bytes:
-        raise TVMError(f"reinterpret: {source.dtype} and {node.dtype} do not have the same size")
+        raise TVMError(f"reinterpret: {source.dtype} and {node.dtype} have different sizes")
     p.copy_bytes(name, materialise(p, source), want.lanes * want.bytes)
 
 
@@ -261,19 +262,19 @@ _FILLS = {
 
 
 def first_index(index: PrimExpr) -> PrimExpr | None:
-    """The index of the first lane."""
+    """Return the index of the first lane."""
     return index.base if isinstance(index, Ramp) else index.value if isinstance(index, Broadcast) else None
 
 
 def contiguous_base(index: PrimExpr, dtype: str) -> PrimExpr | None:
-    """The first index of elements that lie side by side."""
+    """Return the first index of contiguous elements."""
     if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
         return index.base if info(dtype).lanes == 1 else None
     return index if info(index.dtype).lanes == 1 else None
 
 
-def first_place(p: CLike, buffer, index: PrimExpr) -> str:
-    """The address of the first of elements that lie side by side."""
+def first_address(p: CLike, buffer, index: PrimExpr) -> str:
+    """Return the address of the first of contiguous elements."""
     lanes, base = info(buffer.dtype).lanes, contiguous_base(index, buffer.dtype)
     steps = p.value(base) if lanes == 1 else f"{p.value(base)} * {lanes}"
     return f"{c_expr.data_pointer(p, buffer)} + {addend(steps)}"
@@ -284,12 +285,12 @@ def _fill_wide_load(p: CLike, node: BufferLoad, name: str) -> None:
 
 
 def store(p: CLike, stmt: BufferStore) -> None:
-    """A store of several elements: all are computed before the first is written."""
+    """Print a store of several elements; all values are computed before the first is stored."""
     buffer, index, value = stmt.buffer, stmt.indices[0], stmt.value
     lanes = info(index.dtype).lanes * info(buffer.dtype).lanes
     given = info(value.dtype).lanes
     if given not in (1, lanes):
-        raise TVMError(f"buffer {buffer.name}: {given} lanes stored where {lanes} are written")
+        raise TVMError(f"buffer {buffer.name}: a value of {given} lanes is stored at an index of {lanes} lanes")
     wide = given == lanes and p.is_wide(value.dtype, buffer, index)
     if given == 1:
         p.named_value(value)
@@ -314,7 +315,7 @@ def store(p: CLike, stmt: BufferStore) -> None:
 
 
 def _overlaps(p: CLike, stmt: BufferStore) -> bool:
-    """Whether the value reads memory that writing an earlier lane may have changed."""
+    """Return whether the value reads memory that the store of an earlier lane may have changed."""
     form = None
     for node in pre_order(stmt.value):
         if isinstance(node, Call) and getattr(node.op, "name", "") in ("tir.call_extern", "tir.call_pure_extern"):
@@ -333,7 +334,7 @@ def _overlaps(p: CLike, stmt: BufferStore) -> bool:
 
 
 def _reads(p: CLike, index: PrimExpr, stmt: BufferStore) -> bool:
-    """Whether the places a store writes to are themselves read from memory it may change."""
+    """Return whether the index of a store is read from memory that the store may change."""
     for node in pre_order(index):
         if isinstance(node, BufferLoad):
             data = node.buffer.data

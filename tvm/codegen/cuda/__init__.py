@@ -1,1 +1,1 @@
-"""CUDA C++ text from kernels, and its compilation."""
+"""The CUDA C++ code generator and the compilation of its source."""

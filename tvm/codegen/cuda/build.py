@@ -1,8 +1,8 @@
-"""The cuda back end: kernels as CUDA C without headers, compiled to machine code (cubin) and to PTX.
+"""The cuda back end: generate CUDA C without headers, compiled to machine code (cubin) and to PTX.
 
-Vectors move in pieces of up to sixteen bytes. Pointers that are only read are ``const __restrict__``, which makes the
-compiler load through the read-only cache. A kernel may be compiled by a function of the user's own, the global function
-``tvm_callback_cuda_compile``, and its text changed before by ``tvm_callback_cuda_postproc``.
+Vectors are accessed in parts of up to 16 bytes. Read-only pointers are ``const __restrict__``, so that the compiler
+loads through the read-only cache. The global function ``tvm_callback_cuda_compile`` replaces the compiler, and
+``tvm_callback_cuda_postproc`` can change the source before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VECTORS = frozenset(
                  "double")
     for lanes in (1, 2, 3, 4)
 )  # fmt: skip
-# The type of an access by its bytes.
+# The type of an access by its size in bytes.
 _ACCESS = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 _OWN_ACCESS = {("float32", 16): "float4", ("float32", 8): "float2", ("int32", 16): "int4", ("int32", 8): "int2"}
 _MANTISSA = {"float32": ("__uint_as_float", "0x7f800000U", "0x7fc00000U"),
@@ -71,7 +71,7 @@ def _shuffle(function: str) -> Callable[[GpuLike, Call], str]:
 
 
 def _dot4(first: int) -> Callable[[GpuLike, Call], str]:
-    """The dot product of four bytes (dp4a)."""
+    """Print the dot product of four 8-bit integers (dp4a)."""
 
     def emit(p: GpuLike, node: Call) -> str:
         x, y, total = node.args[first : first + 3]
@@ -98,7 +98,9 @@ def _atomic_add(p: GpuLike, node: Call) -> str:
     if dtype == "int64":
         return f"(long long)atomicAdd((unsigned long long*){place}, (unsigned long long){amount})"
     if dtype not in ("int32", "uint32", "uint64", "float32", "float64"):
-        raise TVMError(f"{p.name}: cuda has no atomic addition of {dtype} here; use float32 or a 32-bit integer")
+        raise TVMError(
+            f"{p.name}: atomic addition of {dtype} is not supported for cuda; use float32 or a 32-bit integer"
+        )
     return f"atomicAdd(({p.scalar_type(dtype)}*){place}, {bare(amount)})"
 
 
@@ -116,7 +118,7 @@ def _allocate(p: Any, stmt: Allocate) -> Stmt:
 
 
 class Cuda(GpuLike):
-    """CUDA C."""
+    """A printer for CUDA C."""
 
     language: ClassVar[str] = "cuda"
     scalar_types: ClassVar[dict[str, str]] = {
@@ -126,7 +128,7 @@ class Cuda(GpuLike):
         "float16": cuda_half.HALF, "bfloat16": cuda_half.BFLOAT,
     }  # fmt: skip
     bool_memory: ClassVar[str] = "signed char"
-    native_halves: ClassVar[frozenset[str]] = frozenset(("float16", "bfloat16"))
+    native_16_bit_floats: ClassVar[frozenset[str]] = frozenset(("float16", "bfloat16"))
     scopes: ClassVar[dict[str, str]] = {"shared": "__shared__ ", "shared.dyn": "extern __shared__ "}
     constant_scope: ClassVar[str] = "static __device__ const "
     kernel_head: ClassVar[str] = 'extern "C" __global__ void '
@@ -172,7 +174,7 @@ class Cuda(GpuLike):
         self.fragments = cuda_matrix.fragments_of(self, body)
 
     def _float_literal(self, dtype: str, number: float) -> str:
-        if dtype in self.native_halves:
+        if dtype in self.native_16_bit_floats:
             bits = (half_bits if dtype == "float16" else bfloat_bits)(number)
             return f"{self.scalar_type(dtype)}::of(0x{bits:04x})"
         if number - number != 0:
@@ -186,8 +188,8 @@ class Cuda(GpuLike):
             super().declare_shared(var, dtype, count)
             return
         self.dynamic_bytes += count * info(element(dtype)).bytes
-        # Its size is an argument of the launch, and it may hold anything: copies in bulk, or matrices that a warpgroup
-        # multiplies, want the most alignment.
+        # The size of dynamic shared memory is an argument of the launch. It gets the largest alignment, because bulk
+        # copies and warpgroup matmuls need it.
         kind = self.memory_type(element(dtype))
         most = cuda_warpgroup.GROUP_BYTES if any(x.of_group for x in self.fragments.values()) else 128
         self.head.append(f"  extern __shared__ __align__({most}) {kind} {self.names[var]}[];")
@@ -203,25 +205,25 @@ class Cuda(GpuLike):
         self.line(f"{here} = {there};" if load else f"{there} = {here};")
 
 
-# Programmatic dependent launch: nothing is read or written before the kernels before this one are done and what they
-# wrote is visible. The next kernel may then be launched, which waits in turn: its launch costs no time of its own.
+# Programmatic dependent launch: memory is accessed only after the preceding kernels have finished and their stores are
+# visible. The next kernel may then be launched and waits in the same way, which hides its launch latency.
 _DEPENDENT = ('  asm volatile("griddepcontrol.wait;" ::: "memory");',
               '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");')  # fmt: skip
 _ENTRY = re.compile(r"\.entry\s+(\w+)")
-# Instructions that use memory but that of a kernel's own parameters.
+# PTX instructions that access memory other than the kernel's parameters.
 _ACCESS_IN_PTX = re.compile(r"\b(?:ld\.(?!param)|st\.|atom\.|red\.|cp\.|prefetch|call)")
 
 
 @functools.cache
 def dialect_of(arch: str) -> type[Cuda]:
-    """CUDA C with the instructions of an architecture."""
+    """Return the printer class for CUDA C with the instructions of an architecture."""
     row = nvidia.architecture(arch)
     return type("Cuda", (Cuda,), {"architecture": row, "prologue": _DEPENDENT if row.has_dependent_launch else ()})
 
 
 def waits_first(ptx: str) -> dict[str, bool]:
-    """By kernel, whether it uses memory only after it has waited for the kernels before it. The compiler takes memory
-    behind restricted pointers for constant, and may read it earlier."""
+    """Return for each kernel whether it accesses memory only after its wait for the preceding kernels. The compiler
+    assumes that memory behind restrict pointers is constant, and may move loads before the wait."""
     found = {}
     parts = _ENTRY.split(ptx)
     for name, body in zip(parts[1::2], parts[2::2]):
@@ -231,7 +233,7 @@ def waits_first(ptx: str) -> dict[str, bool]:
 
 
 def emit(mod: IRModule, target: Target) -> tuple[str, dict[str, gpu_like.Kernel]]:
-    """The text of a module, and its kernels."""
+    """Return the source of a module and its kernels."""
     dialect = dialect_of(str(target.attrs.get("arch") or nvidia.DEFAULT))
     source, kernels = emit_kernels(prim_functions(mod), dialect, gpu_like.limits_of(target))
     body = "\n".join([*source.functions, *source.helpers.values(), *source.constants])
@@ -250,14 +252,14 @@ def build(mod: IRModule, target: Target) -> Module:
 
 
 def _checked(kernels: dict[str, gpu_like.Kernel], images: list[Image]) -> dict[str, gpu_like.Kernel]:
-    """The kernels with what their code says of how they may be launched."""
+    """Return the kernels with the launch properties that their compiled code allows."""
     ptx = next((image.data.decode(errors="replace") for image in images if image.format == "ptx"), "")
     waiting = waits_first(ptx)
     return {name: k._replace(dependent=k.dependent and waiting.get(name, False)) for name, k in kernels.items()}
 
 
 def compiled(text: str, target: Target) -> list[Image]:
-    """Machine code and PTX of a text."""
+    """Compile source to machine code and PTX."""
     arch = nvrtc.usable(str(target.attrs.get("arch") or nvidia.DEFAULT))
     own = get_global_func("tvm_callback_cuda_compile", allow_missing=True)
     if own is not None:
@@ -271,13 +273,13 @@ def compiled(text: str, target: Target) -> list[Image]:
 
 
 def compile_for_device(text: str, arch: str) -> Image:
-    """Machine code of a text, as the workers of a tuner run it."""
+    """Compile source to machine code; the workers of a tuner call this function."""
     arch = nvrtc.usable(arch or nvidia.DEFAULT)
     code = nvrtc.compile_all(text, arch)
     if _DEPENDENT[0] in text:
         early = [name for name, first in waits_first(code["ptx"].decode(errors="replace")).items() if not first]
         if early:
-            raise TVMError(f"kernel {early[0]} uses memory before it waits for the kernels before it")
+            raise TVMError(f"kernel {early[0]} accesses memory before it waits for the preceding kernels")
     return Image("cubin", arch, code["cubin"])
 
 

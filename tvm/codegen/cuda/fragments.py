@@ -1,8 +1,9 @@
-"""Fragments whose layout among the threads of a warp is that of ``mma`` (sm_75 and newer).
+"""Fragments in the register layout of ``mma`` instructions (sm_75 and newer).
 
-A fragment of 16 x 16 fp16 or bf16 (or 16 x 8 fp32 taken as tf32) is four 32-bit registers of each thread, filled by one
-``ldmatrix`` from shared memory; an accumulator of 16 x 16 fp32 is two of m16n8 side by side, eight registers. Since
-the layout is known, accumulators are stored without going through the unit that only ``wmma`` has.
+A fragment of 16 x 16 float16 or bfloat16 (or 16 x 8 float32, computed as tf32) consists of four 32-bit registers of
+each thread, which one ``ldmatrix`` loads from shared memory. An accumulator of 16 x 16 float32 consists of two adjacent
+m16n8 tiles in eight registers. Because this layout is documented, unlike that of ``wmma``, accumulators can be stored
+directly from registers.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
     from .matrix import Fragment
 
 _INLINE = "static __device__ __forceinline__ "
-# Type of the operands -> (m, n, k) of one multiplication of fragments.
+# Type of the operands -> (m, n, k) of one fragment matmul.
 SHAPES = {"float16": (16, 16, 16), "bfloat16": (16, 16, 16), "float32": (16, 16, 8)}
 
-# (use, layout) -> the row and the column, in memory, of the eight (four) elements whose address a lane gives ldmatrix;
-# and whether ldmatrix transposes them.
+# (operand, layout) -> row and column of the eight (or four) elements whose address a lane passes to ldmatrix, and
+# whether ldmatrix transposes them.
 _LDMATRIX_ADDRESSES = {
     ("a", "row"): ("lane % 16", "lane / 16 * {half}", False),
     ("a", "col"): ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8", True),
     ("b", "col"): ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * {half}", False),
     ("b", "row"): ("lane % 16", "lane / 16 * 8", True),
 }
-# The row and the column of register i of a lane where ldmatrix cannot be used: it transposes two-byte elements only.
+# Row and column of register i of a lane if ldmatrix cannot be used: it transposes only 2-byte elements.
 _TF32_TRANSPOSED = {
     ("a", "col"): ("lane % 4 + i / 2 * 4", "lane / 4 + i % 2 * 8"),
     ("b", "row"): ("lane % 4 + i % 2 * 4", "lane / 4 + i / 2 * 8"),
@@ -40,7 +41,7 @@ _ROUND = """  #pragma unroll
 
 
 def are_known(p: Cuda, body, fragments: dict[Var, Fragment]) -> bool:
-    """Whether all fragments of a kernel have the shapes of ``mma``, and operands come from shared memory."""
+    """Return whether all fragments of a kernel have ``mma`` shapes and load their operands from shared memory."""
     operands = {f.dtype for f in fragments.values() if f.use != "c"}
     if len(operands) != 1 or not operands <= p.architecture.mma_k.keys():
         return False
@@ -55,7 +56,7 @@ def are_known(p: Cuda, body, fragments: dict[Var, Fragment]) -> bool:
 
 
 def _memory(p: Cuda, node: PrimExpr) -> str:
-    """The storage scope of what a pointer points to."""
+    """Return the storage scope of the memory that a pointer points to."""
     if isinstance(node, Call):
         name = getattr(node.op, "name", "")
         if name == "tir.tvm_access_ptr":
@@ -108,7 +109,7 @@ def store(p: Cuda, source: str, target: str, stride: str, layout: str) -> None:
 
 
 def multiply(p: Cuda, dtype: str, pointers: tuple[str, str, str, str]) -> None:
-    """d = a . b + c, as two multiplications with n = 8."""
+    """Print d = a @ b + c as two matmuls with n = 8."""
     from .matrix import mma_helper
 
     kind = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32"}[dtype]

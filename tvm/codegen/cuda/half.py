@@ -1,4 +1,4 @@
-"""Sixteen-bit floats of CUDA text: two small types written with PTX, so that no header is needed to compile it."""
+"""16-bit floats in CUDA source: two small types implemented with PTX, so that no header is needed."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def _type(text: str, operator: str, name: str) -> str:
     return text.replace("{operators}", "\n".join(rows)).replace("{name}", name)
 
 
-# The text of each type, by its name.
+# The source of each type, by its name.
 TYPES = {HALF: _type(_HALF, _HALF_OPERATOR, HALF), BFLOAT: _type(_BFLOAT, _BFLOAT_OPERATOR, BFLOAT)}
 
-# Helpers by operation and type.
+# Helper functions by operation and type.
 HELPERS = {"min_float16": _CHOICE.replace("{word}", "lt"), "max_float16": _CHOICE.replace("{word}", "gt")}

@@ -1,7 +1,7 @@
-"""Matrix units and asynchronous copies of NVIDIA devices, as functions around PTX.
+"""Tensor cores and asynchronous copies of NVIDIA GPUs, as functions around PTX instructions.
 
-Each function is written into the text once and takes pointers; inlining removes them. A matmul of fragments keeps them
-in arrays of 32-bit registers: ``index`` counts fragments.
+Each function is defined once and takes pointers; inlining removes the calls. Fragment matmuls keep the fragments in
+arrays of 32-bit registers; ``index`` is the index of a fragment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .build import Cuda
 
 _INLINE = "static __device__ __forceinline__ "
-# Names of types in calls -> (name in PTX, bits).
+# Type names in calls -> (name in PTX, bits).
 _PTX_TYPES = {
     "fp16": ("f16", 16), "float16": ("f16", 16), "bf16": ("bf16", 16), "bfloat16": ("bf16", 16),
     "tf32": ("tf32", 32), "fp32": ("f32", 32), "float32": ("f32", 32), "fp64": ("f64", 64), "float64": ("f64", 64),
@@ -32,18 +32,18 @@ _PTX_TYPES = {
 
 def text_of(node: PrimExpr, what: str) -> str:
     if not isinstance(node, StringImm):
-        raise TVMError(f"{what} is a string, got {node}")
+        raise TVMError(f"{what} must be a string, got {node}")
     return node.value
 
 
 def number_of(node: PrimExpr, what: str) -> int:
     if not isinstance(node, IntImm):
-        raise TVMError(f"{what} is a literal number, got {node}")
+        raise TVMError(f"{what} must be a literal number, got {node}")
     return node.value
 
 
 def pointer_to(p: Cuda, node: PrimExpr, dtype: str, offset: PrimExpr | None = None) -> str:
-    """A pointer to elements of ``dtype``, ``offset`` of them further on."""
+    """Return a pointer to elements of ``dtype``, advanced by ``offset`` elements."""
     text, var = p.pointer(node)
     have = p.pointees.get(var) if isinstance(node, Var) else None
     if have is None or p.memory_type(have) != p.memory_type(dtype):
@@ -77,10 +77,10 @@ def _copy_async(p: Cuda, node: Call) -> str:
     target, target_offset, source, source_offset, size = node.args[:5]
     count = number_of(size, "the size of ptx_cp_async")
     if count not in _COPY_TYPES:
-        raise TVMError(f"{p.name}: ptx_cp_async copies 4, 8 or 16 bytes, got {count}")
+        raise TVMError(f"{p.name}: ptx_cp_async: the size must be 4, 8 or 16 bytes, got {count}")
     name = f"tvm_copy_async_{count}"
     text = _COPY.replace("{size}", str(count)).replace("{type}", _COPY_TYPES[count])
-    # Only the largest copies can pass by the first cache.
+    # Only copies of 16 bytes can bypass the L1 cache.
     p.source.add_helper(name, text.replace("{cache}", "cg" if count == 16 else "ca"))
     wanted = bare(p.value(node.args[5])) if len(node.args) > 5 else "true"
     pointers = (pointer_to(p, target, dtype, target_offset), pointer_to(p, source, dtype, source_offset))
@@ -178,11 +178,11 @@ def _copy_bulk(p: Cuda, node: Call) -> str:
     return "0"
 
 
-# mma and ldmatrix: fragments whose layout the program knows
+# mma and ldmatrix: fragments in a documented register layout
 
 
 def ldmatrix_helper(p: Cuda, number: int, flip: bool, kind: str) -> str:
-    """The name of the function that loads ``number`` matrices of 8 x 8."""
+    """Return the name of the function that loads ``number`` matrices of 8 x 8."""
     name = f"tvm_ldmatrix_x{number}{'_trans' if flip else ''}"
     results = [f'"=r"(y[{i}])' for i in range(number)]
     p.source.add_helper(name, _INLINE + f"""void {name}(unsigned* y, const void* shared) {{
@@ -207,7 +207,8 @@ def _ldmatrix(p: Cuda, node: Call) -> str:
 
 
 class Operands(NamedTuple):
-    """Registers of one operand of an mma instruction: how many, their letter in inline assembly, their type in C."""
+    """The registers of an operand of an mma instruction: their number, constraint letter in inline assembly, and C
+    type."""
 
     count: int
     letter: str
@@ -215,7 +216,7 @@ class Operands(NamedTuple):
 
 
 def registers(elements: int, kind: str) -> Operands:
-    """Registers of each of 32 threads for ``elements`` elements."""
+    """Return the number of registers per thread of a warp for ``elements`` elements."""
     name, bits = _PTX_TYPES[kind]
     if name == "f32":
         return Operands(elements // 32, "f", "float")
@@ -227,7 +228,7 @@ def registers(elements: int, kind: str) -> Operands:
 def _ptx_type(p: Cuda, node: PrimExpr) -> str:
     kind = text_of(node, "the type of a matrix")
     if kind not in _PTX_TYPES:
-        raise TVMError(f"{p.name}: mma has no matrices of type '{kind}'; there are {', '.join(_PTX_TYPES)}")
+        raise TVMError(f"{p.name}: mma does not support matrices of type '{kind}'; use one of {', '.join(_PTX_TYPES)}")
     return kind
 
 
@@ -238,7 +239,7 @@ def _shape(p: Cuda, node: PrimExpr) -> tuple[str, int, int, int]:
         n, k = rest.split("k")
         return text, int(m), int(n), int(k)
     except ValueError:
-        raise TVMError(f"{p.name}: an mma instruction has a shape like m16n8k16, got '{text}'") from None
+        raise TVMError(f"{p.name}: the shape of an mma instruction must have the form m16n8k16, got '{text}'") from None
 
 
 def _mma_registers(shape: tuple[str, int, int, int], kinds: list[str], sparse: bool) -> list[Operands]:
@@ -250,7 +251,7 @@ def _mma_function(
     p: Cuda, known: tuple[str, int, int, int], layouts: list[str], kinds: list[str], saturate: str, operator: str,
     selector: int | None,
 ) -> str:
-    """The name of the function around one mma instruction."""
+    """Return the name of the function around an mma instruction."""
     sparse, shape = selector is not None, known[0]
     a, b, c = _mma_registers(known, kinds, sparse)
     pa, pb, pc = (_PTX_TYPES[kind][0] for kind in kinds)
@@ -274,7 +275,7 @@ def _mma_function(
 
 
 def mma_helper(p: Cuda, text: str, *kinds: str) -> str:
-    """The name of the function around one mma instruction with dense operands, row times column."""
+    """Return the name of the function around an mma instruction for a dense row-major by column-major matmul."""
     return _mma_function(p, _shape(p, StringImm(text)), ["row", "col"], list(kinds), "", "", None)
 
 
@@ -299,7 +300,7 @@ def _mma(p: Cuda, node: Call) -> str:
 
 
 def _mma_options(p: Cuda, rest, sparse: bool) -> tuple[str, str]:
-    """.satfinite, and the operation on bits."""
+    """Return the options of an mma instruction: .satfinite and the bit operation."""
     flag = rest[3] if sparse and len(rest) > 3 else rest[0] if rest and not sparse else None
     saturate = ".satfinite" if isinstance(flag, IntImm) and flag.value else ""
     word = rest[1].value if not sparse and len(rest) > 1 and isinstance(rest[1], StringImm) else ""
@@ -316,10 +317,10 @@ def _mma_fill(p: Cuda, node: Call) -> str:
 
 
 def _mma_store(p: Cuda, node: Call) -> str:
-    """The accumulator of two products m16n8 side by side, from the registers of a warp to memory."""
+    """Print a store of an accumulator that consists of two m16n8 tiles, from the registers of a warp to memory."""
     m, n = (number_of(a, "the shape of mma_store") for a in node.args[:2])
     if (m, n) != (16, 16):
-        raise TVMError(f"{p.name}: mma_store writes tiles of 16 x 16, got {m} x {n}")
+        raise TVMError(f"{p.name}: mma_store supports tiles of 16 x 16, got {m} x {n}")
     target, source, offset, stride = node.args[2:6]
     dtype = element(node.dtype)
     to, from_ = pointer_to(p, target, dtype), pointer_to(p, source, dtype, offset)
@@ -331,7 +332,7 @@ def _mma_store(p: Cuda, node: Call) -> str:
 
 
 class _loop:
-    """A loop that is unrolled; gives the name of its variable."""
+    """A context manager that prints an unrolled loop and returns the name of its variable."""
 
     def __init__(self, p: Cuda, count: str):
         self.p, self.count = p, count
@@ -346,20 +347,20 @@ class _loop:
         self.p.close()
 
 
-# wmma: fragments whose layout only the device knows
+# wmma: fragments in an undocumented register layout
 
 
 class Fragment(NamedTuple):
-    """The fragment that a variable of scope wmma.* holds."""
+    """The fragment in a variable of scope wmma.*."""
 
-    use: str  # a, b or c
+    use: str  # The operand: a, b, or c for the accumulator
     shape: tuple[int, int, int]
     layout: str
     dtype: str
     registers: Operands
-    # True where the layout among threads is that of mma.
+    # Whether the register layout is that of mma.
     known: bool = False
-    # True where it is distributed over the four warps of a warpgroup.
+    # Whether the fragment is distributed over the four warps of a warpgroup.
     of_group: bool = False
 
     @property
@@ -374,13 +375,13 @@ _USES = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
 def fragment_registers(use: str, shape: tuple[int, int, int], dtype: str) -> Operands:
     m, n, k = shape
     if dtype == "float16" and use in "ab":
-        # Every element is held by two threads.
+        # Two threads hold each element.
         return Operands(8, "r", "unsigned")
     return registers({"a": m * k, "b": k * n, "c": m * n}[use], dtype)
 
 
 def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
-    """The fragments of a kernel, from the calls that load and fill them."""
+    """Return the fragments of a kernel, from the calls that load and fill them."""
     out: dict[Var, Fragment] = {}
     groups: dict[Var, Fragment] = {}
     for node in pre_order(body):
@@ -399,7 +400,7 @@ def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
         use = _USES.get(p.storage_scope(var))
         dtype = p.declared_pointee(var)
         if use is None or dtype is None:
-            raise TVMError(f"{p.name}: {var.name} is no fragment; its scope is one of {', '.join(_USES)}")
+            raise TVMError(f"{p.name}: {var.name} is not a fragment; use one of the scopes {', '.join(_USES)}")
         known = out.get(var)
         if known is None or name == "tir.tvm_load_matrix_sync":
             out[var] = Fragment(use, (m, n, k), layout, dtype, fragment_registers(use, (m, n, k), dtype))
@@ -412,7 +413,7 @@ def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
 
 
 def declare_fragment(p: Cuda, var: Var, count: int) -> None:
-    """The array of registers for ``count`` elements."""
+    """Print the declaration of the array of registers for ``count`` elements."""
     fragment = p.fragments.get(var)
     if fragment is None:
         raise TVMError(f"{p.name}: fragment {var.name} is never loaded or filled")
@@ -481,7 +482,7 @@ def _fill_fragment(p: Cuda, node: Call) -> str:
     text = p.value(value)
     if fragment.registers.type == "unsigned" and info(fragment.dtype).bits < 32:
         if not (hasattr(value, "value") and value.value == 0):
-            raise TVMError(f"{p.name}: fragments of {fragment.dtype} can be filled with zero only, got {value}")
+            raise TVMError(f"{p.name}: fragments of {fragment.dtype} can only be filled with zero, got {value}")
         text = "0"
     with _loop(p, str(fragment.registers.count)) as i:
         p.line(f"({place})[{i}] = {bare(text)};")

@@ -1,4 +1,4 @@
-"""Compiling CUDA C: by NVRTC, the compiler as a library (tvm-classic[cuda] brings it), or by nvcc on PATH."""
+"""Compile CUDA C with NVRTC, the compiler library (installed by tvm-classic[cuda]), or with nvcc on PATH."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from . import space as cuda_space
 
 FORMATS = ("ptx", "cubin", "fatbin")
 _ERROR_LINE = re.compile(r"^[^\n(]*\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
-# A program without such flags is compiled as this.
+# The default language standard.
 _FLAGS = ("--std=c++17",)
 
 
 def _candidates() -> Iterator[str]:
-    """Paths and names libnvrtc may be found under."""
+    """Return the paths and names under which libnvrtc may be found."""
     package = importlib.util.find_spec("nvidia")
     for root in (package.submodule_search_locations or ()) if package is not None else ():
         for pattern in ("cuda_nvrtc/lib", "cu*/lib"):
@@ -39,7 +39,7 @@ def _candidates() -> Iterator[str]:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """NVRTC, or None where it is not installed."""
+    """Return NVRTC, or None if it is not installed."""
     for path in _candidates():
         try:
             return ctypes.CDLL(path)
@@ -54,7 +54,7 @@ def have_compiler() -> bool:
 
 @cache
 def version() -> tuple[int, int]:
-    """The version of NVRTC."""
+    """Return the version of NVRTC."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     _check(library(), library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
     return major.value, minor.value
@@ -62,7 +62,8 @@ def version() -> tuple[int, int]:
 
 @cache
 def supported() -> tuple[int, ...]:
-    """Architectures the compiler here makes code for, as 75, 80, ...; none where it does not tell."""
+    """Return the architectures that the compiler supports, such as 75 and 80; empty if the compiler does not report
+    them."""
     nvrtc, count = library(), ctypes.c_int()
     if nvrtc is None:
         return _supported_by_nvcc()
@@ -87,22 +88,22 @@ def _check(nvrtc: ctypes.CDLL, status: int, what: str) -> None:
 
 
 def usable(arch: str) -> str:
-    """``arch``, or the lowest architecture there is where a compiler no longer knows one that old."""
+    """Return ``arch``, or the lowest supported architecture if the compiler no longer supports ``arch``."""
     lowest = min(supported(), default=0)
     return f"sm_{lowest}" if nvidia.number_of(arch) < lowest else arch
 
 
 def compile_all(text: str, arch: str, options: Sequence[str] = ()) -> dict[str, bytes]:
-    """Machine code ("cubin") and "ptx" of a text for one architecture."""
+    """Compile source to machine code ("cubin") and to "ptx" for one architecture."""
     if library() is not None:
         return _by_library(text, arch, options)
     return {name: _by_nvcc(text, arch, name, options) for name in ("cubin", "ptx")}
 
 
 def compile_cuda(text: str, arch: str, target_format: str = "ptx", options: Sequence[str] = ()) -> bytes:
-    """The code of a text in one format."""
+    """Compile source to one format."""
     if target_format not in FORMATS:
-        raise ValueError(f"compile_cuda makes {', '.join(FORMATS)}, not '{target_format}'")
+        raise ValueError(f"compile_cuda: unknown format '{target_format}'; use one of {', '.join(FORMATS)}")
     if target_format == "fatbin" or library() is None:
         return _by_nvcc(text, arch, target_format, options)
     return _by_library(text, arch, options)[target_format]
@@ -114,9 +115,10 @@ def _by_library(text: str, arch: str, options: Sequence[str]) -> dict[str, bytes
     status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
     _check(nvrtc, status, "nvrtcCreateProgram")
     try:
-        # Kernels of a module are optimized side by side.
+        # Compile the kernels of a module in parallel.
         parallel = ("--split-compile=0",) if version() >= (12, 9) else ()
-        # Functions of C text that pragma import_c brings say nothing of devices.
+        # Functions of imported C source (pragma import_c) have no execution space; the option makes them device
+        # functions.
         fixed = ("--device-as-default-execution-space", *_FLAGS, *parallel)
         flags = [f"--gpu-architecture={arch}".encode(), *(x.encode() for x in (*fixed, *options))]
         status = nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
@@ -137,7 +139,7 @@ def _read(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def _explain(text: str, arch: str, log: str) -> str:
-    """The message for a log of the compiler, with the line of the first error."""
+    """Return the error message for a compiler log, with the source line of the first error."""
     found = _ERROR_LINE.search(log)
     lines = text.splitlines()
     number = int(found.group(1)) if found else 0
@@ -148,8 +150,8 @@ def _explain(text: str, arch: str, log: str) -> str:
 def _by_nvcc(text: str, arch: str, target_format: str, options: Sequence[str]) -> bytes:
     if shutil.which("nvcc") is None:
         raise TVMError(
-            "compiling for CUDA needs NVRTC or nvcc, and neither was found; "
-            "'pip install nvidia-cuda-nvrtc-cu12', the extra tvm-classic[cuda], brings NVRTC"
+            "compiling for CUDA needs NVRTC or nvcc, but neither was found; "
+            "install NVRTC with 'pip install nvidia-cuda-nvrtc-cu12' or the extra tvm-classic[cuda]"
         )
     with tempfile.TemporaryDirectory(prefix="tvm-cuda-") as folder:
         source, result = os.path.join(folder, "kernels.cu"), os.path.join(folder, f"kernels.{target_format}")

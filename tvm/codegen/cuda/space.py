@@ -1,5 +1,5 @@
-"""Execution and memory spaces in CUDA text: functions and variables without one are marked ``__device__``, which NVRTC
-assumes (``--device-as-default-execution-space``) and nvcc does not."""
+"""Execution and memory spaces in CUDA source: functions and variables without a space are marked ``__device__``. NVRTC
+assumes this (``--device-as-default-execution-space``), nvcc does not."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _TOKEN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SPACES = {"__device__", "__global__", "__host__", "__constant__", "__shared__", "__managed__"}
-# Declarations of neither a function nor a variable.
+# Keywords of declarations that declare neither a function nor a variable.
 _NO_ENTITY = {"typedef", "using", "static_assert", "_Static_assert", "namespace", "asm", "__asm__"}
 _TYPES = {"struct", "class", "union", "enum"}
-# Words that may precede the specifiers of a declaration.
+# Prefixes of a declaration before its specifiers.
 _PREFIX = re.compile(r'(?:template\s*<[^{;()]*>\s*|extern\s*"C(?:\+\+)?"\s*)*')
 
 
 def on_device(text: str) -> str:
-    """``text`` with ``__device__`` before each function and variable at file scope that names no space."""
+    """Return ``text`` with ``__device__`` before each function and variable at file scope without a space."""
     out, done = [], 0
     for offset in _offsets(text):
         out += [text[done:offset], "__device__ "]
@@ -28,16 +28,16 @@ def on_device(text: str) -> str:
 
 
 def _offsets(text: str) -> list[int]:
-    """The offsets of the declarations to be marked, in order."""
+    """Return the offsets of the declarations to be marked, in order."""
     offsets: list[int] = []
-    begin = head_end = None  # of the declaration read now: its first character, and the end of its words
-    braces = parentheses = 0  # open ones inside of it
+    begin = head_end = None  # First character of the current declaration, and the end of its words
+    braces = parentheses = 0  # Number of open braces and parentheses in the declaration
     for token in _TOKEN.finditer(text):
         mark, at = token.group("mark"), token.start()
         if token.group("skip") is not None and not token.group().startswith(('"', "'")):
             continue
         if begin is None:
-            if mark in (";", "}"):  # the end of a namespace, or nothing
+            if mark in (";", "}"):  # End of a namespace or an empty declaration
                 continue
             begin, head_end = at, None
         if mark in ("(", ")"):
@@ -61,19 +61,19 @@ def _offsets(text: str) -> list[int]:
 
 
 def _words(head: str) -> list[str]:
-    """Its words and brackets, without comments, texts and the parameters of a template."""
+    """Return the words and brackets of a declaration, without comments, strings and template parameters."""
     found = _TOKEN.finditer(_PREFIX.sub("", head, count=1))
     return [token.group() for token in found if token.group("skip") is None]
 
 
 def _opens(head: str) -> bool:
-    """Whether a brace after it holds declarations of file scope."""
+    """Return whether a brace after the declaration contains declarations at file scope."""
     words = _words(head)
     return words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or (not words and "extern" in head)
 
 
 def _is_function(head: str) -> bool:
-    """Whether the brace after it holds statements, so that the declaration ends with them."""
+    """Return whether a brace after the declaration contains statements, so that the declaration ends with it."""
     words = _words(head)
     while words and words[-1] in ("const", "noexcept"):
         words.pop()

@@ -1,9 +1,9 @@
-"""Matmuls by a warpgroup (four warps) of matrices in shared memory (``wgmma``, sm_90a).
+"""Matmuls by a warpgroup (four warps) with operands in shared memory (``wgmma``, sm_90a).
 
-A descriptor tells the instruction of a matrix: its address, the distance of its groups of rows, and the swizzle of its
-rows of 128 bytes. Matrices have one of two layouts. Contiguous along k: rows of 128 bytes, one after the other.
-Transposed: for each 128 bytes along m or n a block with one row per k. Accumulators are registers of all 128 threads,
-each warp holding 16 of 64 rows; they may not be accessed while a multiplication is in flight.
+A descriptor describes a matrix to the instruction: its address, the stride of its row groups, and the swizzle of its
+rows of 128 bytes. Matrices have one of two layouts. If k is contiguous: consecutive rows of 128 bytes. If the matrix is
+transposed: for each 128 bytes along m or n, a block with one row per k. Accumulators are in registers of all 128
+threads; each warp holds 16 of 64 rows. They must not be accessed while a matmul is in flight.
 """
 
 from __future__ import annotations
@@ -20,37 +20,42 @@ if TYPE_CHECKING:
     from .matrix import Fragment
 
 _INLINE = "static __device__ __forceinline__ "
-# Threads of a warpgroup, and the m of one instruction.
+# The number of threads of a warpgroup, and the m of one instruction.
 THREADS, M = 128, 64
-# Bytes of a row of an operand tile, of the k of one instruction, and of a group of eight rows.
+# The size in bytes of a row of an operand tile, of the k of one instruction, and of a group of eight rows.
 ROW_BYTES, K_BYTES, GROUP_BYTES = 128, 32, 1024
 _KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
-# In the upper word of a descriptor: rows of 128 bytes are swizzled.
+# Bit in the upper word of a descriptor: rows of 128 bytes are swizzled.
 _SWIZZLE = 1 << 30
 
 
 class Matrix(NamedTuple):
-    """The layout of an operand; distances are in units of sixteen bytes."""
+    """The layout of an operand; strides are in units of 16 bytes."""
 
     k_contiguous: bool
-    # The distance of blocks along m or n; without meaning where k is contiguous.
+    # The stride of blocks along m or n; unused if k is contiguous.
     block_stride: int
-    # The strides from the k of one instruction to that of the next, and from 64 rows to the next.
+    # The strides from the k of one instruction to the next, and from 64 rows to the next.
     k_stride: int
     m_stride: int
 
 
 def matrix(p: Cuda, dtype: str, k_contiguous: bool, stride: int) -> Matrix:
-    """``stride`` is in elements: between rows where k is contiguous, else between blocks along m or n."""
+    """Return the layout of an operand. ``stride`` is in elements: between rows if k is contiguous, else between blocks
+    along m or n."""
     size = info(dtype).bytes
     if k_contiguous:
         if stride * size != ROW_BYTES:
-            raise TVMError(f"{p.name}: rows of a matrix for ptx_wgmma are {ROW_BYTES} bytes apart, got {stride * size}")
+            raise TVMError(
+                f"{p.name}: the row stride of a matrix for ptx_wgmma must be {ROW_BYTES} bytes, got {stride * size}"
+            )
         return Matrix(True, 1, K_BYTES // 16, M * ROW_BYTES // 16)
     if size != 2:
-        raise TVMError(f"{p.name}: ptx_wgmma transposes 16-bit operands only; {dtype} must be contiguous along k")
+        raise TVMError(
+            f"{p.name}: ptx_wgmma can only transpose 16-bit operands; {dtype} operands must be contiguous along k"
+        )
     if stride * size % GROUP_BYTES:
-        raise TVMError(f"{p.name}: blocks of a matrix for ptx_wgmma begin at multiples of {GROUP_BYTES} bytes")
+        raise TVMError(f"{p.name}: blocks of a matrix for ptx_wgmma must be aligned to {GROUP_BYTES} bytes")
     lead = stride * size // 16
     return Matrix(False, lead, K_BYTES // size * ROW_BYTES // 16, lead * (M * size // ROW_BYTES))
 
@@ -65,14 +70,14 @@ _FENCE = _INLINE + """void tvm_warpgroup_begin() {
 _COMMIT = _INLINE + """void tvm_warpgroup_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }"""
-# Ordinary writes to shared memory become visible to asynchronous instructions.
+# Make ordinary stores to shared memory visible to asynchronous instructions.
 _VISIBLE = _INLINE + """void tvm_warpgroup_visible() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }"""
 
 
 def _instruction(p: Cuda, dtype: str, columns: int, lhs: Matrix, rhs: Matrix) -> str:
-    """The name of the function around one instruction."""
+    """Return the name of the function around one instruction."""
     kind, count = _KINDS[dtype], M * columns // THREADS
     shape = f"m{M}n{columns}k{K_BYTES // info(dtype).bytes}"
     transposes = f", {int(not lhs.k_contiguous)}, {int(not rhs.k_contiguous)}" if info(dtype).bytes == 2 else ""
@@ -123,18 +128,18 @@ def multiply(p: Cuda, node: Call) -> str:
 
 def check(p: Cuda, dtype: str, m: int, n: int, k: int) -> None:
     if not p.architecture.has_warpgroups:
-        raise TVMError(f"{p.name}: ptx_wgmma is an instruction of sm_90a alone; compile with -arch=sm_90a")
+        raise TVMError(f"{p.name}: ptx_wgmma is only available on sm_90a; compile with -arch=sm_90a")
     if dtype not in _KINDS:
-        raise TVMError(f"{p.name}: ptx_wgmma multiplies {', '.join(_KINDS)}, got {dtype}")
+        raise TVMError(f"{p.name}: ptx_wgmma supports the types {', '.join(_KINDS)}, got {dtype}")
     if m % M or n % 8 or not 8 <= n <= 256 or k * info(dtype).bytes % K_BYTES:
         raise TVMError(
-            f"{p.name}: ptx_wgmma needs m a multiple of {M}, n one of 8, 16, ... 256 and k a multiple of "
+            f"{p.name}: ptx_wgmma needs m to be a multiple of {M}, n one of 8, 16, ... 256 and k a multiple of "
             f"{K_BYTES // info(dtype).bytes} for {dtype}; got {m} x {n} x {k}"
         )
 
 
 def wait(p: Cuda, node: Call) -> str:
-    """Wait until at most so many groups of multiplications are in flight; accumulators may be read when none is."""
+    """Print a wait until at most a number of matmul groups is in flight; accumulators may be read when none is."""
     from .matrix import number_of
 
     left = number_of(node.args[0], "the number of groups ptx_wgmma_wait may leave")
@@ -145,7 +150,7 @@ def wait(p: Cuda, node: Call) -> str:
     p.line(f"{name}();")
     if len(node.args) > 1:
         fragment = p.fragments[node.args[1]]
-        # The compiler may not read accumulators before the wait.
+        # The compiler must not read accumulators before the wait.
         p.source.add_helper("tvm_warpgroup_hold", _INLINE + """void tvm_warpgroup_hold(float& x) {
   asm volatile("" : "+f"(x) :: "memory");
 }""")
@@ -157,15 +162,15 @@ def wait(p: Cuda, node: Call) -> str:
 
 
 def visible(p: Cuda) -> None:
-    """Before a barrier: what this thread wrote to shared memory is visible to multiplications after it."""
+    """Print a fence before a barrier: the stores of this thread to shared memory become visible to later matmuls."""
     p.source.add_helper("tvm_warpgroup_visible", _VISIBLE)
     p.line("tvm_warpgroup_visible();")
 
 
 def store(p: Cuda, fragment: Fragment, source: str, target: str, stride: str, layout: str) -> None:
-    """Store accumulators to memory, two neighbours at a time."""
+    """Print a store of accumulators to memory, two adjacent elements at a time."""
     if layout != "row":
-        raise TVMError(f"{p.name}: accumulators of a warpgroup are stored row by row")
+        raise TVMError(f"{p.name}: accumulators of a warpgroup can only be stored in row-major layout")
     rows, columns, _ = fragment.shape
     name = f"tvm_warpgroup_store_{rows}x{columns}"
     p.source.add_helper(name, _INLINE + f"""void {name}(float* y, const float* x, int stride) {{

@@ -1,1 +1,1 @@
-"""LLVM IR from lowered functions: host code of every CPU LLVM knows, and kernels of NVIDIA and AMD GPUs."""
+"""The LLVM code generator: host code for every CPU that LLVM supports, and kernels for NVIDIA and AMD GPUs."""

@@ -1,4 +1,4 @@
-"""The llvm back end: lowered functions to LLVM text."""
+"""The llvm back end: compile lowered functions with LLVM."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .builder import Builder
 from .module import CONTEXT, TABLE, ModuleText
 from .stmt import emit
 
-# From so many functions on LLVM begins with them while others are lowered.
+# Number of functions from which on LLVM starts to compile them while others are still being lowered.
 ENOUGH_FUNCTIONS = 4
 
 
 def function_name(name: str, function: PrimFunc) -> str:
-    """The name users know a function by, given the one it is called by inside its module. A function without a
-    ``global_symbol`` takes raw arguments, so users must not find it by its name."""
+    """Return the public name of a function, given its name inside the module. A function without ``global_symbol``
+    takes raw arguments and has no public name."""
     return str(function.attrs.get("global_symbol") or name + PRIVATE_SUFFIX)
 
 
@@ -40,10 +40,10 @@ def emit_module(
     functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, float_flags: str = "",
     before: Mapping[str, str] | None = None, regions: int = 0,
 ) -> ModuleText:  # fmt: skip
-    """LLVM text of functions, given with the name each is called by inside the module.
+    """Return the LLVM text of functions, given with the names by which they call each other inside the module.
 
-    It will be linked with text that has the functions of ``before``, by their symbols, and so many parallel
-    ``regions``: a function that is there as well is private here."""
+    The text will be linked with text that contains the functions of ``before``, by symbol, and ``regions`` parallel
+    regions. A function that is also in ``before`` becomes private in this text."""
     module, before = ModuleText(cpu, float_flags), before or {}
     module.parallel_regions = regions
     rows = []
@@ -64,13 +64,13 @@ def emit_module(
 
 
 def prim_functions(mod: IRModule) -> list[tuple[str, PrimFunc]]:
-    """The functions of a module in the order of their names, which is the order of the text."""
+    """Return the functions of a module ordered by name, which is their order in the text."""
     rows = [(var.name_hint, function) for var, function in mod.functions.items() if isinstance(function, PrimFunc)]
     return sorted(rows, key=lambda row: row[0])
 
 
 def _result_type(module: ModuleText, function: PrimFunc) -> str:
-    """Functions give a status unless their type says otherwise."""
+    """Return the return type of a function: a status unless its type is given."""
     kind = function.ret_type
     if isinstance(kind, PrimType) and kind.dtype not in ("void", ""):
         return module.types[kind.dtype]
@@ -101,7 +101,7 @@ def _parameter(b: Builder, function: PrimFunc, param: Var, operand: str, noalias
     buffer = (function.buffer_map or {}).get(param)
     b.remember(param, operand)
     b.level[param] = 0
-    # A buffer parameter that was not unpacked by MakePackedAPI is its data pointer.
+    # A buffer parameter that MakePackedAPI did not unpack is its data pointer.
     var = param if buffer is None else buffer.data
     if buffer is not None:
         b.remember(buffer.data, operand)
@@ -114,7 +114,7 @@ def _parameter(b: Builder, function: PrimFunc, param: Var, operand: str, noalias
         promises = " noalias"
     pointee = var.type_annotation.element_type if isinstance(var.type_annotation, PointerType) else None
     if isinstance(pointee, PrimType):
-        # Arguments are checked to be aligned to their elements, no more.
+        # Pointer arguments are only checked to be aligned to their elements.
         promises += f" align {info(pointee.dtype).bytes}"
     return f"ptr{promises} {operand}"
 
@@ -124,7 +124,7 @@ def _zero(kind: str) -> str:
 
 
 class Part(NamedTuple):
-    """Text that LLVM has not seen yet, and modules of the user's that it is linked with."""
+    """Text that LLVM has not compiled yet, and user-defined modules to link with it."""
 
     text: str
     imports: tuple[str, ...]
@@ -135,14 +135,15 @@ def part_of(module: ModuleText) -> Part:
     return Part(text, tuple(llvm_jit.read_import(other) for other in module.imported))
 
 
-# What LLVM makes of a part: optimized bitcode and an object.
+# The output of LLVM for a part: optimized bitcode and an object.
 Compiled = tuple[bytes, bytes]
 
 
 class CompiledCode:
-    """The result of compiling a module: objects are the product, everything else is made on demand.
+    """The compiled code of a module: object files; other formats are generated on demand.
 
-    ``parts`` is what LLVM makes of them, at which threads may still be: to ask for it waits for them."""
+    ``parts`` contains the compiled parts. Threads may still be compiling them; reading ``parts`` waits until they have
+    finished."""
 
     def __init__(self, cpu: ResolvedCPU, opt_level: int, symbols: dict[str, str], parts: Sequence[Future[Compiled]]):
         self.cpu = cpu
@@ -152,16 +153,16 @@ class CompiledCode:
         self.parts = parts
 
     def objects(self) -> Iterator[bytes]:
-        """The machine code, which is linked together."""
+        """Return the machine code, to be linked together."""
         return (part.result()[1] for part in self.parts)
 
     def load(self) -> JitCode:
-        """Put the code into this process, whose CPU has all that the code may use."""
+        """Load the code into this process. The CPU of this machine must support all features that the code uses."""
         lacking = host_cpu.lacking(self.cpu.enabled)
         if lacking:
             raise TVMError(
                 f"the code was compiled for cpu {self.cpu.cpu}; this machine lacks {', '.join(lacking)}. Compile it "
-                "with an -mcpu that has none of them, or export it and run it elsewhere"
+                "with an -mcpu without these features, or export it and run it on another machine"
             )
         addresses, library = llvm_jit.load_objects(self.objects(), (*self.symbols.values(), TABLE, CONTEXT))
         code = {name: addresses[own] for name, own in self.symbols.items()}
@@ -172,13 +173,13 @@ class CompiledCode:
             return str(self._optimized())
         if fmt in ("s", "asm"):
             return llvm_jit.machine_for(self.cpu, self.opt_level).emit_assembly(self._optimized())
-        raise TVMError(f"an llvm module has no source in format '{fmt}'; it has ll and asm")
+        raise TVMError(f"an llvm module has no source in format '{fmt}'; use ll or asm")
 
     def _optimized(self):
         return llvm_jit.linked([part.result()[0] for part in self.parts])
 
     def save(self, path: str, fmt: str = "") -> None:
-        """Write the code: o (object), s (assembly), ll (text) or bc (bitcode)."""
+        """Write the code as o (object), s (assembly), ll (text) or bc (bitcode)."""
         fmt = fmt or path.rpartition(".")[2]
         if fmt in ("o", "obj"):
             data, *others = self.objects()
@@ -189,13 +190,13 @@ class CompiledCode:
         elif fmt == "bc":
             data = self._optimized().as_bitcode()
         else:
-            raise TVMError(f"an llvm module cannot be saved as '{fmt}'; it can as o, s, ll or bc")
+            raise TVMError(f"an llvm module cannot be saved as '{fmt}'; use o, s, ll or bc")
         with open(path, "wb") as file:
             file.write(data)
 
 
 def module_text(mod: IRModule, target: Target) -> tuple[ModuleText, int]:
-    """The functions of a module as LLVM text that nothing has compiled yet, and how much LLVM should optimize it."""
+    """Return the functions of a module as LLVM text that is not compiled yet, and the optimization level."""
     module = emit_module(prim_functions(mod), resolve_cpu(target), _float_flags(target))
     entry = entry_name(mod)
     if entry:
@@ -206,7 +207,7 @@ def module_text(mod: IRModule, target: Target) -> tuple[ModuleText, int]:
 
 
 def opt_level(target: Target, module: ModuleText) -> int:
-    """How much LLVM should optimize."""
+    """Return the optimization level of LLVM."""
     level = target.attrs.get("opt-level")
     if level is None:
         return llvm_jit.LEVEL + module.has_loop_conditions
@@ -214,7 +215,7 @@ def opt_level(target: Target, module: ModuleText) -> int:
 
 
 def compile_module(mod: IRModule, target: Target) -> CompiledCode:
-    """Compile the functions of a module; nothing is loaded."""
+    """Compile the functions of a module without loading them."""
     module, level = module_text(mod, target)
     part = part_of(module)
     made: Future[Compiled] = Future()
@@ -222,7 +223,7 @@ def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     return CompiledCode(module.cpu, level, dict(module.names), [made])
 
 
-# Parts that threads were given. A process that is forked has none of these threads, so a fork waits for them.
+# Parts that threads compile. A forked process has none of these threads, so a fork waits for the parts.
 _PARTS: WeakSet[Future[Compiled]] = WeakSet()
 
 
@@ -237,18 +238,18 @@ if hasattr(os, "register_at_fork"):
 
 
 class Compilation(AbstractContextManager):
-    """Compiles modules as they come: threads let LLVM, which needs no lock of the interpreter, compile some while
-    others are lowered, and while the result is written. Which functions LLVM sees together depends on their order
-    alone."""
+    """An incremental compilation of modules. Threads call LLVM, without Python's interpreter lock, while other modules
+    are lowered and while the output is written. The partition of the functions into LLVM modules depends only on their
+    order."""
 
     def __init__(self, target: Target):
         self.target, self.cpu = target, resolve_cpu(target)
         cores = host_cpu.usable_cores()
         self.threads = ThreadPoolExecutor(cores)
-        # One core is left to the thread that lowers, until it has finished.
+        # One core is reserved for the lowering thread until it has finished.
         self.cores = Semaphore(max(cores - 1, 1))
         self.waiting = IRModule()
-        # The functions of all parts: their names by the symbols that users know, and what code calls them.
+        # The functions of all parts: public symbol -> internal name.
         self.functions: dict[str, str] = {}
         self.symbols: dict[str, str] = {}
         self.level = llvm_jit.LEVEL
@@ -261,7 +262,7 @@ class Compilation(AbstractContextManager):
         self.waiting.update(mod)
 
     def finish(self) -> Module:
-        """All of them as one module."""
+        """Return all parts as one module."""
         if not self.parts:
             return build(self.waiting, self.target)
         self._begin()
@@ -269,11 +270,11 @@ class Compilation(AbstractContextManager):
         return _module_of(CompiledCode(self.cpu, self.level, self.symbols, self.parts), None)
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """What LLVM has not begun with is of no use after an error, or after Ctrl-C, which should not wait for it."""
+        """Cancel the parts that are not started yet after an error or Ctrl-C."""
         self.threads.shutdown(wait=False, cancel_futures=kind is not None)
 
     def _begin(self) -> None:
-        """Let LLVM begin with the functions that wait."""
+        """Start LLVM on the functions that are not compiled yet."""
         functions = prim_functions(self.waiting)
         self.waiting = IRModule()
         module = emit_module(functions, self.cpu, _float_flags(self.target), self.functions, self.regions)
@@ -285,7 +286,7 @@ class Compilation(AbstractContextManager):
         self.parts.append(self.threads.submit(self._compile, part, self.level))
         _PARTS.add(self.parts[-1])
         if part.imports:
-            # What is wrong with text of the user's is said here, not where the code is put to use.
+            # Report errors in user-defined text here, not at the first use of the code.
             self.parts[-1].result()
 
     def _compile(self, part: Part, level: int) -> Compiled:
@@ -294,7 +295,7 @@ class Compilation(AbstractContextManager):
 
 
 def _float_flags(target: Target) -> str:
-    """What the ``-fast-math`` options of a target allow."""
+    """Return the fast-math flags that the ``-fast-math`` options of a target allow."""
     if target.attrs.get("fast-math"):
         return "fast"
     names = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
@@ -302,7 +303,7 @@ def _float_flags(target: Target) -> str:
 
 
 def entry_name(mod: IRModule) -> str | None:
-    """The function marked as entry, or the only one there is beside raw entries and functions users cannot call."""
+    """Return the function marked as entry, or the only one apart from raw and private functions."""
     functions = {function_name(name, f): f for name, f in prim_functions(mod) if "global_symbol" in f.attrs}
     packed = [name for name in functions if not name.endswith("_compute_")]
     for name in packed:

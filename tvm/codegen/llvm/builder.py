@@ -1,7 +1,8 @@
-"""Writes the text of one LLVM function: instructions, blocks, and which values are known where.
+"""The builder of an LLVM function: its instructions and basic blocks, and the values that are available at each point.
 
-Every pure instruction is numbered by its own text, so asking for the same one twice in a place it dominates gives the
-first result. ``push``/``pop`` bracket code that does not dominate what follows (loop bodies, branches).
+Pure instructions are value-numbered by their text: a second request for an instruction that dominates the current
+position returns the first value. ``push`` and ``pop`` enclose code that does not dominate the code after it (loop
+bodies, branches).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.]")
 
 
 class Builder:
-    """State of the function being written. ``out`` holds its lines; ``entry`` those of the first block."""
+    """The state of the current function. ``out`` contains its lines; ``entry`` those of the first block."""
 
     def __init__(self, module: ModuleText, name: str):
         self.module = module
@@ -33,51 +34,52 @@ class Builder:
         self.terminated = False
         self.count = 0
         self.depth = 0
-        # id(node) -> operand; the journal lists keys in the order they were added, for pop.
+        # id(node) -> operand; the journal lists the keys in the order of insertion, for pop.
         self.memo: dict[int, str] = {}
         self._memo_log: list[int] = []
         self.numbered: dict[str, str] = {}
         self._number_log: list[str] = []
         self._marks: list[tuple[int, int]] = []
-        # Known contents of each buffer's memory, in the current block only: instruction text -> operand.
+        # Known contents of buffers in the current block: instruction text -> operand.
         self.loads: dict[Var, dict[str, str]] = {}
-        # Unrolled loop variables have a number; the others a value in the index type, and the depth of their loop.
+        # Unrolled loop variables have a constant value; others have a value in the index type and the depth of their
+        # loop.
         self.constants: dict[PrimExpr, int] = {}
         self.wide: dict[Var, str] = {}
         self.level: dict[PrimExpr, int] = {}
         self.loop_depth = 0
-        # Divisions to do as soon as a loop variable is known (llvm.quotients).
+        # Divisions to execute as soon as a loop variable has a value (llvm.quotients).
         self.quotients: dict[Var, list[PrimExpr]] = {}
-        # The variable of the innermost loop, and whether something is accessed in strides along it.
+        # The variable of the innermost loop, and whether an access along it is strided.
         self.inner: Var | None = None
         self.strided = False
-        # The bounds of variables, which say where a division may be unsigned.
+        # The bounds of variables, which determine whether a division may be unsigned.
         self.ranges = Ranges(trust_indices=True)
-        # Pointers: promised alignment in bytes, and whether no other pointer reaches their memory.
+        # For each pointer: its guaranteed alignment in bytes, and whether it has no aliases.
         self.alignment: dict[Var, int] = {}
         self.private: set[Var] = set()
-        # Additions and products that belong to a reduction and may be contracted and reassociated.
+        # Additions and multiplications of a reduction that may be contracted and reassociated.
         self.relaxed: set[int] = set()
-        # Where in a parallel region the code is (llvm_parallel.Region), and what a pragma said about the next one.
+        # The current parallel region (llvm_parallel.Region), and the value of a pragma for the next one.
         self.parallel: Any = None
         self.strided_next = False
-        # How many tasks the next parallel loop is for; 0 leaves it to the runtime.
+        # The number of tasks of the next parallel loop; 0 lets the runtime choose.
         self.tasks_next = "0"
         self.counts: str | None = None
-        # Workspace to give back when the function is left early: the pointer's variable, arguments of the call.
+        # Workspace to free on an early return: pointer variable -> arguments of the call that frees it.
         self.held: dict[Var, list[tuple[str, str]]] = {}
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None
-        # The helper for threads and their memory, in kernels (llvm_device.KernelBuilder).
+        # The helper for threads and their memory in kernels (llvm_device.KernelBuilder).
         self.device: Any = None
-        # The tile registers of buffers of fragments (llvm.tiles.Registers).
+        # The tile registers of fragment buffers (llvm.tiles.Registers).
         self.tiles: dict[Any, Any] = {}
-        # The sizes of tile registers that the function has set, and whether it may use them.
+        # The tile configuration that the function has set, and whether the system permits tile registers.
         self.tile_sizes: str | None = None
         self.has_bfloat_products = False
-        # What makes broadcast elements operands of products (`memory_operands`).
+        # Emits broadcasts of memory elements as operands of FMA instructions (`memory_operands`).
         self.memory_operands: Any = None
-        # The metadata of stores that go past the caches.
+        # The metadata of streaming stores.
         self.store_hint, self.fence = "", ""
         self.tile_status = "0"
 
@@ -90,7 +92,7 @@ class Builder:
         return f"{hint}{self.count}"
 
     def op(self, text: str) -> str:
-        """The result of a pure instruction, written unless it is known already."""
+        """Return the value of a pure instruction, which is emitted unless its value is already available."""
         got = self.numbered.get(text)
         if got is None:
             self.count += 1
@@ -100,12 +102,12 @@ class Builder:
         return got
 
     def note(self, text: str, operand: str) -> None:
-        """Have what a text stands for known from here on."""
+        """Record the value of an instruction text."""
         self.numbered[text] = operand
         self._number_log.append(text)
 
     def effect(self, text: str) -> str:
-        """The result of an instruction that must be written each time."""
+        """Emit an instruction with side effects and return its value."""
         self.count += 1
         got = f"%v{self.count}"
         self.out.append(f"  {got} = {text}")
@@ -127,7 +129,7 @@ class Builder:
             self.numbered.pop(names.pop(), None)
 
     def push_iteration(self) -> None:
-        """Begin one copy of an unrolled body: nodes get new values, instructions stay known."""
+        """Begin a copy of an unrolled body: nodes get new values, instructions stay available."""
         self._marks.append((len(self._memo_log), -1))
 
     def pop_iteration(self) -> None:
@@ -143,7 +145,7 @@ class Builder:
         self._memo_log.append(id(node))
 
     def start(self, label: str) -> None:
-        """Begin a block; what memory holds is not known there."""
+        """Begin a block; the contents of memory are unknown there."""
         self.out.append(f"{label}:")
         self.block = label
         self.terminated = False
@@ -159,7 +161,7 @@ class Builder:
         self.terminated = True
 
     def finish(self, text: str) -> None:
-        """Leave the function; what follows in the same block is unreachable."""
+        """End the function; the rest of the block is unreachable."""
         if self.fence:
             self.line(self.fence)
         if self.tile_sizes is not None:
@@ -182,5 +184,5 @@ class Builder:
 
 
 def clean(name: str) -> str:
-    """A name LLVM takes without quotes, not ending in a digit that a counter would run into."""
+    """Return a name that LLVM accepts without quotes and that does not end in a digit, because a counter may follow."""
     return _UNSAFE.sub("_", name) or "v"

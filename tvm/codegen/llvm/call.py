@@ -1,4 +1,4 @@
-"""Calls: intrinsics, other functions of the module, and functions from outside."""
+"""Calls: intrinsics, functions of the module and external functions."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def emit_call(b: Builder, node: Call) -> str:
     if name in llvm_math.FUNCTIONS:
         return llvm_math.call_math(b, name, node.dtype, [value(b, a) for a in node.args])
     raise TVMError(
-        f"{b.name}: the llvm back end has no intrinsic {node.op.name}; give it a lowering rule with "
+        f"{b.name}: the llvm back end does not support the intrinsic {node.op.name}; register a lowering rule with "
         "register_intrin_lowering"
     )
 
 
 def lazy_operands(node: Call) -> tuple[int, ...]:
-    """Positions of operands that are not always evaluated as values."""
+    """Return the indices of operands that are not always evaluated as values."""
     name = getattr(node.op, "name", "")
     if name == "tir.if_then_else":
         return (1, 2)
@@ -89,8 +89,8 @@ def _branch_value(b: Builder, label: str, node: PrimExpr, done: str) -> tuple[st
 
 
 def _evaluate_common(b: Builder, yes: PrimExpr, no: PrimExpr) -> None:
-    """Evaluate what both branches need in any case before branching, so that it is written once: otherwise a chain of
-    choices would double at every level."""
+    """Evaluate subexpressions of both branches before branching, so that they are emitted once. Otherwise the code of a
+    chain of if_then_else would double at every level."""
     first = _unconditional(b, yes)
     if not first:
         return
@@ -100,7 +100,7 @@ def _evaluate_common(b: Builder, yes: PrimExpr, no: PrimExpr) -> None:
 
 
 def _unconditional(b: Builder, root: PrimExpr, limit: int = 512) -> dict[int, PrimExpr]:
-    """Compound nodes evaluated whenever ``root`` is."""
+    """Return the compound nodes that are evaluated whenever ``root`` is."""
     seen: dict[int, PrimExpr] = {}
     stack = [root]
     while stack and len(seen) < limit:
@@ -130,7 +130,8 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def is_speculatable(b: Builder, root: PrimExpr, limit: int = 24) -> bool:
-    """Whether evaluating ``root`` early can do no harm and costs little: no memory, calls or division by a register."""
+    """Return whether ``root`` is safe and cheap to evaluate speculatively: it has no memory accesses, calls or
+    divisions by a variable."""
     known = b.module.speculatable.get(id(root))
     if known is not None:
         return known[1]
@@ -187,7 +188,7 @@ def _large_uint(b: Builder, node: Call) -> str:
 
 
 def _count(name: str) -> Callable[[Builder, Call], str]:
-    """Leading zeros or ones of an integer; the result may have another integer type."""
+    """Return the number of leading zeros or ones of an integer; the output may have another integer type."""
 
     def emit(b: Builder, node: Call) -> str:
         source = node.args[0].dtype
@@ -289,7 +290,7 @@ def _vector_combine(b: Builder, node: Call) -> str:
 
 
 def _arguments(b: Builder, args) -> tuple[str, str]:
-    """Operands with their types, and the types alone."""
+    """Return operands with their types, and the types alone."""
     pairs = [(b.types[a.dtype], value(b, a)) for a in args]
     return ", ".join(f"{t} {x}" for t, x in pairs), ", ".join(t for t, _ in pairs)
 
@@ -316,7 +317,9 @@ def _extern(pure: bool) -> Callable[[Builder, Call], str]:
     def emit(b: Builder, node: Call) -> str:
         name = node.args[0].value if isinstance(node.args[0], StringImm) else None
         if name is None:
-            raise TVMError(f"{b.name}: the first argument of call_extern is the function's name, got {node.args[0]}")
+            raise TVMError(
+                f"{b.name}: the first argument of call_extern must be the name of the function, got {node.args[0]}"
+            )
         own = BACKEND_CALLS.get(name)
         if own is not None:
             return own(b, node, node.args[1:])
@@ -334,7 +337,7 @@ def _extern(pure: bool) -> Callable[[Builder, Call], str]:
 
 
 def _intrinsic_type(b: Builder, dtype: str) -> str:
-    """The type that intrinsics of LLVM have for values of ``dtype``: elsewhere a bfloat16 is its bits."""
+    """Return the type of LLVM intrinsics for values of ``dtype``. Other instructions use the bits of a bfloat16."""
     text = b.types[dtype]
     return text.replace("i16", "bfloat") if info(dtype).code == "bfloat" else text
 
@@ -351,8 +354,12 @@ def _llvm_intrinsic(pure: bool) -> Callable[[Builder, Call], str]:
         elif isinstance(which, IntImm):
             name = target_codegen.llvm_get_intrinsic_name(which.value)
         else:
-            raise TVMError(f"{b.name}: call_llvm_intrin wants the name or number of an intrinsic, got {which}")
-        # Classic calls say how many operands decide the overload; it is a uint32 before the operands.
+            raise TVMError(
+                f"{b.name}: call_llvm_intrin: the first argument must be the name or number of an intrinsic, got "
+                f"{which}"
+            )
+        # Calls of older interfaces contain a uint32 before the operands: the number of operands that select the
+        # overload.
         args = node.args[1:]
         if args and isinstance(args[0], IntImm) and args[0].dtype == "uint32":
             args = args[1:]

@@ -1,4 +1,4 @@
-"""Conversions between types. Half and bfloat16 are converted by us wherever LLVM would call a library."""
+"""Conversions between types. Conversions of float16 and bfloat16 are expanded wherever LLVM would call a library."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .intrinsic import mangled
 
 
 def convert(b: Builder, source: str, target: str, x: str) -> str:
-    """``x`` of type ``source`` as ``target``; both have the same number of lanes."""
+    """Convert ``x`` of type ``source`` to ``target``; both have the same number of lanes."""
     have, want = info(source), info(target)
     if source == target or (have.is_handle and want.is_handle):
         return x
     if have.lanes != want.lanes:
-        raise TVMError(f"cannot cast {source} to {target}: {have.lanes} lanes against {want.lanes}")
+        raise TVMError(f"cannot cast {source} to {target}: the numbers of lanes differ ({have.lanes} and {want.lanes})")
     if have.is_handle or want.is_handle:
         return _pointer(b, source, target, x)
     if have.is_float:
@@ -49,7 +49,8 @@ def _from_integer(b: Builder, source: str, target: str, x: str) -> str:
         return b.op(f"{opcode} {old} {x} to {new}")
     opcode = "sitofp" if signed else "uitofp"
     if want.bits == 16 and not (want.code == "float" and b.module.native_half):
-        # Halves overflow before float32 stops being exact; bfloat16 reaches further and needs the wider step.
+        # float16 overflows before the conversion through float32 becomes inexact; bfloat16 has a larger range and needs
+        # float64.
         step = "float64" if want.code == "bfloat" and have.bits > 16 else "float32"
         step = with_lanes(step, want.lanes)
         return convert(b, step, target, b.op(f"{opcode} {old} {x} to {b.types[step]}"))
@@ -57,7 +58,7 @@ def _from_integer(b: Builder, source: str, target: str, x: str) -> str:
 
 
 def _from_float(b: Builder, source: str, target: str, x: str) -> str:
-    """From float32, float64, or a half the processor computes with."""
+    """Convert from float32, float64, or a float16 type that the processor supports."""
     have, want = info(source), info(target)
     old, new = b.types[source], b.types[target]
     if want.is_bool:
@@ -74,7 +75,7 @@ def _from_float(b: Builder, source: str, target: str, x: str) -> str:
 
 
 def _saturated(b: Builder, source: str, target: str, x: str) -> str:
-    """A float cut to an integer: out of range the nearest end of the range, of NaN zero."""
+    """Convert a float to an integer with saturation; NaN becomes zero."""
     have, want = info(source), info(target)
     if have.bits == 16:
         x, source = b.op(f"fpext {b.types[source]} {x} to {b.types[with_lanes('float32', have.lanes)]}"), "float32"
@@ -88,21 +89,22 @@ def _saturated(b: Builder, source: str, target: str, x: str) -> str:
     flag = b.types[with_lanes("bool", have.lanes)]
 
     def unless(test: str, x: str, limit: int) -> str:
-        """``x`` where it compares so with the limit (``ord``: is no NaN), the limit elsewhere."""
+        """Return ``x`` if the comparison with the limit is true (``ord``: ``x`` is not NaN), else the limit."""
         end = b.types.literal(source, float(limit))
         return b.op(f"select {flag} {b.op(f'fcmp {test} {old} {x}, {end}')}, {old} {x}, {old} {end}")
 
     x = unless("ogt", unless("ord", x, 0), low)
     if high < 1 << (24 if have.bits == 32 else 53):
         return b.op(f"{opcode} {old} {unless('olt', x, high)} to {new}")
-    # The end of the range is no float: what lies beyond is converted to anything, and replaced.
+    # The largest integer is not representable as a float: larger values are converted to an arbitrary integer, which is
+    # then replaced.
     beyond = b.op(f"fcmp oge {old} {x}, {b.types.literal(source, float(high + 1))}")
     got = b.op(f"freeze {new} {b.op(f'{opcode} {old} {x} to {new}')}")
     return b.op(f"select {flag} {beyond}, {new} {b.types.literal(target, high)}, {new} {got}")
 
 
 def _saturated_by_conversion(b: Builder, source: str, target: str, x: str, low: int, high: int) -> str:
-    """By instructions that saturate, to at least 32 bits, and from there to fewer."""
+    """Convert with saturating instructions, to at least 32 bits, and from there to fewer bits."""
     want = info(target)
     wide = with_lanes(f"int{want.bits}" if want.is_int else f"uint{want.bits}", want.lanes)
     if want.bits < 32:
@@ -119,7 +121,8 @@ def _saturated_by_conversion(b: Builder, source: str, target: str, x: str, low: 
 
 
 def _to_odd(b: Builder, source: str, x: str) -> str:
-    """float64 to float32, rounding inexact values to an odd last digit: rounding the result again is then exact."""
+    """Convert float64 to float32 with round-to-odd: inexact values get an odd last digit, so that a second rounding is
+    exact."""
     lanes = info(source).lanes
     wide, single = b.types[source], b.types[with_lanes("float32", lanes)]
     word = b.types[with_lanes("int32", lanes)]
@@ -132,14 +135,14 @@ def _to_odd(b: Builder, source: str, x: str) -> str:
     rounded = b.op(f"call {wide} {b.module.intrinsic('fabs', b.types[magnitude], 1)}({wide} {back})")
     above = b.op(f"fcmp ogt {wide} {rounded}, {absolute}")
     inexact = b.op(f"fcmp one {wide} {rounded}, {absolute}")
-    # Towards zero first, then the last digit says that something was cut off.
+    # Round towards zero first; then set the last digit if digits were cut off.
     lower = b.op(f"add {word} {bits}, {b.op(f'sext {flag} {above} to {word}')}")
     sticky = b.op(f"or {word} {lower}, {b.op(f'zext {flag} {inexact} to {word}')}")
     return b.op(f"bitcast {word} {sticky} to {single}")
 
 
 def widen(b: Builder, dtype: str, x: str) -> str:
-    """A half or bfloat16 as float32; exact."""
+    """Convert a float16 or bfloat16 to float32; the conversion is exact."""
     kind = info(dtype)
     single = b.types[with_lanes("float32", kind.lanes)]
     if kind.code == "float" and b.types.half == "half":
@@ -162,7 +165,7 @@ def _half_to_float(b: Builder, lanes: int, bits: str, word: str, single: str, nu
     exponent = b.op(f"and {word} {shifted}, {number(0x0F800000)}")
     normal = b.op(f"add {word} {shifted}, {number(112 << 23)}")
     infinite = b.op(f"add {word} {shifted}, {number(224 << 23)}")
-    # A subnormal half is a fraction: with the exponent set to one, subtracting that one leaves it normalised.
+    # A subnormal float16 is a fraction: set the exponent to that of one, and subtract one to normalize it.
     tiny_bits = b.op(f"add {word} {shifted}, {number(113 << 23)}")
     one = b.types.literal(with_lanes("float32", lanes), 2.0**-14)
     tiny = b.op(f"fsub {single} {b.op(f'bitcast {word} {tiny_bits} to {single}')}, {one}")
@@ -175,7 +178,7 @@ def _half_to_float(b: Builder, lanes: int, bits: str, word: str, single: str, nu
 
 
 def narrow(b: Builder, dtype: str, x: str) -> str:
-    """A float32 as half or bfloat16, to nearest even."""
+    """Convert a float32 to float16 or bfloat16, rounded to nearest even."""
     kind = info(dtype)
     lanes = kind.lanes
     single = b.types[with_lanes("float32", lanes)]
@@ -195,8 +198,8 @@ def narrow(b: Builder, dtype: str, x: str) -> str:
 
 
 def _has_bfloat_conversion(b: Builder) -> bool:
-    """Whether the processor's conversion may be used: it takes subnormal numbers for zero, so it is for the epilogues
-    of products of bfloat16, which do that too."""
+    """Return whether the bfloat16 conversion instruction may be used. It flushes subnormal numbers to zero; this is
+    accepted in the epilogues of bfloat16 matmuls, whose instructions flush them too."""
     has_products = b.has_bfloat_products or b.tile_sizes is not None
     return has_products and (b.module.cpu.has("avx512bf16") or b.module.cpu.has("bf16"))
 
@@ -217,7 +220,7 @@ def _float_to_half(b: Builder, x: str, bits: str, single: str, word: str, flag: 
     odd = b.op(f"and {word} {b.op(f'lshr {word} {size}, {number(13)}')}, {number(1)}")
     biased = b.op(f"add {word} {size}, {number((-112 << 23) + 0xFFF)}")
     normal = b.op(f"lshr {word} {b.op(f'add {word} {biased}, {odd}')}, {number(13)}")
-    # Adding a half makes the processor round away the digits a subnormal half has no room for.
+    # Adding this constant makes the processor round away the digits that do not fit in a subnormal float16.
     half = number(126 << 23)
     float_half = b.op(f"bitcast {word} {half} to {single}")
     summed = b.op(f"fadd {single} {b.op(f'bitcast {word} {size} to {single}')}, {float_half}")

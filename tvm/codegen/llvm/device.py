@@ -1,8 +1,8 @@
-"""Kernels by LLVM: what its GPU targets have in common.
+"""GPU kernels by LLVM: the common parts of its GPU targets.
 
-The functions are written like those of a CPU, with pointers that may lead anywhere; LLVM finds out which memory each
-leads to. What differs is in ``Device``: how a kernel is marked, where a thread finds its place, barriers, and which
-memory is shared. Mathematical functions are our formulas: a GPU has no library to call.
+Functions are emitted like those of a CPU, with generic pointers; LLVM infers their address spaces. ``Device`` describes
+the differences: how to mark a kernel, thread indices, barriers, and shared memory. Mathematical functions are expanded
+to formulas, because a GPU has no library to call.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Device(NamedTuple):
 
     arch: str
     convention: str
-    # Thread axes and barriers: the intrinsic that gives a number, the lines that make threads wait.
+    # Thread axes: the intrinsic that returns the index. Barriers: the instructions that synchronize threads.
     axes: dict[str, str]
     barrier: tuple[str, ...]
-    # The attribute of a kernel that says how many threads a block has.
+    # The attribute of a kernel for the number of threads of a block.
     block_size: str
-    # Address space of the stack; zero where it is the common one.
+    # Address space of the stack; zero is the generic address space.
     stack: int = 0
-    # Facts of the module as a whole, by LLVM's names for them.
+    # Module flags of LLVM.
     flags: tuple[tuple[str, int], ...] = ()
 
 
 class DeviceText(ModuleText):
-    """The text of one module of kernels."""
+    """The text of a module of kernels."""
 
     def __init__(self, cpu: ResolvedCPU, device: Device):
         super().__init__(cpu)
@@ -59,12 +59,12 @@ class DeviceText(ModuleText):
 
 
 class KernelBuilder(Builder):
-    """Writes one kernel."""
+    """A builder of a kernel."""
 
     def __init__(self, module: DeviceText, name: str):
         super().__init__(module, name)
         self.machine = module.device
-        # The writers of statements ask this object where a CPU's way will not do.
+        # The statement emitters call this object for operations that differ from those of a CPU.
         self.device = self
         self.result = "void"
         self.sizes: dict[str, int] = {}
@@ -82,12 +82,12 @@ class KernelBuilder(Builder):
         return name
 
     def thread_axis(self, stmt: AttrStmt) -> Stmt:
-        """The place of a thread along one axis."""
+        """Return the index of a thread along an axis."""
         tag, var = getattr(stmt.node, "thread_tag", ""), stmt.node.var
         intrinsic = self.machine.axes.get(tag)
         if intrinsic is None:
             known = ", ".join(self.machine.axes)
-            raise TVMError(f"{self.name}: there is no thread axis {tag or stmt.node}; there are {known}")
+            raise TVMError(f"{self.name}: unknown thread axis {tag or stmt.node}; use one of {known}")
         known = stmt.value.value if isinstance(stmt.value, IntImm) else 0
         if tag.startswith("threadIdx."):
             self.sizes.setdefault(tag, known)
@@ -102,7 +102,9 @@ class KernelBuilder(Builder):
 
     def wait(self, scope: str) -> None:
         if scope not in SHARED:
-            raise TVMError(f"{self.name}: there is no barrier for memory of scope '{scope}' on {self.machine.arch}")
+            raise TVMError(
+                f"{self.name}: a barrier for memory of scope '{scope}' is not supported on {self.machine.arch}"
+            )
         for line in self.machine.barrier:
             if "@" in line:
                 name = line[line.index("@") + 1 : line.index("(")]
@@ -111,7 +113,7 @@ class KernelBuilder(Builder):
         self.forget_memory()
 
     def allocate(self, stmt: Allocate) -> str | None:
-        """A pointer to memory that threads share; None for memory of the thread's own."""
+        """Return a pointer to shared memory, or None for thread-local memory."""
         var = stmt.buffer_var
         scope = getattr(var.type_annotation, "storage_scope", "") or "global"
         if scope not in SHARED:
@@ -122,9 +124,9 @@ class KernelBuilder(Builder):
         count = kind.lanes
         for extent in stmt.extents:
             if not isinstance(extent, IntImm):
-                raise TVMError(f"{self.name}: buffer {var.name} in scope {scope} needs a size known when compiling")
+                raise TVMError(f"{self.name}: buffer {var.name} in scope {scope} needs a constant size")
             count *= extent.value
-        # PTX takes no dots in names.
+        # PTX does not allow dots in names.
         symbol = f"@{self.name}_{clean(var.name)}_{len(self.module.constants)}".replace(".", "_")
         if scope == "shared":
             self.shared_bytes += count * kind.bytes
@@ -142,12 +144,12 @@ class KernelBuilder(Builder):
 def emit_kernels(
     mod: IRModule, cpu: ResolvedCPU, device: Device, limits: Limits
 ) -> tuple[DeviceText, dict[str, Kernel]]:
-    """LLVM text of kernels, and what the runtime has to know about each."""
+    """Return the LLVM text of kernels and the launch properties of each."""
     module, kernels = DeviceText(cpu, device), {}
     for name, function in prim_functions(mod):
         symbol = str(function.attrs.get("global_symbol") or name)
         if symbol in kernels:
-            raise TVMError(f"two kernels of the module have the name '{symbol}'")
+            raise TVMError(f"two kernels of the module have the same name '{symbol}'")
         kernels[symbol] = _emit_kernel(module, symbol, function, limits)
     return module, kernels
 
@@ -187,7 +189,7 @@ def _parameter(b: KernelBuilder, param: Var, number: int, noalias: bool) -> str:
         b.remember(param, name)
         if noalias:
             b.private.add(param)
-        # The widest access has this size; memory of devices is handed out with more alignment than that.
+        # The widest access has 16 bytes; device memory is allocated with a greater alignment.
         b.alignment[param] = 16
         return f"ptr addrspace(1){' noalias' if noalias else ''} align 16 {given}"
     passed = PROMOTED.get(param.dtype, param.dtype)
@@ -204,16 +206,16 @@ def machine_of(cpu: ResolvedCPU):
 
 
 def optimized(module: DeviceText):
-    """The LLVM module of a text, after LLVM's passes."""
+    """Return the LLVM module of a text after LLVM's optimization passes."""
     layout = str(machine_of(module.cpu).target_data)
     parsed = llvm_jit.parse(module.text("tvm", layout), [llvm_jit.read_import(text) for text in module.imported])
-    # A thread's own array is in registers only where every index of it is a number, so short loops are unrolled.
+    # A local array is kept in registers only if all its indices are constant, so short loops are unrolled.
     llvm_jit.optimize(parsed, machine_of(module.cpu), 3, vectorize=False, unroll=True)
     return parsed
 
 
 def gpu_processor(triple: str, arch: str, name: str, features: tuple[str, ...] = ()) -> ResolvedCPU:
-    """What the writers of expressions ask about a processor, for a GPU."""
+    """Return the processor features of a GPU that the expression emitters query."""
     return ResolvedCPU(
         triple, arch, name, features, frozenset(("fma", "fullfp16", "rounding")), is_host=False, vector_bits=128,
         num_vector_registers=0, cores=0, l1_bytes=0, l2_bytes=0, l3_bytes=0,

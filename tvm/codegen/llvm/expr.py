@@ -1,4 +1,4 @@
-"""Expressions to LLVM text. ``value(b, node)`` gives the operand that holds a node's value."""
+"""Expressions as LLVM text. ``value(b, node)`` returns the operand with the value of a node."""
 
 from __future__ import annotations
 
@@ -99,15 +99,16 @@ def _arithmetic(b: Builder, node) -> str:
         if x == "0" and kind is Add:
             return y
     if data.is_bool:
-        raise TVMError(f"arithmetic on bool values is not defined: {node}; cast them to an integer type")
+        raise TVMError(f"arithmetic on bool values is not supported: {node}; cast them to an integer type")
     if kind is Mul and data.bits == 8 and data.lanes > 1 and data.lanes % 16 and b.module.cpu.arch == "x86":
-        return _multiply_bytes(b, data.lanes, x, y)
+        return _multiply_int8(b, data.lanes, x, y)
     return b.op(f"{_INT_OPS[kind]} {b.types[node.dtype]} {x}, {y}")
 
 
-def _multiply_bytes(b: Builder, lanes: int, x: str, y: str) -> str:
-    """In 16 bits, by a function that LLVM does not make a product of bytes again: on x86, LLVM 22 takes the product of
-    a few bytes for zero if an operand is a quotient or remainder by a constant whose lanes have changed places."""
+def _multiply_int8(b: Builder, lanes: int, x: str, y: str) -> str:
+    """Multiply int8 values in 16 bits with a function that LLVM does not convert back to an 8-bit multiplication. On
+    x86, LLVM 22 computes zero for the product of a few int8 lanes if an operand is a quotient or remainder by a
+    constant whose lanes are permuted."""
     few, wide = f"<{lanes} x i8>", f"<{lanes} x i16>"
     multiply = b.module.intrinsic("umul.fix", wide, 2, ", i32")
     x, y = (b.op(f"zext {few} {v} to {wide}") for v in (x, y))
@@ -115,7 +116,7 @@ def _multiply_bytes(b: Builder, lanes: int, x: str, y: str) -> str:
 
 
 def float_op(b: Builder, opcode: str, dtype: str, x: str, y: str, flags: str = "") -> str:
-    """A float operation; types the processor cannot compute in go through float32."""
+    """Emit a float operation; types that the processor does not support are computed in float32."""
     kind = info(dtype)
     flags = b.module.float_flags or flags
     opcode = f"{opcode} {flags}" if flags else opcode
@@ -156,7 +157,7 @@ def _divide(b: Builder, node) -> str:
         return known
     remainder = kind in (Mod, FloorMod)
     divisor = _literal_divisor(node.b)
-    # A division by a register may trap. Where the same one was written before, it has been done and did not.
+    # Division by a variable may trap. If the same division was emitted before, it has been executed without a trap.
     if data.is_uint:
         return b.op(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
     positive = divisor > 0 if divisor is not None else b.ranges.is_nonnegative(node.b)
@@ -168,7 +169,8 @@ def _divide(b: Builder, node) -> str:
 
 
 def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None) -> str:
-    """Division towards minus infinity: the truncated one, corrected where the remainder has the other sign."""
+    """Divide with rounding towards minus infinity: a truncating division with a correction if the remainder has the
+    other sign."""
     text = b.types[node.dtype]
     remainder = type(node) is FloorMod
     lanes = info(node.dtype).lanes
@@ -240,8 +242,8 @@ def _min_max(b: Builder, node) -> str:
 
 
 def min_max(b: Builder, kind, dtype: str, x: str, y: str) -> str:
-    """By LLVM's own operation; of floats a NaN goes through, and of zeros either may come back. Halves that are stored
-    as bits are compared as float32."""
+    """Emit LLVM's min or max operation. NaN propagates; of two zeros, either may be returned. float16 values stored as
+    bits are compared as float32."""
     data = info(dtype)
     text = b.types[dtype]
     if data.is_float and data.bits == 16 and not (data.code == "float" and b.module.native_half):
@@ -259,7 +261,7 @@ def min_max(b: Builder, kind, dtype: str, x: str, y: str) -> str:
 
 def _select(b: Builder, node: Select) -> str:
     condition = node.condition
-    # One flag for all lanes is known after unrolling where the flag itself is.
+    # A broadcast condition is constant after unrolling if its scalar is.
     if isinstance(condition, Broadcast):
         condition = condition.value
     flag = value(b, condition)
@@ -272,7 +274,7 @@ def _select(b: Builder, node: Select) -> str:
 
 
 def _logical(b: Builder, node) -> str:
-    """And/Or: the second operand is evaluated only if it decides, unless doing so is free of harm."""
+    """Emit And/Or. The second operand is evaluated conditionally unless evaluating it is free of side effects."""
     both = type(node) is And
     x = value(b, node.a)
     if x == ("false" if both else "true"):
@@ -340,10 +342,10 @@ def _shuffle(b: Builder, node: Shuffle) -> str:
         lanes.extend((vector, i) for i in range(info(vector.dtype).lanes))
     picked = []
     for index in node.indices:
-        # Variables of unrolled loops are numbers here.
+        # Variables of unrolled loops are constants here.
         number = value(b, index)
         if not number.isdigit() or int(number) >= len(lanes):
-            raise TVMError(f"the indices of a shuffle are literals below {len(lanes)}, got {index}")
+            raise TVMError(f"the indices of a shuffle must be literals below {len(lanes)}, got {index}")
         picked.append(lanes[int(number)])
     first, last = node.vectors[0], node.vectors[-1]
     if len(node.vectors) <= 2 and first.dtype == last.dtype and info(first.dtype).lanes > 1 and len(picked) > 1:
@@ -358,7 +360,7 @@ def _shuffle(b: Builder, node: Shuffle) -> str:
     return scalars[0] if len(scalars) == 1 else build_vector(b, node.dtype, scalars)
 
 
-# Everything else
+# Other expressions
 
 
 def _cast(b: Builder, node: Cast) -> str:
@@ -369,7 +371,7 @@ def _cast(b: Builder, node: Cast) -> str:
 
 
 def _let(b: Builder, node: Let) -> str:
-    # A chain of lets is walked, not recursed into: each variable is bound for the rest of the expression.
+    # A chain of lets is processed iteratively: each variable is bound for the rest of the expression.
     while isinstance(node, Let):
         bind(b, node.var, value(b, node.value), node.value)
         node = node.body
@@ -377,7 +379,7 @@ def _let(b: Builder, node: Let) -> str:
 
 
 def bind(b: Builder, var: Var, operand: str, source: PrimExpr | None = None) -> None:
-    """Give a variable its value."""
+    """Bind a variable to its value."""
     if source is not None and source.dtype != var.dtype and "handle" not in (source.dtype, var.dtype):
         raise InternalError(f"{b.name}: {var.name} of type {var.dtype} is bound to a value of type {source.dtype}")
     b.remember(var, operand)

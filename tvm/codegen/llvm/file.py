@@ -1,4 +1,4 @@
-"""Loading .ll and .bc files that ``Module.save`` wrote."""
+"""Load .ll and .bc files that ``Module.save`` wrote."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _DEFINED = re.compile(
 
 
 def load_file(path: str, fmt: str = "") -> Module:
-    """Compile the text or bitcode for this machine and load it."""
+    """Compile LLVM text or bitcode for this machine and load it."""
     try:
         text = llvm_jit.read_import(path)
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise TVMError(f"load_module: '{path}' is no LLVM {fmt or 'file'}: {error}") from None
+        raise TVMError(f"load_module: '{path}' is not a valid LLVM {fmt or 'file'}: {error}") from None
     cpu = resolve_cpu(Target("llvm"))
     code = llvm_jit.compile_object(text, cpu)
     symbols = {name_of(symbol): symbol for symbol in _DEFINED.findall(text)}
@@ -41,7 +41,7 @@ def load_file(path: str, fmt: str = "") -> Module:
 
     def save(target: str, form: str) -> None:
         if form not in ("o", "obj"):
-            raise TVMError(f"a module loaded from '{path}' can be saved as o, not as '{form}'")
+            raise TVMError(f"a module loaded from '{path}' can only be saved as o, not as '{form}'")
         with open(target, "wb") as file:
             file.write(code)
 

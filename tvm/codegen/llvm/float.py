@@ -1,6 +1,8 @@
-"""Functions of float32 as vector formulas: a few units in the last place, with NaN, infinities, zeros and subnormals.
+"""float32 functions as vector formulas, accurate to a few units in the last place, including NaN, infinities, zeros and
+subnormals.
 
-Each function takes and gives ``Value``s. Polynomials were fitted on the reduced ranges named beside them.
+Each function takes and returns ``Value`` objects. The polynomials were fitted on the reduced ranges given in the
+comments.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from .round import truncate
 from .vector import Value
 
 _INFINITY, _NAN = math.inf, math.nan
-# Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+# Adding 1.5 * 2^23 stores the nearest integer in the low bits.
 _MAGIC = 12582912.0
 _MAGIC_BITS = 0x4B400000
 _LOG2_E = 1.4426950408889634
-# ln 2 in two parts; the first has zeros at its end, so its product with a small integer is exact.
+# ln 2 in two parts; the first has trailing zero bits, so its product with a small integer is exact.
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440054690581e-4
 
 # exp(r) = 1 + r + r^2 P(r), |r| <= ln(2) / 2
@@ -45,7 +47,7 @@ _ASIN = (0.042278567291, 0.02411445841, 0.045483341286, 0.074951960572, 0.166667
 
 
 def _nearest(x: Value) -> tuple[Value, Value]:
-    """The integer nearest to a value below 2^22, as float and as int32."""
+    """Return the nearest integer to a value below 2^22, as float and as int32."""
     shifted = x + _MAGIC
     return shifted - _MAGIC, shifted.bits() - _MAGIC_BITS
 
@@ -55,12 +57,12 @@ def _exp_reduced(r: Value) -> Value:
 
 
 def _wide(x: Value) -> bool:
-    """Whether the processor's own instructions on 16 numbers are there."""
+    """Return whether the 16-lane instructions of AVX-512 are available."""
     return x.b.module.cpu.has_avx512 and info(x.dtype).lanes == 16
 
 
 def _instruction(name: str, x: Value, *others: Value, tail: str = "") -> Value:
-    """An instruction of AVX-512 on all lanes."""
+    """Emit an AVX-512 instruction on all lanes."""
     kind = x.type_text
     texts = ", ".join(f"{kind} {v.text}" for v in (x, *others, x.constant(0.0)))
     types = ", ".join([kind] * (len(others) + 2) + ["i16"] + (["i32"] if tail else []))
@@ -69,7 +71,7 @@ def _instruction(name: str, x: Value, *others: Value, tail: str = "") -> Value:
 
 
 def _reciprocal(x: Value) -> Value:
-    """1 / x for numbers whose reciprocal is normal: an estimate of 14 bits, doubled."""
+    """Return 1 / x for numbers with a normal reciprocal: a 14-bit estimate with one Newton step."""
     if not _wide(x):
         return x.constant(1.0) / x
     guess = _instruction("rcp14.ps", x)
@@ -77,8 +79,8 @@ def _reciprocal(x: Value) -> Value:
 
 
 def _scale(x: Value, whole: Value, power: Value) -> Value:
-    """x * 2^power, also where the result is beyond the largest or below the smallest normal; in two steps where no
-    instruction does it. ``whole`` is the power as a float."""
+    """Return x * 2^power, also if the output overflows or is subnormal; two multiplications if no instruction does it.
+    ``whole`` is the power as a float."""
     if _wide(x):
         return _instruction("mask.scalef.ps", x, whole, tail=", i32 4")
     half = power >> 1
@@ -86,7 +88,7 @@ def _scale(x: Value, whole: Value, power: Value) -> Value:
 
 
 def _clamp(x: Value, low: float, high: float) -> Value:
-    """Between the limits; NaN stays."""
+    """Clamp a value to limits; NaN is preserved."""
     x = x.less(low).choose(low, x)
     return x.greater(high).choose(high, x)
 
@@ -99,7 +101,7 @@ def exp(x: Value) -> Value:
 
 
 def _exp_normal(x: Value) -> Value:
-    """exp where the result is an ordinary number: neither large nor subnormal."""
+    """Return exp of a value whose exponential is a normal float."""
     whole, power = _nearest(x * _LOG2_E)
     r = whole.times_plus(-_LN2_LOW, whole.times_plus(-_LN2_HIGH, x))
     return _exp_reduced(r) * ((power + 127) << 23).bits()
@@ -120,11 +122,11 @@ def exp10(x: Value) -> Value:
 
 
 def _split(x: Value) -> tuple[Value, Value]:
-    """x = (1 + f) * 2^power with 1 + f near one: f and power, for positive finite x."""
+    """Return f and power with x = (1 + f) * 2^power and 1 + f near one, for positive finite x."""
     small = x.less(2.0**-126)
     x = small.choose(x * 2.0**23, x)
     bits = x.bits()
-    # Counting the exponent from sqrt(1/2) puts the fraction between sqrt(1/2) and sqrt(2).
+    # An exponent offset of sqrt(1/2) puts the fraction between sqrt(1/2) and sqrt(2).
     offset = bits - 0x3F3504F3
     power = offset >> 23
     fraction = (bits - (power << 23)).bits()
@@ -133,7 +135,7 @@ def _split(x: Value) -> tuple[Value, Value]:
 
 
 def _log_fraction(f: Value) -> Value:
-    """log(1 + f) - f"""
+    """Return log(1 + f) - f."""
     square = f * f
     return (square * f).times_plus(f.polynomial(_LOG), square * -0.5)
 
@@ -154,7 +156,7 @@ def log(x: Value) -> Value:
 def log2(x: Value) -> Value:
     f, power = _split(x)
     tail = _log_fraction(f)
-    # log2(e) = 1 + 0.4427: the larger part needs no product.
+    # log2(e) = 1 + 0.4427: the integer part needs no multiplication.
     part = (tail + f) * 0.44269504088896340736
     return _log_edges(x, (part + tail) + f + power)
 
@@ -168,7 +170,7 @@ def log10(x: Value) -> Value:
 
 def log1p(x: Value) -> Value:
     total = x + 1.0
-    # What rounding x + 1 lost, put back to first order.
+    # Add the rounding error of x + 1, to first order.
     lost = x - (total - 1.0)
     result = log(total) + lost / total
     result = x.absolute().less(2.0**-24).choose(x, result)
@@ -187,7 +189,7 @@ def tanh(x: Value) -> Value:
     near = (square * x).times_plus(square.polynomial(_TANH), x)
     double = exp(_clamp(size, 0.0, 20.0) * 2.0)
     far = x.constant(1.0) - _reciprocal(double + 1.0) * 2.0
-    # The product with a negative polynomial would turn -0 into 0.
+    # Multiplication with a negative polynomial would turn -0 into 0.
     return size.less(0.625).choose(near, far).with_sign_of(x)
 
 
@@ -195,7 +197,7 @@ def sinh(x: Value) -> Value:
     size = x.absolute()
     square = x * x
     near = (square * x).times_plus(square.polynomial((1 / 362880, 1 / 5040, 1 / 120, 1 / 6)), x)
-    # Half of exp(size) taken inside, so that it overflows only where sinh does.
+    # The factor 1/2 is applied before squaring, so that this overflows only if sinh does.
     root = exp(size * 0.5)
     half = root * 0.5 * root
     far = half - x.constant(0.25) / half
@@ -212,19 +214,20 @@ def erf(x: Value) -> Value:
     size = x.absolute()
     square = x * x
     near = x.times_plus(square.polynomial(_ERF_SMALL), x)
-    # Beyond the limit what is taken from one is less than half of its last place.
+    # Beyond the limit, erf rounds to one.
     limited = size.greater(3.95).choose(3.95, size)
     far = x.constant(1.0) - _exp_normal(-limited.polynomial(_ERF_LARGE))
     return size.less(0.92).choose(near, far.with_sign_of(x))
 
 
 def _quadrant(x: Value) -> tuple[Value, Value]:
-    """x minus the nearest multiple of pi/2, and the number of that multiple; good below 2^28 in size."""
+    """Return x minus the nearest multiple of pi/2, and the index of that multiple; accurate for absolute values below
+    2^28."""
     wide = x.convert("float64")
     shifted = wide * (2.0 / math.pi) + 6755399441055744.0
     whole = shifted - 6755399441055744.0
     number = shifted.bits().convert("int32")
-    # pi/2 in three parts of which the first two have room for the product.
+    # pi/2 in three parts; the first two have trailing zero bits, so their products are exact.
     r = wide - whole * 1.57079631090164184570
     r = r - whole * 1.58932547122958567343e-8
     r = r - whole * 6.12323399573676603587e-17
@@ -238,7 +241,7 @@ def _sine_cosine(r: Value) -> tuple[Value, Value]:
     return sine, cosine
 
 
-def _turned(x: Value, turn: int) -> Value:
+def _sine_of_quadrant(x: Value, turn: int) -> Value:
     r, number = _quadrant(x)
     sine, cosine = _sine_cosine(r)
     number = number + turn
@@ -247,12 +250,12 @@ def _turned(x: Value, turn: int) -> Value:
 
 
 def sin(x: Value) -> Value:
-    # A sum with zero would lose the sign of -0.
-    return x.equal(0.0).choose(x, _turned(x, 0))
+    # Adding zero would lose the sign of -0.
+    return x.equal(0.0).choose(x, _sine_of_quadrant(x, 0))
 
 
 def cos(x: Value) -> Value:
-    return _turned(x, 1)
+    return _sine_of_quadrant(x, 1)
 
 
 def tan(x: Value) -> Value:
@@ -268,7 +271,7 @@ def atan(x: Value) -> Value:
     reduced = outside.choose(x.constant(1.0) / size, size)
     square = reduced * reduced
     angle = (square * reduced).times_plus(square.polynomial(_ATAN), reduced)
-    # pi/2 - angle, with the part of pi/2 that float32 cannot hold.
+    # pi/2 - angle, with a correction for the rounding error of pi/2 in float32.
     far = (x.constant(math.pi / 2) - angle) + -4.371139000186241e-8
     return outside.choose(far, angle).with_sign_of(x)
 
@@ -298,10 +301,10 @@ def acos(x: Value) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """x^y by way of float64, where neither the logarithm nor its product with y lose digits float32 has."""
+    """Return x^y, computed in float64, where the logarithm and its product with y are accurate enough for float32."""
     size, exponent = x.absolute(), y.convert("float64")
     raised = _exp2_wide(_log2_wide(size.convert("float64")) * exponent).convert("float32")
-    # Where infinity meets zero in the product, and exponents that leave one alone.
+    # Cases in which zero is multiplied by infinity, and a base of one.
     raised = size.equal(1.0).choose(1.0, raised)
     half = y * 0.5
     whole = truncate(y).equal(y) | y.absolute().equal(_INFINITY)
@@ -314,7 +317,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def _log2_wide(x: Value) -> Value:
-    """log2 of a float64 that is not negative and came from float32, so it is never subnormal."""
+    """Return log2 of a non-negative float64 that was converted from float32 and is therefore not subnormal."""
     bits = x.bits()
     power = (bits - 0x3FE6A09E667F3BCD) >> 52
     m = (bits - (power << 52)).bits()
@@ -342,5 +345,5 @@ UNARY = {
 }  # fmt: skip
 BINARY = {"pow": power}
 
-# Beyond this size the reduction by float64 loses digits, and libm is asked.
+# Above these values the argument reduction in float64 is inaccurate, and libm is called.
 LARGE = {"sin": 2.0**28, "cos": 2.0**28, "tan": 2.0**28}

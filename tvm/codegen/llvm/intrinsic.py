@@ -1,11 +1,11 @@
-"""Calls of LLVM's own intrinsics by name: their full names, and which processors have them."""
+"""Calls of LLVM intrinsics by name: mangled names, and the processors that support them."""
 
 from __future__ import annotations
 
 from ...error import TVMError
 from ...target.cpu import ResolvedCPU
 
-# Intrinsics whose name ends in the type of their result, or of their last operand.
+# Intrinsics with the suffix of their return type, or of the type of their last operand.
 _BY_RESULT = frozenset(
     "abs bitreverse bswap ceil copysign cos ctlz ctpop cttz exp exp2 exp10 fabs floor fma fmuladd fshl fshr log log10 "
     "log2 maximum maxnum minimum minnum nearbyint pow rint round roundeven sadd.sat sin smax smin sqrt ssub.sat trunc "
@@ -17,7 +17,7 @@ _BY_ARGUMENT = frozenset(
     "vector.reduce.smin vector.reduce.umax vector.reduce.umin vector.reduce.fmax vector.reduce.fmin vector.reduce.fadd "
     "vector.reduce.fmul".split()
 )
-# By the types of the result and of the last operand, in that order.
+# Intrinsics with the suffixes of their return type and the type of their last operand, in that order.
 _BY_BOTH = frozenset(
     "aarch64.neon.sdot aarch64.neon.udot aarch64.neon.usdot aarch64.neon.smmla aarch64.neon.ummla aarch64.neon.usmmla "
     "aarch64.neon.bfdot arm.neon.bfdot "
@@ -25,8 +25,8 @@ _BY_BOTH = frozenset(
     "arm.neon.vpadals arm.neon.vpadalu".split()
 )
 
-# Beginning of a name -> architecture and the features it needs, or one of several. LLVM ends the process on an
-# instruction it lacks.
+# Name prefix -> architecture and required features (all, or one of several). LLVM terminates the process for an
+# instruction that the target lacks.
 _NEEDS = (
     *((f"x86.avx512.vpdp{types}{end}.512", "x86", ("avx512vnni",)) for types in ("bus", "wss") for end in ("d", "ds")),
     ("x86.avx512.vpdp", "x86", ("avx512vnni|avxvnni",)),
@@ -70,7 +70,7 @@ _NEEDS = (
 
 
 def check_available(name: str, cpu: ResolvedCPU) -> None:
-    """Refuse an intrinsic the processor does not have."""
+    """Report an error for an intrinsic that the processor does not support."""
     base = name.removeprefix("llvm.")
     for start, arch, features in _NEEDS:
         if base.startswith(start):
@@ -82,7 +82,7 @@ def check_available(name: str, cpu: ResolvedCPU) -> None:
 
 
 def full_name(name: str, result: str, arguments: list[str]) -> str:
-    """The name of an intrinsic with the suffix for its types; a name that has one is left alone."""
+    """Return the name of an intrinsic with its type suffixes; a name that has suffixes is returned unchanged."""
     base = name.removeprefix("llvm.")
     if base in _BY_RESULT:
         return f"{name}.{mangled(result)}"
@@ -94,7 +94,7 @@ def full_name(name: str, result: str, arguments: list[str]) -> str:
 
 
 def mangled(type_text: str) -> str:
-    """The suffix LLVM gives overloaded intrinsics: v16f32, i32, p0."""
+    """Return the suffix of overloaded LLVM intrinsics for a type: v16f32, i32, p0."""
     if type_text[0] == "<":
         lanes, _, inner = type_text[1:-1].partition(" x ")
         return f"v{lanes}{mangled(inner)}"

@@ -1,4 +1,4 @@
-"""LLVM text to objects, assembly and running code, by way of llvmlite. Only this file talks to LLVM."""
+"""Compile LLVM text to objects, assembly and code in memory with llvmlite. Only this file calls LLVM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...runtime._lib import bytes_at, lib
 from ...target import llvm_facts
 from ...target.cpu import ResolvedCPU
 
-# The pipeline for text that says nothing else: the next one also takes conditions out of loops.
+# The default optimization level; the next level also unswitches loops.
 LEVEL = 2
 
 
@@ -25,14 +25,14 @@ def _binding():
 
 
 def _unlocked(name: str):
-    """A function of LLVM as C has it. llvmlite lets one thread into LLVM at a time; what takes long needs no lock where
-    every module has a context of its own, and every thread a target machine."""
+    """Return a C function of LLVM that is called without llvmlite's lock. llvmlite lets one thread into LLVM at a time.
+    Slow calls need no lock if every module has its own context and every thread its own target machine."""
     function = getattr(_binding().ffi.lib, name)
     return getattr(function, "_cfn", function)
 
 
 def target_machine(triple: str, cpu: str, features: str, opt_level: int, abi: str = ""):
-    """A machine for position-independent objects; the same one serves every module of the target in a thread."""
+    """Return a target machine for position-independent objects; all modules of a target in a thread share it."""
     return _machine_of_thread(threading.get_ident(), triple, cpu, features, opt_level, abi)
 
 
@@ -56,7 +56,7 @@ def data_layout(cpu: ResolvedCPU) -> str:
 
 
 def parse(text: str, imports: Iterable[str] = ()):
-    """A verified LLVM module in a context of its own."""
+    """Return a verified LLVM module in its own context."""
     llvm = _binding()
     context = llvm.create_context()
     module = None
@@ -66,14 +66,14 @@ def parse(text: str, imports: Iterable[str] = ()):
             module.link_in(_mergeable(llvm.parse_assembly(other, context)))
         module.verify()
     except RuntimeError as error:
-        # The frame that the error keeps must not have the module: garbage collection would free its context first.
+        # The frame in the traceback must not reference the module: garbage collection would free its context first.
         del module
-        raise TVMError(f"LLVM refused a module: {error}") from None
+        raise TVMError(f"LLVM rejected the module: {error}") from None
     return module
 
 
 def _mergeable(module):
-    """A user's module whose functions may come with another import again: the first is kept."""
+    """Mark the functions of a user-defined module so that several imports of them can be linked: the first is kept."""
     for function in module.functions:
         if not function.is_declaration and function.linkage.name == "external":
             function.linkage = "linkonce_odr"
@@ -81,7 +81,7 @@ def _mergeable(module):
 
 
 def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bool = False) -> None:
-    """LLVM's pipeline without the parts that redo what a schedule decides."""
+    """Run LLVM's optimization pipeline without the passes that would undo decisions of the schedule."""
     llvm = _binding()
     options = llvm.create_pipeline_tuning_options(speed_level=opt_level)
     options.loop_vectorization = vectorize
@@ -93,7 +93,7 @@ def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bo
     try:
         _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
     finally:
-        # A base class of llvmlite's managers hides the method that frees them: left alone, each stays for good.
+        # A base class in llvmlite hides the method that frees a pass manager; without this call it is never freed.
         llvm.newpassmanagers.NewPassManager._dispose(manager)
         manager.detach()
 
@@ -105,14 +105,14 @@ def optimized(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports: Iter
 
 
 def compiled(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports: Iterable[str] = ()) -> tuple[bytes, bytes]:
-    """The optimized module as bitcode, and its machine code. A thread may give them to another one, unlike objects of
-    LLVM, whose context must be the last to go."""
+    """Return the optimized module as bitcode, and its machine code. Bytes can be passed between threads, unlike LLVM
+    objects, which must be freed before their context."""
     module = optimized(text, cpu, opt_level, imports)
     return module.as_bitcode(), object_of(module, cpu, opt_level)
 
 
 def linked(parts: Sequence[bytes]):
-    """Modules in bitcode as one."""
+    """Link bitcode modules into one."""
     llvm = _binding()
     context = llvm.create_context()
     first, *others = [llvm.parse_bitcode(part, context) for part in parts]
@@ -127,12 +127,12 @@ def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports:
 
 
 def object_of(module, cpu: ResolvedCPU, opt_level: int = LEVEL) -> bytes:
-    """The machine code of a module that is optimized."""
+    """Return the machine code of an optimized module."""
     ffi = _binding().ffi
     with ffi.OutputString() as message:
         buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine_for(cpu, opt_level), module, 1, message)
         if not buffer:
-            raise TVMError(f"LLVM wrote no object: {message}")
+            raise TVMError(f"LLVM could not write an object: {message}")
     try:
         return bytes_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
     finally:
@@ -143,10 +143,10 @@ _NEAR_GLOBAL = re.compile(r"^((?:@|declare |define )[^\n({\[\"]*?)\bdso_local ",
 
 
 def read_import(text: str) -> str:
-    """LLVM text as given, or the contents of the .ll or .bc file that is named instead.
+    """Return LLVM text as given, or the contents of the .ll or .bc file at the given path.
 
-    Compilers mark symbols of a program as ``dso_local``, which promises that they are within 2 GiB. In a JIT and in a
-    shared library that is not so."""
+    Compilers mark symbols of a program as ``dso_local``, which promises that they are within 2 GiB. This does not hold
+    in a JIT or a shared library, so the marks are removed."""
     if "\n" not in text and text.endswith(".bc"):
         with open(text, "rb") as file:
             text = str(_binding().parse_bitcode(file.read()))
@@ -156,7 +156,7 @@ def read_import(text: str) -> str:
     return _NEAR_GLOBAL.sub(r"\1", text)
 
 
-# Names of functions of custom data types, some of which the runtime library exports.
+# Names of functions of custom data types; the runtime library exports some of them.
 _OF_CUSTOM_TYPES = re.compile(rb"\0(\w{0,64}Custom\d+\w{0,64})(?=\0)")
 
 _lock = threading.Lock()
@@ -164,11 +164,10 @@ _serial = itertools.count()
 
 
 def new_engine():
-    """A JIT of its own. LLVM keeps some bytes of every library that was in a JIT until the JIT itself is freed.
+    """Return a new JIT. LLVM keeps some memory for every library in a JIT until the JIT itself is freed.
 
-    JITLink puts the sections of an object into one piece of memory. LLVM's other linker asks for each section apart,
-    and aborts where two of them are more than 2 GiB from each other, as in a process that a GPU's driver has mapped
-    much memory into.
+    JITLink maps the sections of an object into one block of memory. LLVM's other linker maps each section separately,
+    and aborts if two of them are more than 2 GiB apart, as in a process with large mappings by a GPU driver.
     """
     return _binding().create_lljit_compiler(use_jit_link=True)
 
@@ -177,9 +176,10 @@ _engine = functools.cache(new_engine)
 
 
 def load_objects(objects: Iterable[bytes], names: Iterable[str], engine=None):
-    """Link objects into this process: addresses of ``names``, and what must be kept alive for them to stay valid.
+    """Link objects into this process. Return the addresses of ``names``, and the objects that must be kept alive for
+    them.
 
-    Together they are a library of its own in ``engine``, by default the one JIT of this process.
+    The objects become one library in ``engine``; the default is the JIT of this process.
     """
     llvm = _binding()
     wanted = list(names)
@@ -198,5 +198,5 @@ def load_objects(objects: Iterable[bytes], names: Iterable[str], engine=None):
     engine = engine if engine is not None else _engine()
     with _lock:
         library = builder.link(engine, f"tvm{next(_serial)}")
-    # A tuple lets go of its last item first: the library ends before its JIT.
+    # A tuple releases its last item first, so the library is freed before its JIT.
     return {name: library[name] for name in wanted}, (engine, library)

@@ -10,7 +10,7 @@ from ...tir.stmt import For
 from .builder import Builder, clean
 from .quotients import lift
 
-# Lines of a loop body beyond which looking for vectors costs more time than it is likely to save.
+# Maximum number of lines of a loop body for which LLVM's loop vectorizer is likely to be worth its compile time.
 _LONGEST_SCALAR = 150
 
 
@@ -23,8 +23,8 @@ def add_index(b: Builder, x: str, y: str) -> str:
 
 
 def serial_loop(b: Builder, stmt: For, begin: str, count: str, body: Callable[[], None], step: str = "1") -> None:
-    """The loop of ``stmt``, or the part in [begin, begin + count), by ``step``: tested at the end, guarded in front
-    unless it surely runs."""
+    """Emit the loop of ``stmt``, or its iterations [begin, begin + count), with the step ``step``. The loop condition
+    is tested at the end, and once before the loop unless it provably runs."""
     var = stmt.loop_var
     if count[0] != "%" and int(count) <= 0:
         return
@@ -67,8 +67,8 @@ def serial_loop(b: Builder, stmt: For, begin: str, count: str, body: Callable[[]
 
 
 def _is_scalar(b: Builder, start: int) -> bool:
-    """Whether the lines since ``start`` are straight scalar code on neighbouring elements: a loop that the schedule
-    left to the compiler."""
+    """Return whether the lines since ``start`` are straight-line scalar code on adjacent elements, so that the schedule
+    left vectorization to LLVM."""
     lines = b.out[start:]
     if len(lines) > _LONGEST_SCALAR or b.strided:
         return False
@@ -85,7 +85,7 @@ def _bind_counter(b: Builder, var: Var, counter: str) -> None:
 
 
 def fixed_iteration(b: Builder, var: Var, number: int, body: Callable[[], None]) -> None:
-    """One run of a body with a known value of the loop variable."""
+    """Emit a loop body once, with a constant value of the loop variable."""
     b.constants[var] = number
     b.ranges.bind(var, (number, number), index=True)
     b.push_iteration()

@@ -1,4 +1,4 @@
-"""Mathematical functions: what the processor has, what we write as formulas, and what libm is asked for."""
+"""Mathematical functions: processor instructions, formulas, and calls of libm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _reciprocal_root(x: Value) -> Value:
     return x.constant(1.0) / x.intrinsic("sqrt")
 
 
-# Architectures without a library to call.
+# Architectures without a math library.
 GPUS = ("nvptx", "amdgcn")
 
 _SIMPLE: dict[str, Callable[..., Value]] = {
@@ -44,10 +44,10 @@ FUNCTIONS = frozenset(_SIMPLE) | frozenset(llvm_float.UNARY) | frozenset(llvm_fl
 
 
 def call_math(b: Builder, name: str, dtype: str, operands: list[str]) -> str:
-    """``name`` of operands that all have type ``dtype``."""
+    """Emit the function ``name`` of operands that all have type ``dtype``."""
     kind = info(dtype)
     if not kind.is_float:
-        raise TVMError(f"{b.name}: {name} is a function of floats, got {dtype}")
+        raise TVMError(f"{b.name}: {name}: the operands must be floats, got {dtype}")
     if kind.bits == 16:
         wide = b.module.float32_like(dtype)
         return narrow(b, dtype, call_math(b, name, wide, [widen(b, dtype, x) for x in operands]))
@@ -62,7 +62,7 @@ def call_math(b: Builder, name: str, dtype: str, operands: list[str]) -> str:
 
 
 def fused(b: Builder, dtype: str, operands: list[str]) -> str:
-    """x * y + z rounded once."""
+    """Return x * y + z with a single rounding."""
     kind = info(dtype)
     if kind.bits == 16:
         wide = b.module.float32_like(dtype)
@@ -76,7 +76,7 @@ def fused(b: Builder, dtype: str, operands: list[str]) -> str:
 
 
 def load_exponent(b: Builder, dtype: str, x: str, power_dtype: str, power: str) -> str:
-    """x * 2^power"""
+    """Return x * 2^power."""
     kind = info(dtype)
     if kind.bits == 16:
         wide = b.module.float32_like(dtype)
@@ -89,7 +89,7 @@ def load_exponent(b: Builder, dtype: str, x: str, power_dtype: str, power: str) 
     value = Value(b, dtype, x)
     if kind.bits == 32:
         value = value.convert("float64")
-    # Three steps, each within what one power of two can hold.
+    # Three steps, because each factor must be a power of two that is representable.
     third = number.constant(0) + (number >> 2)
     rest = number - third - third - third
     for part in (third, third, third, rest):
@@ -101,27 +101,27 @@ def load_exponent(b: Builder, dtype: str, x: str, power_dtype: str, power: str) 
 
 
 def _libm(x: Value, name: str, *others: Value) -> Value:
-    """A call of libm, lane by lane."""
+    """Emit a call of libm for each lane."""
     b = x.b
     kind = info(x.dtype)
     if b.module.cpu.arch in GPUS:
-        raise TVMError(f"{b.name}: there is no {name} of {x.dtype} on {b.module.cpu.arch}; compute it in float32")
+        raise TVMError(f"{b.name}: {name} of {x.dtype} is not supported on {b.module.cpu.arch}; compute it in float32")
     full = name + ("f" if kind.bits == 32 else "")
     if full not in LIBM:
-        raise TVMError(f"{b.name}: there is no {name} of {x.dtype}")
+        raise TVMError(f"{b.name}: {name} of {x.dtype} is not supported")
     scalar = b.types[element(x.dtype)]
     operands = [x, *others]
     function = b.module.declare(full, scalar, ", ".join([scalar] * len(operands)))
     lanes = []
     for lane in range(kind.lanes):
         parts = [o.text if kind.lanes == 1 else extract(b, o.dtype, o.text, lane) for o in operands]
-        # Taken at its word: LLVM would put other functions of libm in its place.
+        # The call is marked so that LLVM does not replace it by other functions of libm.
         lanes.append(b.op(f"call {scalar} {function}({', '.join(f'{scalar} {p}' for p in parts)}) #3"))
     return Value(b, x.dtype, lanes[0] if kind.lanes == 1 else build_vector(b, x.dtype, lanes))
 
 
 def _call_helper(b: Builder, name: str, dtype: str, operands: list[str]) -> str:
-    """Call the module's own function for a formula, made at its first use."""
+    """Call the helper function of the module for a formula; it is generated at its first use."""
     module = b.module
     symbol = f"tvm.{name}.{dtype}"
     text = b.types[dtype]
@@ -145,7 +145,7 @@ def _helper_text(b: Builder, symbol: str, name: str, dtype: str, arity: int) -> 
 
 
 def _or_slow(b: Builder, name: str, x: Value, fast: Value) -> Value:
-    """``fast``, unless a lane is so large that libm must be asked."""
+    """Return ``fast``, or the value of libm if a lane is too large for the formula."""
     large = x.absolute().greater(llvm_float.LARGE[name]) & x.absolute().differs(math.inf)
     lanes = info(x.dtype).lanes
     flag = large.text
@@ -160,12 +160,12 @@ def _or_slow(b: Builder, name: str, x: Value, fast: Value) -> Value:
     b.branch(done)
     b.start(done)
     text = x.type_text
-    # Infinity has no sine: the formula gives NaN there by itself.
+    # The sine of infinity is NaN; the formula already returns this.
     return Value(b, x.dtype, b.effect(f"phi {text} [ {fast.text}, %{start} ], [ {asked}, %{slow} ]"))
 
 
 def _slow_function(b: Builder, name: str, x: Value) -> str:
-    """A call of a function, kept out of line, that asks libm for every lane."""
+    """Call an out-of-line function that calls libm for every lane."""
     module = b.module
     symbol = f"tvm.libm.{name}.{x.dtype}"
     text = x.type_text

@@ -1,4 +1,5 @@
-"""Buffer elements: addresses, vector and scalar loads and stores, and what the current block knows memory to hold."""
+"""Memory accesses: addresses, vector and scalar loads and stores, and the known contents of memory in the current
+block."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from ..linear import Access, access_form, one_index
 from .builder import Builder
 from .value import build_vector, extract, splat, value
 
-# Buffers whose memory may be reached through other pointers share one entry in Builder.loads.
+# Buffers whose memory may have aliases share one entry in Builder.loads.
 _ANY = Var("any", "handle")
-# Bytes of a line of the caches.
+# The size of a cache line in bytes.
 LINE = 64
 _ARITHMETIC = frozenset(f"tir.{n}" for n in ("bitwise_and", "if_then_else", "likely", "shift_left", "shift_right"))
 
 
 def access_of(b: Builder, index: PrimExpr) -> Access:
-    """The form of an index, worked out once per node and module."""
+    """Return the linear form of an index, computed once per node and module."""
     known = b.module.accesses.get(id(index))
     if known is None:
         known = b.module.accesses[id(index)] = (index, access_form(index))
@@ -30,7 +31,7 @@ def access_of(b: Builder, index: PrimExpr) -> Access:
 
 
 def wide_value(b: Builder, node: PrimExpr) -> str:
-    """An integer as the index type."""
+    """Return an integer operand in the index type."""
     wide = b.wide.get(node)
     if wide is not None:
         return wide
@@ -45,8 +46,8 @@ def wide_value(b: Builder, node: PrimExpr) -> str:
 
 
 def _atom_value(b: Builder, atom: PrimExpr) -> str:
-    """A term of a sum as the index type. Copies of an unrolled body do not write it anew where its variables have the
-    values they had in another copy."""
+    """Return a term of a sum in the index type. A copy of an unrolled body reuses the term of another copy if its
+    variables have the same values there."""
     if not b.constants:
         return wide_value(b, atom)
     used = _variables(b, atom)
@@ -62,8 +63,8 @@ def _atom_value(b: Builder, atom: PrimExpr) -> str:
 
 
 def _level(b: Builder, atom: PrimExpr) -> int:
-    """The innermost loop that a term of unknown sizes depends on; the last of all where that is not known, and of known
-    sizes, as LLVM finds what stays the same in their quotients."""
+    """Return the depth of the innermost loop that a term with dynamic dimensions depends on. Terms of unknown depth and
+    terms with constant sizes come last, because LLVM finds the invariant parts of their quotients."""
     used = _variables(b, atom)
     if used is None or not any(isinstance(v, SizeVar) for v in used):
         return 99
@@ -71,7 +72,7 @@ def _level(b: Builder, atom: PrimExpr) -> int:
 
 
 def _variables(b: Builder, atom: PrimExpr) -> list[Var] | None:
-    """The variables of a term; None where the same values of them may give another one."""
+    """Return the variables of a term, or None if the same values of the variables may give another value."""
     known = b.module.variables.get(id(atom))
     if known is None:
         nodes = list(post_order(atom))
@@ -81,14 +82,14 @@ def _variables(b: Builder, atom: PrimExpr) -> list[Var] | None:
 
 
 def _is_arithmetic(node: PrimExpr) -> bool:
-    """Whether a node gives the same for the same values of its variables."""
+    """Return whether the value of a node depends only on the values of its variables."""
     if isinstance(node, Call):
         return getattr(node.op, "name", "") in _ARITHMETIC
     return not isinstance(node, (BufferLoad, Let))
 
 
 def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
-    """The part of a sum that is not known now (None if nothing is), and the number that is to be added to it."""
+    """Return the non-constant part of a sum (None if there is none) and the constant to add to it."""
     constant = form.constant
     level, fixed_of, inner = b.level, b.constants, b.inner
     parts: list[tuple[int, str, int]] = []
@@ -106,7 +107,7 @@ def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
         parts.append((level[atom] if atom in level else _level(b, atom), operand, scale))
     if not parts:
         return None, constant
-    # Outer variables first, so that partial sums are invariant in inner loops.
+    # Outer variables come first, so that partial sums are invariant in inner loops.
     if len(parts) > 1:
         parts.sort(key=lambda part: part[0])
     total = None
@@ -118,7 +119,7 @@ def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
 
 
 def index_value(b: Builder, form: Sum) -> str:
-    """A sum as one operand of the index type."""
+    """Return a sum as one operand of the index type."""
     total, constant = sum_of(b, form)
     if total is None:
         return str(constant)
@@ -130,12 +131,12 @@ def pointer_of(b: Builder, var: Var) -> str:
 
 
 def address(b: Builder, var: Var, unit: str, form: Sum) -> str:
-    """A pointer to the element at ``form``; ``unit`` is the element's type. Numbers go into an offset of their own,
-    so that neighbouring elements share everything else."""
+    """Return a pointer to the element at ``form``; ``unit`` is the type of the element. The constant part is a separate
+    offset, so that adjacent elements share the rest of the address."""
     total, constant = sum_of(b, form)
     pointer = pointer_of(b, var)
     if total is not None:
-        # Without the constant part the address may lie outside the buffer.
+        # Without the constant part, the address may be outside the buffer.
         bounds = "" if constant else "inbounds "
         pointer = b.op(f"getelementptr {bounds}{unit}, ptr {pointer}, {b.index} {total}")
     if constant:
@@ -144,7 +145,7 @@ def address(b: Builder, var: Var, unit: str, form: Sum) -> str:
 
 
 def alignment(b: Builder, var: Var, form: Sum, unit_bytes: int, natural: int) -> int:
-    """Bytes the address is known to be a multiple of: elements of arguments are only naturally aligned."""
+    """Return the known alignment of the address in bytes; elements of arguments only have their natural alignment."""
     base = b.alignment.get(var, 0)
     if base <= natural:
         return natural
@@ -164,7 +165,7 @@ def _memory_class(b: Builder, var: Var) -> Var:
 
 
 def _forget(b: Builder, var: Var) -> None:
-    """A store through ``var`` happened."""
+    """Invalidate known memory contents after a store through ``var``."""
     if var in b.private:
         b.loads.pop(var, None)
         b.loads.pop(_ANY, None)
@@ -173,7 +174,7 @@ def _forget(b: Builder, var: Var) -> None:
 
 
 def read(b: Builder, var: Var, dtype: str, pointer: str, align: int) -> str:
-    """A load of ``dtype``, taken from what the block already knows where it can be."""
+    """Load a value of ``dtype``, or reuse known memory contents of the block."""
     types = b.types
     text = f"load {types.memory(dtype)}, ptr {pointer}, align {align}"
     known = b.loads.setdefault(_memory_class(b, var), {})
@@ -197,7 +198,8 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
         else:
             operand = "zeroinitializer" if operand == "zeroinitializer" else "splat (i8 1)"
     if memory == "<3 x i8>" and operand[0] == "%":
-        # LLVM 22 ends the process on AArch64 where three bytes cut from wider integers are stored as a vector.
+        # On AArch64, LLVM 22 terminates the process for a vector store of three bytes that were truncated from wider
+        # integers.
         for lane in range(3):
             byte = b.op(f"extractelement {memory} {operand}, i32 {lane}")
             place = b.op(f"getelementptr i8, ptr {pointer}, i64 {lane}") if lane else pointer
@@ -205,7 +207,7 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
         return
     hint = b.store_hint if align % LINE == 0 else ""
     if hint and dtype == "bfloat16x32":
-        # LLVM has no store of bfloat16 that goes past the caches, and takes a cast back that it sees through.
+        # LLVM does not support streaming stores of bfloat16, and would fold a cast that it can analyze.
         bits = b.op(f"bitcast {memory} {operand} to <16 x i32>")
         memory, operand = "<16 x i32>", b.effect(f'call <16 x i32> asm "", "=v,0"(<16 x i32> {bits})')
     b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}{hint}")
@@ -238,7 +240,8 @@ def load(b: Builder, node: BufferLoad) -> str:
 
 
 def _permuted(b: Builder, node: BufferLoad, place: Sum, count: int, lanes: list[int]) -> str:
-    """Lanes of a short row, which is read whole: its ends are among the lanes."""
+    """Load lanes in permuted order: load the whole short row, whose first and last element are among the lanes, and
+    shuffle it."""
     dtype = node.buffer.dtype
     pointer = address(b, node.buffer.data, b.types.element(dtype), place)
     if count == 1:
@@ -249,7 +252,7 @@ def _permuted(b: Builder, node: BufferLoad, place: Sum, count: int, lanes: list[
 
 
 def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
-    """A pointer per lane of a strided or general vector index."""
+    """Return a pointer per lane of a strided or general vector index."""
     data = node.buffer.data
     if access.base is not None:
         form, step = access.base, access.stride
@@ -276,7 +279,7 @@ def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
 
 
 def _join(b: Builder, dtype: str, piece_dtype: str, pieces: list[str]) -> str:
-    """Scalars or short vectors one after the other."""
+    """Concatenate scalars or short vectors."""
     lanes = info(piece_dtype).lanes
     if lanes == 1:
         return build_vector(b, dtype, pieces)
@@ -297,10 +300,12 @@ def store(b: Builder, node: BufferStore) -> None:
         wanted = kind.lanes * access.lanes
         if given.lanes != wanted:
             if given.lanes != 1:
-                raise TVMError(f"buffer {buffer.name}: {given.lanes} lanes stored where {wanted} are written")
+                raise TVMError(
+                    f"buffer {buffer.name}: a value of {given.lanes} lanes is stored at an index of {wanted} lanes"
+                )
             operand, dtype = splat(b, dtype, operand, wanted), with_lanes(dtype, wanted)
         if element(dtype) != element(buffer.dtype):
-            raise TVMError(f"buffer {buffer.name} holds {buffer.dtype}; a value of type {dtype} cannot be stored in it")
+            raise TVMError(f"cannot store a value of type {dtype} in buffer {buffer.name} of type {buffer.dtype}")
         pointer = address(b, data, unit, access.base)
         _forget(b, data)
         align = alignment(b, data, access.base, unit_bytes, natural)
@@ -313,7 +318,7 @@ def store(b: Builder, node: BufferStore) -> None:
 
 
 def _scatter(b: Builder, node: BufferStore, access: Access, unit: str, operand: str, natural: int) -> None:
-    """Lanes are written in order, so the last wins where they meet."""
+    """Store lanes in order, so that the last one remains if several have the same address."""
     buffer = node.buffer
     lanes = info(buffer.dtype).lanes
     pointers = _lane_addresses(b, node, access, unit)
@@ -332,8 +337,8 @@ def _scatter(b: Builder, node: BufferStore, access: Access, unit: str, operand: 
 
 
 def element_address(b: Builder, node: BufferLoad) -> str:
-    """The address of the first element a load would read."""
+    """Return the address of the first element of a load."""
     access = access_of(b, one_index(node.buffer, node.indices))
     if access.base is None:
-        raise TVMError(f"no single address: {node}")
+        raise TVMError(f"address_of: a vector load has no single address: {node}")
     return address(b, node.buffer.data, b.types.element(node.buffer.dtype), access.base)

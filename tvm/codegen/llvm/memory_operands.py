@@ -1,9 +1,8 @@
-"""Broadcasts as operands of products, which spread an element over the lanes themselves: from memory on AVX-512, from a
-lane of a register on NEON.
+"""Broadcast operands of FMA instructions: from memory on AVX-512, from a lane of a register on NEON.
 
-LLVM makes a load the operand of an instruction only if nothing else uses it, and adds up addresses in ways that cost
-such an instruction its advantage: with an index register it is issued as two. So each use of an element reads it
-through a pointer of its own, of which LLVM does not know that it is the same as the others.
+LLVM folds a load into an instruction only if the load has no other use. It also combines addresses into forms with an
+index register, for which the processor issues two micro-operations. Each use of an element therefore reads it through a
+separate pointer that LLVM cannot identify with the others.
 """
 
 from __future__ import annotations
@@ -15,24 +14,25 @@ from .builder import Builder
 from .memory import access_of, pointer_of, read, sum_of
 from .value import splat
 
-# Offsets of one byte reach so many bytes below a pointer, and about as many above it.
+# An 8-bit compressed displacement reaches this many bytes below a pointer, and about as many above it.
 _REACH = 512
 
 
 class MemoryOperands:
-    """The elements of a block of instructions that are broadcast to ``uses`` products each. One of every ``uses`` is
-    loaded by the products themselves, which saves its own instruction; more would make loads the bottleneck."""
+    """The elements that are each broadcast to ``uses`` FMA instructions. One in ``uses`` elements is loaded by the FMA
+    instructions themselves, which saves the broadcast instruction; with more of them, loads would become the
+    bottleneck."""
 
     def __init__(self, uses: int):
         self.uses = uses
         self.block = ""
-        # By buffer and the part of the index that is not known: the known part at which the pointers are, and they.
+        # (buffer, variable part of the index) -> (constant part of the pointers, the pointers).
         self.pointers: dict[tuple[Var, str], tuple[int, list[str]]] = {}
-        # By pointer and the known part of the index: the place of the element in the block, and how often it was read.
+        # (pointer, constant part of the index) -> [position of the element in the block, number of reads so far].
         self.reads: dict[tuple[str, int], list[int]] = {}
 
     def broadcast(self, b: Builder, node: BufferLoad, lanes: int) -> str | None:
-        """The element over the lanes for one use; None where its address is a number."""
+        """Return the broadcast element for one use, or None if its address is constant."""
         if self.block != b.block:
             self.block, self.pointers, self.reads = b.block, {}, {}
         data, dtype = node.buffer.data, node.buffer.dtype
@@ -45,8 +45,8 @@ class MemoryOperands:
             at = constant + _REACH // size
             place = b.op(f"getelementptr {unit}, ptr {pointer_of(b, data)}, {b.index} {total}")
             place = b.op(f"getelementptr {unit}, ptr {place}, {b.index} {at}")
-            # Numbers that differ keep LLVM from taking one of the results for another. The text is empty because
-            # LLVM parses texts for the host alone.
+            # The different constants prevent LLVM from merging the pointers. The assembly text is empty because LLVM
+            # only parses assembly for the host.
             names = [b.effect(f'call ptr asm "", "=r,0,i"(ptr {place}, i32 {k})') for k in range(self.uses)]
             self.pointers[data, total] = at, names
         at, names = self.pointers[data, total]
@@ -58,13 +58,14 @@ class MemoryOperands:
 
 
 class LaneOperands:
-    """Elements that lie in one vector are loaded together, where each is the operand of a product by its lane."""
+    """Elements in the same vector are loaded together; an FMA instruction reads its element as a lane of the
+    register."""
 
     def __init__(self, lanes: int):
         self.lanes = lanes
 
     def broadcast(self, b: Builder, node: BufferLoad, lanes: int) -> str | None:
-        """The element over the lanes; None where its lane is not known, or the vector may reach beyond the buffer."""
+        """Return the broadcast element, or None if its lane is not constant or the vector may exceed the buffer."""
         data, dtype, last = node.buffer.data, node.buffer.dtype, linear_form(node.buffer.shape[-1])
         form = access_of(b, one_index(node.buffer, node.indices)).base
         if form is None or node.buffer.strides or any(n % self.lanes for n in (last.constant, *last.terms.values())):

@@ -1,4 +1,4 @@
-"""The text of one LLVM module: its functions, what they declare, and the constants they share."""
+"""The text of an LLVM module: its functions, their declarations, and shared constants."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 def symbol(name: str) -> str:
-    """A global name as LLVM text."""
+    """Return a global name as LLVM text."""
     return f"@{name}" if _PLAIN.match(name) else f'@"{name}"'
 
 
 class ModuleText:
-    """Collects a module. Everything is kept in order of first use, so the text depends on the program only."""
+    """The parts of a module. All parts are stored in the order of first use, so that the text depends only on the
+    program."""
 
     def __init__(self, cpu: ResolvedCPU, float_flags: str = ""):
         self.cpu = cpu
-        # Freedoms the user's target gives every float operation, as LLVM writes them.
+        # Fast-math flags of the target, in LLVM syntax.
         self.float_flags = float_flags
         self.native_half = cpu.has_half
         can_convert = self.native_half or cpu.arch == "aarch64" or cpu.has("f16c")
         self.types = Types("half" if can_convert else "i16")
         self.index_type = "i32" if _is_32_bit(cpu.triple) else "i64"
         self.functions: list[str] = []
-        # Functions by the names users know: their symbols. And the LLVM result types of symbols.
+        # Public function names and their symbols, and the LLVM return types of symbols.
         self.names: dict[str, str] = {}
         self.defined: dict[str, str] = {}
-        # Those that are there for this text alone.
+        # Symbols that are private to this text.
         self.private: set[str] = set()
         self.declared: dict[str, str] = {}
         self.constants: list[str] = []
@@ -43,37 +44,37 @@ class ModuleText:
         self.speculatable: dict[int, tuple] = {}
         self.accesses: dict[int, tuple] = {}
         self.variables: dict[int, tuple] = {}
-        # Functions of ours that others call: formulas for exp and the like, by symbol.
+        # Generated helper functions by symbol, such as formulas for exp.
         self.helpers: dict[str, str] = {}
         self.entry_name = ""
-        # False where another text, which this one is linked with, defines the variables that the loader writes.
+        # False if another text that this one is linked with defines the variables that the loader writes.
         self.defines_variables = True
         self.parallel_regions = 0
         self.pointer_bytes = 4 if self.index_type == "i32" else 8
-        # Functions of the module by the name other functions call them: (symbol, LLVM result type).
+        # Functions of the module by internal name: (symbol, LLVM return type).
         self.callees: dict[str, tuple[str, str]] = {}
         self._packed: dict[str, str] = {}
         self._shared: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
         self._weights: str | None = None
         self._loop_rules: tuple[str, ...] = ()
-        # Whether loops have conditions that do not change in them, which LLVM should take out.
+        # Whether loops contain loop-invariant conditions, which LLVM should unswitch.
         self.has_loop_conditions = False
-        # True where a loop is left to LLVM to vectorize.
+        # Whether a loop is left to LLVM's vectorizer.
         self.wants_vectors = False
 
     def float32_like(self, dtype: str) -> str:
         return with_lanes("float32", info(dtype).lanes)
 
     def declare(self, name: str, result: str, arguments: str) -> str:
-        """A function defined elsewhere."""
+        """Declare an external function."""
         text = symbol(name)
         if name not in self.defined and name not in self.declared:
             self.declared[name] = f"declare {result} {text}({arguments})"
         return text
 
     def intrinsic(self, name: str, type_text: str, arity: int, tail: str = "") -> str:
-        """``llvm.NAME`` over one type; ``tail`` are further parameter types."""
+        """Declare ``llvm.NAME`` for one type; ``tail`` contains further parameter types."""
         arguments = ", ".join([type_text] * arity)
         return self.declare(f"llvm.{name}.{mangled(type_text)}", type_text, arguments + tail)
 
@@ -89,7 +90,7 @@ class ModuleText:
         return got
 
     def shared_constant(self, text: str) -> str:
-        """A private constant; ``text`` is its type and value."""
+        """Return a private constant; ``text`` is its type and value."""
         got = self._shared.get(text)
         if got is None:
             got = self._shared[text] = f"@.const.{len(self._shared)}"
@@ -97,7 +98,7 @@ class ModuleText:
         return got
 
     def packed_handle(self, name: str) -> str:
-        """The variable that keeps the packed function ``name`` once it was looked up."""
+        """Return the variable that caches the handle of the packed function ``name``."""
         got = self._packed.get(name)
         if got is None:
             got = self._packed[name] = f"@.packed.{len(self._packed)}"
@@ -105,19 +106,20 @@ class ModuleText:
         return got
 
     def callee(self, name: str) -> tuple[str, str | None]:
-        """Symbol and result type of a function of this module; the name itself and None for any other."""
+        """Return the symbol and return type of a function of this module, or the name and None for any other
+        function."""
         return self.callees.get(name, (name, None))
 
     def symbol(self, name: str) -> str:
         return symbol(name)
 
     def import_text(self, text: str) -> None:
-        """Link a user's LLVM text (or the .ll file it names) into the module."""
+        """Link user-defined LLVM text (or the .ll file at the given path) into the module."""
         if text not in self.imported:
             self.imported.append(text)
 
     def likely(self) -> str:
-        """Weights for a branch that is nearly always taken."""
+        """Return the metadata for a branch that is taken in nearly all cases."""
         if self._weights is None:
             self._weights = self.add_metadata('!{!"branch_weights", i32 1048576, i32 1}')
         return f", !prof {self._weights}"
@@ -128,7 +130,8 @@ class ModuleText:
         return name
 
     def loop_metadata(self, vectorize: bool) -> str:
-        """What LLVM may do with a loop: unrolling is the schedule's business, vectors only where it asked for none."""
+        """Return the loop metadata. LLVM does not unroll, because the schedule decides this; it vectorizes only loops
+        that the schedule leaves scalar."""
         if not self._loop_rules:
             self._loop_rules = (
                 self.add_metadata('!{!"llvm.loop.unroll.disable"}'),
@@ -141,7 +144,7 @@ class ModuleText:
         return f", !llvm.loop {name}"
 
     def register_symbols(self) -> None:
-        """Tell the runtime about the functions when the program starts: for code linked into it statically."""
+        """Register the functions with the runtime at program start, for statically linked code."""
         function = self.declare("TVMBackendRegisterSystemLibSymbol", "i32", "ptr, ptr")
         lines = ["define internal void @.register() #0 {", "entry:"]
         for name, own in {TABLE: TABLE, CONTEXT: CONTEXT, **self.names}.items():
@@ -168,11 +171,11 @@ class ModuleText:
         return "\n".join(lines) + "\n"
 
     def runtime_lines(self) -> list[str]:
-        """The variables that the loader writes, and the name of the entry.
+        """Define the variables that the loader writes, and the name of the entry function.
 
-        Only one text of a library may define the variables: code accesses a variable of its own object relative to the
-        program counter, and one of another object through a table of addresses. A JIT maps each object separately, and
-        in a process with large mappings objects may be more than 2 GiB apart."""
+        Only one text of a library may define the variables. Code accesses a variable of its own object relative to the
+        program counter, and one of another object through an address table. A JIT maps each object separately, and in a
+        process with large mappings objects may be more than 2 GiB apart."""
         if not self.defines_variables:
             return [f"@{TABLE} = external global ptr, align 8", f"@{CONTEXT} = external global ptr, align 8"]
         guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
@@ -184,7 +187,8 @@ class ModuleText:
         return lines
 
     def attributes(self) -> str:
-        """The processor, in the text as well as in the target machine: a saved .ll or .bc file is then complete."""
+        """Return the function attributes for the processor. They are also in the target machine; in the text, they make
+        a saved .ll or .bc file complete."""
         cpu = f' "target-cpu"="{self.cpu.cpu}" "target-features"="{self.cpu.features_text}"'
         if self.cpu.arch == "x86":
             cpu += f' "prefer-vector-width"="{self.cpu.vector_bits}"'

@@ -1,4 +1,4 @@
-"""The nvptx back end: kernels as PTX by LLVM, without NVIDIA's compilers."""
+"""The nvptx back end: generate PTX with LLVM, without NVIDIA's compilers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NVPTX = Device(
 
 
 def emit(mod: IRModule, target: Target) -> tuple[str, dict[str, gpu_like.Kernel]]:
-    """PTX of a module, and its kernels."""
+    """Return the PTX of a module and its kernels."""
     name = str(target.attrs.get("mcpu") or "sm_50")
     cpu = llvm_device.gpu_processor(str(target.attrs.get("mtriple") or "nvptx64-nvidia-cuda"), "nvptx", name)
     module, kernels = llvm_device.emit_kernels(mod, cpu, NVPTX, gpu_like.limits_of(target))

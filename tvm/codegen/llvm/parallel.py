@@ -1,8 +1,9 @@
-"""Parallel loops: the body becomes a function of its own that the runtime calls once per task.
+"""Parallel loops: the body becomes a separate function, which the runtime calls once per task.
 
-The body gets what it uses as parameters (so that pointers keep their no-alias promise), a small function unpacks them
-from the closure. How tasks share a loop is told in region.py; the counts this needs lie on the stack of the launching
-thread. Loops of a launch point are split evenly instead: the same one may run many times in one launch.
+The body receives its variables as parameters, which preserves the no-alias attributes of pointers; a small function
+unpacks them from the closure. region.py describes how tasks share a loop; the counters for this are on the stack of the
+launching thread. Loops of a launch point are split evenly instead, because such a loop may run many times in one
+launch.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .value import value
 
 
 class Region(NamedTuple):
-    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is shared by the tasks,
-    ``counted`` that it is handed out in pieces."""
+    """The state inside a parallel region, with the index of the task. ``split``: the tasks share a parallel loop here;
+    ``counted``: iterations are distributed in chunks."""
 
     task: str
     count: str
@@ -48,14 +49,14 @@ def emit_parallel(b: Builder, stmt: For, emit) -> None:
     elif region.split:
         _share(b, stmt, emit)
     else:
-        # A parallel loop inside one that is running in parallel already.
+        # A parallel loop inside a loop that already runs in parallel.
         begin, count = wide_value(b, stmt.min), wide_value(b, stmt.extent)
         serial_loop(b, stmt, begin, count, lambda: emit(b, stmt.body))
 
 
 def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
     if b.parallel is not None:
-        raise TVMError(f"{b.name}: a parallel_launch_point lies inside a parallel region")
+        raise TVMError(f"{b.name}: parallel_launch_point must not be inside a parallel region")
     body, shared = without_allocations(stmt.body)
     for allocation in shared:
         emit(b, allocation.replace(body=no_op()))
@@ -84,7 +85,7 @@ def emit_stride_pattern(b: Builder, stmt: AttrStmt, emit) -> None:
 
 
 def emit_parallel_if(b: Builder, stmt: AttrStmt, emit) -> None:
-    """One task runs the loop, here, unless the condition holds."""
+    """Run the loop as one task in this thread if the condition is false."""
     if b.parallel is None:
         b.tasks_next = b.op(f"select i1 {value(b, stmt.value)}, i32 0, i32 1")
     emit(b, stmt.body)
@@ -92,7 +93,7 @@ def emit_parallel_if(b: Builder, stmt: AttrStmt, emit) -> None:
 
 
 def _share(b: Builder, stmt: For, emit) -> None:
-    """This task's part of a parallel loop."""
+    """Emit the part of a parallel loop that this task executes."""
     region: Region = b.parallel
     text = b.index
     begin, extent = wide_value(b, stmt.min), wide_value(b, stmt.extent)
@@ -123,7 +124,7 @@ def _share(b: Builder, stmt: For, emit) -> None:
 
 
 class Range(NamedTuple):
-    """One range of a shared loop, in iterations from the start of the loop; all i64."""
+    """A range of a shared loop, in iterations from the start of the loop; all values are i64."""
 
     low: str
     high: str
@@ -133,7 +134,7 @@ class Range(NamedTuple):
 
 
 def _take_pieces(b: Builder, extent: str, task: str, tasks: str, run: Callable[[str, str], None]) -> None:
-    """Run the first half of this task's range, then pieces of it and of the other ranges until none is left."""
+    """Execute the first half of this task's range, then chunks of this and the other ranges until none is left."""
     few = b.op(f"icmp sle i64 {tasks}, {RANGES}")
     ranges = b.op(f"select i1 {few}, i64 {tasks}, i64 {RANGES}")
     before, following, ticket, work, over, done = b.block, *map(b.label, ("range", "ticket", "work", "over", "done"))
@@ -186,7 +187,7 @@ def _at_least_one(b: Builder, operand: str) -> str:
 
 
 def _divided_up(b: Builder, x: str, y: str) -> str:
-    """``x / y`` rounded up; for a negative ``x``, anything below one."""
+    """Return ``x / y`` rounded up; for a negative ``x``, any value below one."""
     less = b.op(f"sub nsw i64 {y}, 1")
     return b.op(f"sdiv i64 {b.op(f'add nsw i64 {x}, {less}')}, {y}")
 
@@ -200,7 +201,7 @@ def _to_index(b: Builder, operand: str) -> str:
 
 
 def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
-    """Variables of the enclosing function that ``stmt`` uses, in order of first use."""
+    """Return the variables of the enclosing function that ``stmt`` uses, in order of first use."""
     out = []
     for var in outer_variables(stmt):
         if var in b.constants:
@@ -213,7 +214,7 @@ def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
 
 
 def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
-    """Make functions for ``stmt`` and run them on every thread. The closure starts with the counts of pieces taken."""
+    """Generate the functions for ``stmt`` and run them on all threads. The closure begins with the chunk counters."""
     module = b.module
     captured = _captured(b, stmt)
     number = len(module.functions)
@@ -247,7 +248,7 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
 
 
 def _fresh_counts(b: Builder) -> str:
-    """Zeroed counts; one place serves all regions of a function, which run one after the other."""
+    """Return zeroed counters; all regions of a function use the same memory, because they run one after the other."""
     if b.counts is None:
         b.counts = b.alloca(f"[{RANGES * APART} x i8]", APART, "taken")
     for i in range(RANGES):
@@ -257,7 +258,7 @@ def _fresh_counts(b: Builder) -> str:
 
 
 def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
-    """Make a captured variable known in the body, with everything that is known of it outside."""
+    """Bind a captured variable in the body, with all facts that are known about it outside."""
     var = item.var
     if item.is_wide:
         inner.wide[var] = operand
@@ -276,7 +277,7 @@ def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
 
 
 def _unpacker(b: Builder, task_name: str, body_name: str, captured: list[Captured]) -> str:
-    """The function the runtime calls: loads the closure and goes on to the body."""
+    """Emit the function that the runtime calls: it unpacks the closure and calls the body."""
     symbol = b.module.symbol
     kinds = ", ".join(["ptr", *(item.type_text for item in captured)])
     lines = [

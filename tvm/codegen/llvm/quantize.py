@@ -1,7 +1,7 @@
-"""Quantized numbers: floats rounded to bytes, ``cast(clip(nearbyint(x) + zero))``, by the conversion that rounds.
+"""Quantization: round floats to int8 or uint8, ``cast(clip(nearbyint(x) + zero))``, with a conversion that rounds.
 
-Limits that are whole numbers may be applied before the rounding, so that the conversion to int32 is never out of range;
-what is added and the step to fewer bits are integer operations.
+Integer limits can be applied before rounding, so that the conversion to int32 is never out of range. The zero point and
+the conversion to fewer bits are integer operations.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ...ir.prim import GT, LT, Add, Broadcast, Call, Cast, FloatImm, Max, Min, P
 from .builder import Builder
 from .intrinsic import mangled
 
-# Whole numbers up to here, and sums of some of them, are floats.
+# Integers up to this value, and sums of a few of them, are exactly representable as floats.
 _LARGEST = 1 << 20
 
 
 class Steps(NamedTuple):
-    """Whole numbers ``nearbyint(source) + offset`` between ``low`` and ``high``."""
+    """The integers ``nearbyint(source) + offset``, clipped to the range from ``low`` to ``high``."""
 
     source: PrimExpr
     offset: int
@@ -33,7 +33,7 @@ def _whole(e: PrimExpr) -> int | None:
 
 
 def _bounded(e: PrimExpr) -> tuple[PrimExpr, bool, PrimExpr] | None:
-    """``(a, is_least, limit)`` of an element kept on one side of a limit."""
+    """Return ``(a, is_least, limit)`` of a minimum or maximum with a constant limit."""
     if isinstance(e, (Max, Min)):
         return e.a, isinstance(e, Max), e.b
     if not isinstance(e, Select) or not isinstance(e.condition, (LT, GT)):
@@ -43,14 +43,14 @@ def _bounded(e: PrimExpr) -> tuple[PrimExpr, bool, PrimExpr] | None:
 
 
 def steps_of(node: Cast) -> Steps | None:
-    """What a cast of float32 to bytes rounds, if it does, within the range of its type."""
+    """Return the quantization in a cast of float32 to int8 or uint8, or None if the cast does not have this form."""
     want = info(node.dtype)
     if element(node.value.dtype) != "float32" or not want.is_integer or want.is_bool or want.bits != 8:
         return None
     low, high, offset, e = -_LARGEST, _LARGEST, 0, node.value
     while not isinstance(e, Call):
         if isinstance(e, Cast) and element(e.value.dtype) == "float64" and element(e.dtype) == "float32":
-            # Whole doubles within the limits are floats, and those beyond stay beyond.
+            # Integers within the limits are exact in both float types, and values outside stay outside.
             e = e.value
             continue
         bounded = _bounded(e)
@@ -76,12 +76,12 @@ def steps_of(node: Cast) -> Steps | None:
 
 
 def rounds_by_conversion(b: Builder) -> bool:
-    """Whether the processor converts vectors of float32 to the nearest int32."""
+    """Return whether the processor converts float32 vectors to the nearest int32."""
     return b.module.cpu.arch == "x86" and b.module.cpu.has("sse4.1")
 
 
 def emit(b: Builder, dtype: str, steps: Steps, x: str) -> str:
-    """The bytes of ``steps`` whose source is ``x``; of NaN zero."""
+    """Emit the quantization ``steps`` of the operand ``x``; NaN becomes zero."""
     lanes = info(dtype).lanes
     real, word = steps.source.dtype, with_lanes("int32", lanes)
     old, new, flag = b.types[real], b.types[word], b.types[with_lanes("bool", lanes)]
@@ -96,7 +96,7 @@ def emit(b: Builder, dtype: str, steps: Steps, x: str) -> str:
     has_zero = steps.low <= 0 <= steps.high
     if has_zero and steps.low < 0:
         x = unless("ord", x, x, limit(0))
-    # A comparison with NaN fails, so that it becomes the lower limit.
+    # A comparison with NaN is false, so NaN becomes the lower limit.
     x = unless("olt", unless("ogt", x, low, low), high, high)
     name = b.module.declare(f"llvm.lrint.{mangled(new)}.{mangled(old)}", new, old)
     whole = b.op(f"call {new} {name}({old} {x})")

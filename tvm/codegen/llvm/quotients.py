@@ -1,7 +1,7 @@
-"""Divisions by unknown sizes that inner loops do not change: they are done before those loops.
+"""Hoist divisions by dynamic dimensions out of inner loops.
 
-A division may trap, so LLVM leaves one that stands under a condition where it is, in every iteration. Written with one
-in the place of a divisor that is zero it cannot trap, and what is written in the loops refers to it.
+A division may trap, so LLVM does not hoist a conditional division out of a loop. With a zero divisor replaced by one,
+the division cannot trap; the loops then use its value.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def key(kind: type, dividend: str, divisor: str) -> str:
-    """What a division that is done already is known by among the instructions of a builder."""
+    """Return the key of a hoisted division among the instructions of a builder."""
     return f"{kind.__name__} {dividend} {divisor}"
 
 
 def find(loop: For) -> dict[Var, list[PrimExpr]]:
-    """The divisions of a loop nest that are used by loops further inside, by the last variable that they depend on."""
+    """Return the divisions of a loop nest that inner loops use, by the innermost variable that they depend on."""
     nodes = list(pre_order(loop))
     if not any(_is_unknown_division(node) for node in nodes):
         return {}
-    # Those of variables that are no counters are left alone.
+    # Only divisions of loop variables are hoisted.
     bound = {node.var for node in nodes if isinstance(node, (Let, LetStmt))}
     bound |= {node.loop_var for node in nodes if isinstance(node, For) and node.kind is ForKind.UNROLLED}
     found: dict[Var, list[PrimExpr]] = {}
@@ -61,12 +61,12 @@ def _is_unknown_division(node) -> bool:
 
 
 def _is_harmless(node) -> bool:
-    """Whether a node reads no memory, and calls nothing that could matter."""
+    """Return whether a node reads no memory and contains no call with a relevant effect."""
     return not isinstance(node, BufferLoad) and (not isinstance(node, Call) or getattr(node.op, "name", "") in HARMLESS)
 
 
 def lift(b: Builder, node) -> None:
-    """Do a division here, for all code that this place dominates."""
+    """Emit a division here for all code that this position dominates."""
     if not b.ranges.is_nonnegative(node.a):
         return
     b.push_iteration()

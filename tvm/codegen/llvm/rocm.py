@@ -1,6 +1,6 @@
-"""The rocm back end: kernels as assembly and objects for AMD GPUs by LLVM; linked to HSACO where ld.lld is found.
+"""The rocm back end: generate assembly and objects for AMD GPUs with LLVM, linked to HSACO if ld.lld is installed.
 
-There is no driver for these devices in the runtime: the code is written to files (``save``) and read as text.
+The runtime has no driver for these devices: the code can be saved to files (``save``) and read as text.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ AMDGCN = Device(
     ),
     '"amdgpu-flat-work-group-size"="1,{}"',
     stack=5,
-    # The oldest form of objects that LLVM still writes: older linkers and drivers read it too.
+    # The oldest code object version that LLVM can write, which older linkers and drivers can read.
     flags=(("amdhsa_code_object_version", 400),),
 )
 
 
 class CompiledKernels:
-    """The code of a module in every form, each made from the text: writing machine code uses a module up."""
+    """The code of a module in every format, each generated from the text, because writing machine code consumes an LLVM
+    module."""
 
     def __init__(self, module: llvm_device.DeviceText):
         self.cpu = module.cpu
@@ -50,16 +51,16 @@ class CompiledKernels:
             return self.text
         if fmt in ("", "asm", "s"):
             return llvm_device.machine_of(self.cpu).emit_assembly(llvm_jit.parse(self.text))
-        raise TVMError(f"a rocm module has no source in format '{fmt}'; it has asm and ll")
+        raise TVMError(f"a rocm module has no source in format '{fmt}'; use asm or ll")
 
     def object(self) -> bytes:
         return llvm_device.machine_of(self.cpu).emit_object(llvm_jit.parse(self.text))
 
     def hsaco(self) -> bytes:
-        """The object linked into what drivers load."""
+        """Return the linked object that drivers can load."""
         linker = shutil.which("ld.lld")
         if linker is None:
-            raise TVMError("linking for AMD GPUs needs ld.lld, which is not on PATH; install lld, or save as 'o'")
+            raise TVMError("cannot link for AMD GPUs: ld.lld is not on PATH; install lld, or save as 'o'")
         with tempfile.TemporaryDirectory(prefix="tvm-rocm-") as folder:
             source, result = os.path.join(folder, "kernels.o"), os.path.join(folder, "kernels.hsaco")
             with open(source, "wb") as file:
@@ -69,7 +70,7 @@ class CompiledKernels:
                 return file.read()
 
     def save(self, path: str, fmt: str = "") -> None:
-        """Write the code: s or asm (assembly), ll (LLVM text), o (object) or hsaco."""
+        """Write the code as s or asm (assembly), ll (LLVM text), o (object) or hsaco."""
         fmt = fmt or path.rpartition(".")[2]
         if fmt in ("s", "asm", "ll"):
             data = self.source(fmt).encode()
@@ -78,13 +79,13 @@ class CompiledKernels:
         elif fmt == "hsaco":
             data = self.hsaco()
         else:
-            raise TVMError(f"a rocm module cannot be saved as '{fmt}'; it can as asm, ll, o or hsaco")
+            raise TVMError(f"a rocm module cannot be saved as '{fmt}'; use asm, ll, o or hsaco")
         with open(path, "wb") as file:
             file.write(data)
 
 
 def emit(mod: IRModule, target: Target) -> tuple[CompiledKernels, dict[str, gpu_like.Kernel]]:
-    # The environment at the end of the triple is an older name that LLVM no longer knows.
+    # The environment suffix of the triple is an older name that LLVM no longer supports.
     triple = str(target.attrs.get("mtriple") or "amdgcn-amd-amdhsa").removesuffix("-hcc")
     given = target.attrs.get("mattr")
     features = tuple(str(name) for name in given) if isinstance(given, (list, tuple)) else ()

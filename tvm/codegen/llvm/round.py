@@ -1,4 +1,4 @@
-"""Rounding floats to integers, also on processors without instructions for it."""
+"""Round floats to integers, also on processors without rounding instructions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .vector import Value
 
 
 def _has_rounding(b: Builder) -> bool:
-    """Whether LLVM rounds to integers without calling libm."""
+    """Return whether LLVM rounds to integers without calling libm."""
     cpu = b.module.cpu
     return cpu.arch == "aarch64" or cpu.has("rounding") or cpu.has("sse4.1") or cpu.has("avx")
 
 
 def _by_magic(x: Value) -> tuple[Value, Value, Value]:
-    """|x|, the nearest integer to it, and whether x is small enough to have a fraction."""
+    """Return |x|, its nearest integer, and whether x is small enough to have a fraction."""
     limit = 2.0**23 if info(x.dtype).bits == 32 else 2.0**52
     size = x.absolute()
     return size, (size + limit) - limit, size.less(limit)
@@ -50,6 +50,6 @@ def ceil(x: Value) -> Value:
 
 
 def round_away(x: Value) -> Value:
-    """Halves away from zero: the largest number below a half added, the fraction dropped."""
+    """Round half away from zero: add the largest number below 0.5, then truncate."""
     below = 0.49999997019767761 if info(x.dtype).bits == 32 else 0.49999999999999994
     return truncate(x + x.constant(below).with_sign_of(x))

@@ -1,11 +1,11 @@
-"""Calls from generated code into the runtime, all through the table of function pointers the loader fills in."""
+"""Calls from generated code into the runtime, through the table of function pointers that the loader initializes."""
 
 from __future__ import annotations
 
 from .builder import Builder
 from .module import TABLE
 
-# Slot -> byte offset, result type.
+# Table entry -> byte offset, return type.
 SLOTS = {
     "set_last_error": (8, "void"),
     "func_call": (16, "i32"),
@@ -23,10 +23,10 @@ SLOTS = {
 
 
 def runtime_call(b: Builder, slot: str, arguments: list[tuple[str, str]]) -> str:
-    """Call a slot of the table with (type, operand) pairs; gives the result."""
+    """Call a table entry with (type, operand) pairs and return its value."""
     offset, result = SLOTS[slot]
     if b.index == "i32":
-        # Two 32-bit words lead the table; the pointers behind them are words as well.
+        # The table begins with two 32-bit words; the pointers after them are also 32-bit on 32-bit machines.
         offset = 8 + (offset - 8) // 2
     table = b.op(f"load ptr, ptr @{TABLE}, align {b.module.pointer_bytes}")
     place = b.op(f"getelementptr i8, ptr {table}, i64 {offset}")
@@ -40,7 +40,7 @@ def runtime_call(b: Builder, slot: str, arguments: list[tuple[str, str]]) -> str
 
 
 def return_if_failed(b: Builder, status: str) -> None:
-    """Leave the function with ``status`` unless it is zero."""
+    """Return ``status`` from the function unless it is zero."""
     failed, passed = b.label("failed"), b.label("passed")
     b.branch_if(b.op(f"icmp eq i32 {status}, 0"), passed, failed, b.module.likely())
     b.start(failed)
@@ -49,7 +49,7 @@ def return_if_failed(b: Builder, status: str) -> None:
 
 
 def free_held(b: Builder) -> None:
-    """Give back the workspace in use, before the function is left from the middle."""
+    """Free the allocated workspace before an early return from the function."""
     b.push()
     for arguments in reversed(b.held.values()):
         runtime_call(b, "free_workspace", arguments)
@@ -57,7 +57,7 @@ def free_held(b: Builder) -> None:
 
 
 def leave(b: Builder, status: str = "-1") -> None:
-    """Return a status from a function that gives one; from any other, nothing of use."""
+    """Return a status from a function that returns one, or an undefined value from any other function."""
     free_held(b)
     if b.result == "void":
         b.finish("ret void")

@@ -1,4 +1,4 @@
-"""Statements to LLVM text."""
+"""Statements as LLVM text."""
 
 from __future__ import annotations
 
@@ -33,16 +33,19 @@ from .memory_operands import LaneOperands, MemoryOperands
 from .runtime import leave, runtime_call
 from .value import value
 
-# Larger stack buffers than this are refused: lowering should have asked for workspace.
+# Larger stack buffers are rejected; lowering should have allocated workspace.
 _STACK_LIMIT = 1 << 20
 
 
 def emit(b: Builder, stmt: Stmt | None) -> None:
-    """Write a statement. A handler may return a statement to go on with, so that long nests of lets do not recurse."""
+    """Emit a statement. A handler may return a statement to continue with, so that long chains of lets do not
+    recurse."""
     while stmt is not None:
         handler = HANDLERS.get(type(stmt))
         if handler is None:
-            raise TVMError(f"the llvm back end cannot emit {type(stmt).__name__}; was the function lowered?")
+            raise TVMError(
+                f"the llvm back end cannot emit {type(stmt).__name__}; lower the function before code generation"
+            )
         if b.terminated:
             b.revive()
         stmt = handler(b, stmt)
@@ -67,7 +70,8 @@ def _store(b: Builder, stmt: BufferStore) -> None:
 
 
 def _relax_reduction(b: Builder, stmt: BufferStore) -> None:
-    """Mark the arithmetic of ``C[i] = C[i] + ...``: its sums and products may be contracted and reordered."""
+    """Mark the arithmetic of a reduction ``C[i] = C[i] + ...``: its additions and multiplications may be contracted and
+    reordered."""
     root = stmt.value
     if not isinstance(root, (Add, Sub)) or not info(root.dtype).is_float or id(root) in b.relaxed:
         return
@@ -104,7 +108,7 @@ def _let(b: Builder, stmt: LetStmt) -> Stmt:
 
 
 def _describe_pointer(b: Builder, var: Var, source: PrimExpr) -> None:
-    """Memory the runtime hands out is ours alone and aligned."""
+    """Record that workspace memory of the runtime is aligned and has no aliases."""
     name = source.op.name if isinstance(source, Call) and hasattr(source.op, "name") else ""
     if name == "tir.TVMBackendAllocWorkspace" or _extern_name(source) == "TVMBackendAllocWorkspace":
         b.alignment[var] = 64
@@ -194,7 +198,7 @@ def _if(b: Builder, stmt: IfThenElse) -> None:
 
 
 def _contains_likely(condition: PrimExpr) -> bool:
-    """Whether a conjunction has a part marked likely."""
+    """Return whether a conjunction contains a condition marked likely."""
     while isinstance(condition, And):
         if is_likely(condition.b):
             return True
@@ -216,7 +220,7 @@ def _branch_body(b: Builder, label: str, stmt: Stmt, done: str) -> None:
 
 def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
     if b.device is not None:
-        # Device code cannot report errors: assertions are dropped.
+        # Device code cannot report errors, so assertions are removed.
         return stmt.body
     b.push_iteration()
     flag = value(b, stmt.condition)
@@ -255,16 +259,16 @@ def _allocate(b: Builder, stmt: Allocate) -> Stmt | None:
         if size[0] == "%":
             b.pop_iteration()
             raise TVMError(
-                f"buffer {stmt.buffer_var.name} on the stack has a size known only at run time; "
-                "LowerTVMBuiltin turns such a buffer into workspace"
+                f"buffer {stmt.buffer_var.name} on the stack has a dynamic size; "
+                "run LowerTVMBuiltin, which allocates it as workspace"
             )
         count *= int(size)
     b.pop_iteration()
     kind = info(stmt.dtype)
     if count * kind.bytes > _STACK_LIMIT:
         raise TVMError(
-            f"buffer {stmt.buffer_var.name} takes {count * kind.bytes} bytes of stack (limit {_STACK_LIMIT}); "
-            "LowerTVMBuiltin turns such a buffer into workspace"
+            f"buffer {stmt.buffer_var.name} needs {count * kind.bytes} bytes of stack (limit {_STACK_LIMIT}); "
+            "run LowerTVMBuiltin, which allocates it as workspace"
         )
     scalar = "i8" if kind.is_bool else b.types.memory(stmt.dtype).split(" x ")[-1].rstrip(">")
     pointer = b.alloca(f"[{max(count, 1)} x {scalar}]", 64, stmt.buffer_var.name)
@@ -301,7 +305,7 @@ def _attribute(b: Builder, stmt: AttrStmt) -> Stmt | None:
         return b.device.thread_axis(stmt)
     if stmt.attr_key in ("thread_extent", "virtual_thread"):
         raise TVMError(
-            f"{b.name}: thread axis {getattr(stmt.node, 'thread_tag', stmt.node)} cannot run on a CPU; "
+            f"{b.name}: thread axis {getattr(stmt.node, 'thread_tag', stmt.node)} is not supported on a CPU; "
             "build for a device target, or do not bind the axis"
         )
     return stmt.body
@@ -309,7 +313,7 @@ def _attribute(b: Builder, stmt: AttrStmt) -> Stmt | None:
 
 def _import_llvm(b: Builder, stmt: AttrStmt) -> Stmt:
     if not isinstance(stmt.value, StringImm):
-        raise TVMError("pragma import_llvm wants LLVM text (or the path of a .ll file) as a string")
+        raise TVMError("pragma import_llvm: the value must be a string with LLVM text or the path of a .ll file")
     b.module.import_text(stmt.value.value)
     return stmt.body
 
@@ -321,8 +325,8 @@ def _storage_alignment(b: Builder, stmt: AttrStmt) -> Stmt:
 
 
 def _stream_stores(b: Builder, stmt: AttrStmt) -> Stmt | None:
-    """Stores of a loop go past the caches where they are whole lines; those of others do not overtake them once the
-    function returns."""
+    """Use streaming stores in a loop if they write complete cache lines. A fence orders them before later stores once
+    the function returns."""
     written = {node.buffer.data for node in post_order(stmt.body) if isinstance(node, BufferStore)}
     if b.module.cpu.arch != "x86" or len(written) != 1:
         return stmt.body

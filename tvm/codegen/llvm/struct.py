@@ -1,4 +1,4 @@
-"""Records of the runtime as generated code sees them: packed arguments, DLTensor fields, and packed calls."""
+"""Structs of the runtime in generated code: packed arguments, DLTensor fields, and packed calls."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .value import value
 
 
 class Field(NamedTuple):
-    """A field of DLTensor: byte offsets with 64-bit and 32-bit pointers, and its dtype."""
+    """A field of DLTensor: its byte offsets with 64-bit and 32-bit pointers, and its dtype."""
 
     offset: int
     offset_32: int
     dtype: str
 
 
-# By the numbers tvm_struct_get and tvm_struct_set use.
+# Keys are the numbers of tvm_struct_get and tvm_struct_set.
 FIELDS = {
     1: Field(0, 0, "handle"),
     2: Field(24, 20, "handle"),
@@ -48,8 +48,8 @@ def _number(node: PrimExpr, what: str) -> int:
     return node.value
 
 
-def _place(b: Builder, node: Call, offset: int, size: int) -> str:
-    """The address ``offset`` bytes into record number ``args[1]`` of an array of records."""
+def _address(b: Builder, node: Call, offset: int, size: int) -> str:
+    """Return the address ``offset`` bytes into struct number ``args[1]`` of an array of structs."""
     base = value(b, node.args[0])
     index = node.args[1]
     if isinstance(index, IntImm):
@@ -61,7 +61,7 @@ def _place(b: Builder, node: Call, offset: int, size: int) -> str:
 
 
 def _value_dtype(dtype: str) -> str:
-    """How a value of ``dtype`` travels in a packed argument."""
+    """Return the dtype in which a packed argument passes a value of ``dtype``."""
     kind = info(dtype)
     return "handle" if kind.is_handle else "float64" if kind.is_float else "int64"
 
@@ -69,16 +69,16 @@ def _value_dtype(dtype: str) -> str:
 def _struct_get(b: Builder, node: Call) -> str:
     kind = _number(node.args[2], "the field of tvm_struct_get")
     if kind == ADDRESS:
-        return _place(b, node, 0, _tensor_bytes(b))
+        return _address(b, node, 0, _tensor_bytes(b))
     if kind == VALUE:
         dtype = _value_dtype(node.dtype)
-        place = _place(b, node, 0, 8)
+        place = _address(b, node, 0, 8)
     else:
         field = FIELDS.get(kind)
         if field is None:
-            raise TVMError(f"tvm_struct_get: there is no field number {kind}")
+            raise TVMError(f"tvm_struct_get: unknown field number {kind}")
         dtype = field.dtype
-        place = _place(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
+        place = _address(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
     got = b.effect(f"load {b.types[dtype]}, ptr {place}, align {min(info(dtype).bytes, 8)}")
     return convert(b, dtype, node.dtype, got)
 
@@ -88,13 +88,13 @@ def _struct_set(b: Builder, node: Call) -> str:
     given = node.args[3]
     if kind == VALUE:
         dtype = _value_dtype(given.dtype)
-        place = _place(b, node, 0, 8)
+        place = _address(b, node, 0, 8)
     else:
         field = FIELDS.get(kind)
         if field is None:
-            raise TVMError(f"tvm_struct_set: there is no field number {kind}")
+            raise TVMError(f"tvm_struct_set: unknown field number {kind}")
         dtype = field.dtype
-        place = _place(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
+        place = _address(b, node, field.offset if b.index == "i64" else field.offset_32, _tensor_bytes(b))
     operand = value(b, given)
     if not (info(dtype).is_handle and isinstance(given, IntImm) and given.value == 0):
         operand = convert(b, given.dtype, dtype, operand)
@@ -110,7 +110,7 @@ def _stack_alloca(b: Builder, node: Call) -> str:
     count = max(_number(node.args[1], "the size of tvm_stack_alloca"), 1)
     sizes = {"shape": 8, "arg_value": 8, "arg_tcode": 4, "array": _tensor_bytes(b)}
     if kind not in sizes:
-        raise TVMError(f"tvm_stack_alloca: unknown kind '{kind}'; known are {', '.join(sizes)}")
+        raise TVMError(f"tvm_stack_alloca: unknown kind '{kind}'; use one of {', '.join(sizes)}")
     return b.alloca(f"[{count * sizes[kind]} x i8]", 8, kind)
 
 
@@ -126,12 +126,13 @@ def _add_byte_offset(b: Builder, node: Call) -> str:
 
 # Packed calls
 
-# The type code of a function that returns nothing.
+# The type code of a missing return value.
 _NOTHING = 4
 
 
 def _function_handle(b: Builder, name: str) -> str:
-    """The packed function ``name``: looked up at the first call, kept in a variable of the module."""
+    """Return the handle of the packed function ``name``, which is looked up at the first call and cached in a variable
+    of the module."""
     cache = b.module.packed_handle(name)
     known = b.effect(f"load ptr, ptr {cache}, align {b.module.pointer_bytes}")
     find, found = b.label("find"), b.label("found")
@@ -156,8 +157,8 @@ def _packed_arguments(b: Builder, node: Call) -> tuple[str, str, str]:
     return values, codes, str(end - begin)
 
 
-def _result_place(b: Builder) -> tuple[str, str]:
-    """One place per function for results of packed calls."""
+def _return_value_address(b: Builder) -> tuple[str, str]:
+    """Return the memory for return values of packed calls; each function has one."""
     if b.result_place is None:
         b.result_place = (b.alloca("i64", 8, "ret_value"), b.alloca("i32", 4, "ret_tcode"))
     return b.result_place
@@ -171,10 +172,10 @@ def _packed_result(b: Builder, node: Call, result: str) -> str:
 
 
 def _call_traced(b: Builder, node: Call) -> str:
-    """A packed call whose value is its last argument when the function returns nothing."""
+    """Emit a packed call whose value is its last argument if the function returns nothing."""
     result = _call_packed_at(b, node)
     values, _, count = _packed_arguments(b, node)
-    code = b.effect(f"load i32, ptr {_result_place(b)[1]}, align 4")
+    code = b.effect(f"load i32, ptr {_return_value_address(b)[1]}, align 4")
     last = b.op(f"getelementptr i8, ptr {values}, {b.index} {8 * (int(count) - 1)}")
     place = b.op(f"select i1 {b.op(f'icmp eq i32 {code}, {_NOTHING}')}, ptr {last}, ptr {result}")
     return _packed_result(b, node, place)
@@ -185,11 +186,11 @@ def _call_packed(b: Builder, node: Call) -> str:
 
 
 def _call_packed_at(b: Builder, node: Call) -> str:
-    """Do the call; where its result is."""
+    """Emit the call; return the address of its return value."""
     name = node.args[0]
     function = _function_handle(b, name.value) if isinstance(name, StringImm) else value(b, name)
     values, codes, count = _packed_arguments(b, node)
-    result, result_code = _result_place(b)
+    result, result_code = _return_value_address(b)
     arguments = [("ptr", function), ("ptr", values), ("ptr", codes), ("i32", count), ("ptr", result)]
     arguments.append(("ptr", result_code))
     return_if_failed(b, runtime_call(b, "func_call", arguments))
@@ -198,9 +199,9 @@ def _call_packed_at(b: Builder, node: Call) -> str:
 
 def _call_cpacked(b: Builder, node: Call) -> str:
     if not isinstance(node.args[0], StringImm):
-        raise TVMError(f"tvm_call_cpacked: the first argument is the name of a C function, got {node.args[0]}")
+        raise TVMError(f"tvm_call_cpacked: the first argument must be the name of a C function, got {node.args[0]}")
     values, codes, count = _packed_arguments(b, node)
-    result, result_code = _result_place(b)
+    result, result_code = _return_value_address(b)
     resource = value(b, node.args[5]) if len(node.args) > 5 else "null"
     if resource == "0":
         resource = "null"
@@ -218,7 +219,7 @@ def _call_cpacked(b: Builder, node: Call) -> str:
 
 
 def _int64_array(b: Builder, items: tuple[PrimExpr, ...]) -> str:
-    """Literals as a constant, else an array on the stack filled here."""
+    """Return an array of int64 values: a constant for literals, else an array that is filled on the stack."""
     if not items:
         return "null"
     operands = [convert(b, i.dtype, "int64", value(b, i)) for i in items]
@@ -257,7 +258,7 @@ def _check_tensor(b: Builder, node: Call) -> str:
 
 
 def _by_value(b: Builder, handle: str) -> tuple[str, str]:
-    """A handle as a TVMValue that is passed by value: eight bytes, also where a pointer has four."""
+    """Return a handle as a TVMValue that is passed by value: eight bytes, even if a pointer has four."""
     return ("ptr", handle) if b.index == "i64" else ("i64", b.op(f"ptrtoint ptr {handle} to i64"))
 
 

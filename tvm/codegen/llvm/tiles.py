@@ -1,7 +1,7 @@
-"""Fragments of matrices as tile registers of x86 (AMX).
+"""Matrix fragments in tile registers of x86 (AMX).
 
-Buffers of the scopes ``wmma.*`` are registers here: each fragment gets one of eight, by its place in the program, and
-none is ever spilled. The registers have the sizes of their fragments, which a task sets before it uses them.
+Buffers of the scopes ``wmma.*`` are registers: each fragment gets one of eight registers by its position in the
+program, and none is spilled. A task configures the register sizes before it uses them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .value import value
 
 REGISTERS = 8
 MAX_ROWS, ROW_BYTES = 16, 64
-# Bytes of an element of the sums, and of the elements whose products one element takes at a time.
+# Bytes of an accumulator element; an accumulator element also combines this many bytes of adjacent operand elements.
 SUM_BYTES = 4
-_A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
-SCOPES = frozenset((_A, _B, _SUMS))
+_A, _B, _ACCUMULATOR = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
+SCOPES = frozenset((_A, _B, _ACCUMULATOR))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
-# The layout of a tile whose lines are not to take the place of others in the L1 cache.
+# The layout of an operand whose cache lines should not evict others from the L1 cache.
 NON_TEMPORAL = "row_major_non_temporal"
-# The instruction for operands of two types.
-_PRODUCTS = {
+# The instruction for each pair of operand types.
+_INSTRUCTIONS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
     ("int8", "int8"): "tdpbssd",
     ("int8", "uint8"): "tdpbsud",
@@ -38,7 +38,7 @@ _PRODUCTS = {
 
 
 class Registers:
-    """The tile registers of a fragment buffer: the first, how many, the shape of each, and the type of elements."""
+    """The tile registers of a fragment buffer: first register, number, shape of each, and element type."""
 
     def __init__(self, first: int, count: int, rows: int, row_bytes: int, dtype: str):
         self.first, self.count, self.rows, self.row_bytes, self.dtype = first, count, rows, row_bytes, dtype
@@ -49,7 +49,8 @@ def is_fragment(stmt: Allocate) -> bool:
 
 
 def allocate(b: Builder, stmt: Allocate, emit) -> None:
-    """The buffer's registers, then what uses them. The outermost buffer decides on those of all inside it."""
+    """Allocate the registers of a buffer, then emit its body. The outermost buffer allocates for all buffers inside
+    it."""
     is_outermost = not b.tiles
     if is_outermost:
         b.tiles = _plan(b, stmt)
@@ -61,7 +62,7 @@ def allocate(b: Builder, stmt: Allocate, emit) -> None:
 
 
 def _sizes(b: Builder) -> str:
-    """What the registers are told of their sizes, which is the same for all of a function."""
+    """Return the tile configuration, which is the same for the whole function."""
     config = bytearray(64)
     config[0] = 1
     for held in b.tiles.values():
@@ -72,10 +73,10 @@ def _sizes(b: Builder) -> str:
 
 
 def _begin(b: Builder, sizes: str) -> None:
-    """Ask for the registers where the function begins, once for all the tasks it does; where the system refuses, leave
-    before one is used."""
+    """Request the tile registers at the start of the function, once for all its tasks. If the system denies them,
+    return an error before a register is used."""
     if b.tile_sizes is None:
-        # Tiles that are known so far are known behind the first block only.
+        # Values emitted here are available only after the first block.
         start, known = len(b.out), b.numbered
         b.numbered = {}
         b.push()
@@ -85,26 +86,26 @@ def _begin(b: Builder, sizes: str) -> None:
         b.entry.extend(b.out[start:])
         del b.out[start:]
         b.module.declare("llvm.x86.tilerelease", "void", "")
-        # Steps of a tile share out the epilogue of the tile before, which the first one has not.
+        # Steps of a tile contain parts of the epilogue of the previous tile, which the first tile does not have.
         b.module.has_loop_conditions = True
     elif b.tile_sizes != sizes:
-        raise TVMError(f"{b.name}: fragments of two sizes in one function")
-    # What leaves from here has no registers to give back.
+        raise TVMError(f"{b.name}: a function must not contain fragments with different tile configurations")
+    # Returns emitted here have no registers to release.
     b.tile_sizes = None
     return_if_failed(b, b.tile_status)
     b.tile_sizes = sizes
 
 
 def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
-    """Registers for all fragment buffers that a statement uses. Each has its own, but for buffers of the two branches
-    of a condition, of which only one is run."""
+    """Allocate registers for all fragment buffers in a statement. Only buffers in different branches of a condition
+    share registers."""
     shapes: dict[Var, tuple[int, int, int]] = {}
     found: list[Allocate] = []
     for node in post_order(root):
         if isinstance(node, Call) and getattr(node.op, "name", "") in _SIZED:
             var, shape = node.args[0], tuple(int(a.value) for a in node.args[1:4])
             if shapes.setdefault(var, shape) != shape:
-                raise TVMError(f"{b.name}: fragments of {var.name} have two sizes, {shapes[var]} and {shape}")
+                raise TVMError(f"{b.name}: fragments of {var.name} have different shapes, {shapes[var]} and {shape}")
         elif isinstance(node, Allocate) and is_fragment(node):
             found.append(node)
     plan: dict[Var, Registers] = {}
@@ -117,14 +118,14 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
         var = node.buffer_var
         branch = apart.get(var, 0)
         if place and branch != apart.get(nodes[place - 1].buffer_var, 0):
-            # The registers of the second branch begin where those of the first did.
+            # Both branches use the same first register.
             low = first if branch == 1 else low
             first = low
         if var not in shapes:
             raise TVMError(f"{b.name}: fragments of {var.name} are neither loaded nor filled")
         m, n, k = shapes[var]
         scope, size = scope_of(var), info(node.dtype).bytes
-        if scope == _SUMS:
+        if scope == _ACCUMULATOR:
             rows, row_bytes, elements = m, n * size, m * n
         elif scope == _A:
             rows, row_bytes, elements = m, k * size, m * k
@@ -132,8 +133,8 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
             rows, row_bytes, elements = -(-k * size // SUM_BYTES), n * SUM_BYTES, k * n
         if not (0 < rows <= MAX_ROWS and 0 < row_bytes <= ROW_BYTES and row_bytes % SUM_BYTES == 0):
             raise TVMError(
-                f"{b.name}: a fragment of {rows} rows of {row_bytes} bytes ({var.name}); a tile register has at most "
-                f"{MAX_ROWS} rows of {ROW_BYTES} bytes, in fours"
+                f"{b.name}: a fragment of {rows} rows of {row_bytes} bytes ({var.name}) is too large; a tile "
+                f"register has at most {MAX_ROWS} rows of {ROW_BYTES} bytes, and rows are multiples of 4 bytes"
             )
         count = _elements(node) // elements
         plan[var] = Registers(first, count, rows, row_bytes, node.dtype)
@@ -141,14 +142,14 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
         highest = max(highest, first)
     if highest > REGISTERS:
         parts = ", ".join(f"{h.count} of {v.name}" for v, h in plan.items())
-        raise TVMError(f"{b.name}: {highest} tile registers are needed ({parts}) and there are {REGISTERS}")
+        raise TVMError(f"{b.name}: {highest} tile registers are needed ({parts}), but there are only {REGISTERS}")
     return plan
 
 
 def _branches(root: Allocate, fragments: set[Var]) -> dict[Var, int]:
-    """1 for the fragments that are in the first branch of a condition alone, 2 for those of its second; empty where
-    values could be kept from one run of a branch to the next: a fragment is to be loaded or filled before it is
-    used."""
+    """Return 1 for the fragments that occur only in the first branch of a condition, 2 for those only in the second.
+    The dict is empty if a branch may use values of an earlier execution: fragments must be loaded or filled before
+    use."""
     uses = _uses(root, fragments)
     for node in post_order(root):
         if isinstance(node, IfThenElse) and node.else_case is not None:
@@ -160,7 +161,7 @@ def _branches(root: Allocate, fragments: set[Var]) -> dict[Var, int]:
 
 
 def _uses(root: Stmt, fragments: set[Var]) -> dict[Var, list[str]]:
-    """What is done with each fragment buffer, in order."""
+    """Return the operations on each fragment buffer, in order."""
     found: dict[Var, list[str]] = {}
     for node in post_order(root):
         if isinstance(node, Call) and getattr(node.op, "name", "") in CALLS:
@@ -180,12 +181,16 @@ def _elements(node: Allocate) -> int:
 def _register(b: Builder, fragment: PrimExpr, index: PrimExpr) -> str:
     held = b.tiles.get(fragment)
     if held is None:
-        raise TVMError(f"{b.name}: {fragment} is no buffer of fragments on this target")
+        raise TVMError(f"{b.name}: {fragment} is not a fragment buffer on this target")
     number = value(b, index)
     if number[0] == "%":
-        raise TVMError(f"{b.name}: which fragment of {fragment} it is must be known; unroll the loops over fragments")
+        raise TVMError(
+            f"{b.name}: the index of a fragment of {fragment} must be constant; unroll the loops over fragments"
+        )
     if not 0 <= int(number) < held.count:
-        raise TVMError(f"{b.name}: fragment {number} of {fragment}, which has {held.count}")
+        raise TVMError(
+            f"{b.name}: fragment index {number} of {fragment} is out of range; it has {held.count} fragments"
+        )
     return str(held.first + int(number))
 
 
@@ -198,7 +203,7 @@ def _call(b: Builder, name: str, *arguments: tuple[str, str]) -> str:
 
 
 def _row_stride(b: Builder, fragment: PrimExpr, stride: PrimExpr) -> str:
-    """The distance of rows in bytes."""
+    """Return the stride between rows in bytes."""
     size = info(b.tiles[fragment].dtype).bytes
     return memory.index_value(b, memory.access_of(b, stride * size).base)
 
@@ -221,16 +226,16 @@ def _store(b: Builder, node: Call) -> str:
 def _fill(b: Builder, node: Call) -> str:
     fragment, index, start = node.args[0], node.args[4], node.args[5]
     if getattr(start, "value", None) != 0:
-        raise TVMError(f"{b.name}: fragments begin as zero on this target, not as {start}")
+        raise TVMError(f"{b.name}: fragments can only be filled with zero on this target, not with {start}")
     return _call(b, "tilezero", ("i8", _register(b, fragment, index)))
 
 
 def _multiply(b: Builder, node: Call) -> str:
     d, a, w, c = (_register(b, *node.args[2 * i : 2 * i + 2]) for i in range(4))
     kinds = b.tiles[node.args[2]].dtype, b.tiles[node.args[4]].dtype
-    if d != c or kinds not in _PRODUCTS:
-        raise TVMError(f"{b.name}: products of {kinds[0]} and {kinds[1]} in tile registers are added in place only")
-    return _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
+    if d != c or kinds not in _INSTRUCTIONS:
+        raise TVMError(f"{b.name}: matmuls of {kinds[0]} and {kinds[1]} in tile registers must accumulate in place")
+    return _call(b, _INSTRUCTIONS[kinds], ("i8", d), ("i8", a), ("i8", w))
 
 
 CALLS = {

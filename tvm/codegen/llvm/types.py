@@ -1,4 +1,4 @@
-"""How dtypes and literals are written in LLVM text."""
+"""Types and literals in LLVM text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...dtype import info
 from ...error import TVMError
 from ...ir.primop import round_float, wrap_int
 
-# Bytes of the scalar types LLVM text knows as values of ours.
+# LLVM names of float types, by their size in bits.
 _FLOATS = {32: "float", 64: "double"}
 
 
 def bfloat_bits(value: float) -> int:
-    """The bits of ``value`` rounded to bfloat16, nearest even."""
+    """Return the bits of ``value`` rounded to bfloat16, to nearest even."""
     if value != value:
         return 0x7FC0
     word = struct.unpack("<I", struct.pack("<f", round_float(value, "float32")))[0]
@@ -25,13 +25,13 @@ def half_bits(value: float) -> int:
 
 
 def float_text(value: float) -> str:
-    """A double as LLVM wants it: the sixteen digits of its bits."""
+    """Return a double in LLVM syntax: the sixteen hexadecimal digits of its bits."""
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
 class Types(dict):
-    """dtype -> LLVM type of a value of it. ``half`` is the type a float16 value has: half, or i16 where the
-    processor cannot convert it. bfloat16 values are always i16."""
+    """dtype -> LLVM type of its values. ``half`` is the type of float16 values: half, or i16 if the processor cannot
+    convert them. bfloat16 values are always i16."""
 
     def __init__(self, half: str):
         super().__init__()
@@ -59,14 +59,14 @@ class Types(dict):
             return f"i{kind.bits}"
         if kind.is_handle:
             return "ptr"
-        raise TVMError(f"the llvm back end has no values of type {dtype}")
+        raise TVMError(f"the llvm back end does not support values of type {dtype}")
 
     def _vector(self, scalar: str, dtype: str) -> str:
         lanes = info(dtype).lanes if scalar != "void" else 1
         return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
     def memory(self, dtype: str) -> str:
-        """The type a value of ``dtype`` has in memory: bool takes a byte."""
+        """Return the type of a value of ``dtype`` in memory; bool uses a byte."""
         got = self._memory.get(dtype)
         if got is None:
             scalar = "i8" if info(dtype).is_bool else self._scalar(dtype)
@@ -74,7 +74,8 @@ class Types(dict):
         return got
 
     def element(self, dtype: str) -> str:
-        """What an index into a buffer of ``dtype`` counts: an array type, since LLVM pads vectors."""
+        """Return the element type of a buffer of ``dtype``: an array type for vectors, because LLVM pads vector
+        types."""
         lanes = info(dtype).lanes
         if lanes == 1:
             return self.memory(dtype)
@@ -82,7 +83,7 @@ class Types(dict):
         return f"[{lanes} x {scalar}]"
 
     def literal(self, dtype: str, value) -> str:
-        """A constant; with more than one lane, the same in every lane."""
+        """Return a constant; a vector constant has the same value in every lane."""
         kind = info(dtype)
         if kind.lanes > 1:
             scalar = self.literal_scalar(kind, value)
@@ -107,7 +108,7 @@ class Types(dict):
 
 
 def byte_string(data: bytes) -> str:
-    """``c"..."`` of the given bytes."""
+    """Return a byte string in LLVM syntax: ``c"..."``."""
     out = []
     for byte in data:
         out.append(chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}")

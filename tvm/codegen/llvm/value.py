@@ -1,5 +1,5 @@
-"""``value(b, node)``: the operand that holds a node's value. The table of how each node is written is filled in by
-``llvm_expr``; vectors are put together and taken apart here."""
+"""Evaluation of nodes: ``value(b, node)`` returns the operand with the value of a node. ``llvm_expr`` fills in the
+table of handlers. This file also builds and splits vectors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...ir.prim import IntImm, PrimExpr
 from ...ir.visit import post_order
 from .builder import Builder
 
-# Node type -> how to write it, and -> the operands evaluated whenever it is (default: all children).
+# Tables by node type: the handler, and the operands that are evaluated unconditionally (default: all children).
 HANDLERS: dict[type, Callable[[Builder, Any], str]] = {}
 OPERANDS: dict[type, Callable[[Builder, Any], list[PrimExpr]]] = {}
 
-# Nesting at which evaluation stops recursing and visits operands bottom-up instead.
+# Nesting depth at which recursion is replaced by a bottom-up traversal.
 _DEEP = 48
 
 
@@ -38,7 +38,7 @@ def value(b: Builder, node: PrimExpr) -> str:
 
 
 def _bottom_up(b: Builder, root: PrimExpr) -> str:
-    """Evaluate operands before their users without recursion, however deep the expression."""
+    """Evaluate operands before their users without recursion, because expressions can be deep."""
     depth, b.depth = b.depth, 0
 
     def operands(node: PrimExpr) -> Any:
@@ -52,7 +52,7 @@ def _bottom_up(b: Builder, root: PrimExpr) -> str:
 
 
 def splat(b: Builder, dtype: str, scalar: str, lanes: int) -> str:
-    """``lanes`` copies of a scalar of type ``dtype``."""
+    """Return a vector of ``lanes`` copies of a scalar of type ``dtype``."""
     text = b.types[dtype]
     if scalar[0] != "%" and text != "ptr":
         zero = scalar in ("0", "false") or scalar == "0x0000000000000000"
@@ -67,7 +67,7 @@ def extract(b: Builder, dtype: str, vector: str, lane: int) -> str:
 
 
 def build_vector(b: Builder, dtype: str, lanes: list[str]) -> str:
-    """A vector of type ``dtype`` from its scalars."""
+    """Return a vector of type ``dtype`` from its scalars."""
     vector, scalar = b.types[dtype], b.types[element(dtype)]
     got = "poison"
     for i, lane in enumerate(lanes):
@@ -76,7 +76,7 @@ def build_vector(b: Builder, dtype: str, lanes: list[str]) -> str:
 
 
 def choose(b: Builder, flag: str, flag_lanes: int, dtype: str, x: str, y: str) -> str:
-    """x where the flag is set, else y."""
+    """Return x if the flag is set, else y."""
     if flag == "true":
         return x
     if flag == "false":

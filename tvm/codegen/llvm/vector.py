@@ -1,4 +1,4 @@
-"""Arithmetic on LLVM values with Python's operators, for writing functions such as exp as formulas."""
+"""Arithmetic on LLVM values with Python operators, for formulas of functions such as exp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from .builder import Builder
 
 
 class Value:
-    """An operand with its dtype. Operators write instructions; a Python number stands for a constant of the type."""
+    """An operand with its dtype. Operators emit instructions; a Python number is converted to a constant of the
+    type."""
 
     __slots__ = ("b", "dtype", "text")
 
@@ -56,7 +57,7 @@ class Value:
         return self._binary("shl", "shl", other)
 
     def __rshift__(self, other) -> Value:
-        """The arithmetic shift."""
+        """Return the arithmetic shift to the right."""
         return self._binary("ashr", "ashr", other)
 
     def __neg__(self) -> Value:
@@ -85,14 +86,14 @@ class Value:
         return self ^ 1
 
     def choose(self, yes, no) -> Value:
-        """Where this flag is set ``yes``, elsewhere ``no``; one of them is a Value."""
+        """Return ``yes`` if this flag is set, else ``no``; at least one of them is a Value."""
         model = yes if isinstance(yes, Value) else no
         x, y = model._other(yes), model._other(no)
         kind = model.type_text
         return Value(self.b, model.dtype, self.b.op(f"select {self.type_text} {self.text}, {kind} {x}, {kind} {y}"))
 
     def bits(self) -> Value:
-        """The bits of a float as an integer, and back."""
+        """Convert between a float and the integer with the same bits."""
         kind = info(self.dtype)
         new = self.of(f"int{kind.bits}" if kind.is_float else f"float{kind.bits}", "")
         new.text = self.b.op(f"bitcast {self.type_text} {self.text} to {new.type_text}")
@@ -127,13 +128,13 @@ class Value:
         return self.intrinsic("copysign", other)
 
     def times_plus(self, factor, term) -> Value:
-        """self * factor + term, fused where the processor can."""
+        """Return self * factor + term, fused if the processor supports it."""
         if self.b.module.cpu.has_fma:
             return self.intrinsic("fma", factor, term)
         return self * factor + term
 
     def polynomial(self, coefficients) -> Value:
-        """c0 * x^n + ... + cn, highest power first."""
+        """Return c0 * x^n + ... + cn; coefficients are given from the highest power."""
         total: Value = self.constant(coefficients[0])
         for coefficient in coefficients[1:]:
             total = total.times_plus(self, coefficient)

@@ -1,1 +1,1 @@
-"""Models whose runs are captured as one CUDA graph."""
+"""Models whose runs are captured as CUDA graphs."""

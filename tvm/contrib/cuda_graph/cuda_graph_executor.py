@@ -1,7 +1,7 @@
-"""The graph executor with CUDA graphs, under its classic names.
+"""The graph executor with CUDA graphs, under the names of Apache TVM.
 
-Every executor on ``tvm.cuda`` captures its run and replays it; ``TVM_CUDA_GRAPH=0`` in the environment, or
-``module["graph_capture"](False)``, turns that off.
+Every executor on ``tvm.cuda`` captures its run and replays it; the environment variable ``TVM_CUDA_GRAPH=0`` or
+``module["graph_capture"](False)`` disables this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def create(graph_json_str, libmod, device) -> GraphModuleCudaGraph:
 
 
 class GraphModuleCudaGraph(graph_executor.GraphModule):
-    """An executor that is run once for capturing, and replayed from then on."""
+    """An executor whose run is captured once and then replayed."""
 
     def capture_cuda_graph(self) -> None:
         """Run the model and capture the run."""
@@ -25,8 +25,8 @@ class GraphModuleCudaGraph(graph_executor.GraphModule):
         super().run()
         if not self.module["graph_capture"]():
             raise TVMError(
-                "capture_cuda_graph: the run of this model cannot be captured: it calls functions of the host, or the "
-                "device has no graphs"
+                "capture_cuda_graph: cannot capture a run of this model: it calls host functions, or the "
+                "device does not support graphs"
             )
 
     def run_cuda_graph(self) -> None:

@@ -1,1 +1,1 @@
-"""Looking into compiled models while they run."""
+"""Inspection of compiled models while they run."""

@@ -1,4 +1,4 @@
-"""The graph executor with times and results of single nodes."""
+"""The graph executor with times and outputs of individual nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .debug_result import DebugResult
 
 
 def create(graph_json_str: str, libmod, device, dump_root: str | None = None) -> GraphModuleDebug:
-    """An executor that can show its nodes. A run leaves its trace and the outputs of all nodes in a folder.
+    """An executor that can show its nodes. A run writes its trace and the outputs of all nodes to a folder.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def create(graph_json_str: str, libmod, device, dump_root: str | None = None) ->
     libmod : Module
         The compiled kernels.
     device : Device or list of Device
-        Where it runs.
+        The device.
     dump_root : str, optional
-        The folder that traces and outputs are written to; without it, a temporary one, which ``exit`` removes.
+        The folder for traces and outputs; by default a temporary folder, which ``exit`` removes.
 
     Returns
     -------
@@ -52,20 +52,20 @@ def _is_kernel(node: dict) -> bool:
 
 
 class GraphModuleDebug(graph_executor.GraphModule):
-    """An executor whose nodes can be run and read one by one.
+    """An executor whose nodes can be run and read individually.
 
     Parameters
     ----------
     module : Module
-        The executor, as a module of the runtime.
+        The executor, as a runtime module.
     device : Device or list of Device
-        Where it runs.
+        The device.
     graph_json_str : str
         The graph as JSON.
     dump_root : str, optional
-        The folder that traces and outputs are written to; without it, a temporary one, which ``exit`` removes.
+        The folder for traces and outputs; by default a temporary folder, which ``exit`` removes.
     keep : optional
-        What must live as long as it.
+        Objects that must live as long as the executor.
     """
 
     def __init__(self, module, device, graph_json_str: str, dump_root: str | None, keep=None):
@@ -81,7 +81,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
     @property
     def debug_datum(self) -> DebugResult:
-        """The nodes of the graph, and what runs leave: a table of times, outputs, and the files in the folder."""
+        """The nodes of the graph, and the results of runs: times, outputs, and the files in the folder."""
         if self._datum is None:
             if self._dump_root is None:
                 self._temporary = tempfile.TemporaryDirectory(prefix="tvmdbg_")
@@ -100,25 +100,25 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self, number: int | None = 10, repeat: int = 1, min_repeat_ms: int = 1, limit_zero_time_iterations: int = 100,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, sort_by_time: bool = True, **input_dict,
     ) -> None:  # fmt: skip
-        """Run the model node by node, and keep the outputs and the time of each node in ``debug_datum``.
+        """Run the model node by node, and store outputs and time of each node in ``debug_datum``.
 
         Parameters
         ----------
         number : int, optional
-            Every node is also timed, alone, and a table is printed; the other numbers are those of
-            :py:meth:`run_individual`. None: nodes are not timed.
+            The number of runs for timing each node separately, after which a table is printed; the other numbers are
+            those of :py:meth:`run_individual`. None: nodes are not timed.
         repeat : int
-            How many times there are.
+            The number of measurements.
         min_repeat_ms : int
-            The milliseconds a repeat takes at least.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int
-            How often a repeat that the clock does not see is lengthened.
+            How often a repeat with a measured time of zero is lengthened.
         cooldown_interval_ms : int
-            Milliseconds of rest.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int
-            How many repeats there are between rests.
+            The number of repeats between pauses.
         sort_by_time : bool
-            Print what takes longest first.
+            Whether to list the slowest nodes first.
         **input_dict
             Inputs by name.
         """
@@ -133,12 +133,12 @@ class GraphModuleDebug(graph_executor.GraphModule):
         results, seconds = {}, []
         rows = self.graph["node_row_ptr"]
         for number, name in enumerate(self._names):
-            # Once: a node may write over its own input.
+            # Timed only once, because a node may overwrite its own input.
             start = time.perf_counter()
             self.module["execute_node"](number)
             seconds.append(time.perf_counter() - start)
             for k in range(rows[number + 1] - rows[number]):
-                # Nodes share memory, so a result is copied before the next node runs.
+                # Nodes share memory, so each output is copied before the next node runs.
                 value = self.module["get_node_output"](number, k).numpy().copy()
                 results[f"{name}____topo-index:{number}____output-num:{k}"] = ndarray.array(value)
         self.debug_datum.set_times(alone or [[took] for took in seconds])
@@ -146,17 +146,18 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self.debug_datum.dump_chrome_trace(self._report(seconds, sum(seconds)))
 
     def profile(self, collectors=None, rounds: int = 15, **input_dict) -> profiling.Report:
-        """The time of every operator: medians over whole runs. ``Total`` is the median of runs without the clocks.
+        """The time of every operator: medians over whole runs. ``Total`` is the median of runs without per-operator
+        timing.
 
-        ``collectors`` measure one further run; what they give is shown with the device. Where results are dumped, a
-        page about the profile is left there too.
+        ``collectors`` measure one further run; their metrics are reported with the device. If outputs are dumped, a
+        page about the profile is also written.
 
         Parameters
         ----------
         collectors : list of MetricCollector, optional
-            What measures a further run.
+            The collectors for a further run.
         rounds : int
-            How many runs there are.
+            The number of runs.
         **input_dict
             Inputs by name.
 
@@ -170,7 +171,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         whole = self.module.time_evaluator("run", self.device, number=1, repeat=1)
         self._run()
         runs, totals = [], []
-        for _ in range(rounds):  # in turn, so that a busy machine slows both alike
+        for _ in range(rounds):  # alternating, so that other load slows both equally
             runs.append(_seconds(self.module["profile_run"]()))
             totals.append(whole().mean)
         report = self._report([median(column) for column in zip(*runs)], median(totals))
@@ -223,7 +224,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return profiling.Report(calls, {where: device_row}, {"Number of threads": num_threads(), "Executor": "Graph"})
 
     def _device_of(self, number: int):
-        """The device a node runs on."""
+        """Return the device on which a node runs."""
         kind = self.graph["attrs"]["device_index"][1][self.graph["node_row_ptr"][number]]
         return next((d for d in self.devices if d.device_type == kind), self.device)
 
@@ -234,15 +235,15 @@ class GraphModuleDebug(graph_executor.GraphModule):
         entries += range(rows[number], rows[number + 1])
         return ", ".join(f"{dtypes[e]}[{', '.join(str(d) for d in shapes[e])}]" for e in entries)
 
-    # ---- single nodes ----
+    # ---- individual nodes ----
 
     def execute_node(self, node: int | str) -> None:
-        """Run one node on what its inputs hold.
+        """Run one node on the current contents of its inputs.
 
         Parameters
         ----------
         node : int or str
-            Its number or name.
+            Its index or name.
         """
         self.module["execute_node"](self._node(node))
 
@@ -252,9 +253,9 @@ class GraphModuleDebug(graph_executor.GraphModule):
         Parameters
         ----------
         node : int or str
-            Its number or name.
+            Its index or name.
         out_ind : int
-            Which of its results.
+            The index of the output.
 
         Returns
         -------
@@ -264,12 +265,12 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return self.module["get_node_output"](self._node(node), out_ind)
 
     def debug_get_output(self, node, out=None):
-        """The result of a node after running everything before it.
+        """The output of a node, after running everything before it.
 
         Parameters
         ----------
         node : int or str
-            Its number or name.
+            Its index or name.
         out : NDArray, optional
             An array to copy it into.
 
@@ -291,22 +292,22 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self, number: int, repeat: int = 1, min_repeat_ms: int = 0, limit_zero_time_iterations: int = 100,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
     ) -> list[float]:  # fmt: skip
-        """Seconds of every node, run alone.
+        """The seconds of every node, run separately.
 
         Parameters
         ----------
         number : int
-            How many runs a time is the mean of.
+            The number of runs that are averaged.
         repeat : int
-            How many times there are, the median of which counts.
+            The number of measurements, of which the median is used.
         min_repeat_ms : int
-            The milliseconds a repeat takes at least.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int
-            How often a repeat that the clock does not see is lengthened.
+            How often a repeat with a measured time of zero is lengthened.
         cooldown_interval_ms : int
-            Milliseconds of rest.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int
-            How many repeats there are between rests.
+            The number of repeats between pauses.
 
         Returns
         -------
@@ -317,7 +318,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return [median(times) for times in self._times_alone(number, *how)]
 
     def _times_alone(self, number: int, *how: int) -> list[list[float]]:
-        """The times of every node, run alone after a whole run."""
+        """Return the times of every node, run separately after a whole run."""
         self._run()
         return [list(self.run_individual_node(i, number, *how).results) for i in range(len(self._names))]
 
@@ -325,24 +326,25 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
         limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
     ) -> BenchmarkResult:  # fmt: skip
-        """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough.
+        """The mean seconds of ``number`` runs of a node, ``repeat`` times; ``number`` grows until one repeat is long
+        enough.
 
         Parameters
         ----------
         index : int
-            The number of the node.
+            The index of the node.
         number : int
-            How many runs a time is the mean of.
+            The number of runs that are averaged.
         repeat : int
-            How many times there are.
+            The number of measurements.
         min_repeat_ms : int
-            The milliseconds a repeat takes at least.
+            The minimum duration of a repeat in milliseconds.
         limit_zero_time_iterations : int
-            How often a repeat that the clock does not see is lengthened.
+            How often a repeat with a measured time of zero is lengthened.
         cooldown_interval_ms : int
-            Milliseconds of rest.
+            The duration of a pause between repeats in milliseconds.
         repeats_to_cooldown : int
-            How many repeats there are between rests.
+            The number of repeats between pauses.
 
         Returns
         -------
@@ -352,10 +354,10 @@ class GraphModuleDebug(graph_executor.GraphModule):
         Raises
         ------
         TVMError
-            There is no node ``index``.
+            The node index is out of range.
         """
         if not 0 <= index < len(self._names):
-            raise TVMError(f"run_individual_node: there is no node {index}; the graph has {len(self._names)}")
+            raise TVMError(f"run_individual_node: node index {index} is out of range; the graph has {len(self._names)}")
         if self.graph["nodes"][index]["op"] == "null":
             return BenchmarkResult([0.0] * repeat)
         at_once = min(repeat, repeats_to_cooldown) if cooldown_interval_ms else repeat
@@ -375,11 +377,11 @@ class GraphModuleDebug(graph_executor.GraphModule):
         if isinstance(node, int):
             return node
         if node not in self._names:
-            raise ValueError(f"there is no node named '{node}'; the nodes are {', '.join(self._names[:20])}")
+            raise ValueError(f"unknown node '{node}'; the nodes are {', '.join(self._names[:20])}")
         return self._names.index(node)
 
     def exit(self) -> None:
-        """Remove the temporary folder; a folder that was given stays."""
+        """Remove the temporary folder; a folder that the user specified is kept."""
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = self._datum = None
@@ -395,7 +397,7 @@ def profile(executor, graph_json_str: str, device) -> profiling.Report:
     graph_json_str : str
         The graph as JSON.
     device : Device or list of Device
-        Where it runs.
+        The device.
 
     Returns
     -------

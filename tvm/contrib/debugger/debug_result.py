@@ -1,4 +1,4 @@
-"""What the debug executor leaves in a folder: the graph, results of nodes, a trace, and a page about the profile."""
+"""The output folder of the debug executor: the graph, outputs of nodes, a trace, and a page about the profile."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class DebugResult:
             file.write(text)
 
     def get_graph_nodes(self) -> list[dict[str, Any]]:
-        """The nodes of the graph: ``op`` is the function of a node, "param" of an input or a weight, ``inputs`` are
-        names, and ``shape`` and ``attrs["T"]`` describe the first output."""
+        """The nodes of the graph: ``op`` is the function of a node, or "param" for an input or a weight; ``inputs`` are
+        names; ``shape`` and ``attrs["T"]`` describe the first output."""
         return self._nodes
 
     def get_graph_node_shapes(self) -> list[list[int]]:
@@ -43,15 +43,15 @@ class DebugResult:
         return [node["shape"] for node in self._nodes]
 
     def get_output_tensors(self) -> dict[str, Any]:
-        """The outputs of the nodes in the last run, by the name of the node, its number and that of the output."""
+        """The outputs of the nodes in the last run, by name and index of the node and index of the output."""
         return dict(self._outputs)
 
     def set_times(self, times: list[list[float]]) -> None:
-        """Keep the seconds of each repeat of each node."""
+        """Store the seconds of each repeat of each node."""
         self._times = times
 
     def get_debug_result(self, sort_by_time: bool = True) -> str:
-        """A table of the nodes with their times, the slowest first or in the order of the graph, and the total."""
+        """Return a table of the nodes with their times, the slowest first or in graph order, and the total."""
         means = [sum(t) / len(t) * 1e6 if t else 0.0 for t in self._times]
         total = sum(means)
         order = [i for i, node in enumerate(self._nodes) if node["op"] not in ("param", "__nop")]
@@ -76,7 +76,7 @@ class DebugResult:
         report.to_chrome_trace(os.path.join(self.folder, CHROME_TRACE_FILE_NAME))
 
     def dump_profile_page(self, report) -> str:
-        """Write the page about a profile and the memory plan; its path."""
+        """Write the page about a profile and the memory plan; return its path."""
         from ...drawing.memory import memory_body, memory_of
         from ...drawing.page import page
         from ...drawing.profile import profile_body
@@ -88,7 +88,7 @@ class DebugResult:
 
 
 def _described(graph: dict[str, Any]) -> list[dict[str, Any]]:
-    """The nodes of a graph with names in place of numbers, and the type of their first output."""
+    """Return the nodes of a graph with names instead of indices, and the type of their first output."""
     names = [node["name"] for node in graph["nodes"]]
     rows, shapes, dtypes = graph["node_row_ptr"], graph["attrs"]["shape"][1], graph["attrs"]["dltype"][1]
     described = []

@@ -1,7 +1,7 @@
-"""Drawing of graphs: in the terminal, for Graphviz, or as a page that needs nothing else.
+"""Drawing of graphs: in the terminal, with Graphviz, or as a self-contained page.
 
-``RelayVisualizer(mod).render()`` prints a module; a plotter and a parser (``interface.py``) say how it is drawn
-otherwise. ``write_page`` puts modules before and after passes, and the kernels of a compiled model, side by side.
+``RelayVisualizer(mod).render()`` prints a module; a plotter and a parser (``interface.py``) select another output.
+``write_page`` shows modules before and after passes, and the kernels of a compiled model, side by side.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class RelayVisualizer:
     relay_param : dict of str to NDArray, optional
         The parameters of the model.
     plotter : Plotter, optional
-        Writes the graphs; otherwise they are printed.
+        Writes the graphs; by default they are printed.
     parser : VizParser, optional
-        Makes nodes and edges of expressions; otherwise that of the terminal.
+        Converts expressions to nodes and edges; by default the parser for the terminal.
     """
 
     def __init__(
@@ -62,22 +62,22 @@ class RelayVisualizer:
                 graph.edge(edge)
 
     def render(self, filename: str | None = None) -> None:
-        """Print or write it, as the plotter does.
+        """Print or write the graphs with the plotter.
 
         Parameters
         ----------
         filename : str, optional
-            The file; without it, the plotter decides, and that of the terminal prints.
+            The file; by default the plotter decides, and the terminal plotter prints.
         """
         self._plotter.render(filename)  # type: ignore[arg-type]
 
 
-# Above that many boxes a notebook shows text: a graph of this size is for a page of its own.
+# Larger graphs are shown as text in notebooks; they need a separate page.
 _MOST_BOXES = 1_000
 
 
 def graphs_of(module: Any) -> str:
-    """The functions of a module as a part of a page, as notebooks show them; empty where none is a graph.
+    """An HTML fragment with the functions of a module, for notebooks; empty if no function is a graph.
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ def page_text(
     relay_param : dict of str to NDArray, optional
         The parameters of the model.
     lib : GraphExecutorFactoryModule or str, optional
-        What ``relay.build`` gave: its kernels are a further column.
+        The return value of ``relay.build``: its kernels are an additional column.
     profile : tvm.runtime.profiling.Report, optional
-        A report of the debug executor; kernels show their times and are coloured by them.
+        A report of the debug executor; kernels show their times and are coloured by time.
     weights : bool
-        Whether parameters and constants are drawn.
+        Whether to draw parameters and constants.
     title : str
         The title of the page.
 
@@ -126,7 +126,7 @@ def page_text(
     Raises
     ------
     ValueError
-        There is a profile and no compiled model.
+        A profile is given without a compiled model.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def page_text(
         nodes, edges = kernel_graph(lib, profile, weights)
         sections.append(("kernels", scrolled(draw_graph("graph of the kernels of the compiled model", nodes, edges))))
     elif profile is not None:
-        raise ValueError("a profile is shown on the kernels of a compiled model: give that one too, as lib")
+        raise ValueError("a profile requires the compiled model: pass it as lib")
     parts = "".join(f"<section><h2>{escape(name)}</h2>{text}</section>" for name, text in sections)
     note = "" if weights else '<p class="soft">Parameters and constants are not drawn (weights=True draws them).</p>'
     return page(title, f'<h1>{escape(title)}</h1>{note}<div class="columns">{parts}</div>', full_width=True)
@@ -154,7 +154,8 @@ def write_page(
     path: str, modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
     weights: bool = False, title: str = "Graph",
 ) -> None:
-    """Write a page that draws modules side by side, before and after passes for example, and the kernels they became.
+    """Write a page that shows modules side by side, such as before and after passes, and the kernels of a compiled
+    model.
 
     Parameters
     ----------
@@ -165,11 +166,11 @@ def write_page(
     relay_param : dict of str to NDArray, optional
         The parameters of the model.
     lib : GraphExecutorFactoryModule or str, optional
-        What ``relay.build`` gave: its kernels are a further column.
+        The return value of ``relay.build``: its kernels are an additional column.
     profile : tvm.runtime.profiling.Report, optional
-        A report of the debug executor; kernels show their times and are coloured by them.
+        A report of the debug executor; kernels show their times and are coloured by time.
     weights : bool
-        Whether parameters and constants are drawn.
+        Whether to draw parameters and constants.
     title : str
         The title of the page.
     """

@@ -1,4 +1,4 @@
-"""Graphs for Graphviz: the text of its language, and files it draws. Without Graphviz the picture is drawn here."""
+"""Graphviz output: DOT text, and files that Graphviz draws. Without Graphviz, pictures are drawn by this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .interface import DefaultVizParser, Plotter, VizEdge, VizGraph, VizNode
 from .web import box, edge_of
 
 DotVizParser = DefaultVizParser
-# What ``render_kwargs`` may say, as ``graphviz.Digraph.render`` takes it.
+# The accepted keys of ``render_kwargs``, as in ``graphviz.Digraph.render``.
 _OPTIONS = ("filename", "directory", "format", "cleanup", "engine")
 _TEXT = ("gv", "dot")
 
@@ -31,13 +31,13 @@ class DotGraph(VizGraph):
     name : str
         The name of the function.
     graph_attr : dict, optional
-        Attributes of the graph, in Graphviz's language.
+        DOT attributes of the graph.
     node_attr : dict, optional
-        Attributes of all nodes.
+        DOT attributes of all nodes.
     edge_attr : dict, optional
-        Attributes of all edges.
+        DOT attributes of all edges.
     get_node_attr : callable, optional
-        Gives the attributes of a ``VizNode``.
+        Returns the attributes of a ``VizNode``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class DotGraph(VizGraph):
         edge_attr: Mapping[str, str] | None = None, get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
     ):
         self._get_node_attr = get_node_attr or _shape
-        # Graphviz draws a frame around a graph inside another whose name begins so.
+        # Graphviz draws a frame around a subgraph whose name starts with "cluster".
         self._digraph = dot.Digraph(f"cluster_{name}", graph_attr, node_attr, edge_attr)
         self._digraph.attribute("label", name)
         self.nodes: list[VizNode] = []
@@ -68,21 +68,21 @@ class DotGraph(VizGraph):
 class DotPlotter(Plotter):
     """Draws graphs with Graphviz.
 
-    ``render("name")`` writes ``name.pdf``. Without Graphviz on this machine it writes the text as ``name`` and a
-    picture of our own as ``name.svg``; the formats "svg", "gv" and "dot" never need Graphviz to be there.
+    ``render("name")`` writes ``name.pdf``. If Graphviz is not installed, it writes the text as ``name`` and a picture
+    drawn by this package as ``name.svg``; the formats "svg", "gv" and "dot" never need Graphviz.
 
     Parameters
     ----------
     graph_attr : dict, optional
-        Attributes of the graph, in Graphviz's language.
+        DOT attributes of the graph.
     node_attr : dict, optional
-        Attributes of all nodes.
+        DOT attributes of all nodes.
     edge_attr : dict, optional
-        Attributes of all edges.
+        DOT attributes of all edges.
     get_node_attr : callable, optional
-        Gives the attributes of a ``VizNode``.
+        Returns the attributes of a ``VizNode``.
     render_kwargs : dict, optional
-        How the file is made: filename, directory, format, cleanup (remove the text), engine.
+        Output options: filename, directory, format, cleanup (remove the text), engine.
     """
 
     def __init__(
@@ -95,14 +95,15 @@ class DotPlotter(Plotter):
         self._render_kwargs = dict(render_kwargs or {})
         for name in self._render_kwargs:
             if name not in _OPTIONS:
-                raise ValueError(f"DotPlotter: render_kwargs has no '{name}' here; it takes {', '.join(_OPTIONS)}")
+                raise ValueError(f"DotPlotter: unsupported key '{name}' in render_kwargs; supported keys are "
+                                 f"{', '.join(_OPTIONS)}")
 
     def create_graph(self, name: str) -> DotGraph:
         self._name_to_graph[name] = DotGraph(name, *self._attributes)
         return self._name_to_graph[name]
 
     def text(self) -> str:
-        """All graphs in Graphviz's language.
+        """All graphs as DOT text.
 
         Returns
         -------
@@ -115,17 +116,17 @@ class DotPlotter(Plotter):
         return root.text()
 
     def render(self, filename: str | None = None) -> None:
-        """Write the graphs, as the class says.
+        """Write the graphs; see the class docstring.
 
         Parameters
         ----------
         filename : str, optional
-            The file without its ending; that of ``render_kwargs`` without it, or "Digraph.gv".
+            The file without its suffix; by default that of ``render_kwargs``, or "Digraph.gv".
 
         Raises
         ------
         RuntimeError
-            The format or the engine needs Graphviz, which is not there.
+            The format or the engine needs Graphviz, which is not installed.
         """
         given = self._render_kwargs
         program = shutil.which(given.get("engine", "dot"))
@@ -134,8 +135,8 @@ class DotPlotter(Plotter):
         kind = given.get("format") or ("pdf" if program else "svg")
         if program is None and (kind not in ("svg", *_TEXT) or "engine" in given):
             what = f"engine '{given['engine']}'" if "engine" in given else f"format '{kind}'"
-            raise RuntimeError(f"DotPlotter: {what} needs Graphviz, which is not on this machine; the formats svg, gv "
-                               "and dot do without (for Debian: apt-get install graphviz)")
+            raise RuntimeError(f"DotPlotter: {what} needs Graphviz, which is not installed; the formats svg, gv "
+                               "and dot do not need it (Debian: apt-get install graphviz)")
         with open(path if kind not in _TEXT else f"{path}.{kind}", "w", encoding="utf-8") as file:
             file.write(self.text())
         if kind in _TEXT:

@@ -1,4 +1,4 @@
-"""What drawing a graph is made of: nodes and edges, a parser that makes them of expressions, and a plotter.
+"""The interfaces for drawing graphs: nodes, edges, a parser that creates them from expressions, and a plotter.
 
 A parser returns the node of each expression and the edges into it. A plotter creates a graph for each function, adds
 nodes and edges to it, and writes a file. Both can be replaced by custom classes.
@@ -17,7 +17,7 @@ from ...ir.op import Op
 from ...ir.prim import Any_
 
 UNKNOWN_TYPE = "unknown"
-# What a call names: it is in the node of the call.
+# Names of called operators, which are part of the call's node.
 _NAMES = (Op, GlobalVar, Constructor)
 
 
@@ -27,11 +27,11 @@ class VizNode:
     Parameters
     ----------
     node_id : str
-        Tells it from others.
+        The identity of the node.
     node_type : str
-        Its first line.
+        The first line of the node.
     node_detail : str
-        The lines below.
+        The remaining lines.
     """
 
     def __init__(self, node_id: str, node_type: str, node_detail: str):
@@ -60,9 +60,9 @@ class VizEdge:
     Parameters
     ----------
     start_node : str
-        The identity of the node it leaves.
+        The identity of the source node.
     end_node : str
-        The identity of the node it leads into.
+        The identity of the destination node.
     """
 
     def __init__(self, start_node: str, end_node: str):
@@ -81,13 +81,13 @@ class VizEdge:
 
 
 class VizParser(abc.ABC):
-    """Makes nodes and edges of expressions."""
+    """Converts expressions to nodes and edges."""
 
     @abc.abstractmethod
     def get_node_edges(
         self, node: Any, relay_param: Mapping[str, Any], node_to_id: Mapping[Any, str]
     ) -> tuple[VizNode | None, list[VizEdge]]:
-        """The node of an expression, None where it has none, and the edges that lead into it.
+        """The node of an expression, or None, and its incoming edges.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class VizParser(abc.ABC):
         """
 
     def operands(self, node: Any) -> Sequence[Any]:
-        """What of an expression is looked at next; its own expressions unless a parser says otherwise.
+        """The expressions to visit next; by default the operands of the expression.
 
         Parameters
         ----------
@@ -114,41 +114,41 @@ class VizParser(abc.ABC):
         Returns
         -------
         list of Expr
-            The expressions it is made of.
+            The operands.
         """
         return [*node.params, node.body] if isinstance(node, relay.Function) else node.children()
 
 
 class VizGraph(abc.ABC):
-    """Takes the nodes and edges of one function; operands come before what uses them."""
+    """Receives the nodes and edges of one function; operands come before their users."""
 
     @abc.abstractmethod
     def node(self, viz_node: VizNode) -> None:
-        """Take a node in.
+        """Add a node.
 
         Parameters
         ----------
         viz_node : VizNode
-            Its identity, type and details.
+            The identity, type and details of the node.
         """
 
     @abc.abstractmethod
     def edge(self, viz_edge: VizEdge) -> None:
-        """Take an edge in.
+        """Add an edge.
 
         Parameters
         ----------
         viz_edge : VizEdge
-            The identities of the operand and of what uses it.
+            The identities of the operand and its user.
         """
 
 
 class Plotter(abc.ABC):
-    """Draws graphs into a file."""
+    """Draws graphs to a file."""
 
     @abc.abstractmethod
     def create_graph(self, name: str) -> VizGraph:
-        """A new graph, of the function of that name.
+        """A new graph for the function with this name.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Plotter(abc.ABC):
         Returns
         -------
         VizGraph
-            What nodes and edges are given to, and ``render`` writes.
+            The graph to which nodes and edges are added, and which ``render`` writes.
         """
 
     @abc.abstractmethod
@@ -168,12 +168,12 @@ class Plotter(abc.ABC):
         Parameters
         ----------
         filename : str
-            The file; None for what the plotter writes to by itself.
+            The file, or None for the default output of the plotter.
         """
 
 
 def attribute_lines(attrs: Any) -> list[str]:
-    """The attributes of a call or a function, one a line."""
+    """Return the attributes of a call or a function, one per line."""
     return [f"{name}: {getattr(value, 'value', value)}" for name, value in attrs.items()] if attrs else []
 
 
@@ -183,7 +183,7 @@ def _shape_of(dims: Sequence[Any]) -> str:
 
 
 class DefaultVizParser(VizParser):
-    """Every expression is a node with its attributes."""
+    """Creates a node with attributes for every expression."""
 
     def get_node_edges(
         self, node: Any, relay_param: Mapping[str, Any], node_to_id: Mapping[Any, str]
@@ -197,7 +197,7 @@ class DefaultVizParser(VizParser):
         return VizNode(own, title, "\n".join(lines)), edges
 
 
-# What each kind of expression shows: its title, further lines, and the expressions whose edges lead into it.
+# For each expression class: the title, further lines, and the expressions at the start of its incoming edges.
 
 
 def _var(node: relay.Var, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
@@ -224,7 +224,7 @@ def _call(node: relay.Call, params: Mapping[str, Any]) -> tuple[str, list[str], 
         return "Call GlobalVar", [f"GlobalVar.name_hint: {op.name_hint}"], node.args
     if isinstance(op, Constructor):
         return f"Call {op.name_hint}", [], node.args
-    # A function value: it is a node of its own, and the call needs it as it needs its arguments.
+    # A called function value has a separate node, which is an operand of the call like its arguments.
     return f"Call {type(op).__name__}", [], [op, *node.args]
 
 
@@ -241,7 +241,7 @@ def _constant(node: relay.Constant, params: Mapping[str, Any]) -> tuple[str, lis
 
 
 def _other(node: Any, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
-    """Let, If, Match, references: their name, and their parts."""
+    """Return title and operands of Let, If, Match and references."""
     if not isinstance(node, relay.Expr):
         return UNKNOWN_TYPE, [type(node).__name__], ()
     return type(node).__name__, [], node.children()

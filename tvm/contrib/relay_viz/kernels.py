@@ -1,4 +1,4 @@
-"""The graph of a compiled model: its kernels as boxes, with their times."""
+"""The graph of a compiled model: kernels as boxes, with their times."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...drawing.profile import short_name
 
 
 def kernel_graph(lib: Any, profile: Any = None, weights: bool = False) -> tuple[list[Node], list[Edge]]:
-    """The kernels of a compiled model as boxes, and the values they hand on as edges.
+    """The kernels of a compiled model as boxes, and the values that they pass as edges.
 
     Parameters
     ----------
     lib : GraphExecutorFactoryModule or str
-        What ``relay.build`` gives, or the JSON text of its graph.
+        The return value of ``relay.build``, or the JSON text of its graph.
     profile : tvm.runtime.profiling.Report, optional
-        A report of the debug executor, which gives the times.
+        A report of the debug executor, which contains the times.
     weights : bool
-        Whether parameters are drawn.
+        Whether to draw parameters.
 
     Returns
     -------
@@ -53,18 +53,19 @@ def kernel_graph(lib: Any, profile: Any = None, weights: bool = False) -> tuple[
 
 
 def is_kernel(node: Mapping[str, Any]) -> bool:
-    """Whether a node of a compiled graph runs code: it is no input and no view."""
+    """Whether a node of a compiled graph runs code, so that it is not an input or a view."""
     return node["op"] != "null" and node["attrs"]["func_name"] != "__nop"
 
 
 def _times(graph: Mapping[str, Any], calls: list[int], profile: Any) -> dict[int, float]:
-    """Microseconds of each kernel node."""
+    """Return the microseconds of each kernel node."""
     if profile is None:
         return {}
     names = [graph["nodes"][number]["attrs"]["func_name"] for number in calls]
     if [call["Name"] for call in profile.calls] != names:
-        raise ValueError(f"the profile is of another model: it has {len(profile.calls)} calls of kernels, "
-                         f"and the model {len(names)}, or they have other names")
+        raise ValueError(f"the profile is of another model: it contains {len(profile.calls)} kernel calls, but the "
+                         "model "
+                         f"has {len(names)}, or their names differ")
     return {number: call["Duration (us)"].value for number, call in zip(calls, profile.calls)}
 
 

@@ -1,4 +1,4 @@
-"""Graphs as text: results first, what they are made of indented below."""
+"""Graphs as text: outputs first, with their operands indented below."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from .interface import DefaultVizParser, Plotter, VizEdge, VizGraph, VizNode, VizParser
 
-# Deeper parts begin again at the left, so that the text grows with the graph and not with its square.
+# Deeper subtrees restart at the left margin, so that the text size is linear in the graph size.
 _DEEPEST = 40
 
 
 class TermVizParser(VizParser):
-    """The nodes and edges of ``DefaultVizParser``."""
+    """Creates the nodes and edges of ``DefaultVizParser``."""
 
     def __init__(self):
         self._delegate = DefaultVizParser()
@@ -36,7 +36,7 @@ class TermGraph(VizGraph):
     def __init__(self, name: str):
         self._name = name
         self._nodes: dict[str, VizNode] = {}
-        # Into each node: where its edges start.
+        # For each node, the source nodes of its incoming edges.
         self._operands: dict[str, list[str]] = {}
         self._used: set[str] = set()
 
@@ -48,19 +48,19 @@ class TermGraph(VizGraph):
         self._used.add(viz_edge.start)
 
     def render(self) -> str:
-        """The text: each node once, and later uses by its number.
+        """The text: each node once; later uses refer to its number.
 
         Returns
         -------
         str
-            Lines, of which the first is the name of the function.
+            The text, whose first line is the name of the function.
         """
         started = [start for starts in self._operands.values() for start in starts]
         keys = list(dict.fromkeys([*self._nodes, *self._operands, *started]))
         roots = [key for key in keys if key not in self._used]
         lines: list[str] = [f"@{self._name}"]
         shown: set[str] = set()
-        # The results, the last one first. A cycle has none: then its first node is taken.
+        # The outputs, last one first. A cycle has no output: then its first node is used.
         for root in [*reversed(roots), *keys]:
             todo = deque([root])
             while todo:
@@ -68,7 +68,7 @@ class TermGraph(VizGraph):
         return "\n".join(lines) + "\n"
 
     def _tree(self, root: str, lines: list[str], shown: set[str], apart: deque[str]) -> None:
-        """The lines of what a node is made of; what lies too deep is left ``apart``."""
+        """Append the lines of a node and its operands; operands that are nested too deeply are added to ``apart``."""
         stack = [] if root in shown else [(root, "", "", 0)]
         while stack:
             key, lead, below, depth = stack.pop()

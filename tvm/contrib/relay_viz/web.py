@@ -1,4 +1,4 @@
-"""Graphs as a page in one file, or as SVG, drawn without further programs."""
+"""Graphs as a self-contained page or as SVG, drawn without external programs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...ir.op import Op
 from ...ir.visit import post_order
 from .interface import DefaultVizParser, Plotter, VizEdge, VizGraph, VizNode, attribute_lines
 
-# The class of the box by how the name of the node's type begins.
+# The style of a box, by prefix of the node type.
 _KINDS = (("Var(Input)", "input"), ("Var(Param)", "constant"), ("Const", "constant"), ("Func", "function"))
-# Attributes that say how an operator computes; the others are shown when the box is pointed at.
+# Attributes that determine an operator's computation; others are shown in a tooltip.
 _SHOWN = ("kernel_size", "strides", "groups", "dilation", "pool_size", "axes", "newshape", "dtype")
 
 
 def box(node: VizNode, heat: float = 0.0) -> Node:
-    """A node as the box that is drawn."""
+    """Convert a node to the box that is drawn."""
     kind = next((kind for start, kind in _KINDS if node.type_name.startswith(start)), "")
     tip = f"{node.type_name}\n{node.detail}".strip()
     return Node(node.identity, node.type_name.strip(), node.detail.splitlines(), kind, tip, heat)
@@ -31,7 +31,7 @@ def edge_of(edge: VizEdge) -> Edge:
 
 
 class PageGraph(VizGraph):
-    """One function: its boxes and edges."""
+    """The boxes and edges of one function."""
 
     def __init__(self, name: str):
         self.name = name
@@ -50,8 +50,8 @@ class PageGraph(VizGraph):
 
 
 class PagePlotter(Plotter):
-    """Draws graphs without further programs: ``render("x.html")`` writes a page, ``render("x.svg")`` a picture, of
-    modules with one function.
+    """Draws graphs without external programs: ``render("x.html")`` writes a page, ``render("x.svg")`` a picture of a
+    module with one function.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class PagePlotter(Plotter):
 
     @property
     def boxes(self) -> int:
-        """How many boxes all graphs have."""
+        """The total number of boxes."""
         return sum(len(graph.nodes) for graph in self._name_to_graph.values())
 
     def section(self) -> str:
-        """All graphs as a part of a page.
+        """All graphs as a fragment of a page.
 
         Returns
         -------
@@ -86,17 +86,17 @@ class PagePlotter(Plotter):
         ) or "<p>There is no function.</p>"
 
     def render(self, filename: str | None = None) -> None:
-        """Write the file; its name says as what. Without one: graph.html.
+        """Write a page, or a picture if the file name ends in ".svg"; the default name is graph.html.
 
         Parameters
         ----------
         filename : str, optional
-            A name that ends in ".svg" gets a picture, any other a page.
+            A name that ends in ".svg" selects a picture, any other name a page.
 
         Raises
         ------
         ValueError
-            A picture is asked for, and there is not exactly one function.
+            A picture is requested for a module that does not have exactly one function.
         """
         filename = filename or "graph.html"
         graphs = list(self._name_to_graph.values())
@@ -105,7 +105,8 @@ class PagePlotter(Plotter):
         elif len(graphs) == 1:
             text = graphs[0].drawing().file()
         else:
-            raise ValueError(f"{filename}: a picture shows one function, and there are {len(graphs)}; write a page")
+            raise ValueError(f"{filename}: a picture shows one function, but the module has {len(graphs)}; write a "
+                             "page")
         write(filename, text)
 
 
@@ -119,12 +120,12 @@ def write(path: str, text: str) -> None:
 
 
 class PageVizParser(DefaultVizParser):
-    """Shorter nodes: operators with their types, a fused function as one box.
+    """Creates shorter nodes: operators with their types, and a fused function as one box.
 
     Parameters
     ----------
     weights : bool
-        Whether parameters and constants are drawn.
+        Whether to draw parameters and constants.
     """
 
     def __init__(self, weights: bool = False):
@@ -176,12 +177,12 @@ def _attributes(call: relay.Call) -> list[str]:
 
 
 def _usual(value: Any) -> bool:
-    """Whether an attribute says nothing: it is empty, or steps, dilations and groups of one."""
+    """Whether an attribute has a default value: empty, or strides, dilations and groups of one."""
     return value in (None, "") or all(str(v) == "1" for v in (value if isinstance(value, (list, tuple)) else [value]))
 
 
 def type_text(node: Any) -> str:
-    """The type of an expression in short, empty where it is not inferred."""
+    """Return an abbreviated type of an expression, or an empty string if it is not inferred."""
     found = getattr(node, "checked_type_", None)
     if hasattr(found, "shape"):
         return f"{found.dtype}[{', '.join(map(str, found.shape))}]"

@@ -1,4 +1,4 @@
-"""PyTorch beside compiled models. PyTorch itself is imported when a function is called."""
+"""Integration of compiled models with PyTorch, which is imported at the first use."""
 
 from ...not_built import name_of as _name_of
 from .dynamo import tvm_classic

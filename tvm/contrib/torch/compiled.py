@@ -1,4 +1,4 @@
-"""The class of compiled models, which ``torch.save`` finds by its name. Importing this file imports PyTorch."""
+"""The class of compiled models, which ``torch.load`` imports by name. Importing this file imports PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .programs import Library
 
 
 class CompiledModule(torch.nn.Module):
-    """A compiled model on one device. Saved, it holds its compiled code, which runs on machines of the same kind.
+    """A compiled model on one device. ``torch.save`` stores its compiled code, which runs on machines of the same type.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``torch.compile(model, backend="tvm_classic")``: graphs of TorchDynamo compiled here.
+"""``torch.compile(model, backend="tvm_classic")``: compilation of TorchDynamo graphs.
 
 PyTorch captures a graph of ATen operators, and the importer converts it to a module. Weights become constants, so that
 they can be folded and packed. Before each run the weights are checked, and after a change the graph is compiled again.
@@ -30,15 +30,15 @@ def tvm_classic(graph_module, example_inputs, *, options: Mapping[str, Any] | No
     Parameters
     ----------
     graph_module : torch.fx.GraphModule
-        What TorchDynamo captured.
+        The graph that TorchDynamo captured.
     example_inputs : list of torch.Tensor
-        Inputs of the kinds it will be run with.
+        Example inputs with the types of later inputs.
     options : dict, optional
-        ``target`` (by default that of the device the tensors lie on), ``opt_level`` (by default 3), ``precision``
-        (``float16`` or ``bfloat16`` for matmuls and convolutions and what can follow them, or ``float32``; by default
-        that of the model on a GPU, and ``float32`` on the CPU),
-        ``tuning_records`` (a file of records of AutoTVM or the auto-scheduler), and ``cuda_graphs`` (by default True:
-        a graph of known sizes on a GPU is captured and replayed).
+        ``target`` (by default that of the tensors' device), ``opt_level`` (default 3), ``precision`` (``float16`` or
+        ``bfloat16`` for matmuls, convolutions and operators that can follow them, or ``float32``; by default that of
+        the model on a GPU, and ``float32`` on the CPU), ``tuning_records`` (a file of records of AutoTVM or the
+        auto-scheduler), and ``cuda_graphs`` (default True: a graph with fixed shapes on a GPU is captured and
+        replayed).
 
     Returns
     -------
@@ -48,7 +48,7 @@ def tvm_classic(graph_module, example_inputs, *, options: Mapping[str, Any] | No
     Raises
     ------
     TVMError
-        An option is not known, or its value is none of those it takes.
+        An option is unknown or has an invalid value.
     """
     chosen = options_of(options)
     from torch._dynamo.backends.common import aot_autograd  # pyright: ignore[reportMissingImports]
@@ -60,7 +60,7 @@ def tvm_classic(graph_module, example_inputs, *, options: Mapping[str, Any] | No
 
 
 class CompiledGraph:
-    """One graph. It is compiled when it is first run, since its weights are known then."""
+    """A graph, which is compiled at its first run, when its weights are known."""
 
     def __init__(self, graph_module, inputs, options: Options):
         self.graph_module = graph_module
@@ -71,7 +71,7 @@ class CompiledGraph:
         self.lock = threading.Lock()
 
     def boxed(self) -> Callable[[list], list]:
-        """A function of a list of arguments, which it empties."""
+        """A function that takes a list of arguments and empties it."""
 
         def call(arguments: list) -> list:
             values = list(arguments)
@@ -85,7 +85,8 @@ class CompiledGraph:
         with self.lock:
             if self.program is None:
                 return self._new_program(values)(values)
-            # A device computes while the host looks at the weights. What was computed with old ones is not used.
+            # The device computes while the host checks the weights. Outputs computed with outdated weights are
+            # discarded.
             results = self.program(values)
             return self._new_program(values)(values) if self._changed(values) else results
 
@@ -96,8 +97,8 @@ class CompiledGraph:
         return self.program
 
     def _changed(self, values: list) -> bool:
-        """Whether a weight is another tensor, was written to, or lies elsewhere. Every call asks, so the loops are
-        those of Python's own functions."""
+        """Whether a weight was replaced, modified or moved. Called at every run, so it uses fast built-in functions
+        instead of loops."""
         held = self.marks.tensors
         return not all(map(operator.is_, map(values.__getitem__, self.weights), held)) or self.marks.are_old()
 
@@ -105,9 +106,9 @@ class CompiledGraph:
         try:
             return _program(self.graph_module, values, set(self.weights), self.options)
         except (TVMError, TypeError, ValueError, NotImplementedError) as problem:
-            warnings.warn(f"tvm_classic: a graph runs in PyTorch; it could not be compiled: {problem}", stacklevel=2)
+            warnings.warn(f"tvm_classic: a graph could not be compiled and runs in PyTorch: {problem}", stacklevel=2)
             module = self.graph_module
-            # The graph reads its weights itself, and may change them: it must not run twice.
+            # The graph reads its weights itself and may modify them, so it must not run twice.
             self.weights, self.marks = [], Marks([])
             return lambda given: list(module(*given))
 
@@ -118,7 +119,7 @@ class Marks:
     def __init__(self, tensors: list):
         self.tensors = tensors
         self.counted = [t for t in tensors if not t.is_inference()]
-        # The method itself is found once, and not by every call.
+        # Bind the method once instead of at every call.
         self.place = type(tensors[0]).data_ptr if tensors else None
         self.found = self._now()
 
@@ -130,7 +131,7 @@ class Marks:
 
 
 def _weight_places(graph_module) -> list[int]:
-    """Which inputs of a graph are parameters and buffers, that stay from run to run."""
+    """Return the indices of the inputs of a graph that are parameters and buffers, which are constant between runs."""
     from torch._guards import TracingContext  # pyright: ignore[reportMissingImports]
 
     context = TracingContext.try_get()
@@ -172,18 +173,18 @@ def _program(graph_module, values: list, weights: set[int], options: Options) ->
 
 
 def _device_of(graph_module, values: list):
-    """The device that all tensors of a graph lie on; numbers may lie on the host."""
+    """Return the device of all tensors of a graph; scalars may be on the host."""
     import torch  # pyright: ignore[reportMissingImports]
 
     made = [n.meta.get("val") for n in graph_module.graph.nodes if n.op == "call_function"]
     tensors = [v for v in (*values, *made) if isinstance(v, torch.Tensor)]
     found = {str(t.device): t.device for t in tensors if t.dim() or t.device.type != "cpu"}
     if len(found) > 1:
-        raise TVMError(f"the tensors of the graph lie on several devices: {', '.join(sorted(found))}")
+        raise TVMError(f"the tensors of the graph are on several devices: {', '.join(sorted(found))}")
     device = next(iter(found.values()), torch.device("cpu"))
     if device.type not in TARGETS:
         supported = " and ".join(TARGETS)
-        raise TVMError(f"the tensors of the graph lie on the device '{device}'; {supported} are supported")
+        raise TVMError(f"the tensors of the graph are on the device '{device}'; supported devices are {supported}")
     return device
 
 

@@ -1,4 +1,4 @@
-"""Compiled code as modules of PyTorch: models that PyTorch traces, and functions of tensor programs."""
+"""Compiled code as PyTorch modules: traced models, and functions written as tensor programs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from .programs import library_of, on_stream_of
 
 
 def optimize_torch(func, example_inputs, tuning_config: Mapping[str, Any] | None = None, target=None, work_dir=None):
-    """A model compiled for the device of its inputs, as a module of PyTorch.
+    """A model compiled for the device of its inputs, as a PyTorch module.
 
     Parameters
     ----------
     func : torch.nn.Module or callable
-        The model: TorchScript, or what ``torch.jit.trace`` takes.
+        The model: TorchScript, or an argument for ``torch.jit.trace``.
     example_inputs : torch.Tensor or tuple of torch.Tensor
-        Inputs of the sizes and types that it will be called with.
+        Inputs with the shapes and types of later inputs.
     tuning_config : dict, optional
         Options of ``tvm_classic``: ``precision``, ``tuning_records``, ``opt_level``, ``cuda_graphs``.
     target : str or Target, optional
-        What it is compiled for; by default the device that the inputs lie on.
+        The target; by default that of the device of the inputs.
     work_dir : str, optional
-        Kept for the interface; nothing is written.
+        Ignored; nothing is written.
 
     Returns
     -------
     torch.nn.Module
-        A module of the same inputs, which gives a tensor or a tuple of tensors. ``torch.save`` writes its compiled
-        code, and ``torch.load(file, weights_only=False)`` reads it again.
+        A module with the same inputs that returns a tensor or a tuple of tensors. ``torch.save`` stores its compiled
+        code, and ``torch.load(file, weights_only=False)`` loads it.
 
     Raises
     ------
     TVMError
-        An option is not known, or the model cannot be compiled.
+        An option is unknown, or the model cannot be compiled.
     """
     import torch  # pyright: ignore[reportMissingImports]
 
@@ -56,15 +56,15 @@ def optimize_torch(func, example_inputs, tuning_config: Mapping[str, Any] | None
 
 
 def compile(script_module, option: Mapping[str, Any]):
-    """A TorchScript module compiled for a target, as a module of PyTorch.
+    """A TorchScript module compiled for a target, as a PyTorch module.
 
     Parameters
     ----------
     script_module : torch.jit.ScriptModule
         The model.
     option : dict
-        ``input_infos`` as ``from_pytorch`` takes them, and where they differ from the defaults ``default_dtype``,
-        ``target`` (by default ``llvm``) and ``tuning_log_file``, a file of tuning records.
+        ``input_infos``, as for ``from_pytorch``; optionally ``default_dtype``, ``target`` (default ``llvm``) and
+        ``tuning_log_file``, a file of tuning records.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def compile(script_module, option: Mapping[str, Any]):
     Raises
     ------
     TVMError
-        ``input_infos`` is missing, or an option asks for what is not done here.
+        ``input_infos`` is missing, or an option is not supported.
     """
     import torch  # pyright: ignore[reportMissingImports]
 
@@ -84,7 +84,7 @@ def compile(script_module, option: Mapping[str, Any]):
     unknown = sorted(set(given) - {"input_infos", "default_dtype", "target", "tuning_log_file"})
     if unknown:
         raise TVMError(f"tvm.contrib.torch.compile: the option '{unknown[0]}' is not supported; tune with tvmc tune, "
-                       "and give the records as tuning_log_file")
+                       "and pass the records as tuning_log_file")
     target = given.get("target", "llvm")
     options = options_of({"target": target, "tuning_records": given.get("tuning_log_file")})
     device = next((d for d in TARGETS if _fits(options, d)), None)
@@ -102,7 +102,7 @@ def _fits(options: Options, device: str) -> bool:
 
 
 def _model(mod: IRModule, params: Mapping[str, Any], options: Options, device):
-    """A module of PyTorch that runs a module of Relay on tensors of a device."""
+    """Return a PyTorch module that runs a Relay module on tensors of a device."""
     from .compiled import CompiledModule
 
     mod["main"] = bind_params_by_name(mod["main"], dict(params))
@@ -110,8 +110,10 @@ def _model(mod: IRModule, params: Mapping[str, Any], options: Options, device):
 
 
 def as_torch(func):
-    """A function of tensor programs as a module of PyTorch. It is compiled for the device of the tensors that it is
-    first called with, and writes its results into those of its arguments that are results.
+    """A function written as a tensor program, as a PyTorch module.
+
+    It is compiled for the device of its first arguments, and writes its outputs to those of its arguments that are
+    outputs.
 
     Parameters
     ----------
@@ -121,17 +123,17 @@ def as_torch(func):
     Returns
     -------
     torch.nn.Module
-        A module whose arguments are tensors, each in one piece of memory.
+        A module whose arguments are contiguous tensors.
 
     Raises
     ------
     TypeError
-        ``func`` is neither.
+        ``func`` is neither a PrimFunc nor an IRModule.
     """
     import torch  # pyright: ignore[reportMissingImports]
 
     if not isinstance(func, (PrimFunc, IRModule)):
-        raise TypeError(f"as_torch: a PrimFunc or an IRModule is wanted, got {type(func).__name__}")
+        raise TypeError(f"as_torch: expected a PrimFunc or an IRModule, got {type(func).__name__}")
 
     class Function(torch.nn.Module):
         def __init__(self):
@@ -141,7 +143,7 @@ def as_torch(func):
         def forward(self, *tensors):
             device = tensors[0].device if tensors else torch.device("cpu")
             if device.type not in TARGETS or any(t.device != device or not t.is_contiguous() for t in tensors):
-                raise TVMError("as_torch: tensors in one piece of memory on one device are wanted, of "
+                raise TVMError("as_torch: expected contiguous tensors on one device, which must be "
                                f"{' or '.join(TARGETS)}")
             if device.type not in self.built:
                 self.built[device.type] = build(func, target=TARGETS[device.type])

@@ -17,15 +17,15 @@ from ...relay.transform import InferType, ToMixedPrecision
 from ...target import Target
 from ...tuning.apply_records import records_of_file
 
-# The target of each device of PyTorch, unless the user gives another.
+# The default target of each PyTorch device.
 TARGETS = {"cpu": "llvm", "cuda": "cuda"}
-# Devices that compute a model of half precision in single precision.
+# Devices on which a half-precision model is computed in single precision.
 _SINGLE = frozenset({"cpu"})
 _PRECISIONS = ("float32", "float16", "bfloat16")
 
 
 class Options(NamedTuple):
-    """What a graph is compiled with. Without a target a graph is compiled for the device that its tensors lie on."""
+    """The compilation options of a graph. Without a target, the graph is compiled for the device of its tensors."""
 
     target: str | Target | None = None
     opt_level: int = 3
@@ -34,15 +34,16 @@ class Options(NamedTuple):
     cuda_graphs: bool = True
 
     def target_on(self, device: str) -> str | Target:
-        """The target of a graph whose tensors lie on a device of this kind."""
+        """Return the target of a graph whose tensors are on a device of this type."""
         chosen = self.target if self.target is not None else TARGETS[device]
         if Target(chosen).get_target_device_type() != Target(TARGETS[device]).get_target_device_type():
-            raise TVMError(f"the option target is '{chosen}', and the graph's tensors lie on the device '{device}'")
+            raise TVMError(f"the option target is '{chosen}', but the graph's tensors are on the device '{device}'")
         return chosen
 
     def converted(self, mod, device: str):
-        """The module in the precision that is asked for. On a GPU a model of half precision is computed in it, with
-        sums and what lies between matmuls as mixed precision has them; on the CPU in single precision, as PyTorch does.
+        """Convert a module to the requested precision. On a GPU, a half-precision model is computed in half precision,
+        with accumulation and values between matmuls as in mixed precision; on the CPU in single precision, as in
+        PyTorch.
         """
         mod = InferType()(mod)
         kind = self.precision
@@ -55,32 +56,32 @@ class Options(NamedTuple):
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """The pass context and the tuning records, around a compilation."""
+        """Return a context with the pass context and the tuning records of a compilation."""
         records = records_of_file(self.tuning_records)
         with PassContext(opt_level=self.opt_level, config=records.config), records.context:
             yield
 
 
 def _half_of(mod) -> str:
-    """The half precision that a module's inputs and results have, or float32."""
+    """Return the half-precision type of a module's inputs and outputs, or float32."""
     main = mod["main"]
     results = main.ret_type.fields if isinstance(main.ret_type, TupleType) else [main.ret_type]
     found = {t.dtype for t in (*(p.type_annotation for p in main.params), *results)}
     return next((kind for kind in ("float16", "bfloat16") if kind in found), "float32")
 
 
-# Operators that only move elements.
+# Layout-changing operators.
 _MOVING = frozenset("reshape transpose squeeze expand_dims strided_slice broadcast_to".split())
 _BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
 
 
 class _Casts(ExprMutator):
-    """Merge or remove casts of casts, also with layout-changing ops between them, so that values between matmuls keep
-    their precision and matmuls read their operands without a copy."""
+    """Merges or removes casts of casts, also across layout-changing ops, so that values between matmuls keep their
+    precision and matmuls read their operands without a copy."""
 
     def __init__(self):
         super().__init__()
-        # The type of what a cast is of.
+        # The type of a cast's operand.
         self.sources: dict[RelayExpr, str] = {}
 
     def visit_call(self, call):
@@ -116,19 +117,20 @@ def _without_round_trips(mod):
 
 
 def options_of(given: Mapping[str, Any] | None) -> Options:
-    """The options that a caller gave, checked."""
+    """Return the validated options of a caller."""
     names = Options._fields
     unknown = sorted(set(given or {}) - set(names))
     if unknown:
-        raise TVMError(f"tvm_classic: there is no option '{unknown[0]}'; the options are {', '.join(names)}")
+        raise TVMError(f"tvm_classic: unknown option '{unknown[0]}'; the options are {', '.join(names)}")
     made = Options(**(given or {}))
     if made.precision is not None and made.precision not in _PRECISIONS:
-        raise TVMError(f"tvm_classic: the option precision is one of {', '.join(_PRECISIONS)}, got {made.precision!r}")
+        raise TVMError(f"tvm_classic: the option precision must be one of {', '.join(_PRECISIONS)}, got "
+                       f"{made.precision!r}")
     if not isinstance(made.opt_level, int):
-        raise TVMError(f"tvm_classic: the option opt_level is a whole number, got {made.opt_level!r}")
+        raise TVMError(f"tvm_classic: the option opt_level must be an integer, got {made.opt_level!r}")
     if made.tuning_records is not None and not os.path.isfile(made.tuning_records):
         records = os.fspath(made.tuning_records)
-        raise TVMError(f"tvm_classic: the option tuning_records names '{records}', which is not a file")
+        raise TVMError(f"tvm_classic: the option tuning_records: '{records}' is not a file")
     if made.target is not None:
         Target(made.target)
     return made

@@ -1,10 +1,10 @@
-"""Compiled modules as functions of PyTorch's tensors.
+"""Compiled modules as functions of PyTorch tensors.
 
-On the CPU inputs and results lie in PyTorch's memory. On a GPU there are two ways. A model of known sizes is captured
-as a CUDA graph, which reads and writes fixed places: inputs are copied there and results from there, on the GPU, as
-inductor's CUDA graphs do. The runtime's stream is one that CUDA orders with the default stream, on which PyTorch works
-unless it is told otherwise. Where PyTorch works on another stream, or without CUDA graphs, kernels are given to
-PyTorch's stream one by one; without CUDA graphs inputs and results lie in PyTorch's memory.
+On the CPU, inputs and outputs use PyTorch's memory. On a GPU there are two modes. A model with fixed shapes is captured
+as a CUDA graph, which uses fixed addresses: inputs and outputs are copied to and from them on the GPU, as in inductor's
+CUDA graphs. CUDA synchronizes the runtime's stream with the default stream, which PyTorch uses by default. If PyTorch
+uses another stream, or without CUDA graphs, kernels are launched one by one on PyTorch's stream; without CUDA graphs,
+inputs and outputs use PyTorch's memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Run = Callable[[list], list]
 
 
 class Library(NamedTuple):
-    """A compiled module: its code, the names of the inputs of a graph of known sizes (None for a program of the virtual
-    machine), whether a GPU replays captured graphs, and the bytes of the shared object that the code was loaded from.
+    """A compiled module: its code, the input names of a graph with fixed shapes (None for a program of the virtual
+    machine), whether a GPU replays captured graphs, and the bytes of the shared object from which the code was loaded.
     """
 
     code: Any
@@ -36,7 +36,7 @@ class Library(NamedTuple):
     saved: bytes | None = None
 
     def on(self, device) -> Run:
-        """The function of tensors on a device of PyTorch."""
+        """Return the function of tensors on a PyTorch device."""
         if self.inputs is None:
             return _machine_run(self.code, device)
         executor = GraphModule(self.code["default"](_device(device)))
@@ -47,7 +47,7 @@ class Library(NamedTuple):
         return _on_gpu(executor, used, device, self.cuda_graphs)
 
     def packed(self) -> Library:
-        """The library with the bytes of a shared object in place of its code."""
+        """Return the library with its code replaced by the bytes of a shared object."""
         if self.saved is not None:
             return self._replace(code=None)
         with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +57,7 @@ class Library(NamedTuple):
                 return self._replace(code=None, saved=file.read())
 
     def unpacked(self) -> Library:
-        """The library that ``packed`` was called on."""
+        """Return the library from which ``packed`` was created."""
         assert self.saved is not None
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.so")
@@ -67,8 +67,8 @@ class Library(NamedTuple):
 
 
 def library_of(mod: IRModule, options: Options, device) -> Library:
-    """A module compiled for a device of PyTorch: a graph with fixed shapes, or a program with dynamic shapes or
-    control flow."""
+    """Compile a module for a PyTorch device: as a graph if its shapes are fixed, else as a program with dynamic shapes
+    or control flow."""
     from ... import relay
 
     with options.in_force():
@@ -97,12 +97,12 @@ def _device(device) -> Device:
     return cpu(0) if device.type == "cpu" else cuda(device.index or 0)
 
 
-# -- tensors of both sides --------------------------------------------------------------------------------------------
+# -- tensor conversion --------------------------------------------------------------------------------------------
 
 
 def array_of_tensor(value) -> ndarray.NDArray:
-    """A tensor as an array on the same memory; a copy only of what kernels cannot take as it lies. A number is a tensor
-    of no dimensions."""
+    """Convert a tensor to an array on the same memory; it is copied only if kernels cannot use it in place. A number
+    becomes a tensor without dimensions."""
     import torch  # pyright: ignore[reportMissingImports]
 
     value = torch.as_tensor(value).detach().contiguous()
@@ -115,7 +115,7 @@ def _tensor(array: ndarray.NDArray):
     return torch.utils.dlpack.from_dlpack(array.to_dlpack())
 
 
-# -- ways to run ------------------------------------------------------------------------------------------------------
+# -- execution ------------------------------------------------------------------------------------------------------
 
 
 def _in_place(executor, used: dict[int, str], device) -> Run:
@@ -138,13 +138,13 @@ def _in_place(executor, used: dict[int, str], device) -> Run:
 
 
 def on_stream_of(device, act: Callable[[], Any]) -> Any:
-    """What an action gives, its kernels given to the stream that PyTorch works on."""
+    """Execute an action whose kernels are launched on PyTorch's current stream."""
     return _on_stream(lambda _: act(), device)([])
 
 
 def _raw_stream_of(device) -> Callable[[], int]:
-    """A function that gives the stream PyTorch works on; 0 is the default stream, with which CUDA orders the runtime's
-    own. A call before every launch costs what the launch costs if it makes an object of the stream."""
+    """Return a function that returns PyTorch's current stream; 0 is the default stream, which CUDA synchronizes with
+    the runtime's stream. It avoids creating a stream object, which takes as long as a launch."""
     import torch  # pyright: ignore[reportMissingImports]
 
     index = _device(device).device_id
@@ -173,7 +173,7 @@ def _on_stream(run: Run, device) -> Run:
 
 
 def _on_gpu(executor, used: dict[int, str], device, cuda_graphs: bool) -> Run:
-    """The replay of a captured graph where PyTorch works on its default stream, single kernels elsewhere."""
+    """Replay a captured graph if PyTorch uses its default stream; otherwise launch single kernels."""
     import torch  # pyright: ignore[reportMissingImports]
 
     inputs = [(_tensor(executor.get_input(name)).copy_, i) for i, name in used.items()]

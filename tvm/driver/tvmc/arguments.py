@@ -14,19 +14,19 @@ REGISTERED_PARSER: list = []
 
 
 def register_parser(make_subparser):
-    """Decorate ``f(subparsers, main_parser, json_params)`` that adds a subcommand."""
+    """Register ``f(subparsers, main_parser, json_params)``, which adds a subcommand; a decorator."""
     REGISTERED_PARSER.append(make_subparser)
     return make_subparser
 
 
 def add_command(subparsers, name: str, **keywords: Any):
-    """The parser of a subcommand."""
+    """Add a subcommand and return its parser."""
     line = COMMANDS[name].help
     return subparsers.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.", **keywords)
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Add -v to a subcommand. Without it the -v before the name of the subcommand applies."""
+    """Add -v to a subcommand. Without it, -v before the name of the subcommand applies."""
     parser.add_argument(
         "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="print more; up to three times"
     )
@@ -40,14 +40,14 @@ def apply_defaults(parser: argparse.ArgumentParser, json_params: list[dict[str, 
     actions = {action.dest: action for action in parser._actions}
     for entry in json_params:
         for name, value in entry.items():
-            # Options are spelled with dashes where argparse names them with underscores.
+            # Options are written with dashes; argparse names them with underscores.
             action = actions.get(name.replace("-", "_"))
             if action is not None:
                 parser.set_defaults(**{action.dest: _default(parser, action, value)})
 
 
 def _default(parser: argparse.ArgumentParser, action: argparse.Action, value: Any) -> Any:
-    """The value of one option."""
+    """Convert the default value of one option."""
     option = max(action.option_strings, key=len, default=action.dest)
     if isinstance(value, bool) and action.nargs == 0:
         return value
@@ -73,11 +73,11 @@ def refuse_unknown(subcommands: argparse._SubParsersAction, json_params: list[di
             if name.replace("-", "_") not in known:
                 option = name.replace("_", "-")
                 hint = did_you_mean(option, [dest.replace("_", "-") for dest in known], "; ")
-                raise TVMCException(f"configuration: no command has an option --{option}{hint}")
+                raise TVMCException(f"configuration: unknown option --{option}{hint}")
 
 
 class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
-    """A parser that raises no errors; a later parser reports them."""
+    """A parser that reports no errors; a later parser reports them."""
 
     def error(self, message):
         pass

@@ -63,7 +63,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def parse_seconds(text: str) -> float:
-    """``90``, ``90s``, ``10m``, ``1h``: a span of time in seconds."""
+    """Parse a duration such as ``90``, ``90s``, ``10m`` or ``1h``; return seconds."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
     if found is None:
         raise TVMCException(f"--time-budget '{text}': expected a number with s, m or h, such as 90s, 10m or 1h")
@@ -75,7 +75,7 @@ def parse_seconds(text: str) -> float:
 
 @register_parser
 def add_tune_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``tune``."""
+    """Add the subcommand ``tune``."""
     parser = add_command(subparsers, "tune", usage="tvmc tune [options] FILE...")
     parser.set_defaults(func=drive_tune)
     add = parser.add_argument
@@ -125,7 +125,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
 
 @register_parser
 def add_report_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``report``."""
+    """Add the subcommand ``report``."""
     parser = add_command(subparsers, "report", usage="tvmc report [options] RECORDS")
     parser.set_defaults(func=drive_report)
     parser.add_argument("-o", "--output", default="report.html", help="the page to write (default: report.html)")
@@ -134,7 +134,7 @@ def add_report_parser(subparsers, _, json_params) -> None:
 
 
 def drive_report(args) -> int:
-    """Write the page."""
+    """Write the report."""
     from .report import report_of_records
 
     if not os.path.isfile(args.RECORDS):
@@ -145,11 +145,11 @@ def drive_report(args) -> int:
 
 
 def drive_tune(args) -> int | None:
-    """Tune with these arguments; the result is the exit code if Ctrl-C stopped it."""
+    """Run ``tvmc tune``; return the exit code if Ctrl-C stopped it."""
     try:
         _tune_as(args)
     except Interrupted:
-        # All has been said.
+        # A message has already been printed.
         return EXIT_CODE
     return None
 
@@ -159,7 +159,7 @@ def _tune_as(args) -> None:
         frontends.check_model(path)
     files = one_model(args.FILE, "tune")
     if not (args.output or args.build_only or args.tasks in ("list", "help")):
-        raise TVMCException("no output given: use -o FILE for records or --build-only FOLDER for candidates")
+        raise TVMCException("no output given; use -o FILE for records or --build-only FOLDER for candidates")
     if args.rpc_tracker and not args.rpc_key:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
@@ -199,7 +199,7 @@ def _tune_as(args) -> None:
 
 
 def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
-    """The tasks that an expression names, each once, and whether a list of them is asked for."""
+    """Return the tasks that an expression selects, without duplicates, and whether it only requests a list of tasks."""
     chosen: dict[int, None] = {}
     listed = False
     for item in expr.split(","):
@@ -228,7 +228,7 @@ def _name_of(task: Any) -> str:
 
 
 def _range_of_tasks(item: str, count: int) -> range:
-    """The numbers from A to B of ``A-B``, of which one may be left out."""
+    """Return the range of a text ``A-B``, in which A or B may be omitted."""
     ends = item.split("-")
     assert len(ends) == 2, f"--tasks: Malformed range expression '{item}'; expected A-B"
     assert any(ends), f"--tasks: Missing lhs or rhs for range expression '{item}'"
@@ -241,7 +241,7 @@ def _range_of_tasks(item: str, count: int) -> range:
 
 
 def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False, width: int | None = 100) -> str:
-    """The tasks, one on a line, each description in as many characters; all of it without a width."""
+    """List the tasks, one per line; descriptions are cut to ``width`` characters, or not at all if it is None."""
 
     def shortened(text: str) -> str:
         return text if width is None or len(text) < width else text[: width - 3] + "..."
@@ -278,7 +278,7 @@ def autoscheduler_get_tuning_tasks(
     mod: Any, params: Any, target: Any, transform_args: dict[str, Any] | None = None, hardware_params: Any = None,
     include_simple_tasks: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """The auto-scheduler's tasks of a model after its graph transforms, and how often the model computes each."""
+    """The auto-scheduler tasks of a model after its graph transforms, and how often the model executes each."""
     from ...auto_scheduler import extract_tasks
 
     mod = apply_graph_transforms(mod, transform_args or {})
@@ -290,7 +290,7 @@ def schedule_tasks(
     tasks: list[Any], task_weights: list[float], tuning_options: Any, prior_records: str | None = None,
     log_estimated_latency: bool = False,
 ) -> None:
-    """The classic way: AutoScheduler's own scheduler of tasks, without what compiling would do untuned."""
+    """Tune as Apache TVM does: with AutoScheduler's task scheduler, without using untuned kernels as a baseline."""
     from ...auto_scheduler.task_scheduler import LogEstimatedLatency, PrintTableInfo, TaskScheduler
 
     callbacks: list[Any] = [PrintTableInfo()]
@@ -304,7 +304,7 @@ def tune_tasks(
     tasks: list[Any], log_file: str, measure_option: dict[str, Any], tuner: str, trials: int,
     early_stopping: int | None = None, tuning_records: str | None = None,
 ) -> None:
-    """The classic loop: one task after the other, ``trials`` each."""
+    """Tune as Apache TVM does: one task after another, each with the given number of ``trials``."""
     from ... import autotvm
     from ...autotvm.search import make_tuner
 
@@ -323,7 +323,7 @@ def tune_tasks(
 
 
 def _sized(model: TVMCModel) -> Any:
-    """The module of a model with a dynamic batch set to 1, because tasks have fixed shapes."""
+    """Return the module of a model with its dynamic batch set to 1, because tasks have fixed shapes."""
     from .module_sizes import with_batch_of_one
 
     return with_batch_of_one(model, "tuning")
@@ -341,9 +341,9 @@ def tune_model(
     time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
     build_only: str | None = None, farm: Farm | None = None,
 ) -> str | None:
-    """Tune a model. The result is the path of the records, or None if there is nothing to tune or tasks are listed.
+    """Tune a model; return the path of the records, or None if there is nothing to tune or the tasks are only listed.
 
-    With ``build_only`` nothing is measured: candidates are built into that folder, and the result is the folder.
+    With ``build_only``, candidates are built into that folder without measuring, and the folder is returned.
 
     Parameters
     ----------
@@ -352,35 +352,35 @@ def tune_model(
     target : str
         The compilation target, such as "llvm" or "cuda".
     tuning_records : str, optional
-        The file of the records; without it, a temporary one.
+        The file of the records; by default a temporary file.
     prior_records : str, optional
         Records to start from.
     enable_autoscheduler : bool, optional
-        Whether schedules are searched without templates.
+        Whether to search for schedules with the auto-scheduler instead of using templates.
     rpc_key : str, optional
         The key of the device at the tracker.
     hostname : str, optional
-        The tracker of devices on other machines.
+        The address of the RPC tracker, for remote devices.
     port : int, optional
-        Its port.
+        The port of the tracker.
     trials : int, optional
-        How many candidates are measured altogether.
+        The total number of candidates to measure.
     target_host : str, optional
         The target of the host code for a GPU.
     tuner : str, optional
-        "xgb", "ga", "random", "gridsearch" ...
+        The search algorithm: "xgb", "ga", "random", "gridsearch" ...
     min_repeat_ms : int, optional
-        The least milliseconds of a measurement.
+        The minimum duration of a measurement in milliseconds.
     early_stopping : int, optional
         The number of trials without improvement after which a task ends.
     timeout : int, optional
-        The most seconds of a candidate.
+        The time limit of a candidate in seconds.
     repeat : int, optional
-        How often a candidate is measured.
+        The number of measurements per candidate.
     number : int, optional
-        How many runs make one measurement.
+        The number of runs that are averaged in one measurement.
     parallel : int, optional
-        How many candidates are built at once.
+        The number of candidates to build in parallel.
     hardware_params : optional
         The parameters of the hardware, for AutoScheduler.
     include_simple_tasks : bool, optional
@@ -390,13 +390,13 @@ def tune_model(
     additional_target_options : dict, optional
         Options of targets by kind.
     tasks_filter : str, optional
-        Which tasks: "all", "list", or numbers.
+        The tasks to tune: "all", "list", or numbers.
     desired_layout : str, optional
         The layout that operators are converted to, such as "NHWC".
     desired_layout_ops : list of str, optional
         The operators whose layout is converted.
     mixed_precision : bool, optional
-        Whether operators are computed in a smaller float type.
+        Whether to compute operators in a smaller float type.
     mixed_precision_ops : list of str, optional
         The operators to compute in the smaller type.
     mixed_precision_calculation_type : str, optional
@@ -404,15 +404,15 @@ def tune_model(
     mixed_precision_acc_type : str, optional
         The type of accumulation.
     time_budget : float, optional
-        The most seconds altogether.
+        The time limit of the whole run in seconds.
     report : str, optional
         The HTML report to write.
     analytic_start : bool, optional
-        Whether the configurations that an estimate prefers are measured first.
+        Whether to measure the configurations first that a cost estimate prefers.
     build_only : str, optional
-        The folder for candidates that are measured on a machine with the runtime only.
+        The folder for candidates, to be measured on a machine that has only the runtime.
     farm : Farm, optional
-        The cluster that builds and measures.
+        The cluster that builds and measures candidates.
 
     Returns
     -------
@@ -422,7 +422,7 @@ def tune_model(
     Raises
     ------
     TVMCException
-        Where the target or an option does not fit.
+        The target or an option is invalid.
     """
     begin = time.monotonic()
     _check_remote(rpc_key, hostname, build_only)
@@ -468,14 +468,14 @@ def tune_model(
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
-    # Whole models run on this machine, and are not compared where they are for another.
+    # Whole models are compared on this machine, unless the tasks were measured elsewhere.
     model = None if remote or farm else RelayModel(*known)
     _tune([start() for start in searches], options, begin, report, model, log_estimated_latency)
     return records
 
 
 def _chosen(target: Target, tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
-    """The tasks of ``filter_tasks``, which are told to those who asked with -v."""
+    """Return the tasks of ``filter_tasks`` and log their number."""
     chosen, wants_list = filter_tasks(tasks, expr)
     note(f"target {str(target).strip()}")
     logger.info("%d tasks, %d of them are tuned", len(tasks), len(chosen))
@@ -488,7 +488,7 @@ def _measure_option(
     target: Target, remote: dict[str, Any], farm: Farm | None, number: int, repeat: int, min_repeat_ms: int | None,
     timeout: float,
 ) -> dict[str, Any]:
-    """What builds and measures templates: here, on devices of a tracker, which must have one, or on a cluster."""
+    """Return the builder and runner for templates: on this machine, on devices of a tracker, or on a cluster."""
     from ...autotvm import RPCRunner
     from ...autotvm.search import local_measure_option
     from ...tuning.remote import RemoteDevices
@@ -513,7 +513,7 @@ def _measure_option(
 
 
 def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simple_tasks: bool) -> TasksOfModel:
-    """The tasks of a model for the auto-scheduler, which is loaded where it is asked for."""
+    """Return the auto-scheduler tasks of a model; the auto-scheduler is imported on demand."""
     from .sketches import TasksOfModel, hardware_of
 
     given = hardware_of(target, hardware) if isinstance(hardware, dict) else hardware
@@ -578,7 +578,7 @@ def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
 
 
 def _subject(search: Any) -> Any:
-    """The task of a report: a task with a template, or a search of AutoScheduler."""
+    """Return the object that a report describes: a template task, or an auto-scheduler search."""
     return search.task if hasattr(search.task, "config_space") else search
 
 
@@ -586,8 +586,8 @@ def _build(
     searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
     measure: dict[str, Any], timeout: float,
 ) -> str:
-    """Build candidates into a folder, which is the result. An interrupt keeps finished candidates. ``limits`` are of
-    ``build_candidates``."""
+    """Build candidates into a folder and return the folder. An interrupt keeps finished candidates. ``limits`` are
+    further arguments of ``build_candidates``."""
     from .candidates import build_candidates, sketch_writer, template_writer
 
     try:
@@ -605,7 +605,7 @@ def _tune(
     searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model | None,
     log_estimated_latency: bool = False,
 ) -> None:
-    """Tune, and write the report of all measurements also after an error or an interrupt."""
+    """Tune, and write the report of all measurements, even after an error or an interrupt."""
     from ...tuning import tune
     from .tuning_display import display_for
 
@@ -619,7 +619,8 @@ def _tune(
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
             sys.stdout.flush()
-            sys.stderr.write(f"stopped; {options.records} has the records, and the same command continues\n")
+            sys.stderr.write(f"stopped; {options.records} contains the records so far; run the same command to "
+                             "continue\n")
             raise Interrupted from None
         finally:
             if report:
@@ -627,7 +628,7 @@ def _tune(
 
 
 def _with_latency(display: Any) -> Any:
-    """The display, and a file with the estimated time of the model after each round."""
+    """Wrap the display so that the estimated latency of the model is written to a file after each round."""
     from .sketches import LATENCY_FILE, LatencyLog
 
     check_writable(LATENCY_FILE)

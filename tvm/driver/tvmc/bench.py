@@ -38,7 +38,7 @@ from .terminal import print_table, size
 
 PERCENTS = (5, 20, 25, 75, 90, 95, 99)
 TARGETS = {"cpu": "llvm", "cl": "opencl"}
-# A larger relative difference means that two outputs are not from the same model.
+# A larger relative difference indicates that two outputs are not of the same model.
 ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2, "bfloat16": 0.2}
 
 
@@ -57,18 +57,18 @@ PEERS = {
 
 
 def peers(text: str) -> list[str]:
-    """Names of peers with commas."""
+    """Split comma-separated names of runtimes."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in PEERS:
             hint = did_you_mean(name, PEERS, "; ")
-            raise argparse.ArgumentTypeError(f"'{name}' cannot be compared with{hint} (choose from {', '.join(PEERS)})")
+            raise argparse.ArgumentTypeError(f"unknown runtime '{name}'{hint} (choose from {', '.join(PEERS)})")
     return names
 
 
 @register_parser
 def add_bench_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``bench``."""
+    """Add the subcommand ``bench``."""
     parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE...",
                          epilog="A runtime that is not installed is reported and skipped.")
     parser.set_defaults(func=drive_bench)
@@ -100,7 +100,7 @@ def add_bench_parser(subparsers, _, json_params) -> None:
 
 
 def drive_bench(args) -> int:
-    """Measure as the arguments say."""
+    """Run the benchmark."""
     for path in filter(None, (args.json, args.report)):
         check_writable(path)
     for path in filter(None, (*args.FILE, args.model, args.torch_model)):
@@ -123,7 +123,7 @@ def drive_bench(args) -> int:
 
 
 class Bench:
-    """One benchmark: a package, its inputs, and a process for each program."""
+    """A benchmark: a package, its inputs, and one process per runtime."""
 
     def __init__(self, args: Any, folder: str):
         self.args, self.folder = args, folder
@@ -137,7 +137,7 @@ class Bench:
         self._save_inputs()
 
     def _has_importer(self) -> bool:
-        """Whether the file is a model: its format is given, or known by its ending."""
+        """Whether the file is a model: its format is given, or recognized by its suffix."""
         if self.args.model_format is not None:
             return True
         try:
@@ -147,7 +147,7 @@ class Bench:
         return True
 
     def _compile(self) -> str:
-        """The package of the model."""
+        """Compile the model and return the path of the package."""
         from .compiler import compile_model
 
         args = self.args
@@ -166,10 +166,10 @@ class Bench:
 
         args = self.args
         if self.is_package and (args.precision or args.target):
-            raise TVMCException(f"--precision and --target are for a model; {self.file} is compiled already")
+            raise TVMCException(f"--precision and --target apply to models; {self.file} is already compiled")
         rows, dtypes = package_inputs(self.package)
         if self.is_package and (args.batch or args.input_shapes) and not any(is_open(dims) for dims in rows.values()):
-            raise TVMCException("--batch and --input-shapes are for a model or a package with dynamic dimensions; "
+            raise TVMCException("--batch and --input-shapes apply to models and to packages with dynamic dimensions; "
                                 f"{self.file} is compiled for fixed shapes")
         given = read_npz(args.inputs) if args.inputs else None
         shapes = args.input_shapes if self.is_package else None
@@ -179,7 +179,7 @@ class Bench:
         self.tensors = [Tensor(name, data[name].shape, dtypes[name]) for name in rows]
         np.savez(self.inputs, **data)
 
-    # -- programs --------------------------------------------------------------------------------------------------
+    # -- runtimes --------------------------------------------------------------------------------------------------
 
     def reason(self, peer: str) -> str:
         """The reason why a runtime cannot run the model; empty if it can."""
@@ -195,7 +195,7 @@ class Bench:
         return ""
 
     def model_of(self, peer: str) -> str:
-        """The file that a peer runs."""
+        """Return the file that another runtime executes."""
         model = self.args.model or ("" if self.is_package else self.file)
         return (self.args.torch_model or model) if peer == "torch" else model
 
@@ -215,7 +215,7 @@ class Bench:
         return worker
 
     def run(self) -> dict:
-        """All figures."""
+        """Run all measurements and return the results."""
         args = self.args
         programs: dict[str, dict] = {}
         with contextlib.ExitStack() as open_workers:
@@ -249,7 +249,8 @@ class Bench:
         }
 
     def _compare(self, workers: dict[str, Worker], programs: dict[str, dict]) -> None:
-        """How far the first outputs of the others are from ours, relative to its size."""
+        """Store the differences between the first outputs of the other runtimes and ours, relative to their
+        magnitude."""
         import numpy as np
 
         outputs = {}
@@ -263,7 +264,7 @@ class Bench:
                 continue
             ours = outputs[OURS]
             same = got.shape == ours.shape
-            # Where all is zero the difference itself counts.
+            # If all values are zero, use the absolute difference.
             scale = float(np.linalg.norm(got)) or 1.0
             error = float(np.linalg.norm(got - ours)) / scale if same else float("inf")
             programs[name]["difference"] = error if same else None
@@ -271,7 +272,7 @@ class Bench:
                 programs[name]["problem"] = f"its first output has a relative difference of {error:.2g} to that of tvm"
 
     def _time(self, workers: dict[str, Worker], programs: dict[str, dict]) -> int:
-        """Put the times of every program beside it; how many runs a round had."""
+        """Measure all runtimes, store their times, and return the number of runs per round."""
         args = self.args
         first = rounds.runs_in_a_round(workers, args.warm_up)
         number = args.number or max(1, round(rounds.ROUND_SECONDS / min(first.values())))
@@ -293,7 +294,7 @@ def _now() -> str:
 
 
 def _fixed(model: TVMCModel, batch: int | None) -> Any:
-    """The module of a model with a dynamic batch replaced by a number (default: 1)."""
+    """Return the module of a model whose dynamic batch is replaced by a fixed one (default: 1)."""
     from .module_sizes import fixed, inputs_of
 
     mod, batches = fixed(model.mod, model.params, batch or 1)
@@ -304,7 +305,7 @@ def _fixed(model: TVMCModel, batch: int | None) -> Any:
 
 
 def _batched(rows: Mapping[str, Dims], batch: int) -> dict[str, list[int]]:
-    """The shapes of a package's inputs with a dynamic batch, for this batch."""
+    """Return the shapes of a package's inputs, with the dynamic batch set to ``batch``."""
     shapes, batches, _ = completed(rows, {}, batch)
     _refuse_fixed({name: dims for name, dims in rows.items() if name not in batches}, batch)
     return {name: shapes[name] for name in batches}
@@ -317,7 +318,7 @@ def _refuse_fixed(rows: Mapping[str, Dims], batch: int) -> None:
 
 
 def figures(seconds: list[float]) -> dict:
-    """The times and their statistics, all in seconds."""
+    """Return the times and their statistics in seconds."""
     times = BenchmarkResult(seconds)
     names = ("min", "mean", "median", "max", "std")
     return {"seconds": seconds, **{name: getattr(times, name) for name in names},
@@ -325,7 +326,7 @@ def figures(seconds: list[float]) -> dict:
 
 
 def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the printed table: times in milliseconds, a row for each program that ran."""
+    """Return header and rows of the printed table: times in milliseconds, one row per runtime."""
     head = ["program", "precision", "min", "median", "p90", "p95", "p99", "per second", "load s", "peak memory",
             "against tvm"]
     rows = []
@@ -340,7 +341,7 @@ def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
 
 
 def summary(result: dict) -> str:
-    """A line about the measurement."""
+    """Return a one-line description of the measurement."""
     return (f"{result['name']}: milliseconds of {result['rounds']} rounds of {result['number']} runs on "
             f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm")
 

@@ -1,4 +1,5 @@
-"""The HTML page of a benchmark: its table, the distribution of each program's times, and all rounds in order."""
+"""The HTML page of a benchmark: its table, the distribution of the times of each runtime, and the times of all
+rounds."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ...drawing.page import escape, table
 from ...drawing.page import page as whole_page
 from ...drawing.svg import Drawing
 
-# Lines differ by dashes as well as by colours.
+# Lines differ in their dash pattern as well as in colour.
 _KINDS = ("one", "two", "three", "four")
 _ROW, _LEFT, _RIGHT, _WIDTH = 44, 130, 90, 800
 
@@ -19,7 +20,7 @@ def _kind(place: int) -> str:
 
 
 def spread(programs: Sequence[tuple[str, dict]]) -> str:
-    """A row for each program: a thin line from p5 to p95, a thick one from p25 to p75, the median as a number."""
+    """Draw a row for each runtime: a thin line from p5 to p95, a thick line from p25 to p75, and the median as text."""
     top = max(facts["p95"] for _, facts in programs) * 1.05
     full = _WIDTH - _LEFT - _RIGHT
 
@@ -37,7 +38,7 @@ def spread(programs: Sequence[tuple[str, dict]]) -> str:
 
 
 def over_rounds(programs: Sequence[tuple[str, dict]]) -> str:
-    """The milliseconds of every round, a line for each program with its name at the end."""
+    """Draw the milliseconds of every round, one line per runtime with its name at the end."""
     rounds = max(len(facts["seconds"]) for _, facts in programs)
     top = max(max(facts["seconds"]) for _, facts in programs) * 1e3 * 1.05
     axes = Axes("milliseconds of each round", "round", "ms", (0.0, max(rounds, 2)), (0.0, top), height=320)
@@ -49,7 +50,7 @@ def over_rounds(programs: Sequence[tuple[str, dict]]) -> str:
 
 
 def page(result: dict, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """The page of a result, with the table that the terminal showed."""
+    """Return the page of a result, with the table that is printed on the terminal."""
     title = f"Benchmark of {result['name']}"
     programs = [(name, facts) for name, facts in result["programs"].items() if "seconds" in facts]
     cells = [[escape(cell) for cell in row] for row in rows]

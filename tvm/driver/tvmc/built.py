@@ -13,7 +13,7 @@ from .vm_package import MAIN, kernel_calls, weights_of
 
 
 class Built(NamedTuple):
-    """A compiled model, its facts for the manifest, its kernels, their library, and its memory plan as text."""
+    """A compiled model: its manifest entries, its kernels, their library, and its memory plan as text."""
 
     model: Any
     facts: dict[str, Any]
@@ -23,7 +23,7 @@ class Built(NamedTuple):
 
 
 def build_graph(mod, target, params, mod_name: str, progress, _) -> Built:
-    """The model for the graph executor."""
+    """Compile a model for the graph executor."""
     factory = relay.build(mod, target=target, params=params, mod_name=mod_name, progress=progress)
     main = factory.ir_mod["main"]
     result = main.checked_type_.ret_type
@@ -43,7 +43,7 @@ def build_graph(mod, target, params, mod_name: str, progress, _) -> Built:
 
 
 def build_for_machine(mod, target, params, mod_name: str, progress, reason: str | None) -> Built:
-    """The model for the virtual machine; ``reason`` says why the graph executor cannot run it."""
+    """Compile a model for the virtual machine; ``reason`` explains why the graph executor cannot run it."""
     compiler = relay.vm.VMCompiler()
     compiler.set_params(params)
     compiler.lower(mod, target, mod_name=mod_name, progress=progress)
@@ -54,7 +54,7 @@ def build_for_machine(mod, target, params, mod_name: str, progress, reason: str 
 
 
 def _manifest_part(mod: Any, executable: Executable, reason: str | None) -> dict[str, Any]:
-    """The facts for the manifest about an executable and its module."""
+    """Return the manifest entries of an executable and its module."""
     main = mod[MAIN]
     code = executable.code
     names = {p.name for f in code.functions if f.name == MAIN for p in f.params}
@@ -72,7 +72,7 @@ def _manifest_part(mod: Any, executable: Executable, reason: str | None) -> dict
 
 
 def _leaves(t: Any) -> list[Any]:
-    """The tensor types of nested tuples, in order."""
+    """Return the tensor types in nested tuples, in order."""
     found, stack = [], [t]
     while stack:
         one = stack.pop()

@@ -14,7 +14,7 @@ ACTIONS = ("show", "clear")
 
 @register_parser
 def add_cache_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``cache``."""
+    """Add the subcommand ``cache``."""
     parser = add_command(subparsers, "cache", usage="tvmc cache [options] [show|clear]",
                          epilog="TVM_CACHE_DIR sets its folder; TVM_NO_CACHE=1 disables it.")
     parser.set_defaults(func=drive_cache)
@@ -27,8 +27,8 @@ def drive_cache(args) -> int:
     """Show the contents of the cache, or remove them."""
     folder = library_cache.cache_folder()
     if folder is None:
-        raise TVMCException("there is no cache: its folder cannot be made, or others may read or write it "
-                            "(chmod 700 makes it private; TVM_CACHE_DIR names another)")
+        raise TVMCException("the cache is not available: its folder cannot be created, or other users may access it "
+                            "(chmod 700 makes it private; TVM_CACHE_DIR selects another folder)")
     files = library_cache.entries(folder)
     total = sum(file.stat().st_size for file in files)
     if args.ACTION == "clear":

@@ -1,4 +1,4 @@
-"""``tvmc tune --build-only``: candidates of all tasks as files, for a machine that only has the runtime."""
+"""``tvmc tune --build-only``: writes candidates of all tasks as files, for a machine that has only the runtime."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from ...tuning.search import Search, first_candidates
 from ...tuning.workers import close_pools
 
-# Candidates of each task if no number of trials is given.
+# Number of candidates per task if the number of trials is not given.
 PER_TASK = 32
-# A worker compiles kernels one after the other, which takes longer than the timeout of one measurement.
+# A worker compiles kernels one after another, which takes longer than the timeout of one measurement.
 _LEAST_SECONDS = 60.0
-# Writes candidates of a search into a folder, given by their keys: how many were built and how many not.
+# Writes candidates of a search, given by their keys, to a folder; returns how many were built and how many failed.
 Write = Callable[[Any, Sequence[Any]], tuple[int, int]]
 
 
 def template_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
-    """The function that writes configurations of templates."""
+    """Return the function that writes configurations of templates."""
     from ...autotvm.measure import LocalBuilder
     from ...autotvm.measure.folder import FolderWriter
 
@@ -28,7 +28,7 @@ def template_writer(folder: str, measure: dict[str, Any], timeout: float) -> Wri
 
 
 def sketch_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
-    """The function that writes schedules found by AutoScheduler."""
+    """Return the function that writes schedules of the auto-scheduler."""
     from ...auto_scheduler.folder import FolderWriter
     from ...auto_scheduler.measure import LocalBuilder
 
@@ -40,8 +40,8 @@ def build_candidates(
     searches: Sequence[Callable[[], Search]], write: Write, folder: str, trials: int | None,
     prior_records: str | None, seconds: float | None = None,
 ) -> tuple[int, int]:
-    """Fill a folder: about ``trials`` candidates in all, as many of each task; how many were built and how many not.
-    Each search is made when its turn comes."""
+    """Fill a folder with about ``trials`` candidates, equally many of each task; return how many were built and how
+    many failed. Each search is created only when its candidates are built."""
     each = PER_TASK if trials is None else max(trials // len(searches), 1)
     built = failed = 0
     rows: list[Any] | None = None

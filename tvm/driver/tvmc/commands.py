@@ -1,4 +1,4 @@
-"""The subcommands of ``tvmc``: the module of each, which is loaded when the command runs, and a line of help."""
+"""The subcommands of ``tvmc``: their modules, which are imported when the command runs, and their help texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tvmc compile``: a model file to a package."""
+"""``tvmc compile``: compiles a model file to a package."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ logger = logging.getLogger("TVMC")
 
 @register_parser
 def add_compile_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``compile``."""
+    """Add the subcommand ``compile``."""
     parser = add_command(subparsers, "compile", usage="tvmc compile [options] FILE...")
     parser.set_defaults(func=drive_compile)
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library when cross-compiling")
@@ -101,7 +101,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
 
 
 def drive_compile(args) -> int:
-    """Compile as the arguments say."""
+    """Run ``tvmc compile``."""
     for path in args.FILE:
         frontends.check_model(path)
     farm = farm_of(args)
@@ -116,7 +116,7 @@ def drive_compile(args) -> int:
 
 
 def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
-    """Compile one model with these arguments; the result is a line about the package."""
+    """Compile one model; return a one-line description of the package."""
     begin = time.monotonic()
     refuse_workspace_pools(args)
     check_writable(args.output)
@@ -171,9 +171,9 @@ def _how_to_fix(package: TVMCPackage) -> str:
 
 
 def outcome(package: TVMCPackage, seconds: float) -> str:
-    """A line about the package that was written."""
+    """Return a one-line description of the package that was written."""
     path = package.package_path
-    # A package written to a pipe or a device is gone.
+    # A package that was written to a pipe or a device cannot be inspected.
     made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
     kernels = len(kernels_of(package))
     return f"{path}{made}, {kernels} kernels, {seconds:.1f} s, for {compiled_for(package.manifest)}"
@@ -202,45 +202,45 @@ def compile_model(
         How the model is run: "graph", or "vm" for the virtual machine. The default is the graph executor for models
         that it supports, and the virtual machine for the others.
     runtime : Runtime, optional
-        The runtime it is for.
+        The runtime of the package.
     tuning_records : str, optional
-        The file of ``tune``.
+        The file of tuning records that ``tune`` wrote.
     package_path : str, optional
-        The file that is written.
+        The path of the package.
     cross : str or callable, optional
-        The compiler that links, for another machine.
+        The compiler that links code for another machine.
     cross_options : str, optional
-        Its options.
+        The options of that compiler.
     output_format : str, optional
         "so", "tar" or "mlf".
     dump_code : str or list of str, optional
-        Intermediate code that is written next to the package: "relay", "tir", "ll", "asm".
+        Intermediate code to write next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
         The file for a report of the code generator of each operator.
     target_host : str, optional
         The target of the host code for a GPU.
     disabled_pass : str or list of str, optional
-        Passes that are disabled.
+        Passes to disable.
     pass_context_configs : list of str, optional
         Options of passes, as NAME=VALUE.
     additional_target_options : dict, optional
         Options of targets by kind.
     use_vm : bool, optional
-        Whether the virtual machine is compiled for, like ``executor="vm"``.
+        Whether to compile for the virtual machine, like ``executor="vm"``.
     mod_name : str, optional
         The name of the module.
     workspace_pools : WorkspaceMemoryPools, optional
-        Regions for intermediate values.
+        Memory pools for intermediate values.
     print_pass_times : bool, optional
-        Whether the time of each pass is printed.
+        Whether to print the time of each pass.
     instruments : list, optional
         Pass instruments.
     desired_layout : str, optional
-        The layout that operators are converted to, such as "NHWC".
+        The layout to which operators are converted, such as "NHWC".
     desired_layout_ops : list of str, optional
         The operators whose layout is converted.
     mixed_precision : bool, optional
-        Whether operators are computed in a smaller float type.
+        Whether to compute operators in a smaller float type.
     mixed_precision_ops : list of str, optional
         The operators to compute in the smaller type.
     mixed_precision_calculation_type : str, optional
@@ -248,9 +248,9 @@ def compile_model(
     mixed_precision_acc_type : str, optional
         The type of accumulation.
     print_ir_before : list of str, optional
-        Passes before which the program is printed.
+        Passes before which to print the program.
     print_ir_after : list of str, optional
-        Passes after which it is printed.
+        Passes after which to print the program.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def compile_model(
     Raises
     ------
     TVMCException
-        Where the target, an option or the model cannot be compiled.
+        The target or an option is invalid, or the model cannot be compiled.
 
     Examples
     --------
@@ -324,13 +324,14 @@ def compile_model(
 
 
 def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
-    """The pass instruments; empty without such options, because instruments disable the cache of compiled code."""
+    """Return the pass instruments; empty without such options, because instruments disable the cache of compiled
+    code."""
     printing = [PassPrintingInstrument(before or (), after or ())] if before or after else []
     return [*(given or ()), *printing, *([timing] if timing else ())]
 
 
 def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
-    """Prints a note where bfloat16 is requested and the target computes bfloat16 matmuls in float32."""
+    """Print a note if bfloat16 is requested but the target computes bfloat16 matmuls in float32."""
     from ...relay.transform.backend_passes import passes_of
 
     is_asked = transforms["mixed_precision"] and transforms["mixed_precision_calculation_type"] == "bfloat16"
@@ -339,7 +340,7 @@ def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
 
 
 def _records(path: str | None) -> Applied:
-    """The tuning records to compile with. Their reader is only imported if there are some."""
+    """Return the tuning records to compile with. Their reader is imported on demand."""
     from ...tuning.apply_records import records_of_file
 
     return records_of_file(path)
@@ -358,7 +359,7 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 
 
 def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
-    """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
+    """Return the module of a model, the function that builds it, and the reason if it uses the virtual machine."""
     from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph
@@ -376,7 +377,7 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
 
 
 def _say_target(target, default_arch: str) -> None:
-    """Print the defaults that complete the target: the CPU, or the architecture of a GPU."""
+    """Print the defaults that were added to the target: the CPU, or the architecture of a GPU."""
     cpu = compiled_cpu(target)
     if cpu is not None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
@@ -389,7 +390,7 @@ def _say_target(target, default_arch: str) -> None:
 
 
 def partition(mod, params, extra_targets, mod_name: str):
-    """The module, with the subgraphs for other code generators marked."""
+    """Return the module with marked subgraphs for other code generators."""
     for entry in extra_targets:
         codegen = composite_target.get_codegen_by_target(entry["name"])
         mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
@@ -397,7 +398,7 @@ def partition(mod, params, extra_targets, mod_name: str):
 
 
 def make_manifest(target, mod_name: str) -> dict[str, Any]:
-    """The metadata of a package: version, name, target."""
+    """Return the metadata of a package: version, name, target."""
     return {
         "format": 1,
         "tvm_version": __version__,
@@ -408,7 +409,7 @@ def make_manifest(target, mod_name: str) -> dict[str, Any]:
 
 
 def dumps(built, mod, formats: list[str]) -> dict[str, str]:
-    """The intermediate code for --dump-code."""
+    """Return the intermediate code for --dump-code."""
     out = {}
     for kind in formats:
         if kind == "relay":
@@ -431,7 +432,7 @@ def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") ->
 
 
 def write_offloads(mod, where: str) -> None:
-    """Report the code generator of each line of the graph: printed for ``-``, else written to a file."""
+    """Report the code generator of each line of the graph: printed for ``-``, otherwise written to a file."""
     text = offloads(mod)
     if where == "-":
         print(text)
@@ -440,7 +441,7 @@ def write_offloads(mod, where: str) -> None:
 
 
 def offloads(mod) -> str:
-    """Counts of operators by code generator, then every line of the graph behind the name of its own."""
+    """Return counts of operators by code generator, then every line of the graph prefixed with its code generator."""
     from ...ir.op import Op
     from ...ir.visit import post_order
     from ...relay.expr import Call

@@ -1,4 +1,4 @@
-"""``tvmc completion``: a script that completes commands and options in a shell.
+"""``tvmc completion``: prints a script that completes commands and options in a shell.
 
     eval "$(tvmc completion bash)"      # in ~/.bashrc; zsh: eval "$(tvmc completion zsh)" after compinit
 """
@@ -37,7 +37,7 @@ def _options(parser: argparse.ArgumentParser) -> str:
 
 
 def script(parser: argparse.ArgumentParser) -> str:
-    """The script, made from the options of all subcommands."""
+    """Generate the script from the options of all subcommands."""
     commands = subcommands(parser)
     choices, options = [], []
     for name, sub in commands.items():
@@ -54,7 +54,7 @@ def script(parser: argparse.ArgumentParser) -> str:
 
 @register_parser
 def add_completion_parser(subparsers, main_parser, json_params) -> None:
-    """The subcommand ``completion``."""
+    """Add the subcommand ``completion``."""
     parser = add_command(
         subparsers, "completion", usage="tvmc completion SHELL",
         epilog='Use: eval "$(tvmc completion bash)" in ~/.bashrc, or with zsh in ~/.zshrc.',

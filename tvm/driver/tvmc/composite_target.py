@@ -1,7 +1,7 @@
 """External code generators for subgraphs of a model; the target compiles the rest: ``--target "name, llvm"``.
 
-The table has the names of Apache TVM's code generators, which reject every model. A package that provides a code
-generator replaces its entry.
+The table contains the names of Apache TVM's code generators, which report that they are not available. A package that
+provides a code generator replaces its entry.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .errors import TVMCException
 
 
 def _not_built(name: str) -> Callable[..., Any]:
-    """The function of an entry without a code generator, which raises an error."""
+    """Return the function of an entry without a code generator, which raises an error."""
 
     def pass_pipeline(mod: Any, params: Any = None, **options: Any) -> Any:
         raise TVMCException(f"the code generator of '{name}' is not available; remove it from --target")
@@ -23,27 +23,27 @@ def _not_built(name: str) -> Callable[..., Any]:
 
 _NOT_BUILT = ("bnns", "clml", "cmsis-nn", "compute-library", "ethos-n", "ethos-u", "mrvl", "tensorrt", "vitis-ai")
 
-# Name -> {"config_key": the pass option of its settings or None, "pass_pipeline": f(mod, params, mod_name=, **options),
-# which marks the parts it takes}.
+# Name -> {"config_key": the pass option for its settings or None, "pass_pipeline": f(mod, params, mod_name=,
+# **options), which marks the subgraphs that the code generator supports}.
 REGISTERED_CODEGEN: dict[str, dict[str, Any]] = {
     name: {"config_key": None, "pass_pipeline": _not_built(name), "is_built": False} for name in _NOT_BUILT
 }
 
 
 def get_codegen_names() -> list[str]:
-    """The names that are allowed before the target."""
+    """Return the names that are allowed before the target."""
     return list(REGISTERED_CODEGEN)
 
 
 def get_codegen_by_target(name: str) -> dict[str, Any]:
-    """The entry of a code generator."""
+    """Return the entry of a code generator."""
     if name not in REGISTERED_CODEGEN:
         raise TVMCException(f"Composite target {name} is not defined in TVMC.")
     return REGISTERED_CODEGEN[name]
 
 
 def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
-    """Raise an error, before the model is read, for names without a code generator."""
+    """Raise an error for names without a code generator, before the model is read."""
     for target in targets:
         entry = get_codegen_by_target(target["name"])
         if not entry.get("is_built", True):
@@ -51,7 +51,7 @@ def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
 
 
 def settings(targets: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The pass options with the options of the code generators."""
+    """Return the pass options with the options of the code generators."""
     refuse_not_built(targets)
     entries = [(get_codegen_by_target(target["name"])["config_key"], target["opts"]) for target in targets]
     return {key: dict(opts) for key, opts in entries if key is not None}

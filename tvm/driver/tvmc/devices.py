@@ -1,4 +1,4 @@
-"""``tvmc devices``: the devices of this machine that can run a package."""
+"""``tvmc devices``: lists the devices of this machine that can run a package."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .errors import TVMCException
 from .terminal import print_table, size
 from .tracker import tracker_host_port_from_cli
 
-# Names of tvmc run --device.
+# Names accepted by tvmc run --device.
 NAMES = ("cpu", "cuda", "cl", "metal", "vulkan", "rocm")
 _MOST = 16
 
 
 @register_parser
 def add_devices_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``devices``."""
+    """Add the subcommand ``devices``."""
     parser = add_command(subparsers, "devices", usage="tvmc devices [options]")
     parser.set_defaults(func=drive_devices)
     parser.add_argument("--rpc-tracker", metavar="HOST[:PORT]", help="list the devices of this RPC tracker instead")
@@ -52,7 +52,7 @@ def drive_devices(args) -> int:
     if args.rpc_tracker:
         return _pool(args.rpc_tracker, args.watch)
     if args.watch:
-        raise TVMCException("--watch shows the devices of a tracker; it needs --rpc-tracker")
+        raise TVMCException("--watch shows the devices of a tracker and needs --rpc-tracker")
     rows: list[tuple[str, str, str]] = []
     absent: list[tuple[str, str]] = []
     for name in NAMES:
@@ -72,7 +72,7 @@ def drive_devices(args) -> int:
 
 
 def describe(device: Device) -> str:
-    """Name, memory and capability of a device."""
+    """Describe a device by name, memory and capability."""
     if device.device_type == Device.kDLCPU:
         return f"{host_cpu.triple()}, {host_cpu.usable_cores()} cores"
     memory, version = device.total_global_memory, device.compute_version

@@ -1,4 +1,4 @@
-"""Errors of the command line: shown in one line, with an exit code."""
+"""Errors of the command line: printed in one line, with an exit code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class ExitCode(IntEnum):
     """Exit codes of ``tvmc``; docs/tvmc.md explains each."""
 
     DONE = 0
-    # A defect of tvmc, or no command was given.
+    # An internal error of tvmc, or no command was given.
     DEFECT = 1
     USAGE = 2
     REFUSED = 4
     NOT_INSTALLED = 5
-    # 128 and the number of the signal, as shells have it.
+    # 128 plus the signal number, as in shells.
     INTERRUPTED = 130
     TERMINATED = 143
 

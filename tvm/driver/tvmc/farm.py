@@ -25,20 +25,20 @@ from .model_files import ModelFiles, models_of
 from .parser import detail_group
 from .target import check_code, reconstruct_target_args, target_from_cli
 
-# Models that wait for a node beside those that are compiled.
+# The number of models that wait for a node in addition to those being compiled.
 _AT_HAND = 2
 _RECORDS = "records of tuning"
 
 
 @dataclass(frozen=True)
 class Farm:
-    """A cluster, and the Ray resource of the nodes that measure (None: the default of the target)."""
+    """A Ray cluster, and the Ray resource of the nodes that measure (None: the default of the target)."""
 
     address: str = "auto"
     resource: str | None = None
 
     def check(self, target: Target) -> None:
-        """Raise an error if the cluster cannot be reached or cannot measure for a target."""
+        """Raise an error if the cluster is unreachable or cannot measure for a target."""
         try:
             MeasuringNodes(self.address, self.resource).of(target)
         except TVMError as problem:
@@ -46,7 +46,7 @@ class Farm:
 
 
 def add_farm(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add the options of a cluster to a command; returns their group."""
+    """Add the options of a cluster to a command; return their group."""
     parser.add_argument("--farm", choices=["ray"], default=None, help="run the work on the machines of a Ray cluster")
     details = detail_group(parser, "for --farm")
     details.add_argument("--farm-address", metavar="ADDRESS", default=None,
@@ -55,7 +55,7 @@ def add_farm(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def farm_of(args: argparse.Namespace) -> Farm | None:
-    """The cluster that the arguments name; None where the work is done here."""
+    """Return the cluster that the arguments select, or None to work on this machine."""
     resource = getattr(args, "farm_resource", None)
     if args.farm is None:
         if args.farm_address or resource:
@@ -85,7 +85,7 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
     with Progress() as show:
         try:
             while left or waiting:
-                # The models of a long list are not all in memory at once.
+                # Read models one by one, because a long list of models may not fit in memory.
                 while left and len(waiting) < ray.cluster_resources().get("CPU", 0) + _AT_HAND:
                     model, made = left.pop(0)
                     named = {**values, "FILE": [Path(path).name for path in model if path is not None]}
@@ -102,11 +102,11 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
 
 
 def _packages(models: Sequence[ModelFiles], folder: str) -> tuple[dict[ModelFiles, str], str]:
-    """The package of each model, named as the model, in the folder."""
+    """Return the path of each model's package in the folder, named after the model."""
     if folder == "module.tar":
         folder = "."
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise TVMCException(f"--output {folder}: several models need a folder, and this is a file")
+        raise TVMCException(f"--output {folder}: compiling several models requires a folder, but this is a file")
     made = {model: os.path.join(folder, f"{Path(model.path).stem}.tar") for model in models}
     if len(set(made.values())) < len(models):
         raise TVMCException("two models have the same file name, and their packages would have the same path; "
@@ -115,7 +115,8 @@ def _packages(models: Sequence[ModelFiles], folder: str) -> tuple[dict[ModelFile
 
 
 def _files(model: ModelFiles, args: argparse.Namespace) -> dict[str, bytes]:
-    """What a node reads: the model under its name, its weights or the other files it needs, and tuning records."""
+    """Return the files that a node needs: the model, its weights or other required files, and tuning records, by
+    name."""
     path, weights = model
     try:
         frontend = (frontends.get_frontend_by_name(args.model_format) if args.model_format
@@ -125,12 +126,12 @@ def _files(model: ModelFiles, args: argparse.Namespace) -> dict[str, bytes]:
         if args.tuning_records:
             found[_RECORDS] = Path(args.tuning_records).read_bytes()
     except OSError as problem:
-        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        raise TVMCException(f"cannot read {path}: {problem.strerror or problem}") from problem
     return found
 
 
 def _machine(target: Target) -> tuple | None:
-    """The CPU of this machine if the target names none; None if the target names one."""
+    """Return the CPU of this machine if the target does not specify one, else None."""
     cpu = compiled_cpu(target)
     if cpu is None or (target.host or target).attrs.get("mcpu"):
         return None
@@ -138,9 +139,10 @@ def _machine(target: Target) -> tuple | None:
 
 
 def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple | None) -> tuple:
-    """Compile a model on the node that Ray has given it to: ("done", what was said, the package), or ("failed", why).
-    ``values`` are the arguments, whose FILE has the names of the model's files among ``files``; ``machine`` is the CPU
-    to compile for where the target does not name one."""
+    """Compile a model on a Ray node; return ("done", printed text, package) or ("failed", reason).
+
+    ``values`` are the arguments, in which FILE contains names of the model's ``files``; ``machine`` is the CPU to
+    compile for if the target does not specify one."""
     from .compiler import compile_file
 
     args = argparse.Namespace(**values)
@@ -168,7 +170,7 @@ def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple
 
 
 def _take(ray: Any, one: Any, model: ModelFiles, package: str, failed: list[str]) -> None:
-    """Write the package of a model, or say why there is none."""
+    """Write the package of a model, or print why compiling it failed."""
     try:
         kind, text, *data = ray.get(one)
     except ray.exceptions.RayError as problem:

@@ -17,7 +17,7 @@ def is_special(path: str) -> bool:
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Write the file ``path`` with the function ``write`` and replace an existing file only when all is written.
+    """Write the file ``path`` with the function ``write``; an existing file is replaced only after writing succeeded.
 
     A pipe or a device is written to directly and never replaced.
     """
@@ -42,14 +42,14 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Raise an error for a path that cannot be written, before the work for it is done."""
+    """Raise an error for a path that is not writable, before the work for it starts."""
     try:
         real = os.path.realpath(path)
         folder = os.path.dirname(real)
         if os.path.isdir(real):
             raise TVMCException(f"cannot write {path}: it is a directory")
         if not os.path.isdir(folder):
-            raise TVMCException(f"cannot write {path}: there is no directory {folder}")
+            raise TVMCException(f"cannot write {path}: the directory {folder} does not exist")
     except ValueError as problem:  # a null character
         raise TVMCException(f"cannot write {path!r}: {problem}") from problem
     if not os.access(real if is_special(real) else folder, os.W_OK):
@@ -59,4 +59,4 @@ def check_writable(path: str) -> None:
 def check_records(path: str | os.PathLike | None) -> None:
     """Raise an error if the file of tuning records to read does not exist."""
     if path and not os.path.isfile(path):
-        raise TVMCException(f"--tuning-records: there is no file '{os.fspath(path)}'")
+        raise TVMCException(f"--tuning-records: the file '{os.fspath(path)}' does not exist")

@@ -9,7 +9,7 @@ from .errors import TVMCImportError
 
 
 def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
-    """Import a framework on demand; an error names a missing one."""
+    """Import a framework on demand; raise an error with its name if it is not installed."""
     try:
         return importlib.import_module(f"{from_pkg_name}.{pkg_name}" if from_pkg_name else pkg_name)
     except ImportError as problem:
@@ -17,17 +17,17 @@ def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bo
 
 
 def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]]:
-    """Shapes of inputs, with None for dynamic dimensions."""
+    """Return shapes of inputs with None for dynamic dimensions."""
     return {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shapes or {}).items()}
 
 
 class Frontend:
-    """An importer: its format's name, the file endings that it reads, and those of a second file with the weights."""
+    """An importer: the name of its format, the file suffixes that it reads, and those of a separate file of weights."""
 
     FORMAT = ""
     ENDINGS: tuple[str, ...] = ()
     WEIGHTS: tuple[str, ...] = ()
-    # Whether the parameters that the importer returns are the first values of state that a model keeps between runs.
+    # Whether the parameters that the importer returns are the initial values of state that a model keeps between runs.
     KEEPS_STATE = False
 
     @classmethod
@@ -40,7 +40,7 @@ class Frontend:
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """Whether a file that begins with these bytes is of this format, whatever its ending."""
+        """Whether a file that starts with these bytes has this format, regardless of its suffix."""
         return False
 
     @staticmethod
@@ -49,8 +49,8 @@ class Frontend:
         return False
 
     def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
-        raise TypeError("an importer can load")
+        raise TypeError("an importer must implement load")
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The files that a model takes along, by their names in its folder."""
+        """Return the additional files that a model needs, by their names in its folder."""
         return {}

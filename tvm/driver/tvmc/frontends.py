@@ -1,4 +1,4 @@
-"""Select the importer of a model file and import the model."""
+"""Selects the importer of a model file and imports the model."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .module_sizes import inputs_of as sizes_of_inputs
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
-# Handling of state that a model keeps between runs: every run resets it to its first values, or it becomes inputs.
+# How to handle state that a model keeps between runs: reset it to its initial values in each run, or make it inputs.
 STATES = ("first", "inputs")
-# The file that makes a folder a SavedModel of TensorFlow.
+# A folder that contains this file is a TensorFlow SavedModel.
 SAVED_MODEL = "saved_model.pb"
 
 
@@ -55,7 +55,7 @@ class OnnxFrontend(Frontend):
         return made
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The files that contain the weights."""
+        """Return the files that contain the weights."""
         lazy_import("onnx")
         from ...relay.frontend.onnx.external import external_files
         from ...relay.frontend.onnx.reader import load_file
@@ -64,8 +64,9 @@ class OnnxFrontend(Frontend):
 
 
 def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tuple[dict, list[str]]:
-    """Shapes of all inputs of an ONNX model whose dynamic dimensions must be fixed because of ``problem``. A dynamic
-    batch (the first dimension) becomes 1; an error names the other dynamic dimensions."""
+    """Return shapes of all inputs of an ONNX model whose dynamic dimensions must be fixed because of ``problem``.
+
+    A dynamic batch (the first dimension) is set to 1; an error names the other dynamic dimensions."""
     from ...relay.frontend.onnx.open_sizes import sizes_of
 
     weights = {t.name for t in model.graph.initializer}
@@ -115,7 +116,7 @@ class KerasFrontend(Frontend):
 
 
 class RelayFrontend(Frontend):
-    """Graphs as text."""
+    """Relay programs in text form."""
 
     FORMAT, ENDINGS = "relay", ("relay",)
 
@@ -129,11 +130,11 @@ class RelayFrontend(Frontend):
         with open(path, encoding="utf-8") as f:
             text = f.read()
         if not text.lstrip().startswith("#[version"):
-            raise TVMCException(f'{path} is no Relay text: its first line must be #[version = "0.0.5"]')
+            raise TVMCException(f'{path} is not a Relay program: its first line must be #[version = "0.0.5"]')
         if "meta[" in text and "#[metadata]" not in text:
             raise TVMCException(f"{path} uses constants (meta[...]) but has no part #[metadata]")
         mod = parse(text)
-        # Without shapes all parameters are inputs.
+        # Without shapes, all parameters are inputs.
         weights = [p for p in mod["main"].params if shape_dict and p.name_hint not in shape_dict]
         rng = np.random.default_rng(0)
         params = {}
@@ -145,7 +146,7 @@ class RelayFrontend(Frontend):
 
 
 class PyTorchFrontend(Frontend):
-    """TorchScript and programs of torch.export."""
+    """TorchScript models and programs of torch.export."""
 
     FORMAT, ENDINGS = "pytorch", ("pth", "pt", "pt2", "jit", "zip")
 
@@ -170,8 +171,9 @@ class PyTorchFrontend(Frontend):
         return self.script(model, shape_dict or {}, **kwargs)
 
     def script(self, model, given: dict, **kwargs):
-        """A model of TorchScript, whose files contain no shapes of inputs. Shapes of which none has the name of an
-        input are in the order of the inputs."""
+        """Load a TorchScript model, whose file contains no shapes of inputs.
+
+        If no given shape has the name of an input, the shapes are used in the order of the inputs."""
         from ...relay.frontend.pytorch import from_pytorch
         from ...relay.frontend.pytorch.open_inputs import UnknownShapes, field_names, inputs_of
         from ...relay.transform.flat_params import with_flat_params
@@ -183,8 +185,8 @@ class PyTorchFrontend(Frontend):
                                        **kwargs)
         except UnknownShapes as problem:
             wanted = " ".join(f"{name}:[1,3,224,224]" for name in problem.names)
-            raise TVMCException(f'{problem}; give shapes that it takes: --input-shapes "{wanted}"') from problem
-        # Data is given by name, each field of a tuple under its own.
+            raise TVMCException(f'{problem}; specify the shapes of its inputs: --input-shapes "{wanted}"') from problem
+        # Data is passed by name; each field of a tuple has its own name.
         mod = with_flat_params(mod)
         rows = sizes_of_inputs(mod, params)
         for taken in mod["main"].params:
@@ -193,7 +195,7 @@ class PyTorchFrontend(Frontend):
                 what = "the file gives no shape" if name in names else "state, which a run leaves as a result"
                 sizes = f"[{shown(rows[name])}]" if rows[name] else "one"
                 how = f' (--input-shapes "{name}:[...]" gives another)' if name in names and rows[name] else ""
-                print(f"input '{name}': {what}; taken as {sizes} {kind.dtype}{how}")
+                print(f"input '{name}': {what}; using {sizes} {kind.dtype}{how}")
         return mod, params
 
 
@@ -204,7 +206,8 @@ class TensorflowFrontend(Frontend):
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """A graph begins with its first node, which begins with its name and its operator; lengths are before them."""
+        """Whether a file starts with a TensorFlow graph: its first node, with lengths before the node's name and
+        operator."""
         if head[:1] != b"\x0a":
             return False
         at = 1 + next((i for i, byte in enumerate(head[1:6], 1) if byte < 128), 6)
@@ -224,7 +227,7 @@ class TensorflowFrontend(Frontend):
         return os.path.isfile(os.path.join(path, SAVED_MODEL))
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """A SavedModel is a folder, which cannot be sent to another machine."""
+        """Raise an error, because a SavedModel is a folder, which cannot be sent to another machine."""
         if os.path.isdir(path) or os.path.basename(path) == SAVED_MODEL:
             raise TVMCException("a SavedModel is a folder and cannot be sent to other machines; freeze the graph")
         return {}
@@ -254,7 +257,7 @@ def get_frontend_by_name(name: str) -> Frontend:
 
 
 def _head(path: str) -> bytes:
-    """The first bytes of a file; empty if it cannot be read, which the importer reports when it opens the file."""
+    """Return the first bytes of a file; empty if reading fails, which the importer reports when it opens the file."""
     try:
         with open(path, "rb") as file:
             return file.read(64)
@@ -263,14 +266,15 @@ def _head(path: str) -> bytes:
 
 
 def check_model(path: str) -> None:
-    """Raise an error for a path that is neither a file nor a folder that an importer reads."""
+    """Raise an error for a path that is neither a file nor a folder that an importer can read."""
     if not os.path.isfile(path) and not any(frontend.reads_folder(path) for frontend in ALL_FRONTENDS):
         raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
 
 
 def guess_frontend(path: str) -> Frontend:
-    """The importer by the file's first bytes, where they tell, or else by its ending; a folder by what lies in it, one
-    of no known kind is taken for a SavedModel."""
+    """Select the importer by the first bytes of the file or by its suffix.
+
+    A folder is recognized by its files; an unrecognized folder is treated as a SavedModel."""
     if os.path.isdir(path):
         return next((f for f in ALL_FRONTENDS if f.reads_folder(path)), TensorflowFrontend)()
     head = _head(path)
@@ -283,7 +287,8 @@ def guess_frontend(path: str) -> Frontend:
             return frontend()
         if suffix in frontend.WEIGHTS:
             name = os.path.basename(path)
-            raise TVMCException(f"{name} has only the weights of a {frontend.name()} model; give its network (a "
+            raise TVMCException(f"{name} contains only the weights of a {frontend.name()} model; specify its network "
+                                "(a "
                                 f".{frontend.ENDINGS[0]} file), followed by the weights if their names differ")
     raise TVMCException("failed to infer the model format. Please specify --model-format")
 
@@ -293,7 +298,7 @@ def _suffix(path: str) -> str:
 
 
 def network_and_weights(paths: list[str]) -> tuple[str, str] | None:
-    """The two files of one model, its network first; None where the files are not such."""
+    """Return the network file and the weights file of one model, or None if the files are not such a pair."""
     for path, weights in (paths, paths[::-1]) if len(paths) == 2 else ():
         frontend = next((f for f in ALL_FRONTENDS if _suffix(weights) in f.WEIGHTS), None)
         if frontend is not None and (_suffix(path) in frontend.ENDINGS or frontend.recognizes(_head(path), path)):
@@ -302,27 +307,28 @@ def network_and_weights(paths: list[str]) -> tuple[str, str] | None:
 
 
 def with_states(path: str, frontend: Frontend, mod: Any, params: dict, states: str) -> dict:
-    """The parameters of a model that keeps state between runs: the first values, or none where states are inputs. The
-    user is told which."""
+    """Return the parameters of a model that keeps state between runs: the initial values, or none if states are inputs.
+
+    Print which of the two is used."""
     name, listed = os.path.basename(path), ", ".join(f"'{n}'" for n in params)
     if states not in STATES:
-        raise TVMCException(f"states is one of {', '.join(STATES)}, got {states!r}")
+        raise TVMCException(f"states must be one of {', '.join(STATES)}, got {states!r}")
     if not frontend.KEEPS_STATE or not params:
-        raise TVMCException(f"{name} keeps no state between runs; leave out --states")
+        raise TVMCException(f"{name} keeps no state between runs; remove --states")
     if states == "first":
-        print(f"{name} keeps state between runs ({listed}): every run of the package begins with its first values; "
-              "--states inputs makes it inputs and outputs of the package")
+        print(f"{name} keeps state between runs ({listed}): every run of the package starts with the initial values; "
+              "--states inputs makes the state inputs and outputs of the package")
         return params
     result = mod["main"].checked_type.ret_type
     own = len(getattr(result, "fields", [result])) - len(params)
     pairs = ", ".join(f"output_{own + i} -> '{n}'" for i, n in enumerate(params))
     first = "zeros" if not any(p.numpy().any() for p in params.values()) else "not zeros"
-    print(f"{name} keeps state between runs: each run returns the state that the next one takes ({pairs}); "
-          f"the first values are {first}")
+    print(f"{name} keeps state between runs: each run returns the state that the next run takes ({pairs}); "
+          f"the initial values are {first}")
     return {}
 
 
-# A damaged file can raise any of these exceptions in an importer.
+# Exceptions that an importer may raise for a damaged file.
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -332,15 +338,15 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     Parameters
     ----------
     path : str
-        The file, or the folder of a SavedModel or of a package of Core ML.
+        The file, or the folder of a SavedModel or of a Core ML package.
     model_format : str, optional
-        The format, where the file's ending does not say it.
+        The format; by default determined by the suffix of the file.
     shape_dict : dict, optional
         Shapes of inputs by name, for inputs with dynamic dimensions.
     **kwargs
-        Options of the importer; ``weights`` is the file of weights of a Caffe, DarkNet or MXNet model, where it is not
-        beside the network with its name. ``states="inputs"`` makes the state that a TFLite or DarkNet model keeps
-        between runs inputs; without it every run begins with the first values.
+        Options of the importer. ``weights`` is the file of weights of a Caffe, DarkNet or MXNet model, by default the
+        file with the network's name in the same folder. ``states="inputs"`` makes the state that a TFLite or DarkNet
+        model keeps between runs inputs and outputs; by default each run starts with the initial values.
 
     Returns
     -------
@@ -349,9 +355,9 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     Raises
     ------
     TVMCFileNotFoundError
-        There is no such file.
+        The file does not exist.
     TVMCException
-        Where the file is no model of that format.
+        The file is not a valid model of that format.
     """
     from ...relay.frontend.common.importer import MissingShape
     from ...relay.transform import InferType
@@ -360,7 +366,7 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
     if "weights" in kwargs:
         if not frontend.WEIGHTS:
-            raise TVMCException(f"a {frontend.name()} model has no second file of weights; got {kwargs['weights']}")
+            raise TVMCException(f"a {frontend.name()} model has no separate file of weights; got {kwargs['weights']}")
         check_model(kwargs["weights"])
     states = kwargs.pop("states", "first")
     try:
@@ -372,11 +378,11 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
         raise
     except MissingShape as problem:
         sizes = problem.sizes.replace(" ", "")
-        raise TVMCException(f'{problem.problem}; give it: --input-shapes "{problem.name}:[{sizes}]"') from problem
+        raise TVMCException(f'{problem.problem}; specify it: --input-shapes "{problem.name}:[{sizes}]"') from problem
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except (UnicodeDecodeError, OSError) as problem:
-        raise TVMCException(f"{path} cannot be read: {problem}") from problem
+        raise TVMCException(f"cannot read {path}: {problem}") from problem
     except _DAMAGE as problem:
         raise TVMCException(f"{path} is damaged or is not a {frontend.name()} model: {problem}") from problem
     return TVMCModel(mod, params)

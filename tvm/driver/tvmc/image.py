@@ -1,4 +1,4 @@
-"""Photos as inputs: read, resized and normalized the way ImageNet models were trained."""
+"""Photos as inputs: read, resized and normalized like the training data of ImageNet models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_image(path: str) -> bool:
 
 
 def image_size(path: str) -> tuple[int, int]:
-    """Width and height of a photo that ``load_image`` reads."""
+    """Return width and height of a photo that ``load_image`` can read."""
     from PIL import Image
 
     with Image.open(path) as photo:
@@ -23,24 +23,24 @@ def image_size(path: str) -> tuple[int, int]:
 
 
 def place_of_channels(shape: list[int], layout: str = "") -> str:
-    """NCHW or NHWC, whichever gives one or three channels."""
+    """Return NCHW or NHWC, depending on which dimension has the size 1 or 3."""
     if len(shape) != 4 or shape[0] != 1:
-        raise TVMCException(f"a photo needs an input with four dimensions and batch 1, this input is {shape}")
+        raise TVMCException(f"a photo requires an input with four dimensions and batch 1, but this input is {shape}")
     for name, channels in (("NCHW", shape[1]), ("NHWC", shape[3])):
         if channels in (1, 3) and layout in ("", name):
             return name
-    raise TVMCException(f"a photo has one or three channels; the input is {shape}, layout {layout or 'unknown'}")
+    raise TVMCException(f"a photo has one or three channels, but the input is {shape}, layout {layout or 'unknown'}")
 
 
 def fitted(photo: tuple[int, int], height: int, width: int) -> tuple[int, int]:
-    """The width and height a photo is resized to, so that the middle of it is what the model was trained on."""
+    """Return the width and height to which a photo is resized before its centre is cropped, as in ImageNet training."""
     factor = max(height / photo[1], width / photo[0]) * 256 / 224
     return max(round(photo[0] * factor), width), max(round(photo[1] * factor), height)
 
 
 def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std, layout: str, bgr: bool,
                 scale: float) -> str:
-    """A description of how ``load_image`` converts a photo of this width and height."""
+    """Describe how ``load_image`` converts a photo of this width and height."""
     layout = place_of_channels(shape, layout)
     channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
     size = fitted(photo, height, width)
@@ -55,8 +55,11 @@ def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std,
 
 def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=IMAGENET_STD, layout: str = "",
                bgr: bool = False, scale: float = 255.0):
-    """An array of ``shape`` from a photo: the short side is resized to 256/224 of the model's size, the middle is cut
-    out, and pixels become (x / scale - mean) / std. An input of one channel gets grey pixels and the first of both."""
+    """Convert a photo to an array of ``shape``.
+
+    The short side is resized to 256/224 of the input size, the centre is cropped, and pixels become
+    (x / scale - mean) / std. For an input with one channel the photo is converted to grey, with the first mean and
+    std."""
     import numpy as np
 
     try:
@@ -70,7 +73,7 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
     try:
         photo = Image.open(path).convert("L" if channels == 1 else "RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as problem:
-        raise TVMCException(f"{path} cannot be read as a photo: {problem}") from problem
+        raise TVMCException(f"cannot read {path} as a photo: {problem}") from problem
     size = fitted(photo.size, height, width)
     photo = photo.resize(size, Image.Resampling.BILINEAR)
     left, top = (size[0] - width) // 2, (size[1] - height) // 2
@@ -84,18 +87,20 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
 
 
 def add_image_arguments(group) -> None:
-    """The options for converting photos to inputs."""
+    """Add the options for converting photos to inputs."""
     group.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
                        help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
     group.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None,
                        help="means of the channels")
-    group.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="their deviations")
-    group.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if not plain")
+    group.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="standard deviations "
+                                                                                                 "of the channels")
+    group.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if it is "
+                                                                                    "ambiguous")
     group.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
 
 
 def photo_of(args, shapes: Mapping, dtypes: Mapping) -> tuple[str, tuple]:
-    """The input that a photo is for, and means, deviations, layout, order and scale of its pixels."""
+    """Return the input for a photo, and means, deviations, layout, order and scale of its pixels."""
     fitting = [n for n, s in shapes.items() if len(s) == 4]
     if len(fitting) != 1:
         raise TVMCException("a photo needs a model with exactly one input of four dimensions")

@@ -1,4 +1,4 @@
-"""``tvmc info``: the contents of a package."""
+"""``tvmc info``: prints the contents of a package."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .errors import TVMCException
 from .model import TVMCPackage
 from .terminal import BOLD, painted, print_table, size
 
-# Operators that the executor skips: their result is their input in place.
+# Operators without a kernel: their output shares the memory of their input.
 _NO_CALL = "__nop"
 
 
 class Tensor(NamedTuple):
-    """A tensor of a package; a size that is not a number is a dynamic dimension."""
+    """An input or output of a package; a dimension that is not a number is dynamic."""
 
     name: str
     shape: tuple
@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
 
 
 class PackageFacts(NamedTuple):
-    """The facts from the graph of a package: ``kernels`` counts the calls of each, ``workspace`` is in bytes."""
+    """Facts from the graph of a package; ``kernels`` counts the calls of each kernel, ``workspace`` is in bytes."""
 
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -49,7 +49,7 @@ class PackageFacts(NamedTuple):
 
 
 def facts_of(package: TVMCPackage) -> PackageFacts:
-    """The facts of a package; TVMCException where its graph is damaged."""
+    """Return the facts of a package; raise TVMCException if its graph is damaged."""
     try:
         known = set(param_names(package.params_path))
         graph = json.loads(package.graph)
@@ -78,12 +78,12 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
 
 
 def kernels_of(package: TVMCPackage) -> Counter[str]:
-    """The kernels of a package, with the number of their calls."""
+    """Return the kernels of a package, with the number of their calls."""
     return (vm_package.facts_of(package) if package.is_vm else facts_of(package)).kernels
 
 
 def compiled_for(manifest: dict) -> str:
-    """A short description of the machine of a package."""
+    """Describe the machine for which a package was compiled."""
     machine = manifest.get("machine")
     if isinstance(machine, dict) and machine.get("cpu"):
         return f"{machine['cpu']} ({machine.get('triple', 'unknown machine')})"
@@ -92,7 +92,7 @@ def compiled_for(manifest: dict) -> str:
 
 @register_parser
 def add_info_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``info``."""
+    """Add the subcommand ``info``."""
     parser = add_command(subparsers, "info", usage="tvmc info [options] PACKAGE")
     parser.set_defaults(func=drive_info)
     parser.add_argument("--kernels", action="store_true", help="list all kernels with the number of their calls")
@@ -124,7 +124,7 @@ def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
 
 
 def drive_info(args) -> int:
-    """Print the contents."""
+    """Print the contents of a package."""
     package = TVMCPackage(args.PACKAGE)
     inside = _rows_of_machine(package) if package.is_vm else _rows_of_graph(package)
     manifest, kernels = package.manifest, kernels_of(package)

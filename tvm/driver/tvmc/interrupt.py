@@ -12,12 +12,12 @@ from typing import Any
 
 from .errors import ExitCode
 
-# The exit status that shells expect of a program that Ctrl-C ended.
+# The conventional exit status of a program that was ended by Ctrl-C.
 EXIT_CODE = ExitCode.INTERRUPTED
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C raises KeyboardInterrupt, but never within a part that is ``held``."""
+    """A scope in which Ctrl-C raises KeyboardInterrupt, except within blocks that are ``held``."""
 
     def __init__(self):
         self.count = 0
@@ -38,7 +38,7 @@ class Interrupts:
     def _interrupted(self, number: int, frame: Any) -> None:
         self.count += 1
         if self.count > 1:
-            # Nothing that could wait: worker processes end by themselves when this one is gone.
+            # Exit without waiting for anything: worker processes end by themselves when this process has ended.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write("\nexited immediately\n")
                 sys.stderr.flush()

@@ -9,7 +9,7 @@ from .frontend import Frontend, with_open_sizes
 
 
 class CaffeFrontend(Frontend):
-    """Caffe's networks: the text, with the file of weights beside it."""
+    """Caffe networks in text form, each with a file of weights in the same folder."""
 
     FORMAT, ENDINGS, WEIGHTS = "caffe", ("prototxt",), ("caffemodel",)
 
@@ -26,21 +26,21 @@ class CaffeFrontend(Frontend):
             return from_caffe(content, file.read(), shape_dict, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The file of weights."""
+        """Return the file of weights."""
         from ...relay.frontend.common.folder import beside
 
         return beside(path, "caffemodel")
 
 
 class CoremlFrontend(Frontend):
-    """Core ML's model files and packages."""
+    """Core ML model files and packages."""
 
     FORMAT, ENDINGS = "coreml", ("mlmodel", "mlpackage")
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """A model begins with its version and its description, and that with its first input, which begins with a name;
-        lengths are before all but the first."""
+        """Whether a file starts with a Core ML model: its version, then its description, whose first field is an input
+        with a name; all but the version are preceded by lengths."""
         if head[:1] != b"\x08" or not 0 < (head[1:2] or b"\0")[0] < 64 or head[2:3] != b"\x12":
             return False
         at = 3
@@ -63,14 +63,14 @@ class CoremlFrontend(Frontend):
         return from_coreml(path, shape_dict, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """A Core ML package is a folder, which cannot be sent to another machine."""
+        """Raise an error, because a Core ML package is a folder, which cannot be sent to another machine."""
         if os.path.isdir(path):
             raise TVMCException("a Core ML package is a folder and cannot be sent to other machines")
         return {}
 
 
 class DarknetFrontend(Frontend):
-    """DarkNet's configurations, each with the file of weights beside it."""
+    """DarkNet configurations, each with a file of weights in the same folder."""
 
     FORMAT, ENDINGS, WEIGHTS = "darknet", ("cfg",), ("weights",)
     KEEPS_STATE = True
@@ -85,14 +85,14 @@ class DarknetFrontend(Frontend):
         return from_darknet(path, shape=shape, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The file of weights."""
+        """Return the file of weights."""
         from ...relay.frontend.common.folder import beside
 
         return beside(path, "weights")
 
 
 class MxnetFrontend(Frontend):
-    """Symbols of MXNet (``-symbol.json``), each with the file of parameters beside it."""
+    """MXNet symbols (``-symbol.json``), each with a file of parameters in the same folder."""
 
     FORMAT, ENDINGS, WEIGHTS = "mxnet", ("json",), ("params",)
 
@@ -106,22 +106,22 @@ class MxnetFrontend(Frontend):
         return from_mxnet(path, with_open_sizes(shape_dict), **{"arg_params": weights, **kwargs})
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The file of parameters."""
+        """Return the file of parameters."""
         from ...relay.frontend.mxnet.load import params_beside
 
         return params_beside(path)
 
 
 class PaddleFrontend(Frontend):
-    """Programs of PaddlePaddle: ``.pdmodel`` or ``.json`` with its parameters in ``.pdiparams``, and the older
+    """PaddlePaddle programs: ``.pdmodel`` or ``.json`` with parameters in ``.pdiparams``, and the older
     ``__model__``."""
 
     FORMAT, ENDINGS = "paddle", ("pdmodel",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """A program begins with its first block, which begins with its number, 0, and that of no block around it; one
-        of PaddlePaddle 3 (``.json``) says what it is."""
+        """Whether a file starts with a PaddlePaddle program: its first block, with its index 0 and the parent index -1.
+        A program of PaddlePaddle 3 (``.json``) names its format."""
         if head[:1] == b"{" and b'"base_code"' in head[:64] and b'"pir"' in head[:128]:
             return True
         at = 1 + next((i for i, byte in enumerate(head[1:6], 1) if byte < 128), 6)
@@ -139,24 +139,24 @@ class PaddleFrontend(Frontend):
         return from_paddle(path, with_open_sizes(shape_dict), **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The files of the parameters."""
+        """Return the files of the parameters."""
         from ...relay.frontend.common.folder import mapped
         from ...relay.frontend.paddlepaddle.load import parameter_files
 
         if os.path.isdir(path):
-            raise TVMCException("a folder is not sent to other machines; name the program in it")
+            raise TVMCException("a folder cannot be sent to other machines; specify the program file in it")
         folder = os.path.dirname(path) or "."
         return {name: bytes(mapped(folder, f"the file '{name}'", name)) for name in parameter_files(path)}
 
 
 class Caffe2Frontend(Frontend):
-    """Caffe2 models: two nets in one folder, of which the user names one."""
+    """Caffe2 models: two nets in one folder, of which the user specifies one."""
 
     FORMAT, ENDINGS = "caffe2", ()
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """By their names: a net begins like any message of protobuf."""
+        """Always false: only file names identify a net, which starts like any protobuf message."""
         pair = _nets(path)
         return path.endswith(".pb") and pair is not None and os.path.isfile(pair[0]) and os.path.isfile(pair[1])
 
@@ -166,7 +166,7 @@ class Caffe2Frontend(Frontend):
         return from_caffe2(*self.pair(path), shape=shape_dict, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The other net."""
+        """Return the other net."""
         other = next(p for p in self.pair(path) if os.path.basename(p) != os.path.basename(path))
         with open(other, "rb") as file:
             return {os.path.basename(other): file.read()}
@@ -174,7 +174,8 @@ class Caffe2Frontend(Frontend):
     def pair(self, path: str) -> tuple[str, str]:
         found = _nets(path)
         if found is None:
-            raise TVMCException(f"a Caffe2 model is two files with init and predict in their names, as init_net.pb and "
+            raise TVMCException("a Caffe2 model consists of two files with init and predict in their names, such as "
+                                "init_net.pb and "
                                 f"predict_net.pb; got {os.path.basename(path)}")
         for each in found:
             if not os.path.isfile(each) or os.path.islink(each):
@@ -184,7 +185,7 @@ class Caffe2Frontend(Frontend):
 
 
 def _nets(path: str) -> tuple[str, str] | None:
-    """The net of the weights and the net that computes, by the name of one of them."""
+    """Return the init net and the predict net, given the path of one of them."""
     folder, name = os.path.split(path)
     for own, other in (("predict", "init"), ("init", "predict")):
         if own in name:
@@ -194,7 +195,7 @@ def _nets(path: str) -> tuple[str, str] | None:
 
 
 class CntkFrontend(Frontend):
-    """CNTK models of both formats."""
+    """CNTK models in both file formats."""
 
     FORMAT, ENDINGS = "cntk", ("dnn", "cmf")
 

@@ -9,7 +9,7 @@ from .errors import TVMCException
 
 
 def machine(target) -> dict[str, Any]:
-    """Triple, CPU and the features that compiled code may use."""
+    """Return the triple, the CPU and the CPU features that compiled code may use."""
     from ...target.backend import compiled_cpu
     from ...target.cpu import needs_of
 
@@ -27,16 +27,17 @@ def check_linker(target, cross: str | None, output_format: str) -> None:
 
 
 def check_machine(wanted: Any) -> None:
-    """Raise an error for a package whose code this machine cannot run, which would crash the process."""
+    """Raise an error for a package whose code would crash on this machine."""
     if not isinstance(wanted, dict) or not wanted.get("triple"):
         return
     features = wanted.get("features", [])
     if not isinstance(features, list):
-        raise TVMCException("the package is damaged: its manifest has no list of features")
+        raise TVMCException("the package is damaged: its manifest lacks the list of CPU features")
     if not host_cpu.runs(str(wanted["triple"])):
-        raise TVMCException(f"the package was compiled for {wanted['triple']}, this machine is {host_cpu.triple()}; "
-                            "compile the model for this machine, or run the package on the other one")
+        raise TVMCException(f"the package was compiled for {wanted['triple']}, but this machine is "
+                            f"{host_cpu.triple()}; "
+                            "compile the model for this machine, or run the package on a machine of that type")
     lacking = host_cpu.lacking(map(str, features))
     if lacking:
-        raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}; this machine lacks "
-                            f"{', '.join(lacking)}. Compile it here, or with an -mcpu that does not have them")
+        raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}, but this machine lacks "
+                            f"{', '.join(lacking)}; compile it here, or with an -mcpu without these features")

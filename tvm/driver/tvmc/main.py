@@ -33,7 +33,7 @@ input, 5 missing Python package, 130 interrupted by Ctrl-C.
 
 
 def _absent(name: str) -> str:
-    """Load a command. The result is the error where the runtime-only package does not have it, else empty."""
+    """Import a command; return the error if it is not in the runtime-only package, else an empty string."""
     path = f"{__package__}.{COMMANDS[name].module}"
     try:
         importlib.import_module(path)
@@ -45,10 +45,10 @@ def _absent(name: str) -> str:
 
 
 def _load(asked: str, defaults: list[dict]) -> bool:
-    """Load the commands that are needed; the result says whether all commands were loaded.
+    """Import the commands that are needed; return whether all commands were imported.
 
-    Normally only the requested command is loaded. All commands are loaded for ``completion``, which lists them, and
-    for a configuration file with other defaults than the target, each of which must be an option of some command.
+    Normally only the requested command is imported. All commands are imported for ``completion``, which lists them, and
+    for a configuration file with defaults other than the target, each of which must be an option of some command.
     """
     if asked in COMMANDS and asked != "completion" and _absent(asked):
         raise TVMCException(f"tvmc {asked}: {_absent(asked)}")
@@ -59,7 +59,7 @@ def _load(asked: str, defaults: list[dict]) -> bool:
 
 
 def _main(argv: list[str]) -> int | None:
-    """Run the command line; the result is the exit code."""
+    """Run the command line; return the exit code."""
     parser = Parser(prog="tvmc", add_help=False, usage="tvmc [options] COMMAND ...", epilog=_EPILOG,
                     description="TVM compiler driver: compile a model, run it, measure it, tune it.")
     parser.add_argument("--config", default="default", help="JSON file with defaults of options (default: default)")
@@ -94,7 +94,7 @@ def _main(argv: list[str]) -> int | None:
 
 
 def _add_others(commands) -> None:
-    """Add the names of the commands that were not loaded, and sort all commands as in the table."""
+    """Add the names of the commands that were not imported, and sort all commands as in the table."""
     for name, command in COMMANDS.items():
         if name not in commands.choices:
             commands.add_parser(name, help=command.help)
@@ -131,7 +131,7 @@ def _run(args) -> int | None:
         return _say(args, str(problem), ExitCode.REFUSED)
     except Exception as problem:
         if isinstance(problem, ImportError) and problem.name is None:
-            # Raised by our code with a message; an ImportError of the interpreter has the name of the module.
+            # Raised by tvmc with a message; an ImportError of the interpreter has the name of the module.
             return _say(args, str(problem), ExitCode.NOT_INSTALLED)
         text = f"internal error of tvmc: {type(problem).__name__}: {problem} (-vvv prints the traceback)"
         return _say(args, text, ExitCode.DEFECT)

@@ -20,7 +20,7 @@ from .errors import TVMCException
 from .files import is_special, write_whole
 
 MANIFEST = "manifest.json"
-# By the library in a package: its type, its executor, and its other files.
+# By file name of the library in a package: library type, executor, and other files.
 _CLASSIC, _VM = ("classic", "graph", ("mod.json", "mod.params")), ("vm", "vm", ())
 _KINDS = {"mod.so": _CLASSIC, "mod.tar": _CLASSIC, "lib.so": _VM, "lib.tar": _VM}
 
@@ -35,7 +35,7 @@ class TVMCModel:
     params : dict of str to NDArray, optional
         The weights by name.
     model_path : str, optional
-        A file that ``save`` wrote, in place of both.
+        A file that ``save`` wrote, instead of ``mod`` and ``params``.
     """
 
     def __init__(self, mod=None, params=None, model_path: str | None = None):
@@ -60,7 +60,7 @@ class TVMCModel:
         Parameters
         ----------
         model_path : str
-            The archive, which appears whole or not at all.
+            The path of the archive, which is written atomically.
         """
         from ...ir.serialize import save_json
 
@@ -73,7 +73,7 @@ class TVMCModel:
             _write_tar(model_path, [os.path.join(folder, n) for n in files] + extra)
 
     def load(self, model_path: str) -> None:
-        """Read what ``save`` wrote.
+        """Read a file that ``save`` wrote.
 
         Parameters
         ----------
@@ -131,17 +131,17 @@ class TVMCModel:
         Parameters
         ----------
         executor_factory : GraphExecutorFactoryModule
-            The compiled model, as ``relay.build`` gives it.
+            The compiled model, as returned by ``relay.build``.
         package_path : str, optional
-            The archive, which appears whole or not at all; ``default_package_path`` without it.
+            The path of the archive, which is written atomically; by default ``default_package_path``.
         cross : str, optional
             The compiler that links the library for another machine.
         cross_options : str, optional
-            Its options, as on a command line.
+            The options of that compiler, as on a command line.
         lib_format : str, optional
             "so" for a shared library, "tar" for an archive of objects.
         manifest : dict, optional
-            What ``manifest.json`` says of the model; without it, there is no such file.
+            The contents of ``manifest.json``; without it, the file is omitted.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class TVMCModel:
         if package_path is None:
             package_path = self.default_package_path()
         with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-            # The library stays as long as the model does: lib_path names it.
+            # lib_path refers to the library, so it is kept as long as the model.
             lib_path = self._tmp_dir.relpath(lib_name)
             options = {"options": cross_options.split()} if cross_options else {}
             executor_factory.get_lib().export_library(lib_path, _cross(cross) if cross else None, **options)
@@ -176,13 +176,13 @@ class TVMCModel:
         vm_exec : Executable
             The compiled model.
         package_path : str, optional
-            The archive; without it, one in a temporary folder.
+            The path of the archive; by default in a temporary folder.
         lib_format : str, optional
             "so" for a shared library, "tar" for an archive of objects.
         cross : str, optional
             The compiler that links for another machine.
         cross_options : str, optional
-            Its options.
+            The options of that compiler.
         manifest : dict, optional
             The metadata for ``manifest.json``.
 
@@ -193,7 +193,7 @@ class TVMCModel:
         """
         if package_path is None:
             package_path = self.default_package_path()
-        # The library stays as long as the model does: lib_path names it.
+        # lib_path refers to the library, so it is kept as long as the model.
         lib_path = self._tmp_dir.relpath(f"lib.{lib_format}")
         options = {"options": cross_options.split()} if cross_options else {}
         vm_exec.mod.export_library(lib_path, _cross(cross) if cross else None, **options)
@@ -212,17 +212,17 @@ class TVMCModel:
         Parameters
         ----------
         executor_factory : GraphExecutorFactoryModule or Executable
-            The compiled model, as ``relay.build`` or ``relay.vm.compile`` gives it.
+            The compiled model, as returned by ``relay.build`` or ``relay.vm.compile``.
         package_path : str, optional
-            The archive, which appears whole or not at all; ``default_package_path`` without it.
+            The path of the archive, which is written atomically; by default ``default_package_path``.
         cross : str, optional
             The compiler that links the library for another machine.
         cross_options : str, optional
-            Its options, as on a command line.
+            The options of that compiler, as on a command line.
         output_format : str, optional
             "so" for a shared library, "tar" for an archive of objects.
         manifest : dict, optional
-            What ``manifest.json`` says of the model; without it, there is no such file.
+            The contents of ``manifest.json``; without it, the file is omitted.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class TVMCModel:
         Parameters
         ----------
         file : file, optional
-            Where it is printed; the standard output without it.
+            The file to print to; by default the standard output.
         """
         print(self.mod, file=file)
 
@@ -278,7 +278,7 @@ def _cross(compiler: str):
 
 
 def _write_manifest(manifest: dict, folder: str) -> str:
-    """The path of the manifest in a folder."""
+    """Write the manifest to a folder and return its path."""
     path = os.path.join(folder, MANIFEST)
     with open(path, "w", encoding="utf-8") as f:
         json.dump(manifest, f, indent=1, sort_keys=True)
@@ -292,7 +292,7 @@ def _write_tar(path: str, files: list[str]) -> None:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in files:
                 info = archive.gettarinfo(name, arcname=os.path.basename(name))
-                # Without times and owners two compiles of one model write equal archives.
+                # Without times and owners, two compilations of one model write identical archives.
                 info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, "", "", 0o644
                 with open(name, "rb") as f:
                     archive.addfile(info, f)
@@ -315,7 +315,7 @@ def _extract(path: str, folder: str) -> None:
             )
         untar(path, folder)
     except OSError as problem:
-        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        raise TVMCException(f"cannot read {path}: {problem.strerror or problem}") from problem
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
 
@@ -328,7 +328,7 @@ class TVMCPackage:
     package_path : str | os.PathLike
         The file.
     project_dir : str, optional
-        A folder of a project for microcontrollers; refused.
+        A folder of a project for microcontrollers, which are not supported.
     """
 
     def __init__(self, package_path: str | os.PathLike, project_dir=None):
@@ -340,7 +340,7 @@ class TVMCPackage:
         self.import_package(self.package_path)
 
     def import_package(self, package_path: str) -> None:
-        """Unpack and find the parts.
+        """Unpack a package and locate its parts.
 
         Parameters
         ----------
@@ -350,7 +350,7 @@ class TVMCPackage:
         Raises
         ------
         TVMCException
-            The file does not exist or cannot be read, lacks a part, is damaged, or is of an unsupported format.
+            The file does not exist or cannot be read, lacks a part, is damaged, or has an unsupported format.
         """
         folder = self._tmp_dir.relpath("package")
         os.makedirs(folder, exist_ok=True)
@@ -379,12 +379,12 @@ class TVMCPackage:
 
     @property
     def is_vm(self) -> bool:
-        """Whether the virtual machine runs it."""
+        """Whether the virtual machine runs the package."""
         return self.type == "vm"
 
     @functools.cached_property
     def executable(self) -> Executable:
-        """The executable of a package for the virtual machine; its constants are mapped from the file."""
+        """The executable of a package for the virtual machine; its constants are memory-mapped from the file."""
         try:
             return Executable(runtime_module.load_module(self.lib_path))
         except TypeError as problem:
@@ -394,13 +394,13 @@ class TVMCPackage:
 
     @property
     def params(self) -> bytearray | None:
-        """The parameters as bytes, read anew each time: what runs a package reads the file array by array. The virtual
-        machine has them in its library."""
+        """The parameters as bytes, read at each access, because ``tvmc run`` reads the file array by array. None for
+        packages for the virtual machine, whose library contains them."""
         return None if self.is_vm else bytearray(Path(self.params_path).read_bytes())
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """What the manifest says; packages of other makers have none."""
+    """Read the manifest; empty for packages without one, which other programs wrote."""
     if not path.exists():
         return {}
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -435,7 +435,7 @@ class TVMCResult:
         return str(self.times)
 
     def get_output(self, name: str):
-        """An output by its name.
+        """Return an output by its name.
 
         Parameters
         ----------
@@ -445,11 +445,12 @@ class TVMCResult:
         Returns
         -------
         ndarray
+            The output.
 
         Raises
         ------
         KeyError
-            There is no output of this name.
+            There is no output with this name.
         """
         return self.outputs[name]
 
@@ -459,7 +460,7 @@ class TVMCResult:
         Parameters
         ----------
         output_path : str
-            The file; ".npz" is added where it does not end so, unless it is a pipe or a device.
+            The path of the file; ".npz" is appended if it is missing, unless the path is a pipe or a device.
         """
         import numpy as np
 

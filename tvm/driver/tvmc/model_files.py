@@ -1,4 +1,4 @@
-"""Group the files of a command line into models: a network may have its weights in a second file."""
+"""Groups the files of a command line into models: a network may have a separate file of weights."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .frontends import network_and_weights
 
 
 class ModelFiles(NamedTuple):
-    """The file of a model, and its file of weights where the command line names one."""
+    """The file of a model, and its file of weights if the command line names one."""
 
     path: str
     weights: str | None = None
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of the importer."""
+        """Return the options of the importer."""
         return {} if self.weights is None else {"weights": self.weights}
 
 
 def models_of(paths: Sequence[str]) -> list[ModelFiles]:
-    """The models that the files are, in the order of their first files. Two files are one model if they have one name
-    and one folder, or else if one follows the other."""
+    """Group files into models, in the order of their first files. Two files form one model if they have the same folder
+    and the same name without suffix, or else if they follow one another."""
     count = len(paths)
     named_alike = [(i, j) for i in range(count) for j in range(i + 1, count) if _same_name(paths[i], paths[j])]
     rows: dict[int, ModelFiles] = {}
@@ -39,7 +39,7 @@ def models_of(paths: Sequence[str]) -> list[ModelFiles]:
 
 
 def one_model(paths: Sequence[str], doing: str) -> ModelFiles:
-    """The one model that the files are; ``doing`` is the verb of the error where they are several."""
+    """Return the only model in the files; raise an error if there are several, in which ``doing`` is the verb."""
     found = models_of(paths)
     if len(found) > 1:
         raise TVMCException(f"{len(paths)} files are given, and {Path(found[0].path).name} and "

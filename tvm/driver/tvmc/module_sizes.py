@@ -13,22 +13,22 @@ from .open_sizes import Dims, is_open, settled, shown
 
 
 def sizes_of(t: TensorType) -> Dims:
-    """The sizes of a type."""
+    """Return the dimensions of a type."""
     unnamed = Any_().name
     return [d.value if isinstance(d, IntImm) else None if getattr(d, "name", unnamed) == unnamed else str(d.name)
             for d in t.shape]
 
 
 def inputs_of(mod: Any, params: Iterable[str]) -> dict[str, Dims]:
-    """The dimensions of a module's inputs other than weights."""
+    """Return the dimensions of a module's inputs other than weights."""
     known = set(params)
     types = {p.name_hint: p.type_annotation for p in mod["main"].params if p.name_hint not in known}
     return {name: sizes_of(t) for name, t in types.items() if isinstance(t, TensorType)}
 
 
 def fixed(mod: Any, params: Iterable[str], batch: int = 1) -> tuple[Any, dict[str, list[int]]]:
-    """A module whose dynamic batch is replaced by a number, and the inputs with that batch. An error names other
-    dynamic dimensions."""
+    """Return a module with a fixed batch instead of the dynamic one, and the inputs that had a dynamic batch. An error
+    names other dynamic dimensions."""
     rows = inputs_of(mod, params)
     if not any(is_open(dims) for dims in rows.values()):
         return mod, {}
@@ -37,7 +37,7 @@ def fixed(mod: Any, params: Iterable[str], batch: int = 1) -> tuple[Any, dict[st
 
 
 def with_shapes(mod: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """A module whose inputs have these shapes; other shapes are inferred from them."""
+    """Return a module whose inputs have these shapes; other shapes are inferred from them."""
     from ...relay.expr import Function, Var, bind
     from ...relay.transform import DynamicToStatic, InferType
 
@@ -52,7 +52,7 @@ def with_shapes(mod: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
 
 
 def with_batch_of_one(model: TVMCModel, doing: str) -> Any:
-    """The module of a model for tuning and its records, with a dynamic batch set to 1, which is printed."""
+    """Return the module of a model with its dynamic batch set to 1, for tuning; print a note about it."""
     mod, batches = fixed(model.mod, model.params)
     for name, shape in batches.items():
         print(f"input '{name}' has no fixed batch; {doing} for batch 1 "

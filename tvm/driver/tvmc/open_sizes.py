@@ -19,19 +19,19 @@ def is_open(dims: Sequence) -> bool:
 
 
 def shown(dims: Sequence) -> str:
-    """A shape in the syntax of --input-shapes, with a question mark for a dimension without a name."""
+    """Format a shape in the syntax of --input-shapes, with a question mark for a dynamic dimension without a name."""
     return ",".join("?" if d is None else str(d) for d in dims)
 
 
 def check_fits(name: str, shape: Sequence[int], dims: Sequence) -> None:
-    """Raise an error for a shape that contradicts the dimensions of an input."""
+    """Raise an error for a shape that does not match the dimensions of an input."""
     if len(shape) != len(dims) or any(isinstance(d, int) and d != s for s, d in zip(shape, dims)):
-        raise TVMCException(f"input '{name}' has shape {list(shape)}, the model wants "
+        raise TVMCException(f"input '{name}' has shape {list(shape)}, but the model expects "
                             f"[{', '.join('?' if d is None else str(d) for d in dims)}]")
 
 
 def _by_name(rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The values of dynamic dimensions that the given shapes fix."""
+    """Return the values of named dynamic dimensions that the given shapes determine."""
     found: dict[str, tuple[int, str]] = {}
     for name, shape in given.items():
         for size, answer in zip(rows.get(name, []), shape):
@@ -48,8 +48,8 @@ def completed(
 ) -> tuple[dict[str, list[int]], list[str], dict[str, Dims]]:
     """Complete the shapes of all inputs with the given shapes, the dimensions that follow from them, and a batch.
 
-    The result also has the inputs whose batch was chosen, and the inputs that still have dynamic dimensions. A batch
-    is a first dimension that is the only dynamic one and whose name no other dimension has.
+    Also return the inputs whose batch was chosen, and the inputs that still have dynamic dimensions. A batch is a first
+    dimension that is the only dynamic one and whose name no other dimension has.
     """
     for name, shape in given.items():
         if name in rows:
@@ -75,8 +75,8 @@ def completed(
 def settled(
     rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1, how: str = "fix them", why: str = ""
 ) -> tuple[dict[str, list[int]], list[str]]:
-    """Shapes of all inputs, and the inputs whose batch was chosen. Sizes that nothing answers are asked for, with the
-    reason ``why``."""
+    """Return shapes of all inputs, and the inputs whose batch was chosen. If dimensions remain dynamic, raise an error
+    that asks for their sizes, with the reason ``why``."""
     shapes, batches, unanswered = completed(rows, given, batch)
     if unanswered:
         text = " ".join(f"{n}:[{shown(dims)}]" for n, dims in unanswered.items())

@@ -11,20 +11,20 @@ from typing import Any
 from ...error import did_you_mean
 from .errors import ExitCode
 
-# Columns of an option and its values, beside which its help begins.
+# Width of the column of options and values; their help starts in the next column.
 _OPTION_COLUMNS = 30
 _WIDEST = 120
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """One line for an option wherever it fits."""
+    """Formats each option in one line if it fits."""
 
     def __init__(self, prog: str):
         width = min(shutil.get_terminal_size().columns, _WIDEST) - 2
         super().__init__(prog, max_help_position=_OPTION_COLUMNS, width=max(width, 40))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """Names first, then the values once: ``-o, --output FILE``."""
+        """Format the names of an option, then its value once: ``-o, --output FILE``."""
         names = ", ".join(action.option_strings)
         if not names or action.nargs == 0:
             return names or super()._format_action_invocation(action)
@@ -32,7 +32,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of ``tvmc``. Only --help-all shows the groups in ``details``."""
+    """The argument parser of ``tvmc``. Only --help-all shows the option groups in ``details``."""
 
     def __init__(self, *args: Any, **keywords: Any):
         keywords.setdefault("formatter_class", _Formatter)
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         self.shows_details = False
 
     def format_help(self) -> str:
-        """The help, without the groups of details unless they are asked for."""
+        """Return the help text, without detail groups unless they are requested."""
         groups = self._action_groups
         try:
             if not self.shows_details:
@@ -51,11 +51,11 @@ class Parser(argparse.ArgumentParser):
             self._action_groups = groups
 
     def format_usage(self) -> str:
-        """The usage in one line."""
+        """Return the usage in one line."""
         return super().format_usage() if self.usage else f"usage: {self.prog} [options]\n"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise an error with the closest choice for a value that is not one of the choices."""
+        """Raise an error for an invalid choice that suggests the closest valid choice."""
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def _chosen(self, args: Sequence[str]) -> argparse.ArgumentParser:
-        """The parser of the command in the arguments; this parser if there is none."""
+        """Return the parser of the command in the arguments, or this parser if there is none."""
         commands = subcommands(self)
         return next((commands[word] for word in args if word in commands), self)
 
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _HelpAll(argparse.Action):
-    """--help-all."""
+    """The action of --help-all."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         parser.shows_details = True
@@ -90,7 +90,7 @@ class _HelpAll(argparse.Action):
 
 
 def detail_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
-    """A group of rarely used options, which a ``Parser`` shows with --help-all only."""
+    """Add a group of rarely used options, which a ``Parser`` shows with --help-all only."""
     group = parser.add_argument_group(title)
     if isinstance(parser, Parser):
         if not parser.details:
@@ -100,7 +100,7 @@ def detail_group(parser: argparse.ArgumentParser, title: str) -> argparse._Argum
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the subcommands by name."""
+    """Return the parsers of the subcommands by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -108,7 +108,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def unrecognized(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """The error message for arguments that the parser does not have."""
+    """Return the error message for unknown arguments."""
     known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     return f"unrecognized arguments: {' '.join(words)}" + did_you_mean(option, known, "; ")

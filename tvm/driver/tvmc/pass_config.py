@@ -13,24 +13,24 @@ from .errors import TVMCException, TVMCModuleNotFoundError
 
 
 def get_pass_config_value(name: str, value: str, config_type: str) -> Any:
-    """The value of an option from its text."""
+    """Convert the text of an option to its value."""
     if config_type in ("IntImm", "bool", "int"):
         if value.lower() in ("true", "false"):
             return value.lower() == "true"
         if value.lstrip("-").isdigit():
             return int(value)
-        raise TVMCException(f"pass option '{name}' takes a number, true or false, got '{value}'")
+        raise TVMCException(f"pass option '{name}' must be an integer, true or false, got '{value}'")
     if config_type in ("runtime.String", "str"):
         return value
     if name == "tir.add_lower_pass":
         return _lower_passes(value)
-    raise TVMCException(f"pass option '{name}' cannot be given on the command line (its type is {config_type})")
+    raise TVMCException(f"pass option '{name}' of type {config_type} cannot be set on the command line")
 
 
 def _lower_passes(value: str) -> list:
     parts = value.split(",")
     if len(parts) % 2:
-        raise TVMCException("tir.add_lower_pass takes pairs: phase,pass,phase,pass")
+        raise TVMCException("tir.add_lower_pass must be a list of pairs: phase,pass,phase,pass")
     out = []
     for phase, path in zip(parts[::2], parts[1::2]):
         try:
@@ -41,7 +41,7 @@ def _lower_passes(value: str) -> list:
 
 
 def _find(path: str) -> Callable[[], Any]:
-    """The factory function of a pass: its import path, with or without ``tvm.``, or a registered name."""
+    """Find the factory function of a pass by its import path, with or without ``tvm.``, or by a registered name."""
     registered = get_global_func(path, allow_missing=True)
     if registered is not None:
         return registered
@@ -54,11 +54,11 @@ def _find(path: str) -> Callable[[], Any]:
             error = TVMCException
         except (ImportError, ValueError):
             continue
-    raise error(f"tir.add_lower_pass: there is no pass '{path}' or 'tvm.{path}'")
+    raise error(f"tir.add_lower_pass: the pass '{path}' or 'tvm.{path}' was not found")
 
 
 def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:
-    """``["tir.disable_vectorize=1"]`` as a dictionary for PassContext."""
+    """Convert ``["tir.disable_vectorize=1"]`` to a dictionary for PassContext."""
     known = PassContext.list_configs()
     out: dict[str, Any] = {}
     for text in input_configs or []:

@@ -1,4 +1,4 @@
-"""Names of passes on the command line."""
+"""Parses names of passes on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...target.backend import BACKENDS
 
 
 def known_passes() -> list[str]:
-    """Names of graph passes that can be disabled."""
+    """Return the names of graph passes that can be disabled."""
     from ... import relay  # noqa: F401  (registers its passes)
     from ...relay import pipeline
 
@@ -20,31 +20,31 @@ def known_passes() -> list[str]:
 
 
 def _passes_over_loops() -> set[str]:
-    """Names of TIR passes, as instruments receive them."""
+    """Return the names of TIR passes, as instruments receive them."""
     from ...tir import transform
 
     return {f"tir.{name}" for name in vars(transform) if name[:1].isupper()}
 
 
 def parse_printed_passes(text: str) -> list[str]:
-    """``"[FuseOps,tir.Simplify]"``, with or without brackets, as a list. An unknown name raises an error."""
+    """Convert ``"[FuseOps,tir.Simplify]"``, with or without brackets, to a list. An unknown name raises an error."""
     names = [n.strip() for n in text.strip().removeprefix("[").removesuffix("]").split(",")]
     known = sorted({*known_passes(), *PASSES, *_passes_over_loops()})
     missing = [n for n in names if n not in known]
     if missing:
         hint = near_matches(missing[0], known)
-        raise argparse.ArgumentTypeError(f"no pass is named {', '.join(map(repr, missing))}; {hint}")
+        raise argparse.ArgumentTypeError(f"unknown pass {', '.join(map(repr, missing))}; {hint}")
     return names
 
 
 def parse_pass_list_str(input_string: str) -> list[str]:
-    """``"FoldConstant,FuseOps"`` as a list, of one empty name where nothing is given; a name that no pass has is
-    refused."""
+    """Convert ``"FoldConstant,FuseOps"`` to a list; an empty text gives a list with one empty name. An unknown name
+    raises an error."""
     names = [n.strip() for n in input_string.split(",")]
     known = known_passes()
     missing = [n for n in names if n and n not in known]
     if missing:
         raise argparse.ArgumentTypeError(
-            f"no pass is named {', '.join(missing)}; {near_matches(missing[0], known)}. Passes: {', '.join(known)}"
+            f"unknown pass {', '.join(missing)}; {near_matches(missing[0], known)}. Passes: {', '.join(known)}"
         )
     return names

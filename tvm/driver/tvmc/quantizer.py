@@ -1,4 +1,4 @@
-"""``tvmc compile --quantize``: convert a float model to an integer model, or only its weights to few bits."""
+"""``tvmc compile --quantize``: converts a float model to an integer model, or only its weights to few bits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .model import TVMCModel
 from .parser import detail_group
 from .runner import read_npz
 
-# Bits of weights by the value of --quantize that means them alone.
+# Bits of weights by the values of --quantize that quantize only weights.
 WEIGHTS = {"weights-int8": 8, "weights-int4": 4}
 MODES = ("max", "percentile", "kl_divergence")
-# Samples that the report of what layers lost is made from.
+# Number of samples that are used for the report of quantization errors per layer.
 REPORTED = 8
 
 
 def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
-    """The options of quantization."""
+    """Add the options of quantization."""
     parser.add_argument("--quantize", choices=["int8", *WEIGHTS], default=None,
                         help="int8: convert a float model to integers, with the samples of --calibration; weights-...: "
                              "only the weights of dense layers")
@@ -44,7 +44,7 @@ def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
 
 
 def check_quantization_args(args: argparse.Namespace) -> None:
-    """Refuse options that would have no effect, and a report that cannot be written."""
+    """Raise an error for options that would have no effect, and for a report that is not writable."""
     weights = args.quantize in WEIGHTS
     needs = [
         ("quantize_skip", bool(args.quantize), "--quantize"),
@@ -60,18 +60,18 @@ def check_quantization_args(args: argparse.Namespace) -> None:
     if args.quantize == "int8" and not args.calibration:
         raise TVMCException("--quantize int8 needs --calibration FOLDER")
     if args.quantize_group is not None and (args.quantize_group < 0 or args.quantize_group % 2):
-        raise TVMCException(f"--quantize-group is an even number of weights or 0, got {args.quantize_group}")
+        raise TVMCException(f"--quantize-group must be an even number of weights or 0, got {args.quantize_group}")
     if args.quantize_report:
         check_writable(args.quantize_report)
 
 
 def read_samples(folder: str, shapes: Mapping[str, list[int]], dtypes: Mapping[str, str], args: Any) -> dict[str, dict]:
-    """The samples of a folder by the names of their files, in the order of those.
+    """The samples of a folder by file name, in the order of the file names.
 
     Raises
     ------
     TVMCException
-        There is none, or one cannot be read.
+        The folder contains no samples, or a sample cannot be read.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -86,16 +86,18 @@ def read_samples(folder: str, shapes: Mapping[str, list[int]], dtypes: Mapping[s
         elif name.lower().endswith(".npz"):
             out[name] = _fitting(path, read_npz(path), shapes, dtypes)
     if not out:
-        raise TVMCException(f"--calibration {folder}: there is no photo (.png, .jpg, .bmp) and no .npz file in it")
+        raise TVMCException(f"--calibration {folder}: the folder contains no photos (.png, .jpg, .bmp) and no .npz "
+                            "files")
     return out
 
 
 def _fitting(path: str, arrays: dict[str, Any], shapes: Mapping[str, list[int]], dtypes: Mapping[str, str]) -> dict:
     if set(arrays) != set(shapes):
-        raise TVMCException(f"{path} has arrays {sorted(arrays)}; the inputs of the model are {sorted(shapes)}")
+        raise TVMCException(f"{path} contains the arrays {sorted(arrays)}, but the inputs of the model are "
+                            f"{sorted(shapes)}")
     for name, array in arrays.items():
         if list(array.shape) != list(shapes[name]) or str(array.dtype) != dtypes[name]:
-            raise TVMCException(f"{path}: '{name}' is {list(array.shape)} {array.dtype}; the model takes "
+            raise TVMCException(f"{path}: '{name}' is {list(array.shape)} {array.dtype}, but the model expects "
                                 f"{list(shapes[name])} {dtypes[name]}")  # fmt: skip
     return arrays
 
@@ -117,14 +119,14 @@ def inputs_of(model: TVMCModel) -> tuple[dict[str, list[int]], dict[str, str]]:
         try:
             shapes[p.name_hint] = list(p.checked_type_.concrete_shape)
         except (TypeError, ValueError, TVMError):
-            raise TVMCException(f"--quantize needs fixed shapes; input '{p.name_hint}' has dynamic dimensions: fix "
+            raise TVMCException(f"--quantize requires fixed shapes; input '{p.name_hint}' has dynamic dimensions: fix "
                                 "them with --input-shapes") from None  # fmt: skip
         dtypes[p.name_hint] = p.checked_type_.dtype
     return shapes, dtypes
 
 
 def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
-    """The model of integers that the arguments ask for; what it lost is printed."""
+    """Return the quantized model that the arguments request; print the quantization error."""
     if args.quantize in WEIGHTS:
         return _weights_from_cli(model, args)
     from ...relay.quantize import Quantization, qconfig
@@ -132,7 +134,7 @@ def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
     mode = args.calibration_mode or "percentile"
     model = _with_known_batch(model)
     samples = read_samples(args.calibration, *inputs_of(model), args)
-    # Labels are read before the long part of the work.
+    # Read the labels before the time-consuming part.
     labels = read_sample_labels(args.calibration_labels, samples) if args.calibration_labels else {}
     operators = [n for n in args.quantize_skip if n.startswith("nn.")]
     config = qconfig(
@@ -162,7 +164,7 @@ def _weights_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
 
 
 def weights_summary(made: Any) -> str:
-    """What became of the weights, in a few lines."""
+    """Describe the quantized weights in a few lines."""
     count = len(made.losses)
     groups = f"groups of {made.group_size}" if made.group_size else "one scale a unit"
     lines = [f"weights in {made.bits} bits ({groups}): {count} matrices of dense layers, {len(made.left)} layers left"]
@@ -184,7 +186,7 @@ def _with_known_batch(model: TVMCModel) -> TVMCModel:
 
 
 def summary(made: Any, losses: Sequence[Any], samples: int, mode: str) -> str:
-    """What became of the model, in a few lines."""
+    """Describe the quantized model in a few lines."""
     count, all_of_them = len(made.plan.layers), sum(made.plan.is_layer(e) for e in made.plan.nodes)
     lines = [f"quantized to int8: {count} of {all_of_them} layers, {samples} samples ({mode})"]
     if losses:
@@ -195,36 +197,37 @@ def summary(made: Any, losses: Sequence[Any], samples: int, mode: str) -> str:
 
 
 def table(losses: Sequence[Any]) -> str:
-    """All layers with what they lost, in the order of the model."""
+    """List all layers with their quantization errors, in the order of the model."""
     rows = [f"{loss.noise:8.1f}  {loss.operator:<20}  {loss.name}" for loss in losses]
     return "\n".join(["  dB  of signal over noise, by layer", *rows]) + "\n"
 
 
 def read_sample_labels(path: str, samples: Mapping[str, Any]) -> dict[str, int]:
-    """The classes of samples: lines of a name and a number.
+    """The class indices of samples, from lines with a sample name and a number.
 
     Raises
     ------
     TVMCException
-        A line is none, or names no sample.
+        A line has another format, or names an unknown sample.
     """
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.split() for line in file if line.strip()]
     except (OSError, UnicodeDecodeError) as problem:
-        raise TVMCException(f"--calibration-labels {path} cannot be read: {problem}") from problem
+        raise TVMCException(f"cannot read --calibration-labels {path}: {problem}") from problem
     out: dict[str, int] = {}
     for line in lines:
         if len(line) != 2 or not line[1].isdigit():
-            raise TVMCException(f"--calibration-labels {path}: '{' '.join(line)}' is no name and number of a class")
+            raise TVMCException(f"--calibration-labels {path}: '{' '.join(line)}' is not a sample name and a class "
+                                "number")
         if line[0] not in samples:
-            raise TVMCException(f"--calibration-labels {path}: there is no sample '{line[0]}'")
+            raise TVMCException(f"--calibration-labels {path}: unknown sample '{line[0]}'")
         out[line[0]] = int(line[1])
     return out
 
 
 def accuracy(model: TVMCModel, mod: Any, samples: Mapping[str, dict], labels: Mapping[str, int]) -> str:
-    """How many labelled samples the float model and that of integers have right, run on this machine."""
+    """Return how many labelled samples the float and the integer model classify correctly, run on this machine."""
     import numpy as np
 
     from ... import relay

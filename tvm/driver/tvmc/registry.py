@@ -1,4 +1,4 @@
-"""Executors and runtimes, as given on the command line."""
+"""Parses executors and runtimes on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REGISTRIES = {"executor": (Executor, Executor.OPTIONS, "graph"), "runtime": (Ru
 
 
 def generate_registry_args(parser, registry, default=None) -> None:
-    """--executor or --runtime and the options of its kinds."""
+    """Add --executor or --runtime, and the options of each kind."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
     _, table, _ = _REGISTRIES[name]
     what = f"{name} to compile the model with: {', '.join(table)}"
@@ -30,8 +30,10 @@ def generate_registry_args(parser, registry, default=None) -> None:
 
 
 def reconstruct_registry_entity(args, registry) -> Any:
-    """The executor or runtime that the arguments ask for: by its name alone the virtual machine, and None where they
-    leave the choice open. Options of the usual kind choose it."""
+    """Return the requested executor or runtime: for the virtual machine only its name, and None if nothing was
+    requested.
+
+    Options of the default kind select that kind."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
     make, table, usual = _REGISTRIES[name]
     asked = getattr(args, name, None)

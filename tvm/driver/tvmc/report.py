@@ -1,6 +1,6 @@
-"""A page about a tuning run: for each task how it went, what was found, and what it is worth. One file, no network.
+"""A page about a tuning run: for each task its progress, the best kernel, and its speedup. One file, no network access.
 
-The page depends on the records (and the peaks of the machine) only: the same records make the same page.
+The page depends only on the records (and the peaks of the machine): the same records give the same page.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .report_sketches import stories_in, stories_of
 from .roofline import Machine, machine
 from .tuning_display import clock, milliseconds
 
-# A longer time without a record is a pause: the run was stopped and went on later.
+# A longer time without a record is a pause: the run was stopped and continued later.
 _PAUSE_SECONDS = 120.0
-# Errors that a record of another version, or of a template that is not here, may raise.
+# Errors that a record of another version, or of an unknown template, may cause.
 _NO_TEMPLATE = (TVMError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
 
 
 class Story:
-    """What the records tell about one task."""
+    """Facts about one task, extracted from the records."""
 
     def __init__(self, number: int, task: Any, rows: list[tuple[MeasureInput, MeasureResult]]):
         self.number, self.task, self.rows = number, task, rows
         self.trials = [pair for pair in rows if not pair[0].final]
         self.failed = sum(res.error_no != 0 for _, res in rows)
         self.flop: float = task.flop or 0.0
-        # The last record of each configuration that ran.
+        # The last record of each configuration that ran without an error.
         self.latest = {str(inp.config.values()): (inp, res) for inp, res in rows if res.error_no == 0}
         final = [pair for pair in rows if pair[0].final and pair[1].error_no == 0]
-        # The last winner, else the fastest.
+        # The last winner of the final rounds, else the fastest candidate.
         self.best = final[-1] if final else min(self.latest.values(), key=lambda p: mean_cost(p[1]), default=None)
         self.seconds = None if self.best is None else mean_cost(self.best[1])
         self.untuned = self._untuned()
@@ -59,22 +59,22 @@ class Story:
 
     @property
     def count(self) -> int:
-        """How often the model computes the task."""
+        """How often the model executes the task."""
         return self.task.count
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """What the best candidate is, by names."""
+        """Return the choices of the best candidate by name."""
         values = self.best[0].config.values() if self.best else {}
         return [(f"knob {name}", str(value)) for name, value in values.items()]
 
     @property
     def cpus(self) -> set[str | None]:
-        """The processors that the records name; None for one that names none."""
+        """Return the CPUs in the records; None for records that do not name one."""
         return {(inp.made_on or {}).get("cpu") for inp, _ in self.rows}
 
     def _untuned(self) -> float | None:
-        """Seconds of the choice without tuning."""
+        """Return the seconds of the untuned kernel."""
         space = self.task._config_space
         for index in space.start if space is not None else ():
             found = self.latest.get(str(space.get(index).values()))
@@ -84,7 +84,7 @@ class Story:
 
     @functools.cached_property
     def moved(self) -> int:
-        """Bytes of the arguments and the result, each moved once; 0 where the template does not tell."""
+        """Return the size of arguments and output in bytes; 0 if the template does not define it."""
         if self.best is None or self.task.target is None:
             return 0
         try:
@@ -103,14 +103,14 @@ class Story:
 
 
 def _total(stories: list[Story]) -> tuple[float, float]:
-    """Seconds of all tasks in the model, before and after."""
+    """Return the total seconds of all tasks in the model, untuned and tuned."""
     known = [s for s in stories if s.seconds is not None]
     before = sum((s.untuned or s.seconds or 0.0) * s.count for s in known)
     return before, sum((s.seconds or 0.0) * s.count for s in known)
 
 
 def _times(rows: Iterable[tuple[int, MeasureInput, MeasureResult]]) -> list[float]:
-    """Seconds of tuning at each record; pauses are left out."""
+    """Return the elapsed tuning time at each record in seconds; pauses are not counted."""
     now, before, times = 0.0, None, []
     for _, _, res in rows:
         step = res.timestamp - before if before is not None else min(res.all_cost, _PAUSE_SECONDS)
@@ -202,7 +202,7 @@ def _head(stories: list[Story], target: str, peaks: Machine | None, with_counts:
 
 
 def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) -> str:
-    """The whole page."""
+    """Return the complete page."""
     target = str(stories[0].task.target).strip() if stories else ""
     body = _head(stories, target, peaks, with_counts)
     if any(s.seconds is not None for s in stories):
@@ -222,11 +222,11 @@ def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) 
     return whole_page("Tuning report", body)
 
 
-# -- making it ---------------------------------------------------------------------------------------------------------
+# -- creating the page ------------------------------------------------------------------------------------------------
 
 
 def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
-    """The page of these tasks, or of the auto-scheduler's searches, from a file of records."""
+    """Write the page of these tasks or auto-scheduler searches, using a file of records."""
     if tasks and isinstance(tasks[0], SketchSearch):
         _write(path, stories_of(tasks, records), True)
         return
@@ -238,7 +238,7 @@ def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
 
 
 def report_of_records(path: str, records: str) -> None:
-    """The page of every task that a file of records knows."""
+    """Write the page of every task in a file of records."""
     if is_auto_scheduler_log(records):
         _write(path, stories_in(records), False)
         return
@@ -246,12 +246,12 @@ def report_of_records(path: str, records: str) -> None:
     for inp, result in load_from_file(records):
         rows.setdefault((inp.task.workload, str(inp.target)), []).append((inp, result))
     if not rows:
-        raise TVMCException(f"{records} holds no tuning records")
+        raise TVMCException(f"{records} contains no tuning records")
     _write(path, [Story(n, _task_of(own[0][0]), own) for n, own in enumerate(rows.values())], False)
 
 
 def _task_of(inp: MeasureInput) -> Task:
-    """The task of a record with its operations and its choice without tuning, where its template is known."""
+    """Return the task of a record with its operation count and its untuned kernel, if its template is known."""
     from ...autotvm.task import relay_integration  # noqa: F401  (registers the templates)
 
     try:
@@ -266,7 +266,7 @@ def _write(path: str, stories: list[Story], with_counts: bool) -> None:
 
 
 def _peaks_for(stories: list[Story]) -> Machine | None:
-    """The peaks of this machine, where the records were made on one like it."""
+    """Return the peaks of this machine, if the records were made on a machine of the same type."""
     made_on = set().union(*(s.cpus for s in stories))
     here = machine() if made_on else None
     return here if here is not None and made_on == {here.cpu} else None

@@ -8,7 +8,7 @@ from ...drawing.chart import Axes
 
 
 def progress(label: str, speeds: Sequence[float], untuned: float | None, unit: str) -> str:
-    """Trials as dots, the best so far as a line, the choice without tuning dashed. A trial that failed has speed 0."""
+    """Draw trials as dots, the best so far as a line, and the untuned kernel dashed. A failed trial has speed 0."""
     top = max([*speeds, untuned or 0.0]) * 1.05 or 1.0
     axes = Axes(label, "trial", unit, (0.0, max(len(speeds), 2)), (0.0, top))
     best, line = 0.0, []
@@ -25,7 +25,7 @@ def progress(label: str, speeds: Sequence[float], untuned: float | None, unit: s
 
 
 def over_time(label: str, points: Sequence[tuple[float, float]], untuned: float) -> str:
-    """Milliseconds of the model after so many seconds of tuning."""
+    """Draw the milliseconds of the model over the seconds of tuning."""
     end = max(points[-1][0], 1.0)
     steps = [(0.0, untuned)]
     for seconds, value in points:

@@ -1,4 +1,4 @@
-"""What the auto-scheduler's records tell about one task, for the page of a tuning run."""
+"""Facts about auto-scheduler tasks from their records, for the page of a tuning run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .roofline import machine
 
 
 class SketchStory:
-    """A task and its rows. ``cpu`` is the processor they were measured on, None where that is not known."""
+    """A task and its records. ``cpu`` is the CPU on which they were measured, or None if it is unknown."""
 
     def __init__(self, number: int, task: SearchTask, rows: Sequence[Row], count: int = 1, cpu: str | None = None):
         self.number, self.task, self.count, self.cpus = number, task, count, {cpu}
@@ -37,7 +37,7 @@ class SketchStory:
 
     @functools.cached_property
     def _dag(self) -> ComputeDAG | None:
-        """The computation, where its workload is known here."""
+        """Return the computation, if its workload is known."""
         try:
             return self.task.compute_dag
         except TVMError:
@@ -56,7 +56,7 @@ class SketchStory:
 
     @property
     def moved(self) -> int:
-        """Bytes of the arguments and the result, each moved once; 0 where they are not known."""
+        """Return the size of arguments and output in bytes; 0 if it is unknown."""
         tensors = self._dag.tensors if self._dag is not None else ()
         return sum(prod(get_const_tuple(t.shape)) * info(t.dtype).bits // 8 for t in tensors)
 
@@ -66,7 +66,7 @@ class SketchStory:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """What the best candidate is."""
+        """Return the choices of the best candidate."""
         if self.best is None:
             return []
         state = self.best[0].state
@@ -78,7 +78,7 @@ class SketchStory:
 
 
 def stories_of(searches: Sequence[SketchSearch], records: str | None) -> list[Any]:
-    """The stories of searches that were run on this machine."""
+    """Return the stories of searches that were run on this machine."""
     rows = load_rows(records)[0] if records and os.path.isfile(records) else []
     here = machine()
     return [
@@ -89,7 +89,7 @@ def stories_of(searches: Sequence[SketchSearch], records: str | None) -> list[An
 
 
 def stories_in(records: str) -> list[Any]:
-    """The stories of all tasks that a file knows."""
+    """Return the stories of all tasks in a file."""
     tasks: dict[tuple[str, str], list[Row]] = {}
     for row in load_rows(records)[0]:
         tasks.setdefault((row.task.workload_key, row.task.target_text), []).append(row)

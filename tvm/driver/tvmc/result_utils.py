@@ -6,7 +6,7 @@ from .errors import TVMCException
 
 
 def get_top_results(result, max_results: int):
-    """The places and values of the largest elements of the first row of the first output, as a 2 x N array."""
+    """Return indices and values of the largest elements of the first row of the first output, as a 2 x N array."""
     import numpy as np
 
     if "output_0" not in result.outputs:

@@ -17,25 +17,25 @@ from ...target.backend import compiled_cpu
 from ...target.cpu import resolve_cpu
 from ..build_module import build
 
-# Independent sums in registers: enough to keep two units with a latency of four or five cycles busy.
+# Independent accumulators in registers: enough to saturate two units with a latency of four or five cycles.
 _SUMS = 12
-# Steps of one run: some hundred microseconds, so that starting the threads does not count.
+# Steps of one run: several hundred microseconds, so that the thread start is negligible.
 _STEPS = 200_000
-# Larger than the caches of most machines, and read in a few hundredths of a second.
+# Larger than the caches of most machines; read in a few hundredths of a second.
 _BYTES = 128 << 20
-# Bytes of the L2 cache of a core.
+# Size of the L2 cache of a core in bytes.
 _BYTES_PER_CORE = 512 << 10
-# The data of a kernel beyond which a large last-level cache does not help either.
+# Data size of a kernel above which a large last-level cache does not help either.
 _CACHED_BYTES = 64 << 20
-# Many short rounds: on a busy machine some of them have all cores for themselves.
+# Many short rounds: on a busy machine some of them have all cores to themselves.
 _ROUNDS = 40
 _FORMAT = 2
-# So many measurements settle what is kept.
+# The stored peaks are final after this number of measurements.
 _MEASUREMENTS = 10
 
 
 class Machine(NamedTuple):
-    """Peaks of all cores at once, each in a second: float32 operations, bytes read from memory and from caches."""
+    """Peaks of all cores together, per second: float32 operations, bytes read from memory and from caches."""
 
     cpu: str
     cores: int
@@ -44,19 +44,20 @@ class Machine(NamedTuple):
     cache_bandwidth: float
 
     def roof(self, intensity: float, size: float) -> float:
-        """Operations a second that are possible with so many for each byte, on ``size`` bytes."""
+        """Return the attainable operations per second for an arithmetic intensity and a data size in bytes."""
         return min(self.flops, intensity * (self.cache_bandwidth if size <= _CACHED_BYTES else self.bandwidth))
 
 
 def _loop(builder: Any, count: int, lanes: int, body: Callable[[Any], None]) -> None:
-    """``body(i)`` for the elements of ``count`` vectors."""
+    """Emit a loop of ``body(i)`` over the elements of ``count`` vectors."""
     with builder.for_range(0, count, kind="unroll", name="j") as j:
         with builder.for_range(0, lanes, kind="vectorize", name="l") as lane:
             body(j * lanes + lane)
 
 
 def _kernel(threads: int, lanes: int, steps: int, reads: bool) -> Any:
-    """Each thread keeps its sums in registers: ``reads`` adds memory to them, else they are multiplied and added to."""
+    """Build a kernel that keeps accumulators in registers: with ``reads`` it adds memory, else it multiplies and
+    adds."""
     width = _SUMS * lanes
 
     def generate(ins: Any, outs: Any) -> Any:
@@ -98,7 +99,7 @@ def _ones(size: int) -> Any:
 
 
 def measure() -> Machine:
-    """Measure, in about a second. What else runs on the machine only adds time: the best round counts."""
+    """Measure for about a second. Other load only increases times, so the best round is used."""
     here = resolve_cpu(Target("llvm"))
     threads = usable_cores()
     lanes = max(here.vector_bits // 32, 4)
@@ -115,9 +116,9 @@ def _read_bandwidth(threads: int, lanes: int, size: int) -> float:
 
 
 def machine(new: bool = False) -> Machine | None:
-    """The peaks of this machine from the cache; ``new`` measures where they are not settled.
+    """Return the cached peaks of this machine; ``new`` measures them again unless they are final.
 
-    A busy machine seems slower than it is: the best of the first few measurements holds.
+    Other load makes a machine seem slower, so the best of the first few measurements is stored.
     """
     base = None if is_switched_off() else cache_folder()
     path = base / f"machine-{resolve_cpu(Target('llvm')).cpu}-{usable_cores()}.json" if base else None
@@ -139,7 +140,7 @@ def machine(new: bool = False) -> Machine | None:
 
 
 def machine_of(tasks: Sequence[Any]) -> Machine | None:
-    """The peaks of this machine, measured where they are not known and the code of the tasks is for it."""
+    """Return the peaks of this machine, measured if necessary, if the code of the tasks is for this machine."""
     target = tasks[0].target if tasks else None
     cpu = compiled_cpu(target) if target is not None else None
     return machine(new=True) if cpu is not None and cpu.is_host else None

@@ -21,7 +21,7 @@ def _add(subparsers, name: str, program: ModuleType) -> None:
 
 def _drive(program: ModuleType, args: argparse.Namespace) -> int:
     if not args.silent:
-        # The address is what the user waits for.
+        # Flush at once, because the user waits for the address.
         logging.getLogger("RPCServer").setLevel(logging.INFO)
         logging.getLogger("RPCTracker").setLevel(logging.INFO)
     try:
@@ -33,13 +33,13 @@ def _drive(program: ModuleType, args: argparse.Namespace) -> int:
 
 @register_parser
 def add_server_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``server``."""
+    """Add the subcommand ``server``."""
     _add(subparsers, "server", rpc_server)
 
 
 @register_parser
 def add_tracker_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``tracker``."""
+    """Add the subcommand ``tracker``."""
     _add(subparsers, "tracker", rpc_tracker)
 
 

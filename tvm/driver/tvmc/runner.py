@@ -1,4 +1,4 @@
-"""``tvmc run``: a package on this machine, or on a device of an RPC tracker or server."""
+"""``tvmc run``: runs a package on this machine, or on a device of an RPC tracker or server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILL_MODES = ("zeros", "ones", "random")
 
 
 def positive(text: str) -> int:
-    """A whole number above zero."""
+    """Parse a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text}'")
     return int(text)
@@ -42,7 +42,7 @@ def positive(text: str) -> int:
 
 @register_parser
 def add_run_parser(subparsers, main_parser, json_params) -> None:
-    """The subcommand ``run``."""
+    """Add the subcommand ``run``."""
     parser = add_command(subparsers, "run", usage="tvmc run [options] PATH")
     parser.set_defaults(func=drive_run)
     parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
@@ -75,7 +75,7 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
 def drive_run(args) -> None:
     """Run a package with these arguments."""
     if args.rpc_key and not args.rpc_tracker:
-        raise TVMCException("--rpc-key needs the address of a tracker (--rpc-tracker)")
+        raise TVMCException("--rpc-key requires the address of a tracker (--rpc-tracker)")
     if args.device == "micro" or args.list_options or args.project_option:
         raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
     timing = {"--repeat": args.repeat > 1, "--number": args.number > 1, "--end-to-end": args.end_to_end}
@@ -107,12 +107,12 @@ def drive_run(args) -> None:
             print(results)
     if args.outputs:
         result.save(args.outputs)
-    # Only results are written to the standard output.
+    # Only results are written to standard output.
     sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
 
 
 def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
-    """Print how a photo was converted and which inputs were generated, because their outputs have no meaning."""
+    """Describe how a photo was converted and which inputs were generated, because then the outputs have no meaning."""
     rows, dtypes = package_inputs(package)
     shapes = all_shapes(rows, given, args.input_shapes)
     if args.inputs and is_image(args.inputs):
@@ -130,13 +130,13 @@ def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
 
 
 def percentiles(times) -> str:
-    """The spread of repeated measurements, in a line."""
+    """Describe the distribution of repeated measurements in one line."""
     shown = ", ".join(f"p{percent} {times.percentile(percent) * 1e3:.4f}" for percent in (5, 25, 50, 75, 90, 95, 99))
     return f"Percentiles of {len(times.results)} repeats (ms): {shown}"
 
 
 def read_inputs(args, package: TVMCPackage):
-    """The arrays of --inputs."""
+    """Read the arrays of --inputs."""
     if not args.inputs:
         return None
     rows, dtypes = package_inputs(package)
@@ -148,33 +148,33 @@ def read_inputs(args, package: TVMCPackage):
 
 
 def read_npz(path: str) -> dict[str, Any]:
-    """The arrays of an .npz file. Python objects are rejected: reading them could run code from the file."""
+    """Read the arrays of an .npz file. Python objects are rejected, because reading them could execute code."""
     import numpy as np
 
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise TVMCException(f"{path} holds an array without a name; save it with numpy.savez(path, name=array)")
+            raise TVMCException(f"{path} contains an array without a name; save it with numpy.savez(path, name=array)")
         with archive:
             arrays = {name: archive[name] for name in archive.files}
     except OSError as problem:
-        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        raise TVMCException(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ValueError, EOFError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as problem:
         reason = "it contains Python objects, or is not an .npz file" if "pickle" in str(problem) else str(problem)
-        raise TVMCException(f"{path} cannot be read as an .npz file: {reason}") from problem
+        raise TVMCException(f"cannot read {path} as an .npz file: {reason}") from problem
     others = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
     if others:
-        raise TVMCException(f"{path} cannot be read as an .npz file: '{others[0]}' in it is no array")
+        raise TVMCException(f"cannot read {path} as an .npz file: '{others[0]}' in it is not an array")
     return arrays
 
 
 def read_labels(path: str) -> list[str]:
-    """Names of classes from a JSON list, a JSON object by number, or lines (a synset id before the name is dropped)."""
+    """Read class names from a JSON list, a JSON object by number, or lines; a synset id before the name is dropped."""
     try:
         with open(path, encoding="utf-8") as f:
             text = f.read()
     except (OSError, ValueError) as problem:
-        raise TVMCException(f"the labels {path} cannot be read: {problem}") from problem
+        raise TVMCException(f"cannot read the labels {path}: {problem}") from problem
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -190,14 +190,14 @@ def read_labels(path: str) -> list[str]:
 
 
 def _label(path: str, key: str, value) -> str:
-    """The name of a class; a list has the synset id before the name."""
+    """Return the name of a class; in a list, a synset id precedes the name."""
     if value == []:
-        raise TVMCException(f"the labels {path} have no name for class {key}")
+        raise TVMCException(f"the labels {path} do not name class {key}")
     return str(value[-1]) if isinstance(value, list) else str(value)
 
 
 def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Shapes and types of the inputs that are not parameters."""
+    """Return shapes and types of the inputs that are not parameters."""
     try:
         known = load_param_dict(params)
     except TVMError as problem:
@@ -206,7 +206,7 @@ def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]],
 
 
 def package_inputs(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
-    """Sizes and types of the inputs of a package that are not parameters."""
+    """Return dimensions and types of the inputs of a package that are not parameters."""
     if package.is_vm:
         return vm_package.inputs_of(package)
     try:
@@ -236,7 +236,7 @@ def _input_info(graph_str: str, params: Iterable[str]) -> tuple[dict[str, list[i
 
 
 def generate_tensor_data(shape, dtype: str, fill_mode: str):
-    """Data for an input."""
+    """Generate data for an input."""
     import numpy as np
 
     try:
@@ -254,17 +254,17 @@ def generate_tensor_data(shape, dtype: str, fill_mode: str):
             return np.random.randint(128, size=shape).astype(dtype)
         return np.random.uniform(-1, 1, size=shape).astype(dtype)
     except (ValueError, MemoryError) as problem:
-        raise TVMCException(f"an input of shape {list(shape)} cannot be made: {problem}") from problem
+        raise TVMCException(f"cannot create an input of shape {list(shape)}: {problem}") from problem
 
 
 def all_shapes(rows: Mapping[str, Dims], inputs: Mapping | None, shapes: Mapping | None) -> dict[str, list[int]]:
-    """The shapes of all inputs: those of given inputs, ``shapes``, and the dimensions that follow from both."""
+    """Return the shapes of all inputs: from given inputs, ``shapes``, and dimensions that follow from both."""
     for name, shape in (shapes or {}).items():
         if name not in rows:
             raise TVMCException(f"--input-shapes: the input tensor '{name}' is not in the graph. Expected inputs: "
                                 f"{list(rows)}" + did_you_mean(name, rows, "; "))
         if is_open(shape):
-            raise TVMCException(f"--input-shapes: the shape of '{name}' has a size that is not positive")
+            raise TVMCException(f"--input-shapes: the dimensions of '{name}' must be positive")
     given = {name: list(array.shape) for name, array in (inputs or {}).items() if name in rows}
     return settled(rows, {**(shapes or {}), **given}, how="use --inputs FILE, or give sizes")[0]
 
@@ -272,8 +272,8 @@ def all_shapes(rows: Mapping[str, Dims], inputs: Mapping | None, shapes: Mapping
 def make_inputs_dict(
     shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random", shapes: Mapping | None = None
 ) -> dict[str, Any]:
-    """Given inputs, and generated ones for the others. Dynamic dimensions have the sizes of the given inputs
-    and of ``shapes``."""
+    """Return the given inputs, and generated arrays for the others. Dynamic dimensions have the sizes of the given
+    inputs and of ``shapes``."""
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
         if name not in shape_dict:
@@ -282,7 +282,8 @@ def make_inputs_dict(
     for name, array in given.items():
         check_fits(name, array.shape, shape_dict[name])
         if array.dtype.kind not in "fiub":
-            raise TVMCException(f"input '{name}' has element type {array.dtype}, the model expects {dtype_dict[name]}")
+            raise TVMCException(f"input '{name}' has element type {array.dtype}, but the model expects "
+                                f"{dtype_dict[name]}")
     sizes = all_shapes(shape_dict, given, shapes)
     return {
         n: given[n] if n in given else generate_tensor_data(sizes[n], dtype_dict[n], fill_mode) for n in shape_dict
@@ -315,9 +316,9 @@ def run_module(
     device : str
         "cpu", "cuda", "opencl" ...
     hostname : str, optional
-        The tracker of devices on other machines.
+        The address of an RPC tracker or server, for remote devices.
     port : int, optional
-        Its port.
+        The port of the tracker or server.
     rpc_key : str, optional
         The key of the device at the tracker.
     inputs : dict of str to array, optional
@@ -325,29 +326,29 @@ def run_module(
     fill_mode : str, optional
         The values of generated inputs: "random", "zeros", "ones".
     benchmark : bool, optional
-        Whether it is timed.
+        Whether to measure run times.
     repeat : int, optional
-        How many times are taken.
+        The number of measurements.
     number : int, optional
-        How many runs make one time.
+        The number of runs that are averaged in one measurement.
     profile : bool, optional
-        Whether the time of each kernel is printed.
+        Whether to print the time of each kernel.
     end_to_end : bool, optional
-        Whether copying inputs and outputs is timed too.
+        Whether to include copies of inputs and outputs in the time.
     options : dict, optional
-        Options of the project; refused.
+        Options of a project for microcontrollers, which are not supported.
     input_shapes : dict of str to list of int, optional
         The shapes of generated inputs with dynamic dimensions.
 
     Returns
     -------
     TVMCResult
-        Outputs by name, and times where they were asked for.
+        The outputs by name, and run times if requested.
 
     Raises
     ------
     TVMCException
-        Where the device or an input does not fit.
+        The device or an input is invalid.
     """
     if not isinstance(tvmc_package, TVMCPackage):
         raise TVMCException(
@@ -355,7 +356,7 @@ def run_module(
             "running it."
         )
     if rpc_key and not hostname:
-        raise TVMCException("run: rpc_key needs the address of a tracker (hostname)")
+        raise TVMCException("run: rpc_key requires the address of a tracker (hostname)")
     if not hostname:
         check_machine(tvmc_package.manifest.get("machine"))
 
@@ -365,7 +366,7 @@ def run_module(
     try:
         with _session(hostname, port, rpc_key) as session:
             dev = make_device(device, 0) if session is None else session.device(device, 0)
-            dev.sync()  # says why a device is not there
+            dev.sync()  # raises an error with the reason if the device is not available
             run = _run_machine if tvmc_package.is_vm else _run_graph
             return run(tvmc_package, session, dev, make_data, benchmark, repeat, number, profile, end_to_end)
     except TVMCException:
@@ -378,7 +379,8 @@ _SESSION_SECONDS = 1000
 
 
 def _session(hostname: str | None, port: int, rpc_key: str | None):
-    """A session with a device of a tracker, or with the server at the address where no key is given; None is here."""
+    """Open a session with a device of a tracker, or without a key with the server at the address; None without
+    address."""
     if not hostname:
         return contextlib.nullcontext()
     from ... import rpc
@@ -389,7 +391,7 @@ def _session(hostname: str | None, port: int, rpc_key: str | None):
 
 
 def _files(package: TVMCPackage, session) -> tuple[Any, str]:
-    """The library of a package, loaded where it runs, and the path of the parameters there."""
+    """Return the library of a package, loaded where it runs, and the path of the parameters there."""
     if session is None:
         return runtime_module.load_module(package.lib_path), package.params_path
     session.upload(package.params_path)
@@ -397,7 +399,7 @@ def _files(package: TVMCPackage, session) -> tuple[Any, str]:
 
 
 def _uploaded(session, path: str) -> Any:
-    """A library, loaded at the other end."""
+    """Upload a library and load it on the remote machine."""
     session.upload(path)
     return session.load_module(os.path.basename(path))
 

@@ -1,4 +1,4 @@
-"""``tvmc tune --enable-autoscheduler``: schedules found from nothing but the computations of a model."""
+"""``tvmc tune --enable-autoscheduler``: searches for schedules of a model's computations without templates."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ...tuning.state import TaskStatus
 from .errors import TVMCException
 from .farm import Farm
 
-# Where the latency after each round is written.
+# The file for the latency after each round.
 LATENCY_FILE = "total_latency.tsv"
-# Trials before a model is trained.
+# Number of trials before a cost model is trained.
 _WARMUP_TRIALS = 64
 
 
 class TasksOfModel:
-    """The tasks of a model, each with the kernels that compute it without tuning."""
+    """The tasks of a model, each with the kernels that compute it untuned."""
 
     def __init__(
         self, mod: Any, params: Any, target: Any, hardware_params: HardwareParams | None, include_simple_tasks: bool
@@ -40,7 +40,7 @@ class TasksOfModel:
     def starts(
         self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any], farm: Farm | None = None
     ) -> list[Callable[[], SketchSearch]]:
-        """What makes the searches of some of the tasks. They share one cost model."""
+        """Return functions that create the searches of some tasks, which share one cost model."""
         model = cost_model(tuner, len(chosen))
         seconds = max(options["timeout"], 15)
         builder: LocalBuilder
@@ -65,9 +65,9 @@ class TasksOfModel:
 
 
 def cost_model(tuner: str, tasks: int) -> CostModel:
-    """The model that chooses candidates, by the name of a tuner; chance where the package it takes is not there."""
+    """Return the cost model of a tuner name; a random model if the required package is not installed."""
     if tuner not in ("random", "xgb") and not tuner.startswith("xgb_"):
-        raise TVMCException(f"--tuner {tuner} searches templates; with --enable-autoscheduler give xgb or random")
+        raise TVMCException(f"--tuner {tuner} searches templates; with --enable-autoscheduler use xgb or random")
     if tuner == "random":
         return RandomModel()
     try:
@@ -77,13 +77,13 @@ def cost_model(tuner: str, tasks: int) -> CostModel:
 
 
 def hardware_of(target: Any, given: dict[str, int | None]) -> HardwareParams | None:
-    """What the options say of the machine; None where they say nothing."""
+    """Return the hardware parameters given by options, or None if there are none."""
     said = {name: value for name, value in given.items() if value is not None}
     return HardwareParams(**said, target=target) if said else None
 
 
 class LatencyLog:
-    """Writes the estimated time of the model after each round into a file, and passes events on."""
+    """Writes the estimated latency of the model to a file after each round, and passes events on."""
 
     def __init__(self, then: Callable[[events.Event], None], path: str | os.PathLike = LATENCY_FILE):
         self.then, self.path = then, path

@@ -1,4 +1,4 @@
-"""Targets, as given on the command line: text, inline JSON, or a file of JSON."""
+"""Parses targets on the command line: text, inline JSON, or a JSON file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TOKEN = re.compile(
 
 
 def tokenize_target(target: str) -> list[str]:
-    """The words of a target text; quoted values are one word."""
+    """Split a target text into words; quoted values are one word."""
     return _TOKEN.findall(target)
 
 
 def parse_target(target: str) -> list[dict[str, Any]]:
-    """Several targets separated by commas, each as its name, options and text."""
+    """Parse comma-separated targets; return name, options and text of each."""
     out: list[dict[str, Any]] = []
     current: list[str] = []
     groups: list[list[str]] = []
@@ -51,13 +51,13 @@ def parse_target(target: str) -> list[dict[str, Any]]:
     return out
 
 
-# The target that a device name given in its place suggests.
+# The target that is suggested if a device name is given instead of a target.
 _HINTS = {"cpu": "a CPU's is llvm", "gpu": "a GPU's is cuda or opencl", "x86": "it is llvm",
           "arm": "it is llvm", "cl": "it is opencl", "nvidia": "it is cuda"}
 
 
 def kinds_with_code() -> list[str]:
-    """The kinds of targets that there is a back end for."""
+    """Return the target kinds that have a back end."""
     from ...target.backend import BACKENDS
 
     return [kind for kind in Target.list_kinds() if kind in BACKENDS]
@@ -75,7 +75,7 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
         raise TVMCException(f"'{others[0]}' is not a target{hint and ': ' + hint}; "
                             f"targets with a code generator are {kinds}")
     if not parse_targets[-1]["is_tvm_target"]:
-        raise TVMCException(f"'{names[-1]}' only takes parts of a model; the last target must be one of {kinds}")
+        raise TVMCException(f"'{names[-1]}' only compiles parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:
         raise TVMCException("at most two targets are allowed: that of the device and that of the host")
     for kind in additional_target_options or {}:
@@ -85,7 +85,7 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
 
 
 def target_from_cli(target: str, additional_target_options: dict | None = None) -> tuple[Target, list]:
-    """The target (with its host) and the code generators that take parts of the model before it."""
+    """Return the target (with its host), and the code generators before it, which compile parts of the model."""
     try:
         kinds, extra = _parts(target, additional_target_options)
         arch = _default_architecture(kinds[0])
@@ -99,14 +99,14 @@ def target_from_cli(target: str, additional_target_options: dict | None = None) 
 
 
 def default_architecture(target: str, additional_target_options: dict | None = None) -> str:
-    """The architecture of a CUDA target that names none, where there is no GPU; empty for every other target."""
+    """Return the default architecture of a CUDA target without one if there is no GPU; empty for every other target."""
     return _default_architecture(_parts(target, additional_target_options)[0][0])
 
 
 def _parts(target: str, additional_target_options: dict | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The target and its host as names with options, and the code generators before them."""
+    """Return the target and its host as names with options, and the code generators before them."""
     text = target.strip()
-    # The machine this runs on is what llvm means when no CPU is named.
+    # Without a CPU name, llvm means the machine on which this process runs.
     text = re.sub(r"^native\b", "llvm", text)
     if text.startswith("{") or os.path.isfile(text):
         config = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
@@ -119,14 +119,14 @@ def _parts(target: str, additional_target_options: dict | None) -> tuple[list[di
 
 
 def _default_architecture(parsed: dict[str, Any]) -> str:
-    """The oldest architecture that the CUDA compiler supports: its code runs on every later GPU."""
+    """Return the oldest architecture that the CUDA compiler supports; its code runs on every later GPU."""
     from ...codegen.cuda import nvrtc
     from ...target import nvidia
     from ...target.detect import local_arch
     from ...target.kinds import KINDS
 
     kind = KINDS.get(parsed["name"])
-    # Of the kinds for NVIDIA's GPUs, the one with this option is compiled by NVRTC.
+    # Among the kinds for NVIDIA GPUs, NVRTC compiles the one that has this option.
     if kind is None or kind.facts.get("nvidia_architecture") != "arch":
         return ""
     if {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
@@ -135,7 +135,7 @@ def _default_architecture(parsed: dict[str, Any]) -> str:
 
 
 def _config(parsed: dict[str, Any]) -> str | dict[str, Any]:
-    """The argument of the constructor of ``Target``."""
+    """Return the argument of the constructor of ``Target``."""
     if parsed.get("is_json"):
         return parsed["opts"]
     words = [parsed["name"]]
@@ -147,7 +147,7 @@ def _config(parsed: dict[str, Any]) -> str | dict[str, Any]:
 
 
 def check_code(target: Target) -> None:
-    """Raise an error, before the model is read, for a target or a host without a code generator."""
+    """Raise an error for a target or host without a code generator, before the model is read."""
     from ...target.backend import backend_of
 
     try:
@@ -161,20 +161,21 @@ _TYPES = {"str": str, "int": int, "bool": int, "list": str}
 
 
 def generate_target_args(parser) -> None:
-    """--target and one option for each option of each kind."""
+    """Add --target and one option for each option of each target kind."""
     parser.add_argument("--target", help="compilation target: such as 'llvm -mcpu=skylake', or JSON, or a JSON file")
     with_code = kinds_with_code()
     for kind, options in target_options().items():
         group = detail_group(parser, f"target {kind}")
         for name, type_name in options.items():
-            # Options of a kind without a code generator are parsed to report an error, and hidden from the help.
+            # Options of a kind without a code generator are parsed so that an error can be reported; they are hidden
+            # from the help.
             shown = f"target {kind} {name}" if kind in with_code else argparse.SUPPRESS
             group.add_argument(f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(),
                                help=shown)
 
 
 def target_options() -> dict[str, dict[str, str]]:
-    """Options of every kind that can be written as text, with the names of their types."""
+    """Return the options of every kind that can be written as text, with the names of their types."""
     from ...target.kinds import KINDS
 
     out: dict[str, dict[str, str]] = {}
@@ -185,7 +186,7 @@ def target_options() -> dict[str, dict[str, str]]:
 
 
 def reconstruct_target_args(args) -> dict[str, dict[str, Any]]:
-    """The target options that were given, by kind."""
+    """Return the target options that were given, by kind."""
     out: dict[str, dict[str, Any]] = {}
     for kind, options in target_options().items():
         for name in options:

@@ -1,4 +1,4 @@
-"""``tvmc targets``: the targets with a code generator, and the options of each."""
+"""``tvmc targets``: lists the targets with a code generator, and the options of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .terminal import print_table
 
 @register_parser
 def add_targets_parser(subparsers, _, json_params) -> None:
-    """The subcommand ``targets``."""
+    """Add the subcommand ``targets``."""
     parser = add_command(subparsers, "targets", usage="tvmc targets [options] [NAME]")
     parser.set_defaults(func=drive_targets)
     parser.add_argument("--tags", action="store_true",
@@ -28,7 +28,7 @@ def add_targets_parser(subparsers, _, json_params) -> None:
 
 
 def drive_targets(args) -> int:
-    """Print kinds, the options of one, or tags."""
+    """Print target kinds, the options of one kind, or tags."""
     tags = list_tags() or {}
     if args.tags:
         found = {name: target for name, target in tags.items() if args.NAME in name}
@@ -47,7 +47,7 @@ def drive_targets(args) -> int:
 
 
 def _row(kind: str) -> tuple[str, str, str]:
-    """The rows of the table: a target, the kind of its code, and the device or compiler of this machine."""
+    """Return a table row: the target, the kind of its code, and the device or compiler of this machine."""
     try:
         target = Target(kind)
         cpu = compiled_cpu(target)

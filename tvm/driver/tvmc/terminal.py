@@ -1,4 +1,4 @@
-"""Terminal output: tables, sizes, and colours if the terminal supports them. No information is in a colour alone."""
+"""Terminal output: tables, sizes, and colours if the terminal supports them. No information is in the colour alone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def has_colour(stream: Any) -> bool:
 
 
 def painted(text: str, style: str, stream: Any) -> str:
-    """The text in a style, where the stream shows one."""
+    """Return the text with a style, if the stream supports styles."""
     return f"{style}{text}{PLAIN}" if style and has_colour(stream) else text
 
 
 def size(count: float) -> str:
-    """``14.2 MiB``."""
+    """Format a size in bytes, such as ``14.2 MiB``."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -32,7 +32,7 @@ def size(count: float) -> str:
 
 
 def table(rows: Sequence[Sequence[object]], head: Sequence[str] = (), right: Sequence[int] = ()) -> list[str]:
-    """Lines of columns, each as wide as its widest entry; the columns ``right`` end at one place."""
+    """Format rows as lines with aligned columns; the columns ``right`` are right-aligned."""
     texts = [[str(cell) for cell in row] for row in ([head] if head else []) + list(rows)]
     widths = [max(map(len, column)) for column in zip(*texts)]
     return [
@@ -45,14 +45,14 @@ def table(rows: Sequence[Sequence[object]], head: Sequence[str] = (), right: Seq
 def print_table(
     rows: Sequence[Sequence[object]], head: Sequence[str], stream: Any, right: Sequence[int] = ()
 ) -> None:
-    """Print the table with its head in bold."""
+    """Print the table with a bold header."""
     first, *others = table(rows, head, right)
     stream.write("\n".join([painted(first, BOLD, stream), *others]) + "\n")
 
 
 def note(text: str) -> None:
-    """Log a line that -v shows. A logger without a level logs nothing: the default level of Python would print the line
-    in every script that calls ``tvmc.compile``."""
+    """Log a line that -v shows. A logger without a level logs nothing: Python's default level would print the line in
+    every script that calls ``tvmc.compile``."""
     if _LOGGER.level != logging.NOTSET:
         _LOGGER.warning(text)
 

@@ -1,4 +1,4 @@
-"""The address of an RPC tracker, as given on the command line."""
+"""Parses the address of an RPC tracker on the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .errors import TVMCException
 
 
 def tracker_host_port_from_cli(rpc_tracker_str: str | None) -> tuple[str | None, int | None]:
-    """(host, port) of ``host[:port]``; the port is 9090 if left out."""
+    """Parse ``host[:port]`` as (host, port); the default port is 9090."""
     if not rpc_tracker_str:
         return None, None
     host, _, port = rpc_tracker_str.partition(":")

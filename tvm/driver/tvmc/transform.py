@@ -1,4 +1,4 @@
-"""Changes of a graph before it is compiled: layouts and mixed precision."""
+"""Graph transforms before compilation: layouts and mixed precision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_MIXED_OPS = ["nn.conv2d", "nn.dense"]
 
 
 def convert_graph_layout(mod, desired_layouts, ops=None):
-    """The graph with its convolutions in other layouts: ``["NHWC"]`` or one such as ``NHWC:HWIO`` for each operator."""
+    """Convert convolutions to other layouts: ``["NHWC"]`` for all, or one layout such as ``NHWC:HWIO`` per operator."""
     from ... import relay
 
     ops = list(ops) if ops is not None else DEFAULT_OPS
@@ -37,11 +37,11 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
 def _check_ops(option: str, names) -> None:
     unknown = [n for n in names if OPS.get(n) is None]
     if unknown:
-        raise TVMCException(f"{option}: there is no operator '{unknown[0]}'; {near_matches(unknown[0], OPS.names())}")
+        raise TVMCException(f"{option}: unknown operator '{unknown[0]}'; {near_matches(unknown[0], OPS.names())}")
 
 
 def _check_layout(op: str, text: str) -> None:
-    """Reject a layout that no graph can have, also where the graph has no such operator."""
+    """Raise an error for an invalid layout, even if the graph does not contain the operator."""
     from ...relay.op.layout import is_blocked
     from ...relay.op.nn.convolution import without_blocks
     from ...relay.transform.convert_layout import KERNELS
@@ -51,7 +51,8 @@ def _check_layout(op: str, text: str) -> None:
     needs_kernel = "conv" in op and not is_blocked(layout) and layout not in KERNELS
     if layout != "default" and not (has_axes and (kernel or not needs_kernel)):
         raise TVMCException(
-            f"--desired-layout {text}: '{layout}' is not a layout of {op}; there are {', '.join(KERNELS)}, blocked "
+            f"--desired-layout {text}: '{layout}' is not a layout of {op}; valid layouts are {', '.join(KERNELS)}, "
+            "blocked "
             "layouts such as NCHW8c, and any other order of these axes with a layout of the weights (NHCW:OIHW)"
         )
 
@@ -61,7 +62,7 @@ _ALWAYS = 0
 
 
 class MixedPrecision:
-    """A scope in which ``ops`` are computed in the smaller type and their sums kept in ``acc_type``."""
+    """A scope in which ``ops`` are computed in the smaller type with accumulation in ``acc_type``."""
 
     def __init__(self, ops, acc_type: str):
         self.ops, self.acc_type = list(ops), acc_type
@@ -86,15 +87,16 @@ class MixedPrecision:
 
 
 def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_type=None):
-    """The graph with its heavy operators in a smaller float type; float32 is not smaller and changes nothing. Without
-    ``acc_type`` sums are in float16, or in float32 where products of bfloat16 are added."""
+    """Convert compute-intensive operators to a smaller float type; float32 changes nothing.
+
+    By default the accumulation type is float16, or float32 if the calculation type is bfloat16."""
     from ... import relay
 
     mod = relay.transform.InferType()(mod)
     if calculation_type == "float32":
         return mod
     if calculation_type == "bfloat16":
-        # Normalizations become a product and a sum, which are done before a sum is rounded.
+        # Normalizations become a multiplication and an addition, which are computed before the result is rounded.
         mod = relay.transform.SimplifyInference()(mod)
     given = PassContext.current()
     config = {**given.config, "relay.ToMixedPrecision.keep_orig_output_dtype": True}
@@ -122,7 +124,7 @@ def check_transform_args(args) -> None:
 
 
 def apply_graph_transforms(mod, args):
-    """All transforms the arguments ask for."""
+    """Apply all transforms that the arguments request."""
     if not args:
         return mod
     if args.get("desired_layout"):
@@ -139,7 +141,7 @@ TRANSFORM_ARGS = ("desired_layout", "desired_layout_ops", "mixed_precision", "mi
 
 
 def parse_graph_transform_args(args) -> dict:
-    """The transform options out of all arguments."""
+    """Return the transform options among all arguments."""
     values = vars(args) if not isinstance(args, dict) else args
     return {k: values.get(k) for k in TRANSFORM_ARGS}
 

@@ -1,4 +1,4 @@
-"""The display of ``tvmc tune``: a table that is redrawn on a terminal, the classic lines in a log."""
+"""The display of ``tvmc tune``: a table that is updated in place on a terminal, or log lines."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from .roofline import Machine, machine_of
 from .terminal import BOLD, FAINT, GREEN, PLAIN
 
 _SECONDS_BETWEEN_DRAWINGS = 0.1
-# The clock goes on while a batch is compiled and nothing else happens.
+# Update interval of the clock while a batch is compiled and no events occur.
 _TICK_SECONDS = 1.0
 _LEAST_NAME = 18
-# The text of each stage while no task has its round.
+# The text of each stage that is shown between the rounds of tasks.
 _STAGES = {
     Stage.BASELINE: "measuring the code without tuning", Stage.SEARCH: "",
     Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
 }
-# Who warns while a model is tuned.
+# The loggers that may warn while a model is tuned.
 _LOGGERS = ("autotvm", "auto_scheduler")
 _MARKS = {Outcome.MEASURED: ".", Outcome.TIMED_OUT: "T"}
 
 
 def head(machine: Machine | None) -> str:
-    """The names of the columns; without a peak to compare with there is no column for it."""
+    """Return the table header; without the machine's peaks, their column is omitted."""
     peak = f" {'peak':>5}" if machine else ""
     return f"{'share':>6} {'untuned':>10} {'best':>10} {'gain':>6} {'GFLOPS':>8}{peak} {'trials':>6}"
 
 
 def clock(seconds: float) -> str:
-    """``4:05``, ``1:02:03``."""
+    """Format a duration, such as ``4:05`` or ``1:02:03``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -50,14 +50,14 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def totals(tasks: Sequence[TaskStatus]) -> tuple[float, float]:
-    """Seconds of all tasks in the model: untuned, and with the best so far. A task that never ran counts in neither."""
+    """Return total seconds of all tasks: untuned, and with the best candidates. Tasks without a result are left out."""
     ran = [(task, task.cost) for task in tasks if task.cost is not None]
     return (sum((task.baseline_cost or cost) * task.count for task, cost in ran),
             sum(cost * task.count for task, cost in ran))
 
 
 def columns(task: TaskStatus, total: float, machine: Machine | None) -> str:
-    """The numbers of one task, each in its column."""
+    """Format the numbers of one task as table columns."""
     seconds = task.model_seconds
     if seconds is None:
         peak = f" {'-':>5}" if machine else ""
@@ -84,7 +84,7 @@ def _style(task: TaskStatus) -> str:
 
 
 class Row(NamedTuple):
-    """A task as it is drawn."""
+    """A task as shown in the table."""
 
     name: str
     numbers: str
@@ -102,7 +102,7 @@ def total_line(tasks: Sequence[TaskStatus], machine: Machine | None) -> str:
 
 
 def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
-    """The gain of each task."""
+    """Format the speedup of each task."""
     total = totals(tasks)[1] or 1.0
     names = [name_of(task) for task in tasks]
     width = max(len(n) for n in names)
@@ -112,7 +112,7 @@ def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
 
 
 def verdict(event: events.ModelCompared) -> str:
-    """The result of comparing whole models, in a line."""
+    """Describe the comparison of whole models in one line."""
     untuned, tuned = milliseconds(event.seconds), milliseconds(event.seconds * event.ratio)
     text = f"The whole model: {untuned} untuned, {tuned} tuned ({1 / event.ratio:.2f}x)"
     if not event.used:
@@ -127,7 +127,8 @@ def _prefix(task: TaskStatus, total: int) -> str:
 
 
 def remark(event: events.Event, total: int) -> str:
-    """The line that an event is worth beside the numbers of its task; "" where it is none. ``total`` are the tasks."""
+    """Return the remark for an event, shown next to the numbers of its task, or "". ``total`` is the number of
+    tasks."""
     if isinstance(event, events.RunStarted) and event.records_found:
         is_spent = event.trials_left is not None and event.trials_left <= 0
         spent = "; all trials are spent, a larger --trials goes on" if is_spent else ""
@@ -140,7 +141,7 @@ def remark(event: events.Event, total: int) -> str:
 
 
 class Lines:
-    """One mark for each trial, and the classic line when a task's round ends."""
+    """Prints one mark per trial, and a line at the end of a task's round."""
 
     def __init__(self, machine: Machine | None = None):
         self.machine, self.total = machine, 0
@@ -181,19 +182,19 @@ class Lines:
             self.spent[event.task.index] = time.time() - bar.start
 
     def close(self) -> None:
-        """Leave a whole line, also when a round was broken off."""
+        """Complete the current line, even if a round was interrupted."""
         bar, self.bar = self.bar, None
         if bar is not None:
             bar.break_off()
 
 
 def _speed(task: TaskStatus, cost: float | None) -> float:
-    """Operations a second of a candidate; 0 for a failure."""
+    """Return the operations per second of a candidate; 0 for a failed one."""
     return (task.flop or 1.0) / cost if cost else 0.0
 
 
 class LiveTable(logging.Handler):
-    """All tasks in a table that stays in place; what is said meanwhile goes above it."""
+    """A table of all tasks that is updated in place; other messages are printed above it."""
 
     def __init__(self, machine: Machine | None = None, stream: Any = None):
         super().__init__(logging.WARNING)
@@ -215,7 +216,7 @@ class LiveTable(logging.Handler):
         self.colours = not os.environ.get("NO_COLOR")
         self.ticker = threading.Thread(target=self._tick, daemon=True)
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------
 
     def __call__(self, event: events.Event) -> None:
         at_once = not isinstance(event, events.TrialFinished | events.RoundFinished)
@@ -250,7 +251,7 @@ class LiveTable(logging.Handler):
                 self.current = task
 
     def _listen(self) -> None:
-        """Warnings of the tuners would be drawn over: they are said above the table."""
+        """Redirect warnings of the tuners to lines above the table, which would otherwise overwrite them."""
         for logger in map(logging.getLogger, _LOGGERS):
             logger.addHandler(self)
             self.propagated[logger.name], logger.propagate = logger.propagate, False
@@ -260,7 +261,7 @@ class LiveTable(logging.Handler):
             self._draw(*record.getMessage().splitlines())
 
     def close(self) -> None:
-        """Leave the whole table behind."""
+        """Draw the final table."""
         if self.closing.is_set():
             return
         self.closing.set()
@@ -281,7 +282,7 @@ class LiveTable(logging.Handler):
                     self._draw()
 
     def _refresh(self, at_once: bool, *above: str) -> None:
-        """Draw what has changed."""
+        """Redraw the parts that have changed."""
         now = time.monotonic()
         if not at_once and now - self.drawn_at < _SECONDS_BETWEEN_DRAWINGS:
             return
@@ -307,7 +308,8 @@ class LiveTable(logging.Handler):
         return ", ".join(part for part in parts if part)
 
     def _shown(self, room: int | None) -> list[int]:
-        """The indices of the tasks there is room for: those that take most of the model's time, and the current one."""
+        """Return the indices of the tasks that fit on the screen: those with the largest share of time, and the current
+        one."""
         numbers = range(len(self.rows))
         if room is None or len(self.rows) <= room:
             return list(numbers)
@@ -340,21 +342,21 @@ class LiveTable(logging.Handler):
             return os.terminal_size((100, 40))
 
     def _draw(self, *above: str) -> None:
-        # Three lines of head, one for the cursor.
+        # Three lines for the header, one for the cursor.
         lines = self._lines(max(self._size().lines - 4, 1))
         self._write([*above, *lines])
         self.drawn_lines = len(lines)
 
     def _write(self, lines: list[str]) -> None:
-        """Write over the last drawing, in one piece: a terminal shows nothing in between. Some terminals keep what is
-        cleared from the top of the screen, so each line is cleared by itself."""
+        """Overwrite the last drawing in a single write, to avoid flicker. Lines are cleared one by one, because some
+        terminals keep text in the scrollback when the whole screen is cleared."""
         up = f"\r\x1b[{self.drawn_lines}A" if self.drawn_lines else ""
         self.stream.write(up + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self.stream.flush()
 
 
 def display_for(tasks: Sequence[Any]) -> Lines | LiveTable:
-    """The table where somebody watches, lines where they are kept."""
+    """Return a live table for a terminal, otherwise a display that prints lines."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     peaks = machine_of(tasks)
     return LiveTable(peaks) if is_terminal else Lines(peaks)

@@ -1,4 +1,4 @@
-"""Packages for the virtual machine: their manifest, and running them."""
+"""Packages for the virtual machine: their manifest and their execution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .errors import TVMCException
 from .model import TVMCPackage
 from .open_sizes import Dims
 
-# The name of a model's function.
+# The name of the function that contains a model.
 MAIN = "main"
 
 
@@ -33,7 +33,7 @@ class Value(NamedTuple):
 
 
 class VMFacts(NamedTuple):
-    """The contents of a package: ``kernels`` counts the calls of each in the code, ``outputs`` is empty if their
+    """The contents of a package: ``kernels`` counts the calls of each kernel in the code, ``outputs`` is empty if their
     types are only known at run time."""
 
     inputs: list[Value]
@@ -44,23 +44,23 @@ class VMFacts(NamedTuple):
 
 
 def weights_of(executable: Executable) -> tuple[int, int]:
-    """How many constants an executable has, and their bytes."""
+    """Return the number of constants of an executable and their size in bytes."""
     arrays = [a for a in executable._arrays() if a is not None]
     return len(arrays), sum(math.prod(a.shape) * ((dtype_info(a.dtype).bits + 7) // 8) for a in arrays)
 
 
 def kernel_calls(executable: Executable) -> Counter[str]:
-    """How often the code calls each kernel; loops may do so more often."""
+    """Return how often the code contains a call of each kernel; loops may execute a call more often."""
     code, call = executable.code, OPCODES["invoke_packed"]
     calls = Counter(one.operands[0] for f in code.functions for one in f.code if one.opcode == call)
     return Counter({code.kernels[number]: count for number, count in calls.items()})
 
 
-# ---- what is in a package ----
+# ---- contents of a package ----
 
 
 def facts_of(package: TVMCPackage) -> VMFacts:
-    """The facts of a package: from its manifest, without one from its library.
+    """The facts of a package, from its manifest or else from its library.
 
     Raises
     ------
@@ -90,8 +90,9 @@ def _value(said: Mapping) -> Value:
 def _from_code(executable: Executable) -> VMFacts:
     function = next((f for f in executable.code.functions if f.name == MAIN), None)
     if function is None:
-        raise TVMCException(f"the package has no function {MAIN}; it has {', '.join(executable.globals)}")
-    # Of one number below -1 all sizes are equal.
+        raise TVMCException(f"the package does not define the function {MAIN}; it defines "
+                            f"{', '.join(executable.globals)}")
+    # Dimensions with the same number below -1 are equal.
     inputs = [Value(p.name, [d if d >= 0 else None if d == -1 else f"size_{-d - 2}" for d in p.type[1:]],
                     dtype_of_word(p.type[0])) if p.type else Value(p.name, None, "no tensor")
               for p in function.params]
@@ -99,11 +100,12 @@ def _from_code(executable: Executable) -> VMFacts:
 
 
 def inputs_of(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
-    """Sizes and types of the inputs; refused where one is no tensor, which no file can give."""
+    """Return dimensions and types of the inputs; raise an error for an input that is not a tensor, because files
+    contain only tensors."""
     values = facts_of(package).inputs
     for value in values:
         if value.sizes is None:
-            raise TVMCException(f"input '{value.name}' is {value.dtype}; tvmc only supports tensors, use "
+            raise TVMCException(f"input '{value.name}' has type {value.dtype}; tvmc only supports tensors, use "
                                 "tvm.runtime.vm.VirtualMachine")
     return {v.name: v.sizes for v in values}, {v.name: v.dtype for v in values}
 
@@ -112,23 +114,23 @@ def inputs_of(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
 
 
 class Runner:
-    """A package on a machine, with inputs that stay until others are set."""
+    """A package loaded on a machine; inputs are kept until others are set."""
 
     def __init__(self, library: Any, device: Any, profiled: bool = False):
         self.device = device
         self.machine = (VirtualMachineProfiler if profiled else VirtualMachine)(library, device)
 
     def set_inputs(self, data: Mapping[str, Any], dtypes: Mapping[str, str]) -> None:
-        """The inputs by name, in the order of the model, converted to its types."""
+        """Set inputs by name, converted to the types of the model."""
         self.data = [value.astype(dtypes[name], copy=False) for name, value in data.items()]
         self.copy_inputs()
 
     def copy_inputs(self) -> None:
-        """Copy the inputs to the device, which may be at the other end of a connection."""
+        """Copy the inputs to the device, which may be remote."""
         self.machine.set_input(MAIN, *(ndarray.array(value, self.device) for value in self.data))
 
     def outputs(self) -> dict[str, Any]:
-        """The tensors of one run in order."""
+        """Run the model once and return its output tensors by name, in order."""
         self.machine.invoke_stateful(MAIN)
         found = []
         stack = list(reversed(self.machine.get_outputs()))
@@ -139,12 +141,12 @@ class Runner:
             elif isinstance(one, NDArray):
                 found.append(one.numpy())
             else:
-                raise TVMCException(f"the model gives {type(one).__name__}, and tvmc only supports tensors; use "
+                raise TVMCException(f"the model returns {type(one).__name__}, but tvmc only supports tensors; use "
                                     "tvm.runtime.vm.VirtualMachine")
         return {f"output_{i}": array for i, array in enumerate(found)}
 
     def benchmark(self, repeat: int, number: int, end_to_end: bool) -> BenchmarkResult:
-        """Times of whole runs; ``end_to_end`` adds copying inputs and outputs."""
+        """Measure whole runs; ``end_to_end`` includes copying inputs and outputs."""
         if not end_to_end:
             return self.machine.benchmark(self.device, repeat=repeat, number=number)
         results = []

@@ -1,4 +1,4 @@
-"""Memory pools of microcontrollers. The options are parsed and report that microcontrollers are not supported."""
+"""Memory pools for microcontrollers. The options are accepted, and report that microcontrollers are not supported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIONS = (
 
 
 def generate_workspace_pools_args(parser) -> None:
-    """--workspace-pools and the options of each pool."""
+    """Add --workspace-pools and the options of each pool."""
     group = detail_group(parser, "memory pools (microcontrollers only)")
     for ending in _OPTIONS:
         group.add_argument(f"--workspace-pools{ending}", action="append" if ending else "store", metavar="POOL",
@@ -31,19 +31,20 @@ def generate_workspace_pools_args(parser) -> None:
 
 
 def refuse_workspace_pools(args) -> None:
-    """No target we compile for has pools."""
+    """Raise an error if a pool is given, because no supported target has pools."""
     for ending in _OPTIONS:
         if getattr(args, f"workspace_pools{ending}".replace("-", "_"), None):
             raise TVMCException(f"--workspace-pools{ending} is for microcontrollers, which are not supported")
 
 
 def _by_pool(args: Any, option: str) -> dict[str, str]:
-    """What an option says of each pool; of two values for one pool the last counts."""
+    """Return the value of an option for each pool; if a pool occurs twice, its last value is used."""
     said = {}
     for text in getattr(args, f"workspace_pools_{option}") or ():
         name, colon, value = text.partition(":")
         if not colon:
-            raise TVMCException(f"--workspace-pools-{option.replace('_', '-')} takes POOL:VALUE, got '{text}'")
+            raise TVMCException(f"--workspace-pools-{option.replace('_', '-')} must have the form POOL:VALUE, got "
+                                f"'{text}'")
         said[name] = value
     return said
 
@@ -56,7 +57,7 @@ def _number(option: str, text: str) -> int:
 
 
 def _bursts(args: Any, pool: str, targets: list[Target]) -> dict[Target, int]:
-    """Bytes of a burst for each target that has its own, given as POOL:TARGET:BYTES."""
+    """Return the burst size in bytes for each target that has one, given as POOL:TARGET:BYTES."""
     kinds = {target.kind.name: target for target in targets}
     bursts = {}
     for text in args.workspace_pools_target_burst_bytes or ():
@@ -68,7 +69,7 @@ def _bursts(args: Any, pool: str, targets: list[Target]) -> dict[Target, int]:
 
 
 def workspace_pools_recombobulate(args: Any, targets: list[Target], extra_targets: Any) -> WorkspaceMemoryPools | None:
-    """The pools that the options describe, in the order of --workspace-pools; None where there are none."""
+    """Return the pools that the options describe, in the order of --workspace-pools; None if there are none."""
     if not args.workspace_pools:
         return None
     reached = _by_pool(args, "targets")
@@ -77,7 +78,8 @@ def workspace_pools_recombobulate(args: Any, targets: list[Target], extra_target
     pools = []
     for pool in (name.strip() for name in args.workspace_pools.split(",")):
         if pool not in reached:
-            raise TVMCException(f"--workspace-pools-targets does not say which targets reach the pool '{pool}'")
+            raise TVMCException("--workspace-pools-targets does not name the targets that can access the pool "
+                                f"'{pool}'")
         kinds = [kind.strip() for kind in reached[pool].split(",")]
         own = [target for target in targets if target.kind.name in kinds]
         values = {field: _number(field, told[pool]) for field, told in said.items() if pool in told}

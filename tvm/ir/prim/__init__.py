@@ -1,7 +1,7 @@
 """Scalar and vector expressions: the node classes and the Python operators on them.
 
 Integer semantics: ``Div``/``Mod`` truncate, ``FloorDiv``/``FloorMod`` round towards minus infinity; signed overflow
-wraps. The page ``docs/ir.md`` has the whole of it.
+wraps. ``docs/ir.md`` contains the complete semantics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all expressions have in common: their base classes and the Python operators on them."""
+"""Base classes of scalar expressions, and the Python operators on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOOL: dict[str, str] = {}
 
 
 def bool_like(dtype: str) -> str:
-    """The bool type with as many lanes as ``dtype``."""
+    """Return the bool type with the same number of lanes as ``dtype``."""
     got = _BOOL.get(dtype)
     if got is None:
         got = _BOOL[dtype] = with_lanes("bool", info(dtype).lanes)
@@ -25,22 +25,22 @@ def bool_like(dtype: str) -> str:
 
 
 def ops():
-    # ir.primop imports the node classes below, so the operators reach it through the loaded module table.
+    # ir.primop imports the node classes below, so the operators access it through sys.modules.
     return sys.modules["tvm.ir.primop"]
 
 
 class BaseExpr(Node):
-    """Base of expressions of every IR."""
+    """Base class of expressions of every IR."""
 
     _followed = True
 
 
 class ExprOp:
-    """Python operators that build expressions. Shared by expressions, tensors and iteration variables."""
+    """Python operators that build expressions, shared by expressions, tensors and iteration variables."""
 
     __slots__ = ()
-    # Above NumPy's scalars and below its arrays: a scalar leaves the operation to the expression. NumPy before 2.1
-    # takes the truth value of a comparison otherwise.
+    # Higher than NumPy scalars and lower than NumPy arrays, so that a scalar defers to the expression. Without it,
+    # NumPy before 2.1 converts comparisons to bool.
     __array_priority__ = -1.0
 
     def __add__(self, other: Any):
@@ -155,34 +155,34 @@ class ExprOp:
         Returns
         -------
         PrimExpr
-            A condition; where both are literals, a literal.
+            A bool expression; a literal if both operands are literals.
         """
         return ops().equal(self, other)
 
     def astype(self, dtype: str, span: Span | None = None):
-        """The value converted to another type. Literals are converted at once: floats to integers truncate, integers
-        wrap.
+        """The value converted to another type. Literals are converted immediately: floats truncate to integers,
+        integers wrap.
 
         Parameters
         ----------
         dtype : str
-            The type, such as "float32"; one of several lanes broadcasts a scalar.
+            The type, such as "float32"; a vector type broadcasts a scalar.
 
         Returns
         -------
         PrimExpr
-            The value itself where it has the type already.
+            The converted value; the value itself if it already has the type.
 
         Raises
         ------
         ExprTypeError
-            The value is a pointer or a string, or has another number of lanes than the type.
+            The value is a pointer or a string, or its number of lanes differs.
         """
         return ops().cast(dtype, self)
 
 
 class EqualOp(ExprOp):
-    """``a == b`` before it is known whether Python or the compiler asks: truth is identity, use as an operand is EQ."""
+    """The result of ``a == b``: as a Python bool it compares identity, as an operand it becomes an EQ expression."""
 
     __slots__ = ("a", "b")
 
@@ -201,7 +201,7 @@ class EqualOp(ExprOp):
 
 
 class NotEqualOp(ExprOp):
-    """``a != b``; see EqualOp."""
+    """The result of ``a != b``; see EqualOp."""
 
     __slots__ = ("a", "b")
 
@@ -220,7 +220,7 @@ class NotEqualOp(ExprOp):
 
 
 class PrimExpr(ExprOp, BaseExpr):
-    """A scalar or vector value; ``dtype`` is its type as text."""
+    """A scalar or vector expression; ``dtype`` is its type as text."""
 
     _followed = True
 
@@ -228,10 +228,10 @@ class PrimExpr(ExprOp, BaseExpr):
 
     if TYPE_CHECKING:
 
-        # A field of some classes, worked out of the operands by others.
+        # A field in some classes, derived from the operands in others.
         dtype: str = slot_field()
 
-        # Rules are chosen by the class of an expression, which narrows no type.
+        # Rules are selected by the class of an expression, which type checkers cannot use to narrow its type.
         def __getattr__(self, name: str) -> Any: ...
 
     @property

@@ -1,4 +1,4 @@
-"""Calls, expressions with a variable of their own, and sizes that are not known."""
+"""Calls, let expressions, and unknown dimensions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Call(PrimExprWithOp, key="tir.Call"):
     Parameters
     ----------
     dtype : str
-        The type of the value, such as "float32" or "int32x4"; None for a call without one.
+        The type of the value, such as "float32" or "int32x4"; None if the call has no value.
     op : Op, GlobalVar or str
-        What is called.
+        The called operator or function.
     args : tuple
         The arguments.
     """
@@ -42,7 +42,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
 
 
 class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
-    """An expression in which a variable stands for a value.
+    """An expression in which a variable is bound to a value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Python values as expressions."""
+"""Conversion of Python values to expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .values import StringImm, const
 
 
 def convert(value: Any) -> Any:
-    """A Python value as an expression: numbers, strings, bool, NumPy scalars, axes, lists of these."""
+    """Convert a Python value to an expression: numbers, strings, bool, NumPy scalars, axes, lists of these."""
     if isinstance(value, PrimExpr):
         return value
     kind = value.__class__

@@ -1,4 +1,4 @@
-"""Ranges, axes, and reductions over them."""
+"""Ranges, iteration axes, and reductions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Range(Node, key="Range"):
     Parameters
     ----------
     begin : PrimExpr, optional
-        The first integer; alone, the end of a range from zero.
+        The first integer; without ``end``, the end of a range that starts at zero.
     end : PrimExpr, optional
         The integer after the last.
     min : PrimExpr, optional
         The first integer, given together with ``extent``.
     extent : PrimExpr, optional
-        How many integers there are.
+        The number of integers.
     """
 
     _followed = True
@@ -35,7 +35,7 @@ class Range(Node, key="Range"):
     def __init__(
         self, begin: Any = None, end: Any = None, span: Span | None = None, min: Any = None, extent: Any = None
     ):
-        # Two forms: Range(end) / Range(begin, end) as users write it, and min=/extent= for rebuilding.
+        # Two forms: Range(end) or Range(begin, end) for users, and min=/extent= for reconstruction.
         if extent is None:
             if begin is None:
                 raise TypeError("Range needs an end")
@@ -51,14 +51,14 @@ class Range(Node, key="Range"):
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: Span | None = None) -> Range:
-        """The range of so many integers from one on.
+        """The range with a given start and length.
 
         Parameters
         ----------
         min_value : PrimExpr or int
             The first integer.
         extent : PrimExpr or int
-            How many there are.
+            The number of integers.
 
         Returns
         -------
@@ -68,18 +68,18 @@ class Range(Node, key="Range"):
 
 
 class IterVar(ExprOp, Node, key="tir.IterVar"):
-    """An iteration axis: its variable, its domain, and what kind of axis it is.
+    """An iteration axis: its variable, its domain, and its type.
 
     Parameters
     ----------
     dom : Range
-        Where it runs.
+        The range of the variable.
     var : Var
         The variable.
     iter_type : int
-        Data parallel, reduction, thread, and so on.
+        The type: data parallel, reduction, thread, and so on.
     thread_tag : str, optional
-        The hardware thread that carries it.
+        The hardware thread to which the axis is bound.
     """
 
     _followed = True
@@ -103,7 +103,7 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
     def __init__(self, dom: Any, var: Any, iter_type: Any, thread_tag: Any = "", span: Span | None = None):
         if dom is not None and not isinstance(dom, Range):
             if not isinstance(dom, (list, tuple)) or len(dom) != 2:
-                raise TypeError(f"the domain of an axis is a Range or a pair (begin, end), got {dom!r}")
+                raise TypeError(f"the domain of an axis must be a Range or a pair (begin, end), got {dom!r}")
             dom = Range(dom[0], dom[1])
         self.dom = dom
         self.var = Var(var, dom.extent.dtype if dom is not None else "int32") if isinstance(var, str) else var
@@ -117,18 +117,18 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
 
 
 class CommReducer(Node, key="tir.CommReducer"):
-    """A commutative, associative combination: result[i] = f(lhs, rhs), with its identity.
+    """A commutative, associative reduction operation: result[i] = f(lhs, rhs), with its identity element.
 
     Parameters
     ----------
     lhs : tuple of Var
-        What has been combined so far.
+        The accumulated values.
     rhs : tuple of Var
-        What is added.
+        The values to add.
     result : tuple of PrimExpr
-        The combination, an expression for each value.
+        The combined values, one expression each.
     identity_element : tuple of PrimExpr
-        What changes nothing when combined.
+        The identity elements.
     """
 
     _compared = "lhs! rhs! result identity_element"
@@ -147,22 +147,22 @@ class CommReducer(Node, key="tir.CommReducer"):
 
 
 class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_index].dtype"}):
-    """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one.
+    """A reduction of ``source`` over ``axis`` where ``condition`` holds; allowed only as the whole value of a compute.
 
     Parameters
     ----------
     combiner : CommReducer
-        How two values are combined.
+        The reduction operation.
     source : tuple of PrimExpr
-        What is reduced.
+        The reduced values.
     axis : tuple[IterVar, ...]
-        The axes that are reduced over.
+        The reduction axes.
     condition : PrimExpr
-        Points where it is false are left out.
+        Points at which the condition is false are skipped.
     value_index : int, optional
-        Which value of the combiner this is.
+        The index of this value among those of the combiner.
     init : tuple of PrimExpr, optional
-        What the reduction begins with, in place of the identity.
+        The initial value, which replaces the identity element.
     """
 
     _compared = "axis! combiner source init condition value_index"

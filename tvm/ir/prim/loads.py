@@ -1,4 +1,4 @@
-"""Elements of buffers and of tensors."""
+"""Loads of elements of buffers and tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BufferLoad(
     derived={"dtype": "_load_dtype(buffer, indices)"},
     scope={"_load_dtype": _load_dtype},
 ):
-    """An element (or, with a vector index, several) of a buffer.
+    """A load of an element, or of several with a vector index, from a buffer.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class BufferLoad(
 
 
 class ProducerLoad(PrimExprWithOp, key="tir.ProducerLoad", derived={"dtype": "producer.dtype"}):
-    """An element of a tensor that has no buffer yet.
+    """A load of an element of a tensor that does not have a buffer yet.
 
     Parameters
     ----------

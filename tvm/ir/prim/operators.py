@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, logic, casts, and the choice between two values."""
+"""Arithmetic, comparisons, logic, casts, and selection."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from .base import SCOPE, PrimExpr, PrimExprWithOp
 
 
 class BinaryOpExpr(PrimExprWithOp):
-    """Base of two-operand arithmetic."""
+    """Base class of arithmetic with two operands."""
 
 
 class CmpExpr(BinaryOpExpr):
-    """Base of comparisons."""
+    """Base class of comparisons."""
 
 
 class LogicalExpr(BinaryOpExpr):
-    """Base of And, Or."""
+    """Base class of And and Or."""
 
 
 def _mismatch(node: Any):
     raise ExprTypeError(
-        f"{type(node).__name__}: operands must have one type, got {node.a.dtype} and {node.b.dtype}; cast one of them"
+        f"{type(node).__name__}: operands must have the same type, got {node.a.dtype} and {node.b.dtype}; cast one of "
+        "them"
     )
 
 
@@ -34,21 +35,21 @@ _COMPARE: dict[str, Any] = {"derived": {"dtype": "bool_like(a.dtype)"}, "check":
 
 
 class Add(BinaryOpExpr, key="tir.Add", **_ARITH):
-    """``a + b``; both have one type, and integers wrap around."""
+    """``a + b``; both operands have the same type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Sub(BinaryOpExpr, key="tir.Sub", **_ARITH):
-    """``a - b``; both have one type, and integers wrap around."""
+    """``a - b``; both operands have the same type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Mul(BinaryOpExpr, key="tir.Mul", **_ARITH):
-    """``a * b``; both have one type, and integers wrap around."""
+    """``a * b``; both operands have the same type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
@@ -62,21 +63,21 @@ class Div(BinaryOpExpr, key="tir.Div", **_ARITH):
 
 
 class Mod(BinaryOpExpr, key="tir.Mod", **_ARITH):
-    """Remainder of the truncating division."""
+    """The remainder of truncating division."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorDiv(BinaryOpExpr, key="tir.FloorDiv", **_ARITH):
-    """The quotient of integers rounded down."""
+    """The quotient, rounded down."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorMod(BinaryOpExpr, key="tir.FloorMod", **_ARITH):
-    """What FloorDiv leaves; it has the sign of the divisor."""
+    """The remainder of FloorDiv, with the sign of the divisor."""
 
     a: PrimExpr
     b: PrimExpr
@@ -97,63 +98,63 @@ class Max(BinaryOpExpr, key="tir.Max", **_ARITH):
 
 
 class EQ(CmpExpr, key="tir.EQ", **_COMPARE):
-    """Whether two values are equal; a bool of as many lanes."""
+    """Whether two values are equal; a bool with the same number of lanes."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class NE(CmpExpr, key="tir.NE", **_COMPARE):
-    """Whether two values differ; a bool of as many lanes."""
+    """Whether two values differ; a bool with the same number of lanes."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class LT(CmpExpr, key="tir.LT", **_COMPARE):
-    """Whether ``a`` is below ``b``."""
+    """Whether ``a`` is less than ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class LE(CmpExpr, key="tir.LE", **_COMPARE):
-    """Whether ``a`` is at most ``b``."""
+    """Whether ``a`` is less than or equal to ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class GT(CmpExpr, key="tir.GT", **_COMPARE):
-    """Whether ``a`` is above ``b``."""
+    """Whether ``a`` is greater than ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class GE(CmpExpr, key="tir.GE", **_COMPARE):
-    """Whether ``a`` is at least ``b``."""
+    """Whether ``a`` is greater than or equal to ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class And(LogicalExpr, key="tir.And", **_ARITH):
-    """Whether both conditions hold; ``b`` is evaluated only where ``a`` does."""
+    """Whether both conditions are true; ``b`` is evaluated only if ``a`` is true."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Or(LogicalExpr, key="tir.Or", **_ARITH):
-    """Whether one of two conditions holds; ``b`` is evaluated only where ``a`` does not."""
+    """Whether one of two conditions is true; ``b`` is evaluated only if ``a`` is false."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Not(PrimExprWithOp, key="tir.Not", derived={"dtype": "a.dtype"}):
-    """Whether a condition does not hold.
+    """The negation of a condition.
 
     Parameters
     ----------
@@ -180,16 +181,16 @@ class Cast(PrimExprWithOp, key="tir.Cast"):
 
 
 class Select(PrimExprWithOp, key="tir.Select", derived={"dtype": "true_value.dtype"}):
-    """Both sides may be evaluated; ``if_then_else`` is the call that evaluates one.
+    """A selection between two values, both of which may be evaluated; ``if_then_else`` evaluates only one.
 
     Parameters
     ----------
     condition : PrimExpr
         The condition, a bool.
     true_value : PrimExpr
-        The value where the condition holds.
+        The value if the condition is true.
     false_value : PrimExpr
-        The value elsewhere.
+        The value otherwise.
     """
 
     condition: PrimExpr

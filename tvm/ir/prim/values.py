@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Var(PrimExpr, key="tir.Var"):
-    """A variable; two are the same only if they are the same object.
+    """A variable; two variables are equal only if they are the same object.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Var(PrimExpr, key="tir.Var"):
     dtype : str, optional
         Its type; "handle" for a pointer.
     type_annotation : Type, optional
-        A type that says more than ``dtype``: what a pointer points to.
+        A type with more information than ``dtype``, such as the element type of a pointer.
     """
 
     _variable = True
@@ -49,12 +49,12 @@ class Var(PrimExpr, key="tir.Var"):
         return self.name
 
     def copy_with_suffix(self, suffix: str) -> Var:
-        """A variable of the same type, and of another identity, whose name is this one's with something after it.
+        """A new variable of the same type, with a suffix appended to the name.
 
         Parameters
         ----------
         suffix : str
-            What comes after the name.
+            The suffix.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class Var(PrimExpr, key="tir.Var"):
         return type(self)(self.name + suffix, self.dtype, self.type_annotation)
 
     def copy_with_name(self, name: str) -> Var:
-        """A variable of the same type, and of another identity, with a name of its own.
+        """A new variable of the same type with another name.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Var(PrimExpr, key="tir.Var"):
 
 
 class SizeVar(Var, key="tir.SizeVar"):
-    """A variable known to be at least zero: the size of a tensor.
+    """A non-negative variable, such as the size of a dimension.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class SizeVar(Var, key="tir.SizeVar"):
     dtype : str, optional
         Its type, an integer.
     type_annotation : Type, optional
-        A type that says more than ``dtype``.
+        A type with more information than ``dtype``.
     """
 
     def __init__(self, name: str = "size", dtype: str = "int32", type_annotation: Any = None, span: Span | None = None):
@@ -106,7 +106,7 @@ class IntImm(ConstExpr, key="IntImm"):
     dtype : str
         The type of the value, such as "float32" or "int32x4".
     value : int
-        The number, which ``dtype`` can hold.
+        The value, which must fit in ``dtype``.
     """
 
     dtype: str
@@ -124,7 +124,7 @@ class IntImm(ConstExpr, key="IntImm"):
         else:
             low, high = int_range(dtype)
             if not low <= value <= high:
-                raise ExprValueError(f"literal value {value} does not fit in {dtype}, which holds {low} to {high}")
+                raise ExprValueError(f"literal value {value} does not fit in {dtype}, whose range is {low} to {high}")
         self.dtype = canonical(dtype)
         self.value = value
         self.span = span
@@ -166,7 +166,7 @@ class FloatImm(ConstExpr, key="FloatImm"):
     dtype : str
         The type of the value, such as "float32" or "int32x4".
     value : float
-        The number.
+        The value.
     """
 
     dtype: str
@@ -184,7 +184,7 @@ class FloatImm(ConstExpr, key="FloatImm"):
 
 
 class StringImm(ConstExpr, key="tir.StringImm"):
-    """A literal text.
+    """A string literal.
 
     Parameters
     ----------
@@ -220,13 +220,13 @@ _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
 def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
-    """A literal; the default types are bool, int32 and float32, or int64 and float64 where these are too small. A NumPy
-    scalar has its own.
+    """A literal. The default types are bool, int32 and float32, or int64 and float64 for values outside their range. A
+    NumPy scalar keeps its type.
 
     Parameters
     ----------
     value : int, float or bool
-        The number.
+        The value.
     dtype : str, optional
         Its type.
 
@@ -237,7 +237,7 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
     Raises
     ------
     ValueError
-        The type has no literals.
+        Literals of the type do not exist.
 
     Examples
     --------
@@ -267,11 +267,11 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
         return IntImm(dtype, value)
     if kind.is_handle:
         return ops().cast("handle", const(int(number), "uint64"))
-    raise ValueError(f"no literal of type '{dtype}'")
+    raise ValueError(f"cannot create a literal of type '{dtype}'")
 
 
 def _default_dtype(value: Any) -> str:
-    # NumPy's float64 is a Python float too, so its own type is asked for first.
+    # Checked first, because NumPy's float64 is also a Python float.
     name = getattr(value, "dtype", None)
     if name is not None:
         return canonical(name)
@@ -281,7 +281,7 @@ def _default_dtype(value: Any) -> str:
         return "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
     if isinstance(value, float):
         return "float64" if FLOAT32_MAX < abs(value) < float("inf") else "float32"
-    raise TypeError(f"cannot make a literal of {value!r} ({type(value).__name__})")
+    raise TypeError(f"cannot create a literal from {value!r} ({type(value).__name__})")
 
 
 __all__ = ["ConstExpr", "FloatImm", "IntImm", "PYTHON_NUMBERS", "SizeVar", "StringImm", "Var", "const"]

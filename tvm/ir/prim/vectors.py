@@ -1,4 +1,4 @@
-"""Vectors made of scalars and of other vectors."""
+"""Vectors built from scalars and other vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Ramp(PrimExprWithOp, key="tir.Ramp", derived={"dtype": "with_lanes(base.dt
     base : PrimExpr
         The first element.
     stride : PrimExpr
-        The step from one to the next.
+        The difference between consecutive elements.
     lanes : int
         The number of elements.
     """
@@ -24,7 +24,7 @@ class Ramp(PrimExprWithOp, key="tir.Ramp", derived={"dtype": "with_lanes(base.dt
 
 
 class Broadcast(PrimExprWithOp, key="tir.Broadcast", derived={"dtype": "with_lanes(value.dtype, lanes)"}, scope=SCOPE):
-    """A vector with one value in all its lanes.
+    """A vector with the same value in all lanes.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class Shuffle(
     derived={"dtype": "with_lanes(vectors[0].dtype, len(indices))"},
     scope=SCOPE,
 ):
-    """Elements ``indices`` of the concatenation of ``vectors``.
+    """A vector of the elements ``indices`` of the concatenated ``vectors``.
 
     Parameters
     ----------
     vectors : tuple of PrimExpr
         The vectors.
     indices : tuple[PrimExpr, ...]
-        Which elements, counted through all vectors.
+        Indices into the concatenation of all vectors.
     """
 
     vectors: tuple[PrimExpr, ...]

@@ -1,4 +1,4 @@
-"""What can be asked of graphs."""
+"""Analyses of Relay expressions, types and modules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from . import sparse_dense
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
-    """Call ``fvisit`` on every expression, operands before users, each once.
+    """Call ``fvisit`` once on each expression, operands before users.
 
     Parameters
     ----------
     expr : RelayExpr
         The expression.
     fvisit : callable
-        What is called.
+        The function to call.
     """
     for node in post_order(expr):
         if isinstance(node, (RelayExpr, Op)):
@@ -39,7 +39,7 @@ def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> Non
 
 
 def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
-    """The variables of an expression as they are read, and whether each is defined there."""
+    """Yield the variables of an expression in order of appearance, and whether each appearance is a definition."""
     seen: set[int] = set()
     stack: list[Any] = [root]
     while stack:
@@ -58,7 +58,7 @@ def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
 
 
 def bound_vars(expr: RelayExpr) -> list[Var]:
-    """Variables that the expression defines, in order.
+    """Return the variables that the expression defines, in order.
 
     Parameters
     ----------
@@ -68,12 +68,13 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The defined variables.
     """
     return list(dict.fromkeys(var for var, defined in _variables(expr) if defined))
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used or defined, in the order they are read.
+    """Return the variables that the expression uses or defines, in order of appearance.
 
     Parameters
     ----------
@@ -83,6 +84,7 @@ def all_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The variables.
     """
     return list(dict.fromkeys(var for var, _ in _variables(expr)))
 
@@ -108,18 +110,19 @@ def _types_of(obj: Any) -> list[Type]:
 
 
 def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables in an expression or type.
+    """Return the type variables in an expression or type.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
     list[TypeVar]
+        The type variables.
     """
     found: dict[TypeVar, None] = {}
     if not isinstance(expr, Type):
@@ -138,18 +141,19 @@ def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables that functions or function types define.
+    """Return the type variables that functions or function types define.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
     list[TypeVar]
+        The defined type variables.
     """
     found: dict[TypeVar, None] = {}
     stack = _types_of(expr)[::-1]
@@ -166,25 +170,26 @@ def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables used but not defined.
+    """Return the type variables that are used but not defined.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
     list[TypeVar]
+        The free type variables.
     """
     bound = set(bound_type_vars(expr, mod))
     return [v for v in all_type_vars(expr, mod) if v not in bound]
 
 
 def all_dtypes(expr: RelayExpr) -> set[str]:
-    """Element types of all tensors in the expression.
+    """Return the element types of all tensors in the expression.
 
     Parameters
     ----------
@@ -194,6 +199,7 @@ def all_dtypes(expr: RelayExpr) -> set[str]:
     Returns
     -------
     set[str]
+        The element types.
     """
     found: set[str] = set()
     for node in post_order(expr):
@@ -208,7 +214,7 @@ def all_dtypes(expr: RelayExpr) -> set[str]:
 
 
 def well_formed(expr: RelayExpr | IRModule) -> bool:
-    """Whether every variable is defined once and only used where it is defined.
+    """Return whether each variable is defined once and only used in the scope of its definition.
 
     Parameters
     ----------
@@ -218,6 +224,7 @@ def well_formed(expr: RelayExpr | IRModule) -> bool:
     Returns
     -------
     bool
+        True if the expression is well formed.
     """
     for root in expr.functions.values() if isinstance(expr, IRModule) else [expr]:
         defined: set[Var] = set()
@@ -239,12 +246,12 @@ def well_formed(expr: RelayExpr | IRModule) -> bool:
 
 
 def _scoped(root: RelayExpr, defined: set[Var]) -> bool:
-    """Whether no variable defined inside is free outside of its definition."""
+    """Return whether no variable that is defined inside ``root`` is used outside the scope of its definition."""
     return not any(v in defined for v in _free_by_scope(root))
 
 
 def _free_by_scope(root: RelayExpr) -> set[Var]:
-    """Free variables, with scopes respected: a use of a let variable beside its let is free."""
+    """Return the free variables with scopes respected: a use of a let variable outside the body of its let is free."""
     free: dict[int, frozenset] = {}
     for node in post_order(root):
         own: set[Var] = {node} if type(node) is Var else set()
@@ -264,7 +271,7 @@ def _free_by_scope(root: RelayExpr) -> set[Var]:
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
-    """The kind of a type; a type put together wrongly is refused.
+    """Return the kind of a type, and check that its parts have the required kinds.
 
     Parameters
     ----------
@@ -276,25 +283,26 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     Returns
     -------
     TypeKind
+        The kind.
 
     Raises
     ------
     DiagnosticError
-        A part of the type has another kind than its place wants.
+        A part of the type has the wrong kind.
     """
     if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.kind
     if isinstance(t, TypeCall):
         if not isinstance(t.func, (GlobalTypeVar, TypeVar)):
-            raise DiagnosticError(f"{t.func} takes no type arguments")
+            raise DiagnosticError(f"{t.func} does not accept type arguments")
     for part in _type_parts(t)[1:] if isinstance(t, TypeCall) else _type_parts(t):
         if check_kind(part, mod) != TypeKind.Type:
-            raise DiagnosticError(f"{part} stands where a type is wanted, but it is a {check_kind(part, mod).name}")
+            raise DiagnosticError(f"expected a type, but {part} is a {check_kind(part, mod).name}")
     return TypeKind.Type
 
 
 def check_constant(expr: RelayExpr) -> bool:
-    """Whether an expression consists of constants.
+    """Return whether an expression consists only of constants.
 
     Parameters
     ----------
@@ -304,12 +312,13 @@ def check_constant(expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if the expression consists only of constants.
     """
     return all(isinstance(n, (Constant, Tuple, Op)) for n in post_order(expr))
 
 
 def check_basic_block_normal_form(expr: RelayExpr) -> bool:
-    """Whether no expression inside a branch or function is used outside of it without a let.
+    """Return whether an expression is in basic block normal form.
 
     Parameters
     ----------
@@ -319,6 +328,7 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if no expression inside a branch or function is used outside of it without a let.
     """
     from ..transform.normal_form import to_basic_block_normal_form
 
@@ -329,7 +339,7 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
 
 
 def get_total_mac_number(expr: RelayExpr) -> int:
-    """Multiplications followed by additions in convolutions and matrix products.
+    """Return the number of multiply-accumulate operations in convolutions and matmuls.
 
     Parameters
     ----------
@@ -339,6 +349,7 @@ def get_total_mac_number(expr: RelayExpr) -> int:
     Returns
     -------
     int
+        The number of multiply-accumulate operations.
     """
     if getattr(expr, "checked_type_", None) is None:
         expr = infer_type(expr)
@@ -346,18 +357,19 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
 
 def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
-    """How many of these operators are on the longest path through the graph.
+    """Return the largest number of the given operators on any path through the graph.
 
     Parameters
     ----------
     expr : RelayExpr or IRModule
-        The expression, or a module, whose function ``main`` is counted.
+        The expression, or a module, of which the function ``main`` is counted.
     valid_ops : list[str]
-        The operators.
+        The names of the operators to count.
 
     Returns
     -------
     int
+        The number of operators on that path.
     """
     if isinstance(expr, IRModule):
         expr = expr["main"]
@@ -370,7 +382,7 @@ def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
 
 
 def list_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called in the module.
+    """Return the number of calls of each operator in the module.
 
     Parameters
     ----------
@@ -380,6 +392,7 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
     Returns
     -------
     dict[str, int]
+        The number of calls by operator name.
     """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
@@ -391,7 +404,7 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often operators other than quantize and dequantize stand between a dequantize and a quantize.
+    """Return the number of calls of each operator between a dequantize and a quantize.
 
     Parameters
     ----------
@@ -401,6 +414,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
     Returns
     -------
     dict[str, int]
+        The number of calls by operator name.
     """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
@@ -419,7 +433,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
-    """The functions that fusion makes of @main, by their hash.
+    """Return the fused functions of @main by structural hash.
 
     Parameters
     ----------
@@ -429,6 +443,7 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
     Returns
     -------
     dict[str, Function]
+        The fused functions by structural hash.
     """
     from ...ir.transform import Sequential
     from ..transform import FuseOps, InferType, SimplifyInference
@@ -442,19 +457,21 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """A module whose @main computes one expression of this module's @main. Calls, tuples and fields of tuples are
-    numbered from 0 in the order of execution.
+    """Return a module whose @main computes one expression of this module's @main.
+
+    Calls, tuples and tuple fields are numbered from 0 in execution order.
 
     Parameters
     ----------
     mod : IRModule
         The module.
     expr_id : int
-        The number of the expression.
+        The number of the expression to compute.
 
     Returns
     -------
     IRModule
+        The module that computes the expression.
 
     Raises
     ------
@@ -463,7 +480,8 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     """
     numbered = [n for n in post_order(mod["main"]) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(numbered):
-        raise ValueError(f"extract_intermdeiate_expr: there is no expression {expr_id}; @main has {len(numbered)}")
+        raise ValueError(f"extract_intermdeiate_expr: expression {expr_id} is out of range; @main has {len(numbered)} "
+                         "expressions")
     chosen = numbered[expr_id]
     return IRModule.from_expr(Function(free_vars(chosen), chosen))
 
@@ -472,7 +490,7 @@ extract_intermediate_expr = extract_intermdeiate_expr
 
 
 def search_fc_transpose(expr: RelayExpr) -> list[str]:
-    """Names of weights that are transposed right before a dense layer.
+    """Return the names of the weights that are transposed directly before a dense layer.
 
     Parameters
     ----------
@@ -482,6 +500,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     Returns
     -------
     list[str]
+        The names of the weights.
     """
     out = []
     for node in post_order(expr):
@@ -494,7 +513,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
 
 
 def get_calibration_data(mod: IRModule, data: dict) -> dict[GlobalVar, dict[str, list]]:
-    """Inputs and outputs of the functions that @main calls, when run on ``data``.
+    """Run a module and return the inputs and outputs of the functions that @main calls.
 
     Parameters
     ----------
@@ -532,7 +551,7 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[GlobalVar, dict[str,
 
 
 def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
-    """Patterns of values that no clause of a match takes.
+    """Return patterns of the values that no clause of a match covers.
 
     Parameters
     ----------
@@ -544,6 +563,7 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
     Returns
     -------
     list[Pattern]
+        The patterns, which are empty if the match is complete.
 
     Examples
     --------
@@ -558,7 +578,7 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
         for clause in match.clauses:
             takes = _takes(clause.lhs, case)
             if takes is None:
-                # Some values of the case are taken and some are not.
+                # Split the case if the clause covers only some of its values.
                 cases.extend(reversed(_split(clause.lhs, case, mod)))
             if takes is not False:
                 break
@@ -572,7 +592,7 @@ def _parts(p: Pattern) -> tuple[Pattern, ...] | None:
 
 
 def _takes(pattern: Pattern, case: Pattern) -> bool | None:
-    """Whether a pattern takes the values of a case: all, none, or some (None)."""
+    """Return whether a pattern covers all values of a case (True), none (False) or some (None)."""
     parts, inner = _parts(pattern), _parts(case)
     if parts is None:
         return True
@@ -585,15 +605,15 @@ def _takes(pattern: Pattern, case: Pattern) -> bool | None:
 
 
 def _split(pattern: Pattern, case: Pattern, mod: IRModule | None) -> list[Pattern]:
-    """A case as several, each of which has a constructor where the pattern has one and the case leaves it open."""
+    """Split a case into cases with a constructor where the pattern has one and the case has a wildcard."""
     parts, inner = _parts(pattern), _parts(case)
     if inner is None and isinstance(pattern, PatternTuple):
         return [PatternTuple((PatternWildcard(),) * len(pattern.patterns))]
     if inner is None:
         known = mod.type_definitions.get(pattern.constructor.belong_to) if mod is not None else None
         if known is None:
-            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is in no module; "
-                                  "give the module")  # fmt: skip
+            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is unknown; pass "
+                                  "the module that defines it")  # fmt: skip
         return [PatternConstructor(c, (PatternWildcard(),) * len(c.inputs)) for c in known.constructors]
     at = next(i for i, (p, c) in enumerate(zip(parts, inner)) if _takes(p, c) is None)
     return [case.replace(patterns=(*inner[:at], c, *inner[at + 1:])) for c in _split(parts[at], inner[at], mod)]

@@ -1,4 +1,4 @@
-"""Which weights of ``nn.dense`` are mostly zeros, and what they are as sparse matrices of blocks."""
+"""Find sparse weights of ``nn.dense`` and convert them to block-sparse (BSR) matrices."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from ..expr import Call, RelayExpr, Var
 
 
 class SparseAnalysisResult(NamedTuple):
-    """The weights that are mostly zeros, and for each the sizes of its blocks, its columns and its rows."""
+    """The names of the converted weights and, for each, the shapes of its BSR arrays: blocks, column indices, row
+    offsets."""
 
     weight_name: list[str]
     weight_shape: list[list[int]]
 
 
 def weight_of(node: Any) -> Var | None:
-    """The variable that a product of two matrices has as its weights, None for other expressions."""
+    """Return the variable that an ``nn.dense`` with 2-D data reads as its weights, or None."""
     if type(node) is not Call or getattr(node.op, "name", "") != "nn.dense" or type(node.args[1]) is not Var:
         return None
     data = node.args[0].checked_type_
@@ -29,7 +30,7 @@ def weight_of(node: Any) -> Var | None:
 
 
 def _search_dense_op_weight(expr: RelayExpr) -> list[str]:
-    """The names of the variables that are weights of ``nn.dense``, as they are met.
+    """Return the names of the variables that are weights of ``nn.dense``, in post order.
 
     Parameters
     ----------
@@ -46,19 +47,21 @@ def _search_dense_op_weight(expr: RelayExpr) -> list[str]:
 def process_params(
     expr: RelayExpr, params: MutableMapping[str, Any], block_size: tuple[int, int], sparsity_threshold: float
 ) -> SparseAnalysisResult:
-    """Replace the weights of ``nn.dense`` that are mostly zeros by three arrays each, in ``params`` itself: the blocks
-    (``name.data``), their columns (``name.indices``) and where the rows of blocks begin (``name.indptr``).
+    """Replace sparse weights of ``nn.dense`` in ``params`` by the three arrays of a block-sparse (BSR) matrix.
+
+    The arrays are the blocks (``name.data``), their column indices (``name.indices``) and the row offsets
+    (``name.indptr``).
 
     Parameters
     ----------
     expr : RelayExpr
         The graph.
     params : dict of str to NDArray
-        Its parameters.
+        The parameters of the graph, which are modified in place.
     block_size : tuple of int
         The rows and columns of a block.
     sparsity_threshold : float
-        The share of zeros from which on weights are replaced.
+        The minimum fraction of zeros of weights to convert.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def process_params(
     Raises
     ------
     TVMError
-        Blocks of this size do not fill weights that are to be replaced.
+        The shape of sparse weights is not divisible by the block size.
     """
     found = SparseAnalysisResult([], [])
     height, width = block_size
@@ -77,7 +80,9 @@ def process_params(
             continue
         rows, columns = array.shape
         if rows % height or columns % width:
-            raise TVMError(f"weights {name}: blocks of {height} x {width} do not fill a matrix of {rows} x {columns}")
+            raise TVMError(
+                f"weights {name} of shape {rows} x {columns} are not divisible into blocks of {height} x {width}"
+            )
         blocks = array.reshape(rows // height, height, columns // width, width).transpose(0, 2, 1, 3)
         mask = blocks.any((2, 3))
         starts = np.concatenate([[0], np.cumsum(mask.sum(1))])

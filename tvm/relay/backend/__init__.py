@@ -1,4 +1,4 @@
-"""From graphs to what runs them: kernels, memory plan, graph, and the choice of executor and runtime."""
+"""Compilation of graphs: kernels, memory plan, graph executor output, and the choice of executor and runtime."""
 
 import importlib
 
@@ -9,7 +9,7 @@ __all__ = ["Executor", "Runtime"]
 
 
 def __getattr__(name: str):
-    # The interpreter stands on the whole graph language, which needs this package first.
+    # Imported on first access: the interpreter depends on modules that import this package first.
     if name in ("aot", "graph_executor_factory", "interpreter", "vm"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,5 +1,5 @@
-"""Kernels under schedules that a search has found: the computation of a fused function in plain operators, and its
-schedule from the steps that its attribute holds."""
+"""Kernels with schedules from the auto-scheduler: their computation in plain operators, and the schedule that their
+attribute stores."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from ..transform.function_pass import is_call
 from .from_relay import is_reshape
 from .te_compiler import ToTensors
 
-# The attribute of a kernel that holds the steps of its schedule, as records have them.
+# The attribute of a kernel with the steps of its schedule, in the format of tuning records.
 STEPS = "auto_scheduler"
-# The attribute that holds the places of parameters which are stored in the order in which the schedule reads them.
+# The attribute with the positions of parameters that are stored in the layout in which the schedule reads them.
 STORED = "auto_scheduler_stored"
 
 
 def computation_of(function: Function, target: Target, constants: Sequence[int] = ()) -> ComputeDAG | None:
-    """What a fused function computes, in plain operators whatever the target; None where a search cannot take it
-    (statements, sizes that are not known), and of views, which are no kernels. ``constants`` are the places of the
-    parameters that may be stored in any order."""
+    """Return the computation of a fused function as a DAG of plain, target-independent operators.
+
+    None if a search does not support the function: it contains statements or dynamic dimensions, or is a view.
+    ``constants`` are the positions of the parameters whose layout the schedule may choose.
+    """
     if is_reshape(function):
         return None
     try:
@@ -44,7 +46,7 @@ def computation_of(function: Function, target: Target, constants: Sequence[int] 
             graph = ToTensors(function, target, plain=True)
         _let_free([graph.inputs[place] for place in constants], graph.outputs)
         dag = ComputeDAG([*graph.inputs, *graph.outputs])
-        # The loops of all operations must have constant lengths.
+        # The initial state requires that all loops have constant extents.
         dag.get_init_state()
     except TVMError:
         return None
@@ -52,7 +54,7 @@ def computation_of(function: Function, target: Target, constants: Sequence[int] 
 
 
 def _let_free(tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Mark tensors as those that the reductions which read them may have stored in any order."""
+    """Mark tensors as layout-free for the reductions that read them."""
     for op in post_order_ops([tensor.op for tensor in outputs]):
         free = [tensor for tensor in tensors if isinstance(op, ComputeOp) and tensor in op.input_tensors]
         if free and op.reduce_axis:
@@ -60,8 +62,8 @@ def _let_free(tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
 
 
 def constants_of(call: Call) -> tuple[int, ...]:
-    """The places of the arguments of a call that are constants with several dimensions. Tuples have no place of their
-    own."""
+    """Return the positions of the arguments of a call that are constants of rank 2 or more; empty if a parameter is a
+    tuple."""
     if any(not isinstance(param.checked_type_ or param.type_annotation, TensorType) for param in call.op.params):
         return ()
     return tuple(place for place, argument in enumerate(call.args)
@@ -69,12 +71,12 @@ def constants_of(call: Call) -> tuple[int, ...]:
 
 
 def has_reduction(dag: ComputeDAG) -> bool:
-    """Whether there is more to a computation than elements made from elements."""
+    """Return whether a computation contains a reduction."""
     return any(isinstance(body, Reduce) for op in dag.ops if isinstance(op, ComputeOp) for body in op.body)
 
 
 def with_steps(function: Function, state: StateObject) -> Function:
-    """The function as a kernel of its own, which no pass changes, under the schedule of a state."""
+    """Return the function as a kernel with the schedule of a state, which passes do not change."""
     steps = json.dumps(to_json(state.transform_steps))
     return function.replace(attrs={**function.attrs, "Primitive": 1, "SkipOptimization": 1, STEPS: steps})
 
@@ -84,11 +86,11 @@ def is_scheduled(function: Any) -> bool:
 
 
 def scheduled(function: Function, target: Target) -> tuple[Schedule, list[Tensor]]:
-    """The te schedule of a kernel that has steps, and its arguments."""
+    """Return the te schedule of a kernel with schedule steps, and its arguments."""
     places = stored_places(function)
     dag = computation_of(as_given(function), target, places)
     if dag is None:
-        raise TVMError("a kernel with steps of a schedule is made of computes of known sizes")
+        raise TVMError("a kernel with schedule steps must consist of compute operations with static shapes")
     option = LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if places else LayoutRewriteOption.NO_REWRITE
     return dag.apply_steps_from_state(StateObject((), steps_of(function)), option)
 
@@ -101,20 +103,23 @@ def steps_of(function: Function) -> tuple[Any, ...]:
 
 
 def stored_places(function: Function) -> tuple[int, ...]:
-    """The places of the parameters that are stored in the order in which the schedule reads them."""
+    """Return the positions of the parameters that are stored in the layout in which the schedule reads them."""
     return tuple(json.loads(str(function.attrs.get(STORED, "[]"))))
 
 
 def wanted_layouts(function: Function, target: Target, constants: Sequence[int]) -> dict[int, StoredLayout]:
-    """The layouts that the schedule of a kernel wants of some of its parameters, by their places."""
+    """Return the layouts that the schedule of a kernel requires for some of its parameters, by position."""
     dag = computation_of(function, target, constants)
     layouts = layouts_of(dag, steps_of(function)) if dag is not None else {}
     return {place: layouts[dag.tensors[place]] for place in constants if dag and dag.tensors[place] in layouts}
 
 
 def over_stored(function: Function, layouts: dict[int, StoredLayout]) -> Function:
-    """The function over stored parameters. In its body they are put in order again, so that it says what it computes;
-    the schedule reads them as they lie."""
+    """Return the function with parameters in their stored layouts.
+
+    Its body restores the original layout of each parameter, so that the function is still a complete definition. The
+    schedule reads the stored layout directly.
+    """
     params, restored = list(function.params), {}
     for place, layout in layouts.items():
         old = params[place]
@@ -127,7 +132,7 @@ def over_stored(function: Function, layouts: dict[int, StoredLayout]) -> Functio
 
 
 def as_given(function: Function) -> Function:
-    """The function over the parameters as they were before they were stored."""
+    """Return the function with its parameters in their original layouts."""
     stored = {function.params[place]: place for place in stored_places(function)}
     if not stored:
         return function

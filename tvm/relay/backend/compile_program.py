@@ -1,4 +1,5 @@
-"""From a model to its program: on the device of its target, or over several devices where marks in it say so."""
+"""Compile a model to a program, on the device of its target or on several devices if the model has device annotations.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ from .program import Program, Ref
 from .regions import split_by_device
 from .te_compiler import KernelCompiler, flatten_type
 
-# A module as calls of kernels for a target.
+# Converts a module to calls of kernels for a target.
 ToKernels = Callable[[IRModule, Target], IRModule]
 
 
 def compile_program(
     mod: IRModule, targets: list[Target], prefix: str, to_kernels: ToKernels
 ) -> tuple[Program, IRModule, list[Target]]:
-    """The program of ``main`` without its storage, the graph it was made from, and the targets whose devices it runs
-    on."""
+    """Return the program of ``main`` without memory plan, the graph that it was compiled from, and the targets that it
+    uses."""
     planned, mod, used = _placed(mod, targets)
     if planned is None:
         return *_on_one_device(to_kernels(mod, used[0]), used[0], prefix), used
@@ -37,7 +38,7 @@ def compile_program(
 
 
 def models_by_target(mod: IRModule, targets: list[Target]) -> list[tuple[IRModule, Target]]:
-    """What each target computes of ``main``, as models of its own; a target may have several."""
+    """Return the parts of ``main`` that each target computes, as separate models; a target may have several."""
     planned, mod, used = _placed(mod, targets)
     if planned is None:
         return [(mod, used[0])]
@@ -47,7 +48,8 @@ def models_by_target(mod: IRModule, targets: list[Target]) -> list[tuple[IRModul
 
 
 def _placed(mod: IRModule, targets: list[Target]) -> tuple[Planned | None, IRModule, list[Target]]:
-    """The devices of the calls of ``main``, None where all have one; the module; the targets of the devices."""
+    """Return the planned ``main``, or None if all its calls use one device; the module; and the targets of the devices.
+    """
     by_device = {t.get_target_device_type(): t for t in targets}
     default = default_device(targets)
     placed = any(is_placed(f) for f in mod.functions.values() if isinstance(f, Function))
@@ -62,16 +64,16 @@ def _placed(mod: IRModule, targets: list[Target]) -> tuple[Planned | None, IRMod
 
 
 def default_device(targets: list[Target]) -> int:
-    """The device type of what no mark reaches."""
+    """Return the device type of expressions that no annotation constrains."""
     return make_compilation_config(PassContext.current(), targets).default_primitive_virtual_device.device_type_int
 
 
 def target_of(kind: int, by_device: Mapping[int, Any]) -> Any:
-    """What belongs to a device type; refused where no target is for it."""
+    """Return the entry for a device type; raises an error if there is no target for it."""
     if kind not in by_device:
         name = str(Device(kind, 0)).partition("(")[0]
-        raise TVMError(f"relay.build: the model is marked to run on {name} (on_device), and no target is for it; give "
-                       "one for each kind of device, as in target=['llvm', 'cuda']")  # fmt: skip
+        raise TVMError(f"relay.build: an on_device annotation of the model requires {name}, but there is no target for "
+                       "it; give one target for each device type, as in target=['llvm', 'cuda']")  # fmt: skip
     return by_device[kind]
 
 
@@ -86,7 +88,7 @@ def _on_one_device(fused: IRModule, target: Target, prefix: str) -> tuple[Progra
 
 
 def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_kernels: ToKernels) -> Program:
-    """The kernels of each region, compiled for the target of its device, and the copies between them."""
+    """Compile the kernels of each region for the target of its device, and add the copies between regions."""
     compilers = kernel_compilers(targets, prefix)
     builder = ProgramBuilder()
     inputs = [builder.input(p, planned.devices[id(p)]) for p in planned.function.params]
@@ -96,7 +98,7 @@ def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_ke
 
 
 def kernel_compilers(targets: list[Target], prefix: str) -> dict[int, KernelCompiler]:
-    """The compiler of each device type; the kernels of all have names of their own."""
+    """Return the kernel compiler of each device type; kernel names are unique over all compilers."""
     names: dict[str, int] = {}
     return {t.get_target_device_type(): KernelCompiler(t, prefix, names) for t in targets}
 
@@ -105,7 +107,8 @@ def over_devices(
     builder: ProgramBuilder, planned: Planned, inputs: list[Ref], compilers: dict[int, KernelCompiler],
     to_kernels: ToKernels,
 ) -> list[Ref]:  # fmt: skip
-    """The results of a planned function of these inputs, each of which lies where the function reads it."""
+    """Add a planned function with these inputs to a program, and return its outputs. Each input is on the device that
+    reads it."""
     values = {id(p): [ref] for p, ref in zip(planned.function.params, inputs)}
     outputs: list[Ref] = []
     for stage in split_by_device(planned):

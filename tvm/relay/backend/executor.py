@@ -1,4 +1,4 @@
-"""``tvm.relay.backend.executor``: the choice of an executor, under TVM's path."""
+"""``tvm.relay.backend.executor``: the choice of an executor under the module path of Apache TVM."""
 
 from .options import Executor
 

@@ -13,20 +13,20 @@ from ...runtime.registry import get_global_func
 
 
 class ExecutorFactoryModule:
-    """What ``relay.build`` returns for every executor: the library, the parameters and how the executor is set up."""
+    """The return value of ``relay.build`` for every executor: library, parameters and configuration of the executor."""
 
     iter_cnt: int = 0
 
     def get_executor_config(self) -> Any:
-        """What the executor reads to run the model."""
+        """Return the configuration that the executor reads to run the model."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_executor_config")
 
     def get_params(self) -> dict[str, Any]:
-        """The weights by name."""
+        """Return the weights by name."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_params")
 
     def get_lib(self) -> Any:
-        """The library of the kernels."""
+        """Return the library of kernels."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lib")
 
     def __iter__(self) -> Iterator:
@@ -47,16 +47,17 @@ class ExecutorFactoryModule:
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):
-    """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params.
+    """A compiled model. ``lib["default"](device)`` returns an executor module. The factory unpacks as graph, lib,
+    params.
 
     Parameters
     ----------
     ir_mod : IRModule
-        The graph whose functions the kernels compute.
+        The graph from which the kernels were compiled.
     target : Target or tuple of Target
-        What it is compiled for.
+        The target or targets of the compilation.
     executor : Executor
-        The executor it is written for.
+        The executor for which the model was compiled.
     graph_json_str : str
         The graph as JSON.
     libmod : Module
@@ -66,11 +67,11 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
     params : dict of str to NDArray
         The weights by name.
     function_metadata : dict of str to FunctionInfo or callable
-        The memory and the loops of each function, or what computes them when they are first read.
+        The memory and the loops of each function, or a callable that computes them on first access.
     plan : Plan, optional
-        Where every value of the graph is stored.
+        The memory plan: where every value of the graph is stored.
     kernels : sequence of Kernel
-        What the library contains.
+        The kernels in the library.
     """
 
     def __init__(
@@ -102,7 +103,8 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
     get_executor_config = get_graph_json
 
     def get_devices(self) -> list[str]:
-        """The devices whose contexts a caller hands to the model: none, for the graph says where each node runs."""
+        """Return the devices that callers must pass to the model: an empty list, since the graph contains the device of
+        each node."""
         return []
 
     def get_params(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
 
     @property
     def module(self):
-        """The factory as a module of the runtime: what loading an exported library gives."""
+        """The factory as a runtime module, equal to the module that loading an exported library returns."""
         if self._module is None:
             self.lib._load()
             arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
@@ -127,7 +129,7 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         return PackedFactory(self.libmod_name, self.graph_json, self.params)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the kernels, and the memory that the values between them take."""
+        """Return an HTML summary for notebooks: the kernels, and the memory of intermediate values."""
         from ...drawing.memory import memory_body, memory_of
         from ...drawing.page import escape, fragment
 
@@ -138,6 +140,6 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
-        """Write the library with the graph and the parameters inside; loading it gives a factory."""
+        """Write the library with the embedded graph and parameters to a file; loading it returns a factory."""
         root = (TYPE_KEY, self._packed.at)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)

@@ -1,8 +1,8 @@
-"""Kernels whose code is for images of at least the pixels of a register tile.
+"""Support images with fewer pixels than a register tile in kernels that require full tiles.
 
-Where each pixel of a kernel's result follows from the same pixel of its images, an image of fewer pixels is copied to
-one of enough, its last pixel standing for those it lacks, and the kernel calls itself with the copies: it has one set
-of loops instead of a second one for few pixels. All kernels of a library share the function that copies.
+If each output pixel depends only on the same pixel of the inputs, a smaller image is copied to a buffer of sufficient
+size, filled up with its last pixel. The kernel then calls itself with the copies. It therefore needs only one set of
+loops instead of additional loops for small images. All kernels of a library share the copy function.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ from ..expr import Call, Function
 from ..op.record import BROADCAST, pattern_of
 from ..symbolic import flatten_type
 
-# Rank, and dimensions of height and width, of images in blocks of channels: (n, C/c, h, w, c).
+# The rank of images with channel blocks, and their height and width axes: (n, C/c, h, w, c).
 _RANK, _IMAGE = 5, slice(2, 4)
-# Copies begin at multiples of so many bytes.
+# The alignment of the copies in bytes.
 _LINE = 64
 
 
 def images_of(function: Function) -> list[bool] | None:
-    """Which tensors of a fused function, its parameters and then its results, are images of as many pixels as the one
-    that its leading operator reads; None where another tensor may depend on the number of pixels, or an operator beside
-    the leading one does not work element by element."""
+    """Return for each parameter and output tensor of a fused function whether it is an image with the pixels of the
+    leading operator's input.
+
+    None if another tensor may depend on the number of pixels, or if an operator other than the leading one is not
+    element-wise.
+    """
     calls = [n for n in post_order(function.body) if isinstance(n, Call)]
     lead = [c for c in calls if not isinstance(c.op, Op) or pattern_of(c.op) > BROADCAST]
     if len(lead) != 1 or not isinstance(lead[0].op, Op):
@@ -49,7 +52,7 @@ def images_of(function: Function) -> list[bool] | None:
     found: list[bool] = []
     for sizes in (x.shape for t in types for x in flatten_type(t)):
         is_image = len(sizes) == _RANK and _is(sizes[2], h) and sizes[3] is w and not {h, w} & {*variables(sizes[0])}
-        # Sizes of others are numbers, or count images: whether one stands for pixels would be known too late.
+        # Other dimensions must be static or count images: a dynamic one could depend on the number of pixels.
         others = (sizes[1], sizes[4]) if is_image else tuple(d for d in sizes if d is not n or d is h or d is w)
         if not all(isinstance(d, IntImm) for d in others):
             return None
@@ -64,12 +67,15 @@ def _is(d: PrimExpr, h: PrimExpr) -> bool:
 def with_few_pixels(
     name: str, body: Stmt, buffers: list[Buffer], images: list[bool], results: int, least: int, copying: GlobalVar
 ) -> Stmt:
-    """The body of the kernel ``name``, which is for images of at least ``least`` pixels, where they may be fewer. The
-    last ``results`` of the buffers are written; ``copying`` is the name of ``copying_pixels``."""
+    """Return the body of the kernel ``name``, extended for images with fewer than ``least`` pixels.
+
+    ``body`` requires at least ``least`` pixels. The last ``results`` of the buffers are outputs; ``copying`` is the
+    global variable of ``copying_pixels``.
+    """
     n, _, h, w, _ = next(b for b, is_image in zip(buffers, images) if is_image).shape
     sizes = dict.fromkeys(d for b in buffers for d in b.shape if isinstance(d, PrimVar))
     have, one = h * w, const(1, w.dtype)
-    # The pixels of all images are those of one, where nothing else depends on how many images there are.
+    # Pixels of all images can be joined if no other dimension depends on the number of images.
     counts = [b.shape[0] is n if is_image else not any(d is n for d in b.shape) for b, is_image in zip(buffers, images)]
     is_joined = len(sizes) == 3 and n in sizes and all(counts)
     if is_joined:
@@ -100,9 +106,13 @@ def with_few_pixels(
 
 
 def copying_pixels() -> PrimFunc:
-    """A function (image, copy, groups, images, blocks, have, want, bytes, is_read) of images (groups, images, blocks,
-    have) and copies (groups, blocks, want) of pixels of so many bytes: those of all images of a group are copied one
-    after the other, the last one standing for those that lack, or back. It is as code generation takes it."""
+    """Return the function (image, copy, groups, images, blocks, have, want, bytes, is_read) that copies pixels.
+
+    It copies between images (groups, images, blocks, have) and copies (groups, blocks, want), whose pixels have the
+    given number of bytes. The pixels of all images of a group are stored one after the other, and the last one is
+    repeated to fill the copy. If ``is_read`` is false, it copies back. The function is in the form that code generation
+    accepts.
+    """
     image, copy, source, target = (PrimVar(name, PointerType(PrimType("uint8"))) for name in
                                    ("image", "copy", "source", "target"))  # fmt: skip
     names = ("groups", "images", "blocks", "have", "want", "bytes", "group", "block", "pixel")
@@ -111,8 +121,8 @@ def copying_pixels() -> PrimFunc:
     lets = [(source, Select(is_read, image, copy)), (target, Select(is_read, copy, image))]
 
     def place(memory: PrimVar, at: PrimExpr, distances: list[tuple[PrimExpr, PrimExpr]]) -> PrimExpr:
-        """The address of a pixel, by the distances of groups, of blocks and of images where data are read and where
-        they are written. Choices before the loops keep LLVM from compiling these twice."""
+        """Return the address of a pixel from its strides over groups, blocks and images, for reading and for writing.
+        The strides are selected before the loops, so that LLVM does not duplicate the loops."""
         chosen = [PrimVar(f"{memory.name}_{name}", "int64") for name in ("group", "block", "image")]
         lets.extend((v, Select(is_read, *d)) for v, d in zip(chosen, distances))
         steps = sum((n * v for n, v in zip((group, block, truncdiv(at, have)), chosen)), truncmod(at, have))

@@ -1,4 +1,4 @@
-"""From an optimized Relay function, whose calls are fused kernels, to the nodes of a program."""
+"""Convert an optimized Relay function, whose calls are fused kernels, to nodes of a program."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.record import BROADCAST, pattern_of
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .program import Kind, Node, Program, Ref, byte_size
 from .shape_func import needs_shape_function
 from .te_compiler import KernelCompiler
 
-# Kernels read and write whole vectors quickest where they start at a line of the cache.
+# Vector loads and stores are fastest on cache-line boundaries.
 ALIGNMENT = 64
 
 
 class ProgramBuilder:
-    """Adds to a program what its inputs, functions and copies between devices are made of. ``any_size``: whether
-    sizes may be unknown until the program runs."""
+    """Adds nodes for inputs, functions and copies between devices to a program. ``any_size``: whether dynamic shapes
+    are allowed."""
 
     def __init__(self, any_size: bool = False) -> None:
         self.program = Program()
         self.any_size = any_size
         self.input_names: set[str] = set()
-        # Results that lie inside a concatenation, and results that are seen outside of their function.
+        # Outputs that are stored inside a concatenation, and outputs that are visible outside their function.
         self.parts: set[Ref] = set()
         self.kept: set[Ref] = set()
 
@@ -41,18 +41,21 @@ class ProgramBuilder:
     def input(self, var: Var, device: int) -> Ref:
         t = var.checked_type_ or var.type_annotation
         if not isinstance(t, TensorType):
-            raise TVMError(f"input %{var.name_hint} has type {t}; the graph executor takes tensors")
+            raise TVMError(
+                f"input %{var.name_hint} has type {t}; inputs of the graph executor must be tensors; use the virtual "
+                "machine"
+            )
         self.input_names.add(var.name_hint)
         self.check(t, f"input '{var.name_hint}'")
         return self.add(Node(Kind.INPUT, var.name_hint, [t], device)), 0
 
     def check(self, t: TensorType, what: str) -> None:
-        if not self.any_size and has_unknown_sizes(t):
+        if not self.any_size and has_dynamic_dims(t):
             shape = ", ".join(str(x) for x in t.shape)
-            raise TVMError(f"{what} has shape ({shape}); the graph executor needs every dimension to be known")
+            raise TVMError(f"{what} has shape ({shape}); the graph executor requires static shapes")
 
     def constant(self, data: Any, device: int) -> Ref:
-        """A constant under a name that no input has."""
+        """Add a constant with a name that no input has."""
         held = self.program.constants
         numbers = itertools.count(len(held))
         name = next(n for i in numbers if (n := f"p{i}") not in self.input_names and n not in held)
@@ -60,18 +63,20 @@ class ProgramBuilder:
         return self.add(Node(Kind.CONSTANT, name, [TensorType(data.shape, data.dtype)], device)), 0
 
     def copy(self, value: Ref, device: int) -> Ref:
-        """The value in the memory of another device."""
+        """Add a copy of a value to another device."""
         number, index = value
         return self.add(Node(Kind.COPY, "__copy", [self.program.nodes[number].types[index]], device, [value])), 0
 
     def function(self, function: Function, arguments: Sequence[Ref], compiler: KernelCompiler) -> list[Ref]:
-        """The calls of a function, whose parameters are these values, on the device of the compiler's target; its
-        results, tuples taken apart."""
+        """Add the calls of a function on the device of the compiler's target, and return its flattened outputs.
+
+        ``arguments`` are the values of its parameters.
+        """
         return _FunctionNodes(self, function, arguments, compiler).results()
 
 
 class _FunctionNodes:
-    """Walks one function; a value is a Ref, or a list of them for a tuple."""
+    """Adds the nodes of one function. A value is a Ref, or a list of Refs for a tuple."""
 
     def __init__(self, builder: ProgramBuilder, function: Function, arguments: Sequence[Ref], compiler: KernelCompiler):
         self.builder = builder
@@ -98,8 +103,8 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"{type(node).__name__} in the graph: the graph executor runs straight graphs of kernels; "
-            "control flow needs the virtual machine"
+            f"unsupported expression {type(node).__name__} in the graph; the graph executor supports only graphs "
+            "without control flow; use the virtual machine"
         )
 
     def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:
@@ -113,7 +118,7 @@ class _FunctionNodes:
         result = node.op.body.checked_type_ or node.op.ret_type
         types = flatten_type(result)
         for t in types:
-            self.builder.check(t, "the result of a kernel")
+            self.builder.check(t, "the output of a kernel")
         index = self.builder.add(self._node(node, self._flat(node.args), types))
         refs = [(index, i) for i in range(len(types))]
         if id(node) in self.seen_outside:
@@ -139,8 +144,10 @@ class _FunctionNodes:
         return Node(Kind.KERNEL, kernel.name, types, self.device, inputs, kernel, attrs, in_place, sized)
 
     def _joined(self, function: Function, inputs: list[Ref]) -> list[Ref] | None:
-        """The operands of a concatenation that can be written where they belong: results of kernels, each of them whole
-        and in one piece of the memory of the concatenation."""
+        """Return the operands of a concatenation whose producers can write directly into its output, else None.
+
+        Each operand must be a kernel output that occupies one contiguous part of the concatenation.
+        """
         body = function.body
         if needs_shape_function(function):
             return None
@@ -162,7 +169,7 @@ class _FunctionNodes:
 
 
 def layouts(function: Function) -> dict[str, str]:
-    """Layouts of the operators in a kernel, which reports show."""
+    """Return the layouts of the operators in a kernel, for reports."""
     found: dict[str, str] = {}
     for node in post_order(function.body):
         attrs = getattr(node, "attrs", None) if isinstance(node, Call) else None
@@ -174,7 +181,7 @@ def layouts(function: Function) -> dict[str, str]:
 
 
 def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
-    """Expressions of the outer graph, operands first; fused functions are not entered."""
+    """Return the expressions of the outer graph, operands first, without the bodies of fused functions."""
     def operands(e: RelayExpr) -> Sequence[RelayExpr]:
         return e.args if isinstance(e, Call) else () if isinstance(e, Function) else e.children()
 
@@ -182,7 +189,7 @@ def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
 
 
 def seen_outside(body: RelayExpr) -> set[int]:
-    """Ids of the calls whose results the caller of the graph sees, as they are or reshaped."""
+    """Return the ids of the calls whose outputs are outputs of the graph, directly or through reshapes."""
     found: set[int] = set()
     stack = [body]
     while stack:
@@ -198,7 +205,7 @@ def seen_outside(body: RelayExpr) -> set[int]:
 
 
 def is_reshape(function: Function) -> bool:
-    """Whether the kernel only sees the same elements of its first input in another shape."""
+    """Return whether a kernel only reshapes its first input."""
     node = function.body
     while isinstance(node, Call) and (node.op.attrs.get("reshape_only") or node.op.name == "reshape_like"):
         if any(not isinstance(other, Var) for other in node.args[1:]):
@@ -208,7 +215,7 @@ def is_reshape(function: Function) -> bool:
 
 
 def written_over(function: Function) -> set[Var]:
-    """Inputs that a kernel reads only at the element it writes: it may write over them."""
+    """Return the inputs of which a kernel reads only the element that it writes, so that it may run in place."""
     near: set[int] = {id(function.body)}
     far: set[int] = set()
     order = [n for n in post_order(function.body) if not isinstance(n, Op)]

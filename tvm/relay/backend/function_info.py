@@ -1,4 +1,4 @@
-"""What a compiled model contains, function by function: memory, loops and graph, under Apache TVM's names."""
+"""Memory, loops and graph of each function of a compiled model, under the names of Apache TVM."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ...runtime.object import Object
 from ...target import Target
 from ...tir.analysis import calculate_constant_bytes, calculate_workspace_bytes
 from ...tir.function import PrimFunc
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .program import Kind, Program, byte_size
 from .te_compiler import Kernel
 
-# The entry of the whole model, under the name that Apache TVM gives it.
+# The entry of the whole model, with the name that Apache TVM uses.
 MAIN = "__tvm_main__"
-# What the executors align allocations to, in bytes.
+# The alignment of allocations in the executors, in bytes.
 _ALIGNMENT = 64
 
 
 class FunctionInfo(Object):
-    """The memory that a function of a compiled model uses, and what it was compiled from, by target.
+    """Memory usage of a function of a compiled model, with its TIR and Relay functions, by target.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class FunctionInfo(Object):
     constant_sizes : dict of Target to int
         Bytes of weights and tables.
     tir_primfuncs : dict of Target to PrimFunc
-        The lowered loops; empty for the whole model.
+        The lowered functions; empty for the whole model.
     relay_primfuncs : dict of Target to Function
-        The graph it computes.
+        The Relay functions.
     """
 
     def __init__(self, workspace_sizes: Mapping, io_sizes: Mapping, constant_sizes: Mapping, tir_primfuncs: Mapping,
@@ -51,8 +51,8 @@ class FunctionInfo(Object):
 
 
 def function_metadata(program: Program, mod: IRModule, targets: Iterable[Target]) -> dict[str, FunctionInfo]:
-    """The entry of the whole model and one for each kernel, by name. Kernels that came from the library cache are
-    lowered here."""
+    """Return the entries of the whole model and of each kernel, by name. Kernels from the library cache are lowered
+    here."""
     main = _main_info(program, mod, list(targets))
     return {MAIN: main, **{kernel.name: _kernel_info(kernel) for kernel in program.kernels}}
 
@@ -80,8 +80,8 @@ def _kernel_info(kernel: Kernel) -> FunctionInfo:
     assert isinstance(loops, PrimFunc)
     types = [p.checked_type_ or p.type_annotation for p in function.params] + [function.body.checked_type_]
     tensors = [t for type_ in types for t in flatten_type(type_)]
-    # Sizes known at run time have no number of bytes here.
-    io: dict[Target, Any] = {} if any(map(has_unknown_sizes, tensors)) else {target: sum(map(byte_size, tensors))}
+    # The size in bytes is unknown for dynamic shapes.
+    io: dict[Target, Any] = {} if any(map(has_dynamic_dims, tensors)) else {target: sum(map(byte_size, tensors))}
     return FunctionInfo(
         {target: calculate_workspace_bytes(loops, _ALIGNMENT)}, io,
         {target: calculate_constant_bytes(loops, _ALIGNMENT)}, {target: loops}, {target: function},

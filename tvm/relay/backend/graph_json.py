@@ -1,4 +1,4 @@
-"""A program as the JSON text of the graph executor."""
+"""Write a program as the JSON text of the graph executor."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 from ...dtype import numbered
 from .program import Kind, Node, Program
 
-# Functions that the executor has itself.
+# Functions that are built into the executor.
 _BUILTIN = {Kind.VIEW: "__nop", Kind.COPY: "__copy"}
 
 
 def graph_json(program: Program) -> str:
-    """The text of a planned program."""
+    """Return the JSON text of a planned program."""
     assert program.plan is not None
     names = _unique([n.name for n in program.nodes])
     attrs = {

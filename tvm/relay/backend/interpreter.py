@@ -1,4 +1,4 @@
-"""``tvm.relay.backend.interpreter``: running graphs directly, under TVM's path."""
+"""``tvm.relay.backend.interpreter``: the Relay interpreter under the module path of Apache TVM."""
 
 from ..interpreter import Closure, ConstructorValue, Executor, Interpreter, RefValue
 

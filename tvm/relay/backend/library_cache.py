@@ -1,10 +1,9 @@
-"""The private cache of compiled libraries: compiling the same model again skips schedules, loops and LLVM.
+"""The private cache of compiled libraries, so that recompiling the same model skips schedules, lowering and LLVM.
 
-An entry is named by everything its code follows from: the fused functions, the resolved target, the pass context, the
-sources of this package and the version of LLVM. It lies in a folder only its owner may read and write
-(``TVM_CACHE_DIR``, or tvm in the user's cache folder); a folder of anybody else is not used. ``TVM_NO_CACHE=1``
-switches it off, and so does anything of the user's that takes part in compiling: passes, instruments, computations or
-lowering rules.
+The key of an entry contains all inputs of the compilation: the fused functions, the resolved target, the pass context,
+the sources of this package and the LLVM version. The cache folder is ``TVM_CACHE_DIR``, or ``tvm`` in the user's cache
+folder. It must belong to the user and be accessible only to this user; otherwise it is not used. The cache is disabled
+by ``TVM_NO_CACHE=1``, and by user-defined passes, instruments, computations and lowering rules.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from .te_compiler import Kernel
 _MAGIC = b"TVMLIB02"
 SUFFIX = ".lib"
 MAX_ENTRIES = 256
-# Where functions of operators come from that are not a user's.
+# The packages whose functions are not user-defined.
 _OUR_CODE = frozenset({"tvm", "builtins", "functools", "operator", "numpy"})
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -43,7 +42,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 def library(
     kernels: Sequence[Kernel], target: Target, host: Target, ctx: PassContext, compile_all: Callable[[], Module]
 ) -> Module:
-    """The library of the kernels: from the cache where it is there, else compiled and kept."""
+    """Return the library of the kernels from the cache, or compile and store it."""
     folder = cache_folder() if _is_cacheable(target, host, ctx) else None
     if folder is None:
         return compile_all()
@@ -64,7 +63,7 @@ def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
     if is_switched_off():
         return False
     cpu = compiled_cpu(target)
-    # Without LLVM nothing is compiled, which the compiler says.
+    # Without LLVM, compilation fails and the compiler reports the error.
     if cpu is None or llvm_facts.binding() is None or str(target) != str(host):
         return False
     if ctx.instruments or ctx.config.get("tir.add_lower_pass"):
@@ -73,7 +72,7 @@ def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
 
 
 def _has_user_rules() -> bool:
-    """Whether an operator has a computation or a rule that is not of this package."""
+    """Return whether an operator has a user-defined computation or rule."""
     for name in OPS.names():
         facts = OPS.get(name).attrs
         for value in (*facts.values(), *rules_of(OPS[name])):
@@ -83,7 +82,7 @@ def _has_user_rules() -> bool:
 
 
 def cache_folder() -> Path | None:
-    """The folder, made when it is missing; None where it cannot be private."""
+    """Return the cache folder and create it if necessary; None if it cannot be private."""
     asked = os.environ.get("TVM_CACHE_DIR")
     try:
         base = Path(asked) if asked else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tvm"
@@ -97,7 +96,7 @@ def cache_folder() -> Path | None:
 
 @functools.cache
 def _sources() -> str:
-    """A digest of this package: code made by another version is never found."""
+    """Return a digest of the sources of this package, so that code from another version is never used."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
@@ -105,7 +104,7 @@ def _sources() -> str:
 
 
 def _text(value: object) -> str:
-    """The same text in every process: sets and dictionaries in the order of their items' texts."""
+    """Return a text that is equal in every process: items of sets and dictionaries are sorted."""
     if dataclasses.is_dataclass(value):
         return _text({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, (set, frozenset)):
@@ -133,14 +132,14 @@ def _key(kernels: Sequence[Kernel], target: Target, ctx: PassContext) -> str:
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=20).hexdigest()
 
 
-# ---- entries: magic, length of the header, header, objects, digest of all before ----
+# The format of an entry: magic, length of the header, header, objects, digest of all preceding bytes.
 
 
 def _read(path: Path) -> tuple[list[str], list[bytes]] | None:
-    """Names and objects of an entry; None for whatever is not whole, which is compiled again."""
+    """Return the names and objects of an entry; None if it is missing or corrupt."""
     try:
         data = path.read_bytes()
-        os.utime(path)  # says that the entry is in use
+        os.utime(path)  # marks the entry as recently used
     except OSError:
         return None
     body, digest = data[:-16], data[-16:]
@@ -161,7 +160,7 @@ def _read(path: Path) -> tuple[list[str], list[bytes]] | None:
 
 
 def _write(path: Path, module: Module) -> None:
-    """Keep the code of a library; a folder that cannot be written is no error."""
+    """Store the code of a library; errors in writing are ignored."""
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as folder:
             objects = list(module._info.objects())
@@ -176,12 +175,12 @@ def _write(path: Path, module: Module) -> None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The files of ours in the folder: compiled libraries, and what this machine was measured to reach."""
+    """Return our files in the cache folder: compiled libraries and measured machine properties."""
     return sorted([*folder.glob(f"*{SUFFIX}"), *folder.glob("machine-*.json")])
 
 
 def _prune(folder: Path) -> None:
-    """Leave the entries used last."""
+    """Delete the least recently used entries beyond the maximum number."""
     kept = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
     for old in kept[: max(len(kept) - MAX_ENTRIES, 0)]:
         old.unlink(missing_ok=True)
@@ -190,7 +189,8 @@ def _prune(folder: Path) -> None:
 def _from_objects(
     names: list[str], objects: list[bytes], compile_all: Callable[[], Module], cpu: ResolvedCPU
 ) -> Module:
-    """A module of kept code. Its text is not kept: asking for that compiles, and so does code that cannot be loaded."""
+    """Return a module of cached code. Its source text is not cached: reading it compiles, and so does code that fails
+    to load."""
 
     def load() -> JitCode:
         from ...codegen.llvm import jit as llvm_jit

@@ -1,7 +1,7 @@
-"""Weights inside the library (``Executor("graph", {"link-params": True})``) instead of beside the graph.
+"""Link weights into the library (``Executor("graph", {"link-params": True})``) instead of storing them with the graph.
 
-Each kernel that reads a constant becomes a kernel of its own whose code contains the data. A constant that something
-else than a kernel reads (a view, a copy to another device, the caller) stays a parameter of the graph.
+Each kernel that reads a constant is replaced by a specialized kernel whose code contains the data. A constant with
+another user (a view, a copy to another device, the caller) stays a parameter of the graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .te_compiler import Kernel
 
 
 class LinkedKernel:
-    """A kernel some of whose parameters are constants in its code; it has the interface of ``Kernel``."""
+    """A kernel in which some parameters are constants in its code; it has the interface of ``Kernel``."""
 
     def __init__(self, name: str, plain: Kernel, constants: dict[int, Any], digest: str):
         self.name, self.target, self.operators, self.function = name, plain.target, plain.operators, plain.function
@@ -38,7 +38,8 @@ class LinkedKernel:
 
 
 def with_constants(function: PrimFunc, constants: dict[int, Any], name: str) -> PrimFunc:
-    """The lowered function under another name, with arrays in place of the parameters of these positions."""
+    """Return the lowered function under another name, with arrays as constants in place of the parameters at some
+    positions."""
     body, kept = function.body, dict(function.buffer_map)
     for position, data in constants.items():
         buffer = kept.pop(function.params[position])
@@ -49,7 +50,7 @@ def with_constants(function: PrimFunc, constants: dict[int, Any], name: str) -> 
 
 
 def link_params(program: Program) -> None:
-    """Move the constants that only kernels read into the code of those kernels. The program has no plan yet."""
+    """Move constants that only kernels read into the code of these kernels. The memory must not be planned yet."""
     nodes = program.nodes
     readers: dict[int, list[Node]] = {}
     for node in nodes:
@@ -89,8 +90,8 @@ class _Linking:
         assert node.kernel is not None
         if not node.kernel.target.features.is_cpu:
             target = str(node.kernel.target).strip()
-            raise TVMError(f"option link-params of graph: kernel {node.kernel.name} is for target '{target}'; weights "
-                           "are linked into code for CPUs only. Build without link-params")
+            raise TVMError(f"option link-params of graph: kernel {node.kernel.name} is compiled for target '{target}'; "
+                           "weights can be linked into CPU code only; build without link-params")
         constants = {
             position: self.program.constants[self.program.nodes[number].name]
             for position, (number, _) in enumerate(node.inputs) if number in self.linked
@@ -100,7 +101,7 @@ class _Linking:
         node.inputs = [ref for ref in node.inputs if ref[0] not in self.linked]
 
     def _kernel(self, plain: Kernel, constants: dict[int, Any]) -> LinkedKernel:
-        """The kernel with these constants; layers with the same weights share one."""
+        """Return the kernel with these constants; layers with equal weights share one."""
         digest = hashlib.blake2b(digest_size=16)
         for position, data in constants.items():
             digest.update(f"{position} {data.dtype} {data.shape}".encode() + data.numpy().tobytes())
@@ -110,7 +111,7 @@ class _Linking:
         return self.made[key]
 
     def _name(self, base: str) -> str:
-        """A name that no kernel has."""
+        """Return a kernel name that is not used yet."""
         number = len(self.made)
         while (name := f"{base}_linked_{number}") in self.names:
             number += 1

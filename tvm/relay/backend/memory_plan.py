@@ -1,22 +1,25 @@
-"""Static memory: where every result lies. Storage is free again after the last reader of what lies there has run.
+"""Static memory planning: assign storage to every value, and reuse storage after the last use of its values.
 
-A result may lie inside another one (a reshape, a part of a concatenation), and a kernel that reads an input only at the
-element it writes may write over it. Storage belongs to one device.
+A value may be stored inside another one (a reshape, a part of a concatenation). A kernel that reads an input only at
+the element it writes may run in place. A storage belongs to one device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..symbolic import has_unknown_sizes
+from ..symbolic import has_dynamic_dims
 from .program import Kind, Program, byte_size
 
 
 @dataclass
 class Entry:
-    """One output of one node. ``pinned`` storage belongs to it and what lies in it alone (inputs, parameters, results).
-    ``offset`` is its first byte within the storage. It lives from step ``first_use`` to step ``last_use``; what lies in
-    another entry lives as long as that."""
+    """One output of one node.
+
+    ``pinned`` storage (of inputs, parameters and outputs) is not shared. ``offset`` is the first byte of the value in
+    its storage. The value is live from step ``first_use`` to step ``last_use``; a value inside another one is live as
+    long as that one.
+    """
 
     nbytes: int
     pinned: bool = False
@@ -29,7 +32,7 @@ class Entry:
 
 @dataclass
 class Step:
-    """A node: the entries it reads and writes, and those of the inputs it may write over."""
+    """A node of the program: the entries that it reads and writes, and the inputs that it may overwrite."""
 
     reads: list[int]
     writes: list[int]
@@ -38,7 +41,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """The storage of every entry, the bytes and the device of every storage, and what sharing saved."""
+    """The storage of every entry, the size and device of every storage, and statistics about sharing."""
 
     entries: list[Entry] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Plan:
         return sum(size for i, size in enumerate(self.sizes) if i in self.shared())
 
     def shared(self) -> set[int]:
-        """The storages that intermediate results share."""
+        """Return the storages that intermediate values share."""
         own = {e.storage for e in self.entries if e.pinned}
         return {e.storage for e in self.entries if not e.pinned} - own
 
@@ -65,8 +68,10 @@ class Plan:
 
 
 def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, int]]) -> Plan:
-    """``within`` maps an entry to the one it lies in and its first byte there. Freed storage is reused best fit
-    first."""
+    """Assign storage to the entries; freed storage is reused best fit first.
+
+    ``within`` maps an entry to the entry that contains it and to its byte offset there.
+    """
     result = Plan(entries)
 
     def base(e: int) -> int:
@@ -100,15 +105,17 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         entries[e].storage, entries[e].offset = entries[own].storage, offset
         entries[e].first_use, entries[e].last_use = entries[own].first_use, entries[own].last_use
         result.inside += entries[e].nbytes != entries[own].nbytes
-    # A reshape needs no memory of its own even without a plan; the parts of a join would.
+    # A reshape needs no memory even without a plan, but the parts of a concatenation would.
     kept = [e for i, e in enumerate(entries) if i not in within or e.nbytes != entries[base(i)].nbytes]
     result.unshared_bytes = sum(e.nbytes for e in kept if not e.pinned)
     return result
 
 
 def _written_over(step: Step, at: int, entries: list[Entry], base, w: int) -> int:
-    """The input whose storage the result takes over, -1 if there is none: it ends here, no other input lies in it, and
-    the sizes agree."""
+    """Return the input whose storage an output can reuse in place, or -1.
+
+    It must be the last use of the input, no other input may be stored in it, and the sizes must be equal.
+    """
     if base(w) != w or len(step.writes) != 1:
         return -1
     for r in step.in_place:
@@ -127,7 +134,7 @@ def _new(result: Plan, nbytes: int, device: int) -> int:
 
 
 def _take(free: list[int], result: Plan, own: Entry) -> int:
-    """The smallest free storage that fits, else the largest one grown, else a new one."""
+    """Return the smallest free storage that fits, else the largest one after growing it, else a new one."""
     sizes = result.sizes
     fitting = [s for s in free if sizes[s] >= own.nbytes]
     if fitting:
@@ -142,8 +149,10 @@ def _take(free: list[int], result: Plan, own: Entry) -> int:
 
 
 def plan_program(program: Program) -> Plan:
-    """The storage of a program's values. What a caller gives or sees keeps its own, and so does what has a size that is
-    known only when running: its storage here has no bytes."""
+    """Return the memory plan of a program.
+
+    Inputs, constants and outputs have unshared storage. So do values with dynamic shapes, whose planned size is 0.
+    """
     rows = program.first_entries()
     outputs = {rows[n] + i for n, i in program.outputs}
     entries: list[Entry] = []
@@ -153,7 +162,7 @@ def plan_program(program: Program) -> Plan:
         outs = list(range(rows[number], rows[number + 1]))
         ins = [rows[n] + i for n, i in node.inputs]
         for e, t in zip(outs, node.types):
-            known = not has_unknown_sizes(t)
+            known = not has_dynamic_dims(t)
             own = node.is_given or e in outputs or not known
             entries.append(Entry(byte_size(t) if known else 0, own, node.device))
         if node.kind is Kind.VIEW and (len(ins) == 1 or node.function is not None):
@@ -167,13 +176,13 @@ def plan_program(program: Program) -> Plan:
     for e in outputs:
         entries[_base(within, e)].pinned = True
     for e in within:
-        # It lives where the whole does.
+        # A contained entry follows the lifetime of the entry that contains it.
         entries[e].pinned = False
     return plan(steps, entries, within)
 
 
 def _base(within: dict[int, tuple[int, int]], e: int) -> int:
-    """The entry that an entry lies in, directly or inside others; itself where it lies in none."""
+    """Return the outermost entry that contains an entry; the entry itself if none does."""
     while e in within:
         e = within[e][0]
     return e

@@ -1,4 +1,4 @@
-"""Names of functions, variables and constants in generated C: they begin with TVM, or TVMGen where a model has them."""
+"""Names of functions, variables and constants in generated C, with the prefix TVM, or TVMGen for generated names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def _prefixed(name: str, what: str) -> str:
 
 
 def to_c_function_style(original_name: str) -> str:
-    """A name as of a function: ``TVM_my_function`` becomes ``TVMMyFunction``.
+    """Convert a name to the style of functions: ``TVM_my_function`` becomes ``TVMMyFunction``.
 
     Parameters
     ----------
     original_name : str
-        The name, which begins with TVM.
+        The name, with the prefix TVM.
 
     Returns
     -------
@@ -31,12 +31,12 @@ def to_c_function_style(original_name: str) -> str:
 
 
 def to_c_variable_style(original_name: str) -> str:
-    """A name as of a variable: ``TVM_My_Variable`` becomes ``tvm_my_variable``.
+    """Convert a name to the style of variables: ``TVM_My_Variable`` becomes ``tvm_my_variable``.
 
     Parameters
     ----------
     original_name : str
-        The name, which begins with TVM.
+        The name, with the prefix TVM.
 
     Returns
     -------
@@ -46,12 +46,12 @@ def to_c_variable_style(original_name: str) -> str:
 
 
 def to_c_constant_style(original_name: str) -> str:
-    """A name as of a constant: ``TVM_My_Constant`` becomes ``TVM_MY_CONSTANT``.
+    """Convert a name to the style of constants: ``TVM_My_Constant`` becomes ``TVM_MY_CONSTANT``.
 
     Parameters
     ----------
     original_name : str
-        The name, which begins with TVM.
+        The name, with the prefix TVM.
 
     Returns
     -------
@@ -72,12 +72,12 @@ def _joined(names: list[str] | str, prefix: str) -> str:
 
 
 def prefix_name(names: list[str] | str) -> str:
-    """A name, or its parts, behind TVM.
+    """Add the prefix TVM to a name.
 
     Parameters
     ----------
     names : str or list of str
-        The name.
+        The name, or its parts.
 
     Returns
     -------
@@ -87,12 +87,12 @@ def prefix_name(names: list[str] | str) -> str:
 
 
 def prefix_generated_name(names: list[str] | str) -> str:
-    """A name, or its parts, behind TVMGen, as what is generated for a model has it.
+    """Add the prefix TVMGen, which generated names have, to a name.
 
     Parameters
     ----------
     names : str or list of str
-        The name.
+        The name, or its parts.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How a model is to be run: the executor and the runtime it is compiled for."""
+"""The choice of the executor and the runtime for which a model is compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class _Choice:
         kind = type(self).__name__
         for key, value in (options or {}).items():
             if key not in known:
-                raise TVMError(f'Attribute "{key}" is not available on this {kind}; {name} has {", ".join(known)}')
+                raise TVMError(
+                    f'Attribute "{key}" is not available on this {kind}; options of {name}: {", ".join(known)}'
+                )
             if not isinstance(value, int if known[key] is bool else known[key]):
                 wanted, found = (_TYPE_KEYS.get(t, t.__name__) for t in (known[key], type(value)))
                 raise TVMError(f'Attribute "{key}" should have type "{wanted}" but instead found "{found}"')
@@ -27,7 +29,7 @@ class _Choice:
     @classmethod
     def _known(cls, name: str) -> dict[str, type]:
         if name not in cls.OPTIONS:
-            raise TVMError(f'{cls.__name__} "{name}" is not defined; there are {", ".join(cls.OPTIONS)}')
+            raise TVMError(f'{cls.__name__} "{name}" is not defined; available: {", ".join(cls.OPTIONS)}')
         return cls.OPTIONS[name]
 
     def __contains__(self, name: str) -> bool:
@@ -52,9 +54,9 @@ class _Choice:
 
     @classmethod
     def register(cls, name: str, options: dict[str, type] | None = None) -> None:
-        """Another kind, and the options it has."""
+        """Register a name with its options."""
         if name in cls.OPTIONS:
-            raise ValueError(f"{cls.__name__} '{name}' is registered already")
+            raise ValueError(f"{cls.__name__} '{name}' is already registered")
         cls.OPTIONS[name] = dict(options or {})
 
     @classmethod
@@ -63,12 +65,12 @@ class _Choice:
 
     @classmethod
     def list_registered_options(cls, name: str | _Choice) -> dict[str, str]:
-        """The options of a kind, given by name or as an instance, with the class of their values in Apache TVM."""
+        """Return the options of a name or instance, with the class of their values in Apache TVM."""
         return {option: _TYPE_KEYS[type_] for option, type_ in cls._known(str(name)).items()}
 
 
 class Executor(_Choice):
-    """``Executor("graph")``: the static graph executor; "aot" waits for ahead-of-time output.
+    """``Executor("graph")``: the static graph executor; "aot" is reserved for ahead-of-time output.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class Executor(_Choice):
 
 
 class Runtime(_Choice):
-    """``Runtime("cpp")``: the C runtime of this project under its classic name.
+    """``Runtime("cpp")``: the C runtime of this project under its name in Apache TVM.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""A compiled model between Relay and its executors: what is called, in which order, on which values, where.
+"""The intermediate form between Relay and executors: kernels, their calls in order, values and devices.
 
-A program is made from optimized Relay (``from_relay.py``), gets its storage from the planner (``memory_plan.py``) and
-is written down by the writer of an executor (``writers.py``), of which the JSON of the graph executor is one.
+A program is built from optimized Relay (``from_relay.py``), gets its storage from the memory planner
+(``memory_plan.py``) and is written for an executor (``writers.py``), for example as the JSON of the graph executor.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ if TYPE_CHECKING:
     from ..expr import Function
     from .memory_plan import Plan
 
-# A value: one result of one node.
+# A value: (node index, output index).
 Ref = tuple[int, int]
 
 
 class Kind(enum.Enum):
-    """What a node does when the program runs."""
+    """The operation of a node at run time."""
 
     INPUT = "input"
     CONSTANT = "constant"
     KERNEL = "kernel"
-    # The values it reads, seen as one: a reshape of a value, or a concatenation of values that lie side by side.
+    # A view of its inputs: a reshape of one value, or a concatenation of values that are adjacent in memory.
     VIEW = "view"
-    # The value it reads, in the memory of another device.
+    # A copy of its input to another device.
     COPY = "copy"
 
 
 @dataclass
 class Node:
-    """One step of a program. ``device`` is the device type (its DLPack number) its results lie on; the kernel may write
-    its result over the values in ``in_place``; ``attrs`` is what reports show of it. ``function`` is what it computes,
-    where a size of what it reads or writes is known only when running."""
+    """One step of a program.
+
+    ``device`` is the DLPack device type of its outputs. The kernel may overwrite the values in ``in_place`` with its
+    output. ``attrs`` are shown in reports. ``function`` is the Relay function of the node if a shape of its inputs or
+    outputs is dynamic.
+    """
 
     kind: Kind
     name: str
@@ -53,14 +56,14 @@ class Node:
 
     @property
     def is_given(self) -> bool:
-        """Whether the value is there before the program runs."""
+        """Whether the value is available before the program runs."""
         return self.kind in (Kind.INPUT, Kind.CONSTANT)
 
 
 @dataclass
 class Program:
-    """Nodes in the order of execution, the values that are its results, its constants by the name of their node, and,
-    once it is planned, the storage of every value."""
+    """Nodes in execution order, the output values, constants by the name of their node, and the memory plan once it is
+    computed."""
 
     nodes: list[Node] = field(default_factory=list)
     outputs: list[Ref] = field(default_factory=list)
@@ -69,24 +72,25 @@ class Program:
     plan: Plan | None = None
 
     def first_entries(self) -> list[int]:
-        """The number of the first result of each node, all results counted in order; at the end, how many there are."""
+        """Return the index of the first output of each node among all outputs, followed by the total number of outputs.
+        """
         rows = [0]
         for node in self.nodes:
             rows.append(rows[-1] + len(node.types))
         return rows
 
     def entries(self) -> Iterator[tuple[Node, TensorType]]:
-        """Every value in the order of its number: the node that makes it, and its type."""
+        """Iterate over all values in order: the node that computes the value, and its type."""
         return ((node, t) for node in self.nodes for t in node.types)
 
     @property
     def copies(self) -> int:
-        """How often a run copies a value from one device to another."""
+        """The number of copies between devices in one run."""
         return sum(node.kind is Kind.COPY for node in self.nodes)
 
 
 def byte_size(t: TensorType) -> int:
-    """Bytes of a tensor whose dimensions are known; an empty one takes one."""
+    """Return the size of a tensor with static shape in bytes; at least 1."""
     total = info(t.dtype).bytes * info(t.dtype).lanes
     for d in t.shape:
         total *= int(d)

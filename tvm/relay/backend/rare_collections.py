@@ -1,8 +1,8 @@
-"""Python's garbage collection while a model is compiled.
+"""Reduce Python's garbage collection during compilation.
 
-A compilation makes objects by the million, most of which reference counting frees. The cyclic collector would walk over
-all objects of the process again and again, whose number is that of whatever else it has loaded, and free next to
-nothing. So the young generations are collected less often than usual, and the oldest one is left alone.
+A compilation creates millions of objects, most of which reference counting frees. The cyclic collector would repeatedly
+visit all objects of the process and free almost nothing. The young generations are therefore collected less often, and
+the oldest one is practically not collected.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import gc
 import threading
 
-# The thresholds of ``gc.set_threshold``: new objects between two collections of the youngest generation, and how many
-# collections of a generation lie between two of the next.
+# The arguments of ``gc.set_threshold``: the number of new objects between two collections of the youngest generation,
+# and the number of collections of a generation between two collections of the next one.
 _THRESHOLDS = (50_000, 10, 1_000_000)
 
 
 class RareCollections:
-    """A context; the first thread that enters it sets the thresholds, and the last that leaves it restores them."""
+    """A context manager. The first thread that enters it sets the thresholds, and the last one that leaves it restores
+    them."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -28,7 +29,7 @@ class RareCollections:
             self.inside += 1
             if self.inside == 1:
                 self.before = gc.get_threshold()
-                # Zero turns collection off.
+                # A threshold of zero means that collection is disabled.
                 if self.before[0]:
                     gc.set_threshold(*map(max, self.before, _THRESHOLDS))
 

@@ -1,8 +1,8 @@
-"""A graph over several devices as functions of one device each, and the copies between them.
+"""Split a graph over several devices into functions on one device each, and copies between them.
 
-A region is what one device computes between two copies. Values are counted by how many copies lie before them at most;
-calls of one device with the same count are a region, so that no two regions wait for each other. A region is a model of
-its own: it is optimized, fused and scheduled for the target of its device as any other.
+A region contains the calls of one device between two copies. The depth of a value is the maximum number of copies
+before it. Calls of one device with equal depth form a region, so that regions do not depend on each other cyclically.
+Each region is a separate model that is optimized, fused and scheduled for the target of its device.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from .te_compiler import flatten_type
 
 @dataclass
 class Region:
-    """What one device computes. A value is an expression of the planned function; one of tuple type has several
-    tensors. ``inputs`` are the tensors (a value, and which of its tensors) that the parameters stand for, ``outputs``
-    the values that others read."""
+    """The part of a graph between two copies that one device computes.
+
+    Values are expressions of the planned function; a value of tuple type has several tensors. ``inputs`` are the
+    tensors (a value and the index of its tensor) that the parameters represent. ``outputs`` are the values that other
+    regions read.
+    """
 
     device: int
     inputs: list[tuple[RelayExpr, int]] = field(default_factory=list)
@@ -39,7 +42,7 @@ class Region:
 
 @dataclass
 class Stage:
-    """Copies, and then regions that do not wait for each other, by device type."""
+    """Copies, followed by regions that do not depend on each other, by device type."""
 
     copies: list[Call] = field(default_factory=list)
     regions: dict[int, Region] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class _Split:
     def __init__(self, planned: Planned):
         self.planned = planned
         self.stages: list[Stage] = []
-        # By identity of a value: how many copies lie before it, and the region that computes it.
+        # For each value, by id: the number of copies before it, and the region that computes it.
         self.depth: dict[int, int] = {}
         self.region: dict[int, Region] = {}
 
@@ -64,7 +67,7 @@ class _Split:
                 device = self.planned.devices[id(node)]
                 self._add(node, self._stage(node).regions.setdefault(device, Region(device)))
             elif isinstance(node, TupleGetItem):
-                # A field is chosen where the tuple is made.
+                # A field is accessed in the region that computes the tuple.
                 self._add(node, self.region[id(node.tuple_value)])
         for value in flat_fields(self.planned.function.body):
             self._export(value)
@@ -80,7 +83,7 @@ class _Split:
         region.made[id(node)] = with_type_of(node.map_children(lambda c: self._inside(c, region)), node)
 
     def _inside(self, e: RelayExpr, region: Region) -> RelayExpr:
-        """An operand as the region sees it: a value of its own, or parameters for what comes from outside."""
+        """Return an operand for use inside a region: a value of the region, or parameters for a value from outside."""
         if isinstance(e, (Op, Constant, Function)):
             return e
         if isinstance(e, Tuple):
@@ -103,7 +106,7 @@ class _Split:
 
 
 def split_by_device(planned: Planned) -> list[Stage]:
-    """The stages of a planned function, in the order they run."""
+    """Return the stages of a planned function in execution order."""
     return _Split(planned).run()
 
 

@@ -1,4 +1,4 @@
-"""``tvm.relay.backend.runtime``: the choice of a runtime, under TVM's path."""
+"""``tvm.relay.backend.runtime``: the choice of a runtime under the module path of Apache TVM."""
 
 from .options import Runtime
 

@@ -1,9 +1,10 @@
-"""Shape functions: the shapes of a kernel's results, computed on the host before the kernel runs.
+"""Shape functions, which compute the output shapes of a kernel on the host before the kernel runs.
 
-The type rules of the operators give the sizes of the results as expressions over the sizes of the inputs
-(``relay.symbolic``); a shape function evaluates them, after it has checked what the operators take for granted of the
-sizes. Where data decide (``dyn.reshape``, ``arange``), the record of the operator says which of its inputs' values the
-shape is computed from, and how (``dynamic_shape``); users say it with ``relay.op.register_shape_func``.
+The type relations of operators define the output dimensions as expressions over the input dimensions
+(``relay.symbolic``). A shape function first checks the assumptions of the operators on the dimensions and then
+evaluates these expressions. For data-dependent shapes (``dyn.reshape``, ``arange``), the entry ``dynamic_shape`` of the
+operator record defines from which input values the shape is computed, and how. Users define it with
+``relay.op.register_shape_func``.
 """
 
 from __future__ import annotations
@@ -33,22 +34,25 @@ from ...topi.assumptions import Assumption, noted, of_operator
 from ...topi.utils import simplify
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, Var
 from ..op.record import DynamicShape, dynamic_shape
-from ..symbolic import Symbolic, flatten_type, has_unknown_sizes, primitive_form
+from ..symbolic import Symbolic, flatten_type, has_dynamic_dims, primitive_form
 from .te_compiler import ToTensors
 
-# The longest condition that is part of a message, in characters.
+# The maximum length of a condition that is included in a message, in characters.
 LONGEST = 60
-# Numbers in the text of conditions, which are all int64.
+# Integer literals in the text of conditions, all of which have type int64.
 _INT64 = re.compile(r"T\.int64\((-?\d+)\)")
-# The input of a shape function for a parameter: nothing, its shape (a vector of int64), or the tensor itself.
+# The input of a shape function for a parameter: none, its shape (a vector of int64), or the tensor itself.
 NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
 
 
 class ShapeFunction(NamedTuple):
-    """A function for the host: ``inputs`` says what it takes of each tensor among the parameters of the kernel, in
-    order (those of NOTHING are left out); then come the shapes it fills in, vectors of int64, one for each result of
-    the kernel, of ``ranks`` elements. ``checks``: whether it refuses sizes; ``assumes``: the conditions that it checks
-    also where each parameter is as its type says, over the sizes in ``types``, the types of those tensors."""
+    """A shape function for the host.
+
+    ``inputs`` contains for each tensor of the kernel's parameters what is passed: its shape, its value or nothing. The
+    outputs follow: one int64 vector for each output of the kernel, with ``ranks`` elements. ``checks`` is True if the
+    function can reject shapes. ``assumes`` are the conditions that it checks beyond the parameter types; they refer to
+    dimensions in ``types``, the types of the tensors.
+    """
 
     name: str
     function: PrimFunc
@@ -60,25 +64,25 @@ class ShapeFunction(NamedTuple):
 
     @property
     def module(self) -> IRModule:
-        """The lowered function. Most are never called: what they compute is known by other ways."""
+        """The lowered function, computed on access: most shape functions are never called."""
         return lower(self.function, name=self.name)
 
 
 def needs_shape_function(function: Function) -> bool:
-    """Whether the sizes of a kernel's results, or what it takes for granted, are only known when running."""
+    """Return whether the output shapes of a kernel, or its assumptions on dimensions, are known only at run time."""
     found = [p.checked_type_ or p.type_annotation for p in function.params]
-    return has_unknown_sizes(function.body.checked_type_) or any(has_unknown_sizes(t) for t in found)
+    return has_dynamic_dims(function.body.checked_type_) or any(has_dynamic_dims(t) for t in found)
 
 
 def shape_function(function: Function, name: str) -> ShapeFunction:
-    """The shape function of a fused function.
+    """Return the shape function of a fused function.
 
     Parameters
     ----------
     function : Function
-        The fused function, with types.
+        The fused function, typed.
     name : str
-        The name that the shape function has in its module.
+        The name of the shape function in its module.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def shape_function(function: Function, name: str) -> ShapeFunction:
     Raises
     ------
     TVMError
-        A size of a result follows from nothing that the function is given.
+        An output dimension cannot be computed from the inputs of the function.
     """
     symbolic = _with_computations(primitive_form(function))
     call = _deciding_call(symbolic.function)
@@ -97,17 +101,19 @@ def shape_function(function: Function, name: str) -> ShapeFunction:
 
 
 def entry_function(symbolic: Symbolic, shapes: list[list[PrimExpr]], name: str) -> ShapeFunction:
-    """The shape function of a function of several kernels: it refuses sizes of parameters that contradict their types,
-    or what type rules take for granted, and computes shapes from the others.
+    """Return the shape function of a function of several kernels.
+
+    It rejects parameters whose shapes contradict their types or the assumptions of type relations, and computes the
+    given shapes.
 
     Parameters
     ----------
     symbolic : Symbolic
-        The function, whose unknown sizes are variables.
+        The function, whose dynamic dimensions are variables.
     shapes : list of list of PrimExpr
-        What it computes, over the variables of the parameters.
+        The shapes to compute, as expressions over the dimensions of the parameters.
     name : str
-        The name that the shape function has in its module.
+        The name of the shape function in its module.
 
     Returns
     -------
@@ -117,7 +123,7 @@ def entry_function(symbolic: Symbolic, shapes: list[list[PrimExpr]], name: str) 
 
 
 def _with_computations(symbolic: Symbolic) -> Symbolic:
-    """With what the computations take for granted; type rules of their own may say less."""
+    """Add the assumptions of the computations, which may be stricter than those of the type relations."""
     with noted() as found:
         ToTensors(symbolic.function, Target("llvm"), plain=True)
     known = {v for p in symbolic.function.params for t in flatten_type(p.checked_type_) for d in t.shape
@@ -128,12 +134,13 @@ def _with_computations(symbolic: Symbolic) -> Symbolic:
 
 
 def _deciding_call(function: Function) -> Call | None:
-    """The operator of a function whose shape is not that of its type rule; it stands alone in its function."""
+    """Return the operator with its own shape function, which must be the only operator of its function; None if there
+    is none."""
     calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
     found = [n for n in calls if dynamic_shape(n) is not None or "FShapeFunc" in n.op.attrs]
     if found and len(calls) > 1:
-        raise TVMError(f"operator {found[0].op.name} has a shape function of its own, so it is a kernel of its own; "
-                       f"this one has {len(calls)} operators")  # fmt: skip
+        raise TVMError(f"operator {found[0].op.name} has its own shape function and must be a separate kernel, but "
+                       f"this kernel has {len(calls)} operators")  # fmt: skip
     return found[0] if found else None
 
 
@@ -147,11 +154,14 @@ class _Parameter(NamedTuple):
 
 
 def _parameters(function: Function, is_value: Callable[[Var], bool], learned: set[int]) -> list[_Parameter]:
-    """``learned``: tensors whose type says more than it did before its operators were looked at."""
+    """Return the tensors of the parameters.
+
+    ``learned`` contains the indices of tensors whose type was refined by the operators that read them.
+    """
     found: list[_Parameter] = []
     for var in function.params:
         for t in flatten_type(var.checked_type_ or var.type_annotation):
-            looked_at = has_unknown_sizes(t) or len(found) in learned
+            looked_at = has_dynamic_dims(t) or len(found) in learned
             mode = VALUE if is_value(var) else SHAPE if looked_at else NOTHING
             shape = [_wide(d) for d in t.shape] if mode == VALUE else [const(len(t.shape), "int64")]
             buffer = decl_buffer(shape, t.dtype if mode == VALUE else "int64", f"{mode}_{len(found)}")
@@ -164,7 +174,7 @@ def _wide(d: PrimExpr) -> PrimExpr:
 
 
 class _Writer:
-    """Writes a shape function as straight statements: sizes, checks, results."""
+    """Writes a shape function as a sequence of statements: dimensions, checks, outputs."""
 
     def __init__(
         self, symbolic: Symbolic, call: Call | None, name: str, shapes: list[list[PrimExpr]] | None = None
@@ -186,7 +196,8 @@ class _Writer:
         self.shapes = shapes
 
     def bind(self, p: _Parameter, number: int, reasons: dict[tuple[int, int], str]) -> None:
-        """Sizes of a parameter: the first place of a variable is its value, others are compared."""
+        """Bind the dimensions of a parameter: the first occurrence of a variable defines its value, others are
+        compared."""
         for place, d in enumerate(p.type.shape):
             given = BufferLoad(p.buffer, (const(place, "int64"),))
             if isinstance(d, PrimVar) and d not in self.bound:
@@ -197,7 +208,7 @@ class _Writer:
                 self.of_types.append(Assumption(primop.equal(given, _wide(d)), what))
 
     def origin(self) -> str:
-        """The operator and the node of the model that the function computes, for messages."""
+        """Return a message suffix with the operator and the model node that the function computes."""
         body = self.function.body
         named = isinstance(body, Call) and isinstance(body.op, Op) and body.span is not None
         return f" ({body.op.name} of '{source_text(body.span)}')" if named else ""
@@ -206,7 +217,7 @@ class _Writer:
         shapes = [list(t.shape) for t in flatten_type(self.function.body.checked_type_)]
         for d in (d for shape in shapes for d in shape):
             if isinstance(d, Any_) or any(v not in self.bound for v in variables(d)):
-                raise TVMError(f"{self.name}: the size {d} of a result does not follow from the sizes of its inputs")
+                raise TVMError(f"{self.name}: output dimension {d} cannot be computed from the input shapes")
         return shapes
 
     def decided_shapes(self, decided: DynamicShape) -> list[list[PrimExpr]]:
@@ -219,7 +230,7 @@ class _Writer:
         return [[primop.cast("int64", d) for d in shape] for shape in shapes]
 
     def reader(self, arg: RelayExpr) -> Callable[..., PrimExpr]:
-        """``(*indices) -> element`` of an input whose value decides."""
+        """Return a function ``(*indices) -> element`` that reads an input whose value determines the shape."""
         if isinstance(arg, Constant):
             data = arg.data.numpy()
             return lambda *at: const(data[at].item(), arg.data.dtype)
@@ -233,7 +244,7 @@ class _Writer:
         body: Stmt = seq(*stores) if stores else no_op()
         for check in reversed([*self.of_types, *self.checks]):
             condition = _INT64.sub(r"\1", str(check.condition))
-            shown = condition if len(condition) <= LONGEST else "this"
+            shown = condition if len(condition) <= LONGEST else "the condition"
             text = check.what if check.is_message else f"{check.what}: {shown} does not hold for the sizes given"
             body = AssertStmt(check.condition, StringImm(text), body)
         for var, value in reversed(self.values.items()):
@@ -254,7 +265,7 @@ def _function(
 
 
 def _by_users_function(function: Function, call: Call, name: str) -> ShapeFunction:
-    """What ``register_shape_func`` was given, over tensors: ``(attrs, inputs, out_ndims) -> shapes``."""
+    """Return a shape function from a user-defined TE function ``(attrs, inputs, out_ndims) -> shapes``."""
     said = call.op.attrs.get("TShapeDataDependent", False)
     dependent = list(said) if isinstance(said, (list, tuple)) else [bool(said)] * len(call.args)
     values = [a for a, by_value in zip(call.args, dependent) if by_value]

@@ -1,6 +1,6 @@
-"""From a fused function to a kernel: its operators as tensor expressions, a schedule for them, loops.
+"""Compile fused functions to kernels: operators become tensor expressions, which are scheduled and lowered.
 
-Kernels are named after their operators and kept by content, so a repeated layer is compiled once.
+Kernels are named after their operators and identified by content, so that repeated layers are compiled once.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from ..symbolic import flatten_type, is_symbolic
 from .any_blocks import shared_form
 from .few_pixels import copying_pixels, images_of, with_few_pixels
 
-# The most elements of a tensor that indices of 32 bits reach.
+# The maximum number of elements of a tensor that 32-bit indices can address.
 MOST_ELEMENTS = (1 << 31) - 1
-# The longest kernel name after the prefix, in characters.
+# The maximum length of a kernel name without its prefix, in characters.
 MOST_LETTERS = 80
 
 
 class Settings(NamedTuple):
-    """What the loops of a kernel follow from, beside its function and target: pass context and tuning records."""
+    """The inputs of lowering besides function and target: pass context and tuning records."""
 
     context: PassContext
     dispatch: DispatchContext
@@ -61,20 +61,20 @@ class Settings(NamedTuple):
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Templates and passes ask for both where they stand, however much later that is."""
-        # A context is entered once: entering tells its instruments.
+        """Activate the pass context and the tuning records for templates and passes, which look them up globally."""
+        # The current context is not entered again, since entering a context runs its instruments.
         entered = PassContext.current() is self.context
         with contextlib.nullcontext() if entered else self.context, using(self.dispatch):
             yield
 
 
 class KernelSizes:
-    """The variables of a kernel's sizes, the same for all its size classes. Kernels of GPUs compute indices in 32 bits,
-    since 64 bits cost them several times as much."""
+    """The size variables of a kernel, shared by all its size classes. GPU kernels compute indices in 32 bits, because
+    64-bit arithmetic is several times slower."""
 
     def __init__(self, dtype: str = "int64"):
         self.dtype = dtype
-        # Sizes that data decide on, in order; the memory that a kernel is given for its result says what they are.
+        # Data-dependent dimensions, in order; the shape of the output memory passed to the kernel defines their values.
         self.decided: list[SizeVar] = []
         self.own: dict[PrimVar, PrimExpr] = {}
 
@@ -84,7 +84,7 @@ class KernelSizes:
         return self.decided[number - 1]
 
     def of(self, d: PrimExpr) -> PrimExpr:
-        """A size over variables of the kernel's own type."""
+        """Return a dimension as an expression over variables of the kernel's index type."""
         if isinstance(d, IntImm):
             return const(d.value, self.dtype)
         unseen = [v for v in variables(d) if v.dtype != self.dtype and v not in self.own]
@@ -93,7 +93,7 @@ class KernelSizes:
 
 
 def _in_type(d: PrimExpr, own: dict[PrimVar, PrimExpr], dtype: str) -> PrimExpr:
-    """An expression over other variables, computed in their type where it is plain arithmetic."""
+    """Rewrite an expression over other variables; plain arithmetic is computed in their type."""
     if any(not isinstance(e, (PrimVar, IntImm)) and type(e) not in BUILD for e in post_order(d)):
         return cast(dtype, substitute(d, {v: cast(v.dtype, new) for v, new in own.items()}))
 
@@ -106,8 +106,8 @@ def _in_type(d: PrimExpr, own: dict[PrimVar, PrimExpr], dtype: str) -> PrimExpr:
 
 
 class Kernel:
-    """A piece of the library: a fused function, its name, and its loops, made when they are first asked for, by the
-    settings its compiler was given."""
+    """A kernel of the library: a fused function and its name. It is lowered on first access, with the settings of its
+    compiler."""
 
     __slots__ = ("_copying", "_module", "_settings", "function", "key", "name", "operators", "target")
 
@@ -117,7 +117,7 @@ class Kernel:
     ):  # fmt: skip
         self.name, self.function, self.key, self.operators, self.target = name, function, key, operators, target
         self._settings = settings
-        # Kernels of one library share the function that copies pixels.
+        # The function that copies pixels is shared by the kernels of a library.
         self._copying = GlobalVar(f"{prefix}_copying_pixels")
         self._module: IRModule | None = None
 
@@ -142,8 +142,8 @@ class Kernel:
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 
     def _by_size_class(self) -> tuple[PrimFunc, dict[GlobalVar, PrimFunc]]:
-        """The loops for all sizes and, where an operator asks for them, those for classes of sizes before them, and
-        functions that they share with other kernels."""
+        """Return the loops for all sizes, preceded by the loops of size classes if an operator requests them, and the
+        functions shared with other kernels."""
         buffers: list[Buffer] = []
         shared: dict[GlobalVar, PrimFunc] = {}
         sizes = KernelSizes("int32" if self.target.features.is_gpu else "int64")
@@ -164,12 +164,12 @@ class Kernel:
         return general.with_body(body).with_attr("tir.narrow_indices", True), shared
 
     def _refusing_long_tensors(self, buffers: list[Buffer], body: Stmt) -> Stmt:
-        """Indices of 32 bits reach the elements of every tensor, or nothing is launched."""
+        """Add assertions that 32-bit indices can address all elements of every tensor."""
         for buffer in buffers:
             if any(not isinstance(d, IntImm) for d in buffer.shape):
                 count = math.prod((cast("int64", d) for d in buffer.shape), start=const(1, "int64"))
-                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; a kernel of a GPU takes " \
-                       "no more where sizes are unknown"
+                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; GPU kernels with dynamic " \
+                       "shapes use 32-bit indices"
                 body = AssertStmt(count <= const(MOST_ELEMENTS, "int64"), StringImm(said), body)
         return body
 
@@ -190,7 +190,7 @@ class Kernel:
 
 
 def _is_wide(function: Function) -> bool:
-    """Whether a tensor of the function has, or may have, so many elements that sizes and indices must be int64."""
+    """Return whether a tensor of the function may have so many elements that indices must be int64."""
     if is_symbolic(function):
         return True
     types = [p.checked_type_ or p.type_annotation for p in function.params]
@@ -202,15 +202,18 @@ def _is_wide(function: Function) -> bool:
 def get_valid_implementations(
     op: Op, attrs: Any, inputs: list[Tensor], out_type: Type, target: Any
 ) -> list[OpImplementation]:
-    """The implementations of an operator whose conditions hold for a target and these inputs."""
+    """Return the implementations of an operator that support a target and these inputs."""
     return valid_implementations(op, attrs, inputs, out_type, Target(target))
 
 
 def select_implementation(
     op: Op, attrs: Any, inputs: list[Tensor], out_type: Type, target: Any, use_autotvm: bool = True
 ) -> tuple[OpImplementation, list[Tensor]]:
-    """The implementation of an operator on a target, and what it computes: the fastest of those that tuning records in
-    force have times of, else the one with the highest level."""
+    """Return the implementation of an operator on a target, and the tensors that it computes.
+
+    The fastest implementation with a time in the active tuning records is selected, else the one with the highest
+    priority.
+    """
     target = target if isinstance(target, Target) else Target(target)
     offered = valid_implementations(op, attrs, inputs, out_type, target)
     with target:
@@ -230,27 +233,27 @@ def _tensors(made: Any) -> list[Tensor]:
 
 
 def _recorded_cost(outs: list[Tensor], target: Target) -> float | None:
-    """Seconds that a record in force says an implementation takes, None where there is none."""
+    """Return the time in seconds of an implementation in the active tuning records; None if there is no record."""
     workload = get_workload(outs)
     found = None if workload is None else DispatchContext.current.find(target, workload)
     return getattr(found, "cost", None)
 
 
 class ToTensors:
-    """The operators of a fused function as tensor expressions: their implementations on a target, or ``plain``
-    mathematics."""
+    """The operators of a fused function as tensor expressions: the implementations for a target, or with ``plain`` the
+    target-independent computations."""
 
     def __init__(
         self, function: Function, target: Target, plain: bool = False, sizes: KernelSizes | None = None
     ):  # fmt: skip
         self.target = target
         self.sizes = KernelSizes() if sizes is None else sizes
-        self.open = 0
+        self.dynamic_count = 0
         self.plain = plain
         self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
         self.inputs: list[Tensor] = []
-        # The schedule of the operator that is hardest to fuse: it leads the kernel.
+        # The schedule of the anchor, the operator with the highest fusion pattern.
         self.schedule: Callable[[list[Tensor]], Any] = lambda outs: by_pattern(None, outs, target)
         self.leads = -1
         for param in function.params:
@@ -262,7 +265,7 @@ class ToTensors:
             self.values[id(node)] = self._node(node)
         result = self.values[id(function.body)]
         self.outputs: list[Tensor] = list(result) if isinstance(result, (list, tuple)) else [result]
-        # A kernel writes memory of its own: an output that is an input, or twice the same, is copied.
+        # A kernel must not return an input or the same tensor twice; such an output is copied.
         seen: set[Tensor] = set(self.inputs)
         for i, tensor in enumerate(self.outputs):
             if tensor in seen:
@@ -279,12 +282,12 @@ class ToTensors:
 
     def _size(self, d: PrimExpr) -> PrimExpr:
         if isinstance(d, Any_):
-            self.open += 1
-            return self.sizes.decided_size(self.open)
+            self.dynamic_count += 1
+            return self.sizes.decided_size(self.dynamic_count)
         return self.sizes.of(d) if self.wide else d
 
     def _result(self, t: Type) -> Type:
-        """The type of a result, with sizes as the tensors have them."""
+        """Return the type of an output with the dimensions of its tensors."""
         if isinstance(t, TupleType):
             return TupleType(tuple(self._result(f) for f in t.fields))
         return TensorType(self._shape(t), t.dtype)
@@ -299,12 +302,12 @@ class ToTensors:
         if isinstance(node, Call) and isinstance(node.op, Op):
             return self._call(node)
         if isinstance(node, Var):
-            raise TVMError(f"a fused function uses %{node.name_hint}, which is not one of its parameters")
-        raise TVMError(f"a fused function holds {type(node).__name__}, which is no operator")
+            raise TVMError(f"a fused function uses the variable %{node.name_hint}, which is not one of its parameters")
+        raise TVMError(f"a fused function contains a {type(node).__name__}, which is not supported in kernels")
 
     def _constant(self, node: Constant) -> Tensor:
         if node.data.shape != ():
-            raise TVMError("a constant with dimensions inside a fused function; it should be a parameter")
+            raise TVMError("a fused function contains a constant that is not a scalar; pass it as a parameter")
         value = node.data.numpy().item()
         return compute((), lambda: const(value, node.data.dtype), name="constant", tag="broadcast")
 
@@ -318,7 +321,7 @@ class ToTensors:
         return got if isinstance(node.checked_type_, TupleType) else got[0]
 
     def computed(self, node: Call, inputs: list[Tensor], out_type: Type) -> list[Tensor]:
-        """What the operator of a call computes."""
+        """Return the tensors that the operator of a call computes."""
         with of_operator(node.op.name):
             return self._computed(node, inputs, out_type)
 
@@ -331,15 +334,19 @@ class ToTensors:
         return made
 
     def _lead(self, node: Call, chosen: OpImplementation) -> None:
-        """Take over the schedule of an operator that is as hard to fuse as those before it. A schedule by pattern is
-        that of any other operator."""
+        """Use the schedule of an operator if its fusion pattern is at least as high as those of the operators before
+        it.
+
+        An operator scheduled by pattern does not determine the schedule of the kernel.
+        """
         if chosen.schedule is not by_pattern and pattern_of(node.op) >= self.leads:
             self.leads = pattern_of(node.op)
             self.schedule = lambda outs: chosen.schedule(node.attrs, outs, self.target)
 
 
 def kernel_name(operators: tuple[str, ...]) -> str:
-    """``fused_nn_conv2d_add_nn_relu``: the operators in order. Long ones lack what only moves data, and are cut."""
+    """Return the kernel name, such as ``fused_nn_conv2d_add_nn_relu``. A long name omits layout-changing ops and is
+    truncated."""
     text = "_".join(re.sub(r"\W", "_", name) for name in operators) or "copy"
     if len(text) > MOST_LETTERS:
         others = [name for name in operators if not (name in OPS and OPS[name].attrs.get("moves_only"))]
@@ -348,13 +355,13 @@ def kernel_name(operators: tuple[str, ...]) -> str:
 
 
 def lower_to_primfunc(relay_func: Function, target: Any) -> Any:
-    """The loops of a fused function, before any schedule: they are those of its mathematics, whatever the target."""
+    """Return the unscheduled loops of a fused function, with the target-independent computations of its operators."""
     graph = ToTensors(relay_func, Target(target), plain=True)
     return create_prim_func(graph.inputs + graph.outputs)
 
 
 class CachedFunc(NamedTuple):
-    """What ``TECompiler.lower`` makes of a fused function."""
+    """The result of ``TECompiler.lower``."""
 
     target: Target
     prim_fn_var: GlobalVar
@@ -368,17 +375,17 @@ class CachedFunc(NamedTuple):
 
 
 class TECompiler:
-    """Lowers fused functions one by one, for scripts that look at their schedules; models have kernels of their own."""
+    """Lowers single fused functions, for scripts that inspect schedules. Models are compiled with ``KernelCompiler``.
+    """
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], CachedFunc] = {}
 
     def lower(self, source_func: Function, target: Any = None, mod_name: str = "default") -> CachedFunc:
-        """A function with types, scheduled and lowered for a target, the current one by default. The same function
-        gives the same result again."""
+        """Schedule and lower a typed function for a target, by default the current one. Results are cached."""
         target = Target.current() if target is None else Target(target)
         if target is None:
-            raise ValueError("give a target, or lower inside of `with target:`")
+            raise ValueError("TECompiler.lower: there is no target; pass one, or call it inside `with target:`")
         key = structural_key(source_func), f"{target} {mod_name}"
         if key not in self._made:
             kernel = KernelCompiler(target, f"tvmgen_{mod_name}").lower(source_func)
@@ -390,14 +397,14 @@ class TECompiler:
         return self._made[key]
 
     def jit(self, source_func: Function, target: Any = None) -> Any:
-        """The function compiled, with the result among its arguments."""
+        """Return the compiled function, which takes the output as an argument."""
         from ...driver.build_module import build
 
         made = self.lower(source_func, target)
         return build(made.funcs, target=made.target)[made.prim_fn_var.name_hint]
 
     def clear(self) -> None:
-        """Forget what was lowered."""
+        """Clear the cache of lowered functions."""
         self._made.clear()
 
     def items(self) -> list[tuple[tuple[str, str], CachedFunc]]:
@@ -408,13 +415,13 @@ _COMPILER = TECompiler()
 
 
 def get() -> TECompiler:
-    """The compiler of this process."""
+    """Return the TE compiler of this process."""
     return _COMPILER
 
 
 class KernelCompiler:
-    """Lowers fused functions for one target; equal functions share a kernel. ``names`` counts the uses of each name:
-    the compilers of one library share it."""
+    """Lowers fused functions for one target; equal functions share a kernel. The compilers of one library share
+    ``names``, which counts the uses of each name."""
 
     def __init__(
         self, target: Target, prefix: str = "tvmgen_default", names: dict[str, int] | None = None,
@@ -424,12 +431,12 @@ class KernelCompiler:
         self.prefix = prefix
         self.settings = settings or Settings.current()
         self.kernels: dict[str, Kernel] = {}
-        # The kernels of functions over the sizes of the programs that they are from.
+        # Kernels by the function with the size variables of its program; several such functions can share a kernel.
         self.known: dict[str, Kernel] = {}
         self.names: dict[str, int] = {} if names is None else names
 
     def lower(self, function: Function) -> Kernel:
-        # Layers that are alike give equal functions: their types are inferred once.
+        # Equal layers have equal functions, for which the types are inferred only once.
         given = structural_key(function, map_free_vars=True)
         got = self.known.get(given)
         if got is None:
@@ -443,7 +450,7 @@ class KernelCompiler:
     def _make(self, function: Function, key: str) -> Kernel:
         from .auto_schedule import as_given
 
-        # What puts stored constants in order again is not computed.
+        # Operators that only restore the layout of stored constants are not part of the name.
         body = as_given(function).body
         operators = tuple(n.op.name for n in post_order(body) if isinstance(n, Call) and isinstance(n.op, Op))
         base = kernel_name(operators)

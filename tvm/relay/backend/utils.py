@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def mangle_module_name(mod_name: str | None) -> str:
-    """The beginning of the names of a model's kernels."""
+    """Return the prefix of the kernel names of a model."""
     return f"tvmgen_{mod_name}" if mod_name else "tvmgen"
 
 

@@ -1,7 +1,7 @@
-"""What a program is written as: a table by executor and runtime.
+"""Writers that convert programs to the output of ``relay.build``, by executor and runtime.
 
-``relay.build(executor=..., runtime=...)`` takes the row of both. A package adds one with ``register_writer``, after
-``Executor.register`` or ``Runtime.register`` where the kind is new.
+``relay.build(executor=..., runtime=...)`` uses the writer of this combination. A package adds one with
+``register_writer``, after ``Executor.register`` or ``Runtime.register`` for a new name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .program import Program
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """What a writer gets: the program with its storage, the library of its kernels, and what they were made of."""
+    """The input of a writer: the planned program, the library of its kernels, and their sources."""
 
     program: Program
     library: Any
@@ -35,8 +35,8 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class Writer:
-    """``write`` makes what ``relay.build`` returns. ``refused`` says of options of the executor or runtime why they
-    cannot be switched on."""
+    """``write`` creates the return value of ``relay.build``. ``refused`` maps options of the executor or runtime that
+    cannot be enabled to the reason."""
 
     write: Callable[[CompiledModel], Any]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -48,17 +48,20 @@ _WRITERS: dict[tuple[str, str], Writer] = {}
 def register_writer(
     executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None
 ) -> None:
-    """Programs for this executor and runtime are written by ``write``."""
+    """Register the writer for an executor and a runtime."""
     if (executor, runtime) in _WRITERS:
-        raise ValueError(f"programs for executor {executor} and runtime {runtime} have a writer already")
+        raise ValueError(f"a writer for executor {executor} and runtime {runtime} is already registered")
     _WRITERS[executor, runtime] = Writer(write, dict(refused or {}))
 
 
 def choose(
     executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None
 ) -> tuple[Writer, Executor, Runtime]:
-    """The writer for an executor and a runtime, each given as such, by name or, for the usual one, as None. What there
-    is no writer for is refused."""
+    """Return the writer, executor and runtime.
+
+    Executor and runtime are given as objects, by name, or as None for the default. Unsupported combinations and options
+    raise an error.
+    """
     executor, runtime = _as_choice(executor, Executor, "graph"), _as_choice(runtime, Runtime, "cpp")
     writer = _WRITERS.get((executor.name, runtime.name))
     if writer is None:
@@ -69,14 +72,14 @@ def choose(
                 f"executor {executor.name} is not supported yet; use {executors} for static shapes, or vm "
                 "(relay.vm.compile, tvmc --executor vm) for dynamic shapes and control flow"
             )
-        raise TVMError(f"executor {executor.name} runs on the runtime {' or '.join(runtimes)}, not on {runtime.name}; "
+        raise TVMError(f"executor {executor.name} requires the runtime {' or '.join(runtimes)}, got {runtime.name}; "
                        "microcontrollers are not supported")
     for choice in (executor, runtime):
         for option, value in choice.options.items():
             if value and option in writer.refused:
                 raise TVMError(f"option {option} of {choice.name} is not supported yet: {writer.refused[option]}")
     if workspace_pools or constant_pools:
-        raise TVMError("memory pools are for microcontrollers, which are not supported")
+        raise TVMError("workspace_pools and constant_pools are for microcontrollers, which are not supported")
     return writer, executor, runtime
 
 
@@ -84,12 +87,12 @@ def _as_choice(value: Any, kind: type, usual: str) -> Any:
     if value is None or isinstance(value, str):
         return kind(usual if value is None else value)
     if not isinstance(value, kind):
-        raise TVMError(f"{kind.__name__.lower()}: a {kind.__name__} or its name is wanted, got {value!r}")
+        raise TVMError(f"{kind.__name__.lower()}: expected a {kind.__name__} or its name, got {value!r}")
     return value
 
 
 def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
-    """The model for the graph executor: JSON, library and parameters."""
+    """Return the model for the graph executor: JSON, library and parameters."""
     program = model.program
     targets = model.target if isinstance(model.target, tuple) else (model.target,)
     return GraphExecutorFactoryModule(
@@ -99,7 +102,7 @@ def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
 
 
 register_writer("graph", "cpp", write_graph, {
-    "system-lib": "a library is loaded from a file or from memory",
+    "system-lib": "libraries are loaded from a file or from memory",
 })  # fmt: skip
 
 __all__ = ["CompiledModel", "Writer", "choose", "register_writer", "write_graph"]

@@ -1,4 +1,4 @@
-"""Rewritings of a graph together with its parameters."""
+"""Optimizations that rewrite a graph together with its parameters."""
 
 from ...not_built import name_of as _name_of
 from . import bsr_dense, simplify_fc_transpose

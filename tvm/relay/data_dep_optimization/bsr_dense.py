@@ -1,4 +1,4 @@
-"""Products with weights that are mostly zeros as products with sparse matrices of blocks."""
+"""Convert dense layers with sparse weights to matmuls with block-sparse (BSR) matrices."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .utils import with_parameters
 def convert(
     func: Function, params: MutableMapping[str, Any], blocksize: tuple[int, int], sparsity_threshold: float
 ) -> tuple[Function, MutableMapping[str, Any]]:
-    """A function whose ``nn.dense`` with weights of mostly zeros are ``nn.sparse_dense``, and its parameters.
+    """Replace ``nn.dense`` with sparse weights by ``nn.sparse_dense``.
 
     Parameters
     ----------
     func : Function
         The function.
     params : dict of str to NDArray
-        Its parameters, which are changed.
+        The parameters of the function, which are modified in place.
     blocksize : tuple of int
         The rows and columns of a block.
     sparsity_threshold : float
-        The share of zeros from which on weights become sparse.
+        The minimum fraction of zeros of weights to convert.
 
     Returns
     -------

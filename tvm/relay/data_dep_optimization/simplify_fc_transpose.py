@@ -1,4 +1,4 @@
-"""Weights that a graph transposes for ``nn.dense`` as parameters that are transposed already."""
+"""Replace weights that a graph transposes for ``nn.dense`` by parameters that are already transposed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import with_parameters
 
 
 def _transposed(node: Any) -> Var | None:
-    """The variable whose transposed matrix a call of ``nn.dense`` has as its weights."""
+    """Return the variable that a call of ``nn.dense`` reads, transposed, as its weights, or None."""
     if type(node) is not Call or getattr(node.op, "name", "") != "nn.dense":
         return None
     weight = node.args[1]
@@ -24,14 +24,14 @@ def _transposed(node: Any) -> Var | None:
 
 
 def convert(func: Function, params: MutableMapping[str, Any]) -> tuple[Function, MutableMapping[str, Any]]:
-    """A function that reads the transposed weights (``name.T``) of its ``nn.dense`` as they are, and its parameters.
+    """Replace transposed weights of ``nn.dense`` by parameters named ``name.T``, which are already transposed.
 
     Parameters
     ----------
     func : Function
         The function.
     params : dict of str to NDArray
-        Its parameters, which are changed.
+        The parameters of the function, which are modified in place.
 
     Returns
     -------

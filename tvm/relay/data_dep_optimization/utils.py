@@ -1,4 +1,4 @@
-"""A function whose calls read other parameters."""
+"""Replace parameters of a function and rewrite the calls that read them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def with_parameters(
     func: Function, made: Mapping[Var, list[Var]], old: Mapping[str, Any], params: MutableMapping[str, Any],
     rewrite: Callable[[Call, list[RelayExpr]], RelayExpr | None],
 ) -> Function:
-    """``func`` with its calls rewritten, and with the parameters ``made`` in the place of those they stand for. What is
-    still read stays a parameter, with its value among ``old``."""
+    """Rewrite the calls of ``func``, and replace parameters by the new parameters in ``made``.
+
+    A parameter that is still read is kept; its value is taken from ``old``.
+    """
     body = _Calls(rewrite).visit(func.body)
     read = set(free_vars(body))
     inputs = []

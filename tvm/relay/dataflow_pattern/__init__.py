@@ -1,4 +1,4 @@
-"""Patterns of graphs: match, rewrite, partition.
+"""Dataflow patterns: match, rewrite and partition Relay graphs.
 
     is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
 """

@@ -1,4 +1,4 @@
-"""Whether an expression matches a pattern."""
+"""Match expressions against patterns."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .patterns import (
 
 
 class Matcher:
-    """One attempt: remembers which pattern matched which expression, and takes it back when an attempt fails.
+    """One attempt to match a pattern. It records the expressions that each pattern matched, and backtracks on failure.
 
-    Depth of calls follows the pattern, not the graph.
+    The recursion depth is that of the pattern, not of the graph.
     """
 
     def __init__(self, root: RelayExpr, users: dict[int, list[RelayExpr]] | None = None):
         self.root = root
-        # One pattern object matches one expression, except where it refers to itself.
+        # A pattern object matches a single expression, except in patterns that refer to themselves.
         self.memo: dict[int, list[RelayExpr]] = {}
         self.matched: list[tuple[DFPattern, RelayExpr]] = []
         self._users = users
@@ -116,7 +116,7 @@ class Matcher:
         return False
 
     def rotated(self, p: CallPattern, e: Call) -> bool:
-        """(a * b) / c also matches a * (b / c) and the reverse, as in TVM."""
+        """Match (a * b) / c against a * (b / c) and the reverse, as Apache TVM does."""
         for wanted in _rotations(p, e):
             mark = len(self.matched)
             if all(self.match(pattern, part) for pattern, part in wanted):
@@ -144,7 +144,11 @@ class Matcher:
         return isinstance(e, TupleGetItem) and p.index in (-1, e.index) and self.match(p.tuple, e.tuple_value)
 
     def dominator(self, p: DominatorPattern, e) -> bool:
-        """The child is ``e``; below it some expression matches the parent, and what lies between matches the path."""
+        """Match a dominator pattern:
+
+        ``e`` matches the child, an expression it depends on matches the parent, and all expressions between the two
+        match the path.
+        """
         if not self.match(p.child, e):
             return False
         for source in self.below(p, e):
@@ -155,7 +159,8 @@ class Matcher:
         return False
 
     def below(self, p: DominatorPattern, e: RelayExpr) -> Iterator[RelayExpr]:
-        """Operands of the child, and of what matches the path below it, nearest first."""
+        """Yield expressions that match the parent: operands of the child and of expressions that match the path,
+        nearest first."""
         seen, queue = {id(e)}, [e]
         while queue:
             node = queue.pop(0)
@@ -169,7 +174,7 @@ class Matcher:
                     queue.append(operand)
 
     def leads(self, p: DominatorPattern, source: RelayExpr, end: RelayExpr) -> bool:
-        """Whether all uses of the source go through the path to the end."""
+        """Return whether all uses of the source go through the path to the end."""
         stack, seen = [source], set()
         while stack:
             users = self.users().get(id(stack.pop()), [])
@@ -185,7 +190,7 @@ class Matcher:
         return True
 
     def comes_from(self, p: DominatorPattern, source: RelayExpr, end: RelayExpr) -> bool:
-        """Whether every way back from the end along the path comes to the source, and to no other parent."""
+        """Return whether all expressions on the path from the end lead back to the source, and to no other parent."""
         stack, seen = [end], {id(source)}
         while stack:
             for operand in _operands(stack.pop()):
@@ -219,8 +224,7 @@ def _is_call(e: RelayExpr, name: str) -> bool:
 
 
 def _rotations(p: CallPattern, e: Call) -> Iterator[list[tuple[DFPattern, RelayExpr]]]:
-    """The patterns and expressions that match in pairs where a quotient of a product is a product with a quotient, or
-    the reverse."""
+    """Yield alternative pairs of patterns and expressions for a quotient of a product, or a product with a quotient."""
     outer = _pattern_name(p.op)
     if outer not in ("multiply", "divide") or not p.args or len(p.args) != 2:
         return
@@ -229,12 +233,12 @@ def _rotations(p: CallPattern, e: Call) -> Iterator[list[tuple[DFPattern, RelayE
             continue
         pair = outer, _pattern_name(q.op)
         if pair == ("divide", "multiply") and side == 0 and _is_call(e, "multiply"):
-            # The pattern (x * y) / z against x * (y / z).
+            # Match the pattern (x * y) / z against x * (y / z).
             for x, y in (q.args, q.args[::-1]):
                 quotients = [(a, b) for a, b in (e.args, e.args[::-1]) if _is_call(b, "divide")]
                 yield from ([(x, a), (y, b.args[0]), (p.args[1], b.args[1])] for a, b in quotients)
         if pair == ("multiply", "divide") and _is_call(e, "divide") and _is_call(e.args[0], "multiply"):
-            # The pattern x * (y / z) against (x * y) / z.
+            # Match the pattern x * (y / z) against (x * y) / z.
             for a, b in (e.args[0].args, e.args[0].args[::-1]):
                 yield [(p.args[1 - side], a), (q.args[0], b), (q.args[1], e.args[1])]
 
@@ -264,7 +268,7 @@ _TESTS = {
 
 
 def match(pattern: DFPattern, expr: RelayExpr) -> bool:
-    """Whether the expression matches the pattern.
+    """Return whether the expression matches the pattern.
 
     Parameters
     ----------
@@ -276,5 +280,6 @@ def match(pattern: DFPattern, expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if the expression matches.
     """
     return Matcher(expr).match(pattern, expr)

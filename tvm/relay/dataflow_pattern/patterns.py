@@ -1,7 +1,7 @@
-"""Patterns, and the functions that make them.
+"""Dataflow patterns, and functions that create them.
 
-A pattern matches an expression when its own test holds and its parts match the parts of the expression; one pattern
-object stands for one expression, so using it twice demands the same expression twice.
+A pattern matches an expression if its own condition holds and its parts match the parts of the expression. A pattern
+object matches a single expression: if it occurs twice, both occurrences must be the same expression.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class DFPattern:
-    """Base of patterns. Operators of Python on patterns make patterns of the relay operators."""
+    """The base class of patterns. Python operators on patterns create patterns of the corresponding Relay operators."""
 
     def __call__(self, *args) -> CallPattern:
-        """A call of this pattern; ``pattern(None)`` matches calls with any arguments."""
+        """Return a pattern of calls of this pattern; ``pattern(None)`` matches calls with any arguments."""
         if len(args) == 1 and (args[0] is None or isinstance(args[0], (list, tuple))):
             return CallPattern(self, None if args[0] is None else list(args[0]))
         return CallPattern(self, list(args))
@@ -47,7 +47,7 @@ class DFPattern:
         return is_op("divide")(self, other)
 
     def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
-        """This pattern of calls, or functions, with certain attributes.
+        """Restrict this pattern to calls, operators or functions with the given attributes.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class DFPattern:
         return AttrPattern(self, attrs)
 
     def has_type(self, ttype: Type) -> TypePattern:
-        """This pattern of a certain type.
+        """Restrict this pattern to expressions of the given type.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class DFPattern:
         return TypePattern(self, ttype)
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
-        """This pattern of a certain element type.
+        """Restrict this pattern to expressions of the given element type.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class DFPattern:
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape) -> ShapePattern:
-        """This pattern of a certain shape.
+        """Restrict this pattern to expressions of the given shape.
 
         Parameters
         ----------
@@ -107,12 +107,12 @@ class DFPattern:
         return ShapePattern(self, shape)
 
     def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> DFPattern:
-        """This pattern, or what ``option_constructor`` puts around it.
+        """Return a pattern that matches this pattern, or the pattern that ``option_constructor`` builds from it.
 
         Parameters
         ----------
         option_constructor : Callable
-            Gives the pattern around this one.
+            A function from this pattern to the alternative pattern.
 
         Returns
         -------
@@ -122,14 +122,14 @@ class DFPattern:
         return AltPattern(option_constructor(self), self)
 
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
-        """This pattern as the end of all ways that lead from ``parent`` through ``path``.
+        """Return a pattern whose child is this pattern, dominated by ``parent`` through ``path``.
 
         Parameters
         ----------
         parent : DFPattern
-            Where the ways begin.
+            The pattern of the expression that all paths start from.
         path : DFPattern, optional
-            What they go through; anything by default.
+            The pattern of the expressions on the paths; any expression by default.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class DFPattern:
         return DominatorPattern(parent, wildcard() if path is None else path, self)
 
     def match(self, expr: RelayExpr) -> bool:
-        """Whether the expression matches.
+        """Return whether the expression matches this pattern.
 
         Parameters
         ----------
@@ -149,26 +149,26 @@ class DFPattern:
         Returns
         -------
         bool
-            Whether it does.
+            True if the expression matches.
         """
         from .matching import match
 
         return match(self, expr)
 
     def rewrite(self, callback: DFPatternCallback, expr: RelayExpr) -> RelayExpr:
-        """The expression with what matches replaced by ``callback``.
+        """Replace all matches of this pattern in an expression by ``callback``.
 
         Parameters
         ----------
         callback : DFPatternCallback
-            What gives the replacement.
+            The callback that returns the replacement of a match.
         expr : RelayExpr
             The expression.
 
         Returns
         -------
         RelayExpr
-            The expression after it.
+            The rewritten expression.
         """
         from .rewriting import rewrite
 
@@ -177,39 +177,40 @@ class DFPattern:
     def partition(
         self, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
     ):
-        """The expression with what matches moved into functions.
+        """Move all matches of this pattern in an expression into functions.
 
         Parameters
         ----------
         expr : RelayExpr
             The expression.
         attrs : dict, optional
-            Attributes of the functions.
+            Additional attributes of the functions.
         check : Callable
-            Whether a match is to be moved.
+            A predicate that selects the matches to move.
 
         Returns
         -------
         RelayExpr
-            The expression after it.
+            The partitioned expression.
         """
         from .rewriting import partition
 
         return partition(self, expr, attrs, check)
 
     def astext(self, show_meta_data: Any = True, annotate: Callable[[DFPattern], str] | None = None) -> str:
-        """The text of the pattern: a line for each pattern inside it that has parts or is used again, then its own.
+        """Return the pattern as text, with one line for each nested pattern that has parts or several uses.
 
         Parameters
         ----------
         show_meta_data : bool, optional
-            Patterns have none; as for expressions.
+            Ignored: patterns have no metadata. The parameter exists for symmetry with expressions.
         annotate : callable, optional
-            Gives a comment for the line of each pattern.
+            A function that returns a comment for the line of a pattern.
 
         Returns
         -------
         str
+            The text of the pattern.
 
         Examples
         --------
@@ -226,7 +227,7 @@ class DFPattern:
         return self.astext()
 
     def parts(self) -> list[DFPattern]:
-        """Patterns inside this one.
+        """Return the nested patterns.
 
         Returns
         -------
@@ -237,15 +238,15 @@ class DFPattern:
 
 
 class WildcardPattern(DFPattern):
-    """Matches everything."""
+    """Matches any expression."""
 
     def redirect_to(self, pat: DFPattern) -> None:
-        """Let this pattern stand for another: for patterns that refer to themselves.
+        """Redirect this pattern to another one. This allows patterns that refer to themselves.
 
         Parameters
         ----------
         pat : DFPattern
-            The pattern it stands for, which may contain this one.
+            The target pattern, which may contain this pattern.
         """
         self.target = pat
 
@@ -256,7 +257,7 @@ class WildcardPattern(DFPattern):
 
 
 class ExprPattern(DFPattern):
-    """Matches expressions equal to one given.
+    """Matches expressions that are structurally equal to a given expression.
 
     Parameters
     ----------
@@ -273,7 +274,7 @@ class ConstantPattern(DFPattern):
 
 
 class VarPattern(DFPattern):
-    """Matches variables, of one name if given.
+    """Matches variables, optionally with a given name.
 
     Parameters
     ----------
@@ -286,7 +287,7 @@ class VarPattern(DFPattern):
 
 
 class CallPattern(DFPattern):
-    """Matches calls whose operator and arguments match.
+    """Matches calls whose operator and arguments match the given patterns.
 
     Parameters
     ----------
@@ -304,7 +305,7 @@ class CallPattern(DFPattern):
 
 
 class FunctionPattern(DFPattern):
-    """Matches functions whose parameters and body match.
+    """Matches functions whose parameters and body match the given patterns.
 
     Parameters
     ----------
@@ -322,16 +323,16 @@ class FunctionPattern(DFPattern):
 
 
 class IfPattern(DFPattern):
-    """Matches conditionals whose parts match.
+    """Matches conditionals (``If``) whose parts match the given patterns.
 
     Parameters
     ----------
     cond : DFPattern
-        The condition.
+        The pattern of the condition.
     true_branch : DFPattern
-        The value where the condition holds.
+        The pattern of the value if the condition is true.
     false_branch : DFPattern
-        The value elsewhere.
+        The pattern of the value if the condition is false.
     """
 
     def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
@@ -342,16 +343,16 @@ class IfPattern(DFPattern):
 
 
 class LetPattern(DFPattern):
-    """Matches lets whose parts match.
+    """Matches let expressions whose parts match the given patterns.
 
     Parameters
     ----------
     var : DFPattern
-        The variable.
+        The pattern of the variable.
     value : DFPattern
         The pattern of the value.
     body : DFPattern
-        What follows.
+        The pattern of the body.
     """
 
     def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern):
@@ -362,7 +363,7 @@ class LetPattern(DFPattern):
 
 
 class TuplePattern(DFPattern):
-    """Matches tuples whose fields match.
+    """Matches tuples whose fields match the given patterns.
 
     Parameters
     ----------
@@ -378,14 +379,14 @@ class TuplePattern(DFPattern):
 
 
 class TupleGetItemPattern(DFPattern):
-    """Matches a field of a tuple that matches.
+    """Matches the access to a field of a tuple.
 
     Parameters
     ----------
     tuple_value : DFPattern
-        The tuple.
+        The pattern of the tuple.
     index : int, optional
-        Which field; None for any.
+        The index of the field; None for any.
     """
 
     def __init__(self, tuple_value: DFPattern, index: int | None = None):
@@ -396,14 +397,14 @@ class TupleGetItemPattern(DFPattern):
 
 
 class AltPattern(DFPattern):
-    """Matches what either side matches; the left one is tried first.
+    """Matches an expression if one of two patterns matches; the left one is tried first.
 
     Parameters
     ----------
     left : DFPattern
-        What is tried first.
+        The pattern to try first.
     right : DFPattern
-        What is tried then.
+        The pattern to try second.
     """
 
     def __init__(self, left: DFPattern, right: DFPattern):
@@ -414,7 +415,7 @@ class AltPattern(DFPattern):
 
 
 class _Around(DFPattern):
-    """A pattern with a further test."""
+    """A pattern with an additional condition."""
 
     def __init__(self, pattern: DFPattern):
         self.pattern = pattern
@@ -423,7 +424,7 @@ class _Around(DFPattern):
         return [self.pattern]
 
     def holds(self, e: RelayExpr) -> bool:
-        """Whether an expression that the pattern inside matches passes the further test.
+        """Return whether an expression that the inner pattern matches meets the additional condition.
 
         Parameters
         ----------
@@ -433,23 +434,23 @@ class _Around(DFPattern):
         Returns
         -------
         bool
-            False also where the test is one of the type, and it cannot be inferred.
+            False if the condition depends on the type and the type cannot be inferred.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not define this method.
         """
         raise NotImplementedError(type(self).__name__)
 
 
 class AttrPattern(_Around):
-    """Matches calls, operators and functions with these attributes.
+    """Matches calls, operators and functions that match ``pattern`` and have the given attributes.
 
     Parameters
     ----------
     pattern : DFPattern
-        The pattern.
+        The inner pattern.
     attrs : dict
         The attributes by name.
     """
@@ -466,12 +467,12 @@ class AttrPattern(_Around):
 
 
 class TypePattern(_Around):
-    """Matches what ``pattern`` does where the type is this.
+    """Matches expressions that match ``pattern`` and have the given type.
 
     Parameters
     ----------
     pattern : DFPattern
-        The pattern.
+        The inner pattern.
     ttype : Type
         The type.
     """
@@ -485,12 +486,12 @@ class TypePattern(_Around):
 
 
 class DataTypePattern(_Around):
-    """Matches what ``pattern`` does where the element type is this.
+    """Matches expressions that match ``pattern`` and have the given element type.
 
     Parameters
     ----------
     pattern : DFPattern
-        The pattern.
+        The inner pattern.
     dtype : str
         The element type.
     """
@@ -505,12 +506,12 @@ class DataTypePattern(_Around):
 
 
 class ShapePattern(_Around):
-    """Matches what ``pattern`` does where the shape is this.
+    """Matches expressions that match ``pattern`` and have the given shape.
 
     Parameters
     ----------
     pattern : DFPattern
-        The pattern.
+        The inner pattern.
     shape : tuple of int or PrimExpr
         The size of each dimension.
     """
@@ -529,16 +530,16 @@ class ShapePattern(_Around):
 
 
 class DominatorPattern(DFPattern):
-    """``child`` uses what ``parent`` produces, and every use of the parent leads through ``path`` to the child.
+    """Matches an expression (``child``) that all uses of ``parent`` lead to, through expressions that match ``path``.
 
     Parameters
     ----------
     parent : DFPattern
-        What is produced.
+        The pattern of the expression that dominates.
     path : DFPattern
-        What lies on the way.
+        The pattern of the expressions between parent and child.
     child : DFPattern
-        What uses it.
+        The pattern of the final expression.
     """
 
     def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern):
@@ -566,17 +567,18 @@ def _type(e: RelayExpr) -> Type | None:
 
 
 def wildcard() -> WildcardPattern:
-    """A pattern for everything.
+    """Return a pattern that matches any expression.
 
     Returns
     -------
     WildcardPattern
+        The pattern.
     """
     return WildcardPattern()
 
 
 def is_op(op_name: str) -> ExprPattern:
-    """Matches an operator; call it with patterns of the inputs.
+    """Return a pattern of an operator. Call it with the patterns of the arguments.
 
     Parameters
     ----------
@@ -586,6 +588,7 @@ def is_op(op_name: str) -> ExprPattern:
     Returns
     -------
     ExprPattern
+        The pattern.
 
     Examples
     --------
@@ -596,7 +599,7 @@ def is_op(op_name: str) -> ExprPattern:
 
 
 def is_expr(expr: RelayExpr) -> ExprPattern:
-    """A pattern for expressions equal to one given.
+    """Return a pattern of expressions that are structurally equal to ``expr``.
 
     Parameters
     ----------
@@ -606,12 +609,13 @@ def is_expr(expr: RelayExpr) -> ExprPattern:
     Returns
     -------
     ExprPattern
+        The pattern.
     """
     return ExprPattern(expr)
 
 
 def is_var(name: str = "") -> VarPattern:
-    """A pattern for variables.
+    """Return a pattern of variables.
 
     Parameters
     ----------
@@ -621,22 +625,24 @@ def is_var(name: str = "") -> VarPattern:
     Returns
     -------
     VarPattern
+        The pattern.
     """
     return VarPattern(name)
 
 
 def is_constant() -> ConstantPattern:
-    """A pattern for constants.
+    """Return a pattern of constants.
 
     Returns
     -------
     ConstantPattern
+        The pattern.
     """
     return ConstantPattern()
 
 
 def is_tuple(fields=None) -> TuplePattern:
-    """A pattern for tuples.
+    """Return a pattern of tuples.
 
     Parameters
     ----------
@@ -646,48 +652,51 @@ def is_tuple(fields=None) -> TuplePattern:
     Returns
     -------
     TuplePattern
+        The pattern.
     """
     return TuplePattern(fields)
 
 
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
-    """A pattern for a field of a tuple.
+    """Return a pattern of the access to a tuple's field.
 
     Parameters
     ----------
     tuple_value : DFPattern
-        The tuple.
+        The pattern of the tuple.
     index : int, optional
-        Which field; None for any.
+        The index of the field; None for any.
 
     Returns
     -------
     TupleGetItemPattern
+        The pattern.
     """
     return TupleGetItemPattern(tuple_value, index)
 
 
 def is_if(cond, true_branch, false_branch) -> IfPattern:
-    """A pattern for conditionals.
+    """Return a pattern of conditionals (``If``).
 
     Parameters
     ----------
     cond : DFPattern
         The pattern of the condition.
     true_branch : DFPattern
-        The pattern of the value where it holds.
+        The pattern of the value if the condition is true.
     false_branch : DFPattern
-        The pattern of the other value.
+        The pattern of the value if the condition is false.
 
     Returns
     -------
     IfPattern
+        The pattern.
     """
     return IfPattern(cond, true_branch, false_branch)
 
 
 def is_let(var, value, body) -> LetPattern:
-    """A pattern for lets.
+    """Return a pattern of let expressions.
 
     Parameters
     ----------
@@ -701,92 +710,98 @@ def is_let(var, value, body) -> LetPattern:
     Returns
     -------
     LetPattern
+        The pattern.
     """
     return LetPattern(var, value, body)
 
 
 def has_type(ttype, pattern: DFPattern | None = None) -> TypePattern:
-    """A pattern for what has this type.
+    """Return a pattern of expressions of the given type.
 
     Parameters
     ----------
     ttype : Type
         The type.
     pattern : DFPattern, optional
-        What must match besides.
+        A pattern that must match, too.
 
     Returns
     -------
     TypePattern
+        The pattern.
     """
     return TypePattern(pattern or wildcard(), ttype)
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
-    """A pattern for what has this element type.
+    """Return a pattern of expressions of the given element type.
 
     Parameters
     ----------
     dtype : str
         The element type.
     pattern : DFPattern, optional
-        What must match besides.
+        A pattern that must match, too.
 
     Returns
     -------
     DataTypePattern
+        The pattern.
     """
     return DataTypePattern(pattern or wildcard(), dtype)
 
 
 def has_shape(shape, pattern: DFPattern | None = None) -> ShapePattern:
-    """A pattern for what has this shape.
+    """Return a pattern of expressions of the given shape.
 
     Parameters
     ----------
     shape : tuple of int or PrimExpr
         The size of each dimension.
     pattern : DFPattern, optional
-        What must match besides.
+        A pattern that must match, too.
 
     Returns
     -------
     ShapePattern
+        The pattern.
     """
     return ShapePattern(pattern or wildcard(), shape)
 
 
 def has_attr(attrs: dict, pattern: DFPattern | None = None) -> AttrPattern:
-    """A pattern for what has these attributes.
+    """Return a pattern of calls, operators or functions with the given attributes.
 
     Parameters
     ----------
     attrs : dict
         The attributes by name.
     pattern : DFPattern, optional
-        What must match besides.
+        A pattern that must match, too.
 
     Returns
     -------
     AttrPattern
+        The pattern.
     """
     return AttrPattern(pattern or wildcard(), attrs)
 
 
 def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
-    """A pattern for what every use of ``parent`` leads to.
+    """Return a pattern of an expression that all uses of ``parent`` lead to through ``path``.
 
     Parameters
     ----------
     parent : DFPattern
-        What is produced.
+        The pattern of the expression that dominates.
     path : DFPattern
-        What lies on the way.
+        The pattern of the expressions between parent and child.
     child : DFPattern
-        What uses it.
+        The pattern of the final expression.
 
     Returns
     -------
     DominatorPattern
+        The pattern.
     """
     return DominatorPattern(parent, path, child)

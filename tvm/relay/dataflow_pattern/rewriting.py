@@ -1,4 +1,4 @@
-"""What to do with matches: replace them, or move them into functions."""
+"""Rewrite matches of patterns, or partition them into functions."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from .patterns import (
 
 
 class DFPatternCallback:
-    """What to do with a match: set ``pattern`` and define ``callback(pre, post, node_map)``.
+    """A rewrite rule: subclasses set ``pattern`` and define ``callback(pre, post, node_map)``.
 
-    ``pre`` is the expression before, ``post`` with its operands already rewritten, ``node_map`` says for each pattern
-    object which expressions it matched.
+    ``pre`` is the matched expression, ``post`` the same expression with rewritten operands, and ``node_map`` maps each
+    pattern object to the expressions that it matched.
 
     Parameters
     ----------
     require_type : bool, optional
-        Whether types are inferred before each callback.
+        Whether to infer types before each callback.
     rewrite_once : bool, optional
-        Whether matches are looked for once only.
+        Whether to rewrite in a single round.
     """
 
     def __init__(self, require_type: bool = False, rewrite_once: bool = False):
@@ -48,7 +48,7 @@ class DFPatternCallback:
         self.rewrite_once = rewrite_once
 
     def rewrite(self, expr: RelayExpr) -> RelayExpr:
-        """Apply this callback to everything in an expression that matches, until it changes nothing.
+        """Apply this callback to all matches in an expression until nothing changes.
 
         Parameters
         ----------
@@ -58,75 +58,75 @@ class DFPatternCallback:
         Returns
         -------
         RelayExpr
-            The expression after the last change.
+            The rewritten expression.
 
         Raises
         ------
         ValueError
             ``pattern`` is not set.
         TVMError
-            Rewriting does not come to an end.
+            Rewriting does not terminate.
         """
         return rewrite(self, expr)
 
     def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
-        """What takes the place of a match.
+        """Return the replacement of a match.
 
         Parameters
         ----------
         pre : RelayExpr
-            The expression that matched, as it was.
+            The matched expression before rewriting.
         post : RelayExpr
-            The same with its operands rewritten, which what is given is made of.
+            The same expression with rewritten operands; build the replacement from this one.
         node_map : NodeMap
-            For each pattern the list of expressions that it matched.
+            Maps each pattern to the list of expressions that it matched.
 
         Returns
         -------
         RelayExpr
-            The new expression; ``post`` to leave the match as it is.
+            The replacement, or ``post`` to leave the match unchanged.
 
         Raises
         ------
         NotImplementedError
-            The class does not define it.
+            The class does not define this method.
         """
         raise NotImplementedError(f"{type(self).__name__} must define callback(pre, post, node_map)")
 
 
 class NodeMap(dict):
-    """Pattern -> list of the expressions it matched."""
+    """Maps each pattern to the list of expressions that it matched."""
 
 
 def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayExpr, mod: Any = None) -> RelayExpr:
-    """Apply callbacks to everything that matches, operands first, in turn, until none of them changes anything.
+    """Apply callbacks in turn to all matches, operands first, until nothing changes.
 
     Parameters
     ----------
     callbacks : DFPatternCallback | list[DFPatternCallback]
-        What is done with matches.
+        The rewrite rules.
     expr : RelayExpr
         The expression.
     mod : IRModule, optional
-        The module the expression belongs to.
+        The module that contains the expression.
 
     Returns
     -------
     RelayExpr
-        The expression after the last change.
+        The rewritten expression.
 
     Raises
     ------
     ValueError
         A callback has no pattern.
     TVMError
-        Rewriting does not come to an end.
+        Rewriting does not terminate.
     """
     left = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in left:
         if callback.pattern is None:
             raise ValueError(f"{type(callback).__name__} has no pattern; set self.pattern")
-    # A rule that matches its own result makes the graph grow in every round; rules that undo each other never stop.
+    # A rule that matches its own output grows the graph in each round; rules that undo each other never terminate.
     size = sum(1 for _ in post_order(expr))
     for _ in range(size + 100):
         changed = []
@@ -138,17 +138,19 @@ def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayE
                 changed.append(callback)
             expr = new
             if sum(1 for _ in post_order(expr)) > 20 * size + 1000:
-                raise TVMError(f"rewriting with {type(callback).__name__} does not come to an end")
+                raise TVMError(f"rewriting with {type(callback).__name__} does not terminate")
         left = [callback for callback in left if not callback.rewrite_once]
         if not changed:
             return expr
     names = ", ".join(dict.fromkeys(type(callback).__name__ for callback in changed))
-    raise TVMError(f"rewriting with {names} does not come to an end")
+    raise TVMError(f"rewriting with {names} does not terminate")
 
 
 def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
-    """One round: matches that do not overlap, found from the root down, so that the largest of a pattern that refers to
-    itself comes first."""
+    """Rewrite one round of matches that do not overlap.
+
+    They are searched from the root, so that the largest match of a recursive pattern comes first.
+    """
     users = Matcher(root).users()
     matches: dict[int, tuple[RelayExpr, Matcher]] = {}
     covered: set[int] = set()
@@ -158,7 +160,7 @@ def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
         matcher = Matcher(root, users)
         if matcher.match(callback.pattern, node):
             matches[id(node)] = (node, matcher)
-            covered.update(id(e) for e in _inside(matcher) if not isinstance(e, Constant))
+            covered.update(id(e) for e in _covered(matcher) if not isinstance(e, Constant))
     if not matches:
         return root
     memo: dict[int, tuple[Node, Node]] = {}
@@ -186,7 +188,7 @@ def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> Relay
 
 
 def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
-    """A rebuilt node has the type of the old one; it gets it only above operands with types, as inference expects."""
+    """Give a rebuilt node the type of the old one. This requires operands with types, as type inference expects."""
     if new is not old and isinstance(new, RelayExpr) and getattr(new, "checked_type_", 1) is None:
         if all(getattr(c, "checked_type_", 1) is not None for c in new.children()):
             with_type_of(new, old)
@@ -195,9 +197,12 @@ def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
 # -- partitioning ----------------------------------------------------------------------------------------------------
 
 
-def _inside(matcher: Matcher) -> list[RelayExpr]:
-    """Expressions a match covers: what its patterns matched, except where the pattern says nothing of the inside; of a
-    function that a pattern describes, all."""
+def _covered(matcher: Matcher) -> list[RelayExpr]:
+    """Return the expressions that a match covers.
+
+    These are the expressions that its patterns matched, without the inside of expressions that a leaf pattern matched.
+    A function pattern covers the whole function.
+    """
     covered = {}
     for p, e in matcher.matched:
         if isinstance(p, FunctionPattern):
@@ -205,12 +210,12 @@ def _inside(matcher: Matcher) -> list[RelayExpr]:
         elif isinstance(p, (CallPattern, TuplePattern, TupleGetItemPattern, ConstantPattern, IfPattern)):
             covered[id(e)] = e
         elif isinstance(p, DominatorPattern):
-            covered.update(_between(p, matcher))
+            covered.update(_path_expressions(p, matcher))
     return list(covered.values())
 
 
-def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
-    """What lies on the ways from the parent of a dominator pattern to its child."""
+def _path_expressions(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
+    """Return the expressions on the paths from the parent of a dominator pattern to its child."""
     source, end = matcher.memo[id(p.parent)][0], matcher.memo[id(p.child)][0]
     found, stack = {}, [source]
     while stack:
@@ -224,8 +229,10 @@ def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
 def partition(
     pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
 ) -> RelayExpr:
-    """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``.
-    Its parameters are what the leaves of the pattern matched, in the order of the pattern.
+    """Move each match into a function.
+
+    The function has the attributes ``PartitionedFromPattern`` (the pattern's text) and ``attrs``. Its parameters are
+    the expressions that the leaves of the pattern matched, in pattern order.
 
     Parameters
     ----------
@@ -234,14 +241,14 @@ def partition(
     expr : RelayExpr
         The expression.
     attrs : dict, optional
-        Further attributes of the functions.
+        Additional attributes of the functions.
     check : callable, optional
-        Says which matches are moved.
+        A predicate that selects the matches to move.
 
     Returns
     -------
     RelayExpr
-        The expression with calls of those functions.
+        The expression with calls of the functions.
     """
     order = list(post_order(expr))
     users = Matcher(expr).users()
@@ -253,7 +260,7 @@ def partition(
         matcher = Matcher(expr, users)
         if not matcher.match(pattern, node):
             continue
-        covered = _inside(matcher)
+        covered = _covered(matcher)
         inside = {id(e) for e in covered} | {id(node)}
         within = {id(e) for e in covered if not isinstance(e, (Constant, Function))} - {id(node)}
         if within & taken or not _ends_in(node, within, inside, users) or not check(node):
@@ -264,8 +271,10 @@ def partition(
 
 
 def _ends_in(root: RelayExpr, within: set[int], inside: set[int], users: dict[int, list[RelayExpr]]) -> bool:
-    """Whether all that uses the inside of a match leads to its root. What does so from outside is an input of the
-    match, made from a second copy of the inside."""
+    """Return whether all outside uses of a match's inner expressions lead to its root.
+
+    Such an outside expression becomes an input of the match and is computed from a copy of the inner expressions.
+    """
     stack = [u for i in within for u in users.get(i, ()) if id(u) not in inside]
     seen = {id(root)}
     while stack:
@@ -280,7 +289,7 @@ def _ends_in(root: RelayExpr, within: set[int], inside: set[int], users: dict[in
 
 
 class _Match(NamedTuple):
-    """A match: its root, the ids of what it covers, and the expressions it takes from outside."""
+    """A match: its root, the ids of the expressions it covers, and its input expressions."""
 
     root: RelayExpr
     inside: set[int]
@@ -288,14 +297,16 @@ class _Match(NamedTuple):
 
 
 def _partitioned(order: list[RelayExpr]) -> set[int]:
-    """Ids of what earlier partitions hold."""
+    """Return the ids of all expressions inside earlier partitions."""
     done = [n for n in order if isinstance(n, Function) and "PartitionedFromPattern" in n.attrs]
     return {id(n) for f in done for n in (f, *post_order(f.body))}
 
 
 def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[RelayExpr]:
-    """What the leaves of a pattern matched, in its order, each once. A constant is an input where the pattern does not
-    ask for a constant."""
+    """Return the distinct expressions that the leaves of a pattern matched, in pattern order.
+
+    A constant is an input unless the pattern requires a constant there.
+    """
     found: dict[int, RelayExpr] = {}
     for p in _leaves(pattern):
         asked = isinstance(p, (ConstantPattern, ExprPattern))
@@ -307,7 +318,7 @@ def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[Rela
 
 
 def _leaves(pattern: DFPattern) -> list[DFPattern]:
-    """Patterns that say nothing of the inside of what they match, operands first and each once."""
+    """Return the distinct leaf patterns, which do not restrict the inside of their matches, operands first."""
     seen: set[int] = set()
     found: list[DFPattern] = []
     stack = [pattern]
@@ -359,7 +370,7 @@ def _extract(expr: RelayExpr, groups: dict[int, _Match], attrs: dict) -> RelayEx
 
 
 def _outside_of(node: RelayExpr, inside: set[int]) -> list[RelayExpr]:
-    """What the inside of a match takes from outside, from left to right."""
+    """Return the expressions outside a match that its inside depends on, from left to right."""
     found, stack, seen = [], [node], set()
     while stack:
         e = stack.pop()
@@ -374,7 +385,7 @@ def _outside_of(node: RelayExpr, inside: set[int]) -> list[RelayExpr]:
 
 
 def _described(node: RelayExpr, inside: set[int]) -> str:
-    """The operators of a partition, operands first: "nn.conv2d_nn.relu_"."""
+    """Return the operator names of a partition, operands first, such as "nn.conv2d_nn.relu_"."""
     names = []
     for e in post_order(node):
         if id(e) in inside:

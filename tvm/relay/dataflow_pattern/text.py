@@ -1,4 +1,4 @@
-"""The text of a pattern: a line for each pattern inside it that has parts or is used again, then its own."""
+"""Print patterns as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .patterns import DFPattern
 
 
 def as_text(pattern: DFPattern, annotate: Callable[[DFPattern], str] | None = None) -> str:
-    """``%0 = CallPattern(...)`` for what is inside, as Relay's text has it; a pattern may be a part of itself."""
+    """Return the text of a pattern: lines ``%0 = CallPattern(...)`` for nested patterns, as in Relay's text format,
+    followed by the pattern itself. A pattern may contain itself."""
     order = list(post_order(pattern, operands=lambda p: p.parts()))
     uses = Counter(id(part) for p in order for part in p.parts())
     numbered = [p for p in order if uses[id(p)] > 1 or uses[id(p)] and (p is pattern or p.parts())]

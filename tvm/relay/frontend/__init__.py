@@ -1,11 +1,13 @@
-"""Importers: models of other tools as graphs. An importer is loaded when a script first names it, a framework only when
-it is handed a live model."""
+"""Importers, which convert models of other frameworks to Relay.
+
+An importer is loaded at its first use; a framework is loaded only if a live model object of it is passed.
+"""
 
 import importlib as _importlib
 
 from ...not_built import name_of as _name_of
 
-# Name -> the module that has it.
+# Name of an importer function and its module.
 _HOMES = {
     "from_caffe": "caffe",
     "from_caffe2": "caffe2",
@@ -21,7 +23,7 @@ _HOMES = {
     "from_tensorflow": "tensorflow",
     "from_tflite": "tflite",
 }
-# Scripts for TensorFlow 2 call the importer by another name; it reads the graphs of both.
+# Scripts for TensorFlow 2 use another name of the importer, which reads the graphs of both versions.
 _SAME = {"from_tensorflow2": "from_tensorflow"}
 
 __all__ = sorted([*_HOMES, *_SAME])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,4 +1,4 @@
-"""``ChangeDatatype``: a model of one type of numbers as the same model of another."""
+"""``ChangeDatatype``: a pass that replaces one element type of a model by another."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ..transform import function_pass
 
 @function_pass(opt_level=0)
 class ChangeDatatype(ExprMutator):
-    """The pass that gives everything of one type another: variables, constants, and the types that operators name in
-    their attributes. Parameters are the caller's to convert.
+    """A pass that replaces an element type in variables, constants and the type attributes of operators.
+
+    The caller converts the parameters.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class ChangeDatatype(ExprMutator):
     def visit_constant(self, const_):
         if const_.data.dtype != self.src:
             return const_
-        # What a custom type makes of a number, a program says.
+        # Constants of a custom type are converted by the program at run time.
         return const_.astype(self.dst) if info(self.dst).is_custom else const(const_.data.numpy(), self.dst)
 
     def visit_call(self, call):

@@ -1,4 +1,4 @@
-"""Operators: one record each."""
+"""Relay operators, with one record for each."""
 
 from ...ir.op import Op, register_intrin_lowering, register_op_attr
 from . import (
@@ -21,7 +21,7 @@ from . import (
 from . import vision
 from . import vm
 
-# Rows of implementations are put into the records, so they come after them.
+# Adds implementations to the records, so it is imported after them.
 from . import strategy
 from .algorithm import *
 from .indexing import *
@@ -60,8 +60,9 @@ from .transform import *
 
 from ...not_built import name_of as _name_of
 from ...topi.descriptions import describe as _describe
+from .record import describe_outputs as _describe_outputs
 
-# The older path of these names.
+# Deprecated import paths of these names.
 for _source in (indexing, signal, sparse):
     transform.__dict__.update({name: getattr(_source, name) for name in _source.__all__})
 _TENSOR = ("concatenate", "ndarray_size", "ones", "shape_of", "stack", "zeros")
@@ -70,6 +71,7 @@ transform.__dict__["cast"] = tensor.__dict__["cast"]
 
 for _operators in (globals(), nn.__dict__, image.__dict__, vision.__dict__, random.__dict__):
     _describe(list(_operators.values()), __name__, "Expr", "TupleWrapper of Expr")
+    _describe_outputs(list(_operators.values()), __name__)
 
 _set_levels()
 

@@ -1,4 +1,5 @@
-"""The variance as scripts of classic TVM call it below the operator's function: by position, with the mean given."""
+"""The variance operator in the low-level form of Apache TVM scripts, with positional arguments and the mean as an
+input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting and searching."""
+"""Sorting and searching operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .reshape import ints
     compute=lambda attrs, inputs, out, gpu=None: topi.sort(inputs[0], attrs.axis, attrs.is_ascend, gpu=gpu),
 )
 def sort(data, axis=-1, is_ascend=1):
-    """The elements along an axis in order."""
+    """Sort the elements along an axis."""
     return call("sort", data, axis=int(axis), is_ascend=bool(is_ascend))
 
 
@@ -30,7 +30,7 @@ def sort(data, axis=-1, is_ascend=1):
     ),
 )
 def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
-    """The places of the elements along an axis in order."""
+    """Return the indices that sort the elements along an axis."""
     return call("argsort", data, axis=int(axis), is_ascend=bool(is_ascend), dtype=canonical(dtype))
 
 
@@ -43,7 +43,7 @@ def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
     ),
 )
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
-    """The k largest (or smallest) elements along an axis in order: values, indices or both."""
+    """Return the k largest (or smallest) elements along an axis in order: their values, their indices or both."""
     if is_dynamic(k):
         made = call(
             "dyn.topk", data, k, axis=int(axis), ret_type=ret_type, is_ascend=bool(is_ascend), dtype=canonical(dtype)
@@ -68,7 +68,7 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
     compute=lambda attrs, inputs, out: topi.searchsorted(inputs[0], inputs[1], attrs.right, attrs.dtype),
 )
 def searchsorted(sorted_sequence, values, right=False, dtype="int32"):
-    """Where each value would be put into a sorted sequence."""
+    """Return the index at which each value would be inserted into a sorted sequence."""
     return call("searchsorted", sorted_sequence, values, right=bool(right), dtype=canonical(dtype))
 
 

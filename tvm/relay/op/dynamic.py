@@ -1,8 +1,7 @@
-"""Operators whose shapes, axes or sizes are tensors that are only known when running: ``dyn.reshape`` and so on.
+"""Operators whose shapes, axes or sizes are tensors computed at run time: ``dyn.reshape`` and so on.
 
-Their types have unknown sizes. ``to_static(attrs, args)`` gives the plain operator once the tensors are constants, and
-None before that. How the shapes follow from the tensors, and what is computed in memory of that shape, is in
-``dynamic_shapes.py``.
+Their types have dynamic dimensions. ``to_static(attrs, args)`` returns the static operator once these tensors are
+constants, and None before. The shape rules and computations are in ``dynamic_shapes.py``.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from .rules import dims, tensor
 
 
 def is_dynamic(*values: Any) -> bool:
-    """Whether one of the values is an expression that is not a constant."""
+    """Return whether one of the values is an expression other than a constant."""
     return any(isinstance(v, RelayExpr) and not isinstance(v, Constant) for v in values)
 
 
 def _vector(t, what: str) -> int:
-    """The length of a vector that says sizes or axes."""
+    """Return the length of a vector of sizes or axes; raise a TypeError for other shapes."""
     shape = dims(tensor(t, what))
     if len(shape) != 1 or not isinstance(shape[0], int):
-        raise TypeError(f"{what} must be a vector of known length, got shape {shape}")
+        raise TypeError(f"{what} must be a vector of static length, got shape {shape}")
     return shape[0]
 
 
 def _of_length(index: int, what: str, data: int = 0):
-    """The type of a result that has one unknown dimension for each element of input ``index``; its elements are those
-    of input ``data``."""
+    """Return a type rule for outputs with one dynamic dimension for each element of input ``index``. The data type is
+    that of input ``data``."""
 
     def rule(attrs, types):
         return TensorType([Any_()] * _vector(types[index], what), tensor(types[data]).dtype)
@@ -48,7 +47,8 @@ def _unknown_like_first(attrs, types):
 
 
 def _static(count: int, build: Callable[..., Any]):
-    """``to_static`` for operators whose inputs from ``count`` on must be constants; ``build(attrs, data, numbers)``."""
+    """Return a ``to_static`` rule for operators whose inputs from index ``count`` on must be constants. The rule calls
+    ``build(attrs, data, numbers)``."""
 
     def rule(attrs, args):
         if any(not isinstance(a, Constant) for a in args[count:]):
@@ -72,50 +72,52 @@ def _plain(name: str):
     return found
 
 
-_ROWS = (
-    ("dyn.reshape", 2, _of_length(1, "the new shape"), "The same elements in a shape known when running.",
+_OPERATORS = (
+    ("dyn.reshape", 2, _of_length(1, "the new shape"), "Reshape a tensor to a shape given at run time.",
      _static(1, lambda attrs, data, n: _plain("reshape")(data[0], _list(n[0]), attrs.allowzero))),
-    ("dyn.broadcast_to", 2, _of_length(1, "the shape"), "The tensor repeated to a shape known when running.",
+    ("dyn.broadcast_to", 2, _of_length(1, "the shape"), "Broadcast a tensor to a shape given at run time.",
      _static(1, lambda attrs, data, n: _plain("broadcast_to")(data[0], _list(n[0])))),
-    ("dyn.tile", 2, None, "The tensor repeated as often as is known when running.",
+    ("dyn.tile", 2, None, "Repeat a tensor as often as given at run time.",
      _static(1, lambda attrs, data, n: _plain("tile")(data[0], _list(n[0])))),
-    ("dyn.full", 2, None, "One value everywhere, in a shape known when running.",
+    ("dyn.full", 2, None, "Create a tensor filled with one value, with a shape given at run time.",
      _static(1, lambda attrs, data, n: _plain("full")(data[0], _list(n[0]), attrs.dtype))),
-    ("dyn.strided_slice", 4, _unknown_like_first, "A slice whose bounds are known when running.",
+    ("dyn.strided_slice", 4, _unknown_like_first, "Slice a tensor with bounds given at run time.",
      _static(1, lambda attrs, data, n: _plain("strided_slice")(
          data[0], *[_list(v) for v in n], attrs.axes, attrs.slice_mode))),
-    ("dyn.topk", 2, None, "The k largest elements, k being known when running.",
+    ("dyn.topk", 2, None, "Return the k largest elements, with k given at run time.",
      _static(1, lambda attrs, data, n: _plain("topk")(
          data[0], int(n[0].item()), attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype))),
-    ("dyn.one_hot", 4, None, "Classes as vectors whose length is known when running.",
+    ("dyn.one_hot", 4, None, "Encode classes as one-hot vectors whose length is given at run time.",
      _static(3, lambda attrs, data, n: _plain("one_hot")(*data, int(n[0].item()), attrs.axis, attrs.dtype))),
-    ("dyn.expand_dims", 2, None, "Dimensions of size one before an axis known when running.",
+    ("dyn.expand_dims", 2, None, "Insert dimensions of size 1 before an axis given at run time.",
      _static(1, lambda attrs, data, n: _plain("expand_dims")(data[0], int(n[0].item()), attrs.num_newaxis))),
-    ("dyn.squeeze", 2, None, "Without dimensions of size one that are known when running.",
+    ("dyn.squeeze", 2, None, "Remove dimensions of size 1 whose axes are given at run time.",
      _static(1, lambda attrs, data, n: _plain("squeeze")(data[0], _list(n[0])))),
-    ("dyn.nn.pad", 3, None, "Elements around a tensor, as many as is known when running.",
+    ("dyn.nn.pad", 3, None, "Pad a tensor with pad widths given at run time.",
      _static(1, lambda attrs, data, n: _plain("nn.pad")(data[0], n[0].tolist(), n[1].item(), attrs.pad_mode))),
-    ("dyn.image.resize2d", 3, None, "Images in a size known when running.",
+    ("dyn.image.resize2d", 3, None, "Resize images to a size given at run time.",
      _static(1, lambda attrs, data, n: _plain("image.resize2d")(
          data[0], _list(n[0]), _list(n[1]), attrs.layout, attrs.method, attrs.coordinate_transformation_mode,
          attrs.rounding_method, attrs.cubic_alpha, attrs.cubic_exclude, attrs.extrapolation_value, attrs.out_dtype))),
-    ("dyn.nn.upsampling", 3, None, "Images enlarged by factors known when running.",
+    ("dyn.nn.upsampling", 3, None, "Upsample images by factors given at run time.",
      _static(1, lambda attrs, data, n: _plain("nn.upsampling")(
          data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.align_corners))),
-    ("dyn.nn.upsampling3d", 4, None, "Volumes enlarged by factors known when running.",
+    ("dyn.nn.upsampling3d", 4, None, "Upsample volumes by factors given at run time.",
      _static(1, lambda attrs, data, n: _plain("nn.upsampling3d")(
          data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.coordinate_transformation_mode))),
-    ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Values at indices, in a shape known when running.",
+    ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Scatter values to a tensor of a run-time shape.",
      _static(3, lambda attrs, data, n: _plain("sparse_to_dense")(data[0], _list(n[0]), data[1], data[2]))),
-    ("dyn.checked", 2, None, "The tensor, if a condition holds; otherwise the run ends with the words of the call.",
+    ("dyn.checked", 2, None, "Return the tensor if a condition holds, else fail with a message.",
      _static(1, lambda attrs, data, n: _plain("copy")(data[0]) if n[0].item() else None)),
 )  # fmt: skip
 
 
 def checked(data, condition, words: str):
-    """The same tensor, for arguments that are known when running: where the condition, one number, is 0, the run ends
-    with an error of these words. The sizes of the result are unknown to types, so that the check is not optimized
-    away."""
+    """Return the same tensor if a run-time condition holds; otherwise the run fails with the message ``words``.
+
+    The condition is a scalar that must not be 0. The output has a dynamic dimension, so that the check is not optimized
+    away.
+    """
     return call("dyn.checked", data, condition, words=str(words))
 
 
@@ -164,9 +166,9 @@ def _resize_type(attrs, types):
 def _checked_type(attrs, types):
     data = tensor(types[0])
     if not data.shape:
-        raise TypeError("what is checked has at least one dimension")
+        raise TypeError("the checked tensor must have at least one dimension")
     if dims(tensor(types[1], "the condition")) != ():
-        raise TypeError(f"the condition must be one number, got shape {dims(types[1])}")
+        raise TypeError(f"the condition must be a scalar, got shape {dims(types[1])}")
     return TensorType([Any_(), *data.shape[1:]], data.dtype)
 
 
@@ -201,5 +203,5 @@ def _register(name: str, inputs: int, rule, doc: str, to_static) -> None:
     )(build)
 
 
-for _row in _ROWS:
-    _register(*_row)
+for _entry in _OPERATORS:
+    _register(*_entry)

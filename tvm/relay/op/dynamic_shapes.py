@@ -1,8 +1,7 @@
-"""Operators whose shapes follow from data: the sizes as expressions over the data, and the computation in memory of
-those sizes.
+"""Operators with data-dependent shapes: shape rules as expressions over the data, and computations for these shapes.
 
-A rule ``(attrs, types, values) -> shapes`` reads elements of input ``i`` as ``values[i](*indices)``; a computation has
-the sizes as variables, in the type of its result.
+A rule ``(attrs, types, values) -> shapes`` reads elements of input ``i`` as ``values[i](*indices)``. A computation gets
+the dimensions as variables in its output type.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...topi.assumptions import assume
 from .record import DynamicShape
 
-# More than any dimension has elements.
+# More elements than any dimension has; bounds sizes so that their arithmetic does not overflow.
 _MOST = 1 << 60
 
 
@@ -35,13 +34,13 @@ def _sizes(t: Any) -> list[PrimExpr]:
 
 
 def _assume_all(conditions: Sequence[PrimExpr], what: str) -> None:
-    """Conditions on the sizes or axes of a tensor, which may have none."""
+    """Add an assumption that all conditions on the sizes or axes of a tensor hold; there may be none."""
     if conditions:
         assume(tir.all(*conditions), what)
 
 
-def _fits(numbers: Sequence[PrimExpr], what: str) -> None:
-    """Sizes that are computed from these numbers do not overflow, if there are no more than a few."""
+def _assume_no_overflow(numbers: Sequence[PrimExpr], what: str) -> None:
+    """Add an assumption that sums of a few of these numbers do not overflow."""
     _assume_all([tir.all(n >= _number(-_MOST), n <= _number(_MOST)) for n in numbers], what)
 
 
@@ -50,42 +49,45 @@ def _product(sizes: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def _elements(values: dict[int, Callable[..., PrimExpr]], index: int, types: Sequence[Any]) -> list[PrimExpr]:
-    """The elements of a vector, or of a single number, among the inputs."""
+    """Return the elements of an input that is a vector or a scalar."""
     if not types[index].shape:
         return [_wide(values[index]())]
     return [_wide(values[index](i)) for i in range(int(types[index].shape[0]))]
 
 
-def _picked(sizes: Sequence[PrimExpr], index: PrimExpr) -> PrimExpr:
-    """The size at an index, 0 where there is none."""
+def _size_at(sizes: Sequence[PrimExpr], index: PrimExpr) -> PrimExpr:
+    """Return the size at an index, or 0 if the index is out of range."""
     return reduce(lambda rest, k: tir.Select(primop.equal(index, k), sizes[k], rest), range(len(sizes)), _number(0))
 
 
 def _reshaped(attrs, types, values) -> list[list[PrimExpr]]:
-    """0 keeps a dimension (unless ``allowzero``), -1 is found, -3 joins two dimensions."""
+    """Compute the shape of a reshape: 0 keeps a dimension (unless ``allowzero``), -1 is inferred, -3 merges two
+    dimensions."""
     old, codes = _sizes(types[0]), _elements(values, 1, types)
     kept, at = [], _number(0)
     for code in codes:
         joins = primop.equal(code, -3)
-        own = code if attrs.allowzero else tir.Select(primop.equal(code, 0), _picked(old, at), code)
-        kept.append(tir.Select(joins, _picked(old, at) * _picked(old, at + _number(1)), own))
+        own = code if attrs.allowzero else tir.Select(primop.equal(code, 0), _size_at(old, at), code)
+        kept.append(tir.Select(joins, _size_at(old, at) * _size_at(old, at + _number(1)), own))
         at = at + tir.Select(joins, _number(2), _number(1))
     total, known = _product(old), _product([tir.Select(primop.equal(c, -1), _number(1), c) for c in kept])
     rest = te.indexdiv(total, te.max(known, 1))
     new = [tir.Select(primop.equal(c, -1), rest, c) for c in kept]
-    _assume_all([c >= -1 for c in kept], "sizes of the new shape, of which -1 is found")
+    _assume_all([c >= -1 for c in kept], "a new size must be -1 or not negative")
     found = [tir.Select(primop.equal(c, -1), _number(1), _number(0)) for c in kept]
     count = reduce(lambda a, b: a + b, found, _number(0))
     one = primop.equal(count, 1)
-    assume(tir.any(primop.equal(count, 0), tir.all(one, known > 0)), "one size at most that is found, from other sizes")
-    assume(primop.equal(_product(new), total), "elements of the data against those of the new shape")
+    is_unique = tir.any(primop.equal(count, 0), tir.all(one, known > 0))
+    assume(is_unique, "at most one new size may be -1, and the others must then be positive")
+    assume(primop.equal(_product(new), total), "the new shape must have as many elements as the data")
     return [new]
 
 
 def _broadcast(attrs, types, values) -> list[list[PrimExpr]]:
     old, new = _sizes(types[0]), _elements(values, 1, types)
     for have, want in zip(old[::-1], new[::-1]):
-        assume(tir.any(primop.equal(have, want), primop.equal(have, 1)), "a size that is broadcast: that wanted, or 1")
+        is_alike = tir.any(primop.equal(have, want), primop.equal(have, 1))
+        assume(is_alike, "a broadcast dimension must have the new size or 1")
     return [new]
 
 
@@ -93,16 +95,16 @@ def _tiled(attrs, types, values) -> list[list[PrimExpr]]:
     old, times = _sizes(types[0]), _elements(values, 1, types)
     rank = max(len(old), len(times))
     old, times = [_number(1)] * (rank - len(old)) + old, [_number(1)] * (rank - len(times)) + times
-    _assume_all([t >= 0 for t in times], "repetitions, which are not negative")
+    _assume_all([t >= 0 for t in times], "repetitions must not be negative")
     few = [t <= te.indexdiv(_number(_MOST), te.max(d, 1)) for d, t in zip(old, times)]
-    _assume_all(few, "repetitions that a size has room for")
+    _assume_all(few, "repeated dimensions must not overflow")
     return [[d * t for d, t in zip(old, times)]]
 
 
 def _tiled_compute(attrs, inputs, out):
     data = inputs[0]
     skip = len(out.shape) - len(data.shape)
-    # An empty tensor has no element to read, and its index would be a remainder by zero.
+    # The index into an empty tensor would be a remainder of a division by zero, although no element is read.
     sizes = [_number(1) if isinstance(d, IntImm) and d.value == 0 else d for d in data.shape]
     return te.compute(
         out.shape, lambda *i: data(*[te.indexmod(at, d) for at, d in zip(i[skip:], sizes)]), name="T_tile",
@@ -110,12 +112,12 @@ def _tiled_compute(attrs, inputs, out):
     )  # fmt: skip
 
 
-def _said(index: int) -> Callable[..., list[list[PrimExpr]]]:
-    """The shape is the value of an input."""
+def _shape_from_input(index: int) -> Callable[..., list[list[PrimExpr]]]:
+    """Return a rule for operators whose output shape is the value of an input."""
 
     def rule(attrs, types, values):
         sizes = _elements(values, index, types)
-        _assume_all([d >= 0 for d in sizes], "sizes of the shape, which are not negative")
+        _assume_all([d >= 0 for d in sizes], "sizes must not be negative")
         return [sizes]
 
     return rule
@@ -134,7 +136,7 @@ def _slice_axes(attrs, types) -> list[int]:
 
 
 def _slice_ends(attrs, dim, begin, end, stride) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
-    """(first place, number of elements, stride) along one axis, as Python slices."""
+    """Return (first index, number of elements, stride) of a slice along one axis, with Python semantics."""
     low, high = tir.Select(stride > 0, _number(0), _number(-1)), tir.Select(stride > 0, dim, dim - 1)
 
     def inside(place):
@@ -146,7 +148,7 @@ def _slice_ends(attrs, dim, begin, end, stride) -> tuple[PrimExpr, PrimExpr, Pri
         return first, te.max(last - first, 0), _number(1)
     span = tir.Select(stride > 0, inside(end) - first, first - inside(end))
     step = te.max(tir.Select(stride > 0, stride, 0 - stride), 1)
-    # A step may be as long as numbers are, so nothing is added to it.
+    # The stride may be close to the integer limit, so nothing may be added to it.
     return first, tir.Select(span > 0, te.indexdiv(te.max(span - 1, 0), step) + 1, _number(0)), stride
 
 
@@ -154,7 +156,7 @@ def _sliced(attrs, types, values) -> list[list[PrimExpr]]:
     sizes = _sizes(types[0])
     bounds = zip(*(_elements(values, i, types) for i in (1, 2, 3)))
     for axis, (begin, end, stride) in zip(_slice_axes(attrs, types), bounds):
-        assume(primop.not_equal(stride, 0), f"the stride along axis {axis}, which is not zero")
+        assume(primop.not_equal(stride, 0), f"the stride along axis {axis} must not be 0")
         sizes[axis] = _slice_ends(attrs, sizes[axis], begin, end, stride)[1]
     return [sizes]
 
@@ -181,7 +183,7 @@ def _sliced_compute(attrs, inputs, out):
 def _expanded(attrs, types, values) -> list[list[PrimExpr]]:
     old, (axis,), new = _sizes(types[0]), _elements(values, 1, types), attrs.num_newaxis
     axis = tir.Select(axis < 0, axis + (len(old) + 1), axis)
-    assume(tir.all(axis >= 0, axis <= len(old)), f"an axis within the {len(old)} dimensions")
+    assume(tir.all(axis >= 0, axis <= len(old)), f"the axis must be within the {len(old)} dimensions")
     sizes = []
     for i in range(len(old) + new):
         size = old[i - new] if i >= new else _number(1)
@@ -196,14 +198,14 @@ def _squeezed(attrs, types, values) -> list[list[PrimExpr]]:
     rank, kept = len(old), len(old) - len(axes)
     if not axes:
         return [old]
-    _assume_all([tir.all(a >= -rank, a < rank) for a in axes], f"axes within the {rank} dimensions")
+    _assume_all([tir.all(a >= -rank, a < rank) for a in axes], f"axes must be within the {rank} dimensions")
     sizes, place = [_number(0)] * kept, _number(0)
     for i, size in enumerate(old):
         gone = tir.any(*[primop.equal(te.indexmod(a + rank, rank), i) for a in axes])
-        assume(tir.any(tir.Not(gone), primop.equal(size, 1)), f"the size of axis {i}, which is 1 if it is taken away")
+        assume(tir.any(tir.Not(gone), primop.equal(size, 1)), f"axis {i} must have size 1 if it is squeezed")
         sizes = [tir.Select(tir.all(tir.Not(gone), primop.equal(place, j)), size, s) for j, s in enumerate(sizes)]
         place = place + tir.Select(gone, _number(0), _number(1))
-    assume(primop.equal(place, kept), f"{len(axes)} different axes")
+    assume(primop.equal(place, kept), f"the {len(axes)} axes must be different")
     return [sizes]
 
 
@@ -217,7 +219,7 @@ def _as_shape(attrs, inputs, out):
 def _largest(attrs, types, values) -> list[list[PrimExpr]]:
     sizes, (k,) = _sizes(types[0]), _elements(values, 1, types)
     k = tir.Select(k < 1, sizes[attrs.axis], k)
-    assume(k <= sizes[attrs.axis], "a dimension that has the elements asked for")
+    assume(k <= sizes[attrs.axis], "k must not be larger than the dimension")
     sizes[attrs.axis] = k
     return [sizes] * (2 if attrs.ret_type == "both" else 1)
 
@@ -229,14 +231,14 @@ def _largest_compute(attrs, inputs, out, gpu=None):
     )  # fmt: skip
 
 
-def _hot(attrs, types, values) -> list[list[PrimExpr]]:
+def _one_hot_shape(attrs, types, values) -> list[list[PrimExpr]]:
     sizes, (depth,) = _sizes(types[0]), _elements(values, 3, types)
-    assume(depth >= 0, "the number of classes, which is not negative")
+    assume(depth >= 0, "the number of classes must not be negative")
     sizes.insert(len(sizes) if attrs.axis < 0 else attrs.axis, depth)
     return [sizes]
 
 
-def _hot_compute(attrs, inputs, out):
+def _one_hot_compute(attrs, inputs, out):
     axis = len(out.shape) - 1 if attrs.axis < 0 else attrs.axis
     on, off = (v().astype(attrs.dtype) for v in inputs[1:3])
     return topi.one_hot(inputs[0], on, off, out.shape[axis], axis, attrs.dtype)
@@ -247,14 +249,14 @@ def _padded(attrs, types, values) -> list[list[PrimExpr]]:
     sizes = []
     for i, size in enumerate(old):
         before, after = (_wide(values[1](i, side)) for side in (0, 1))
-        _fits([before, after], f"padding along axis {i} that a size has room for")
+        _assume_no_overflow([before, after], f"padding along axis {i} must not overflow")
         if attrs.pad_mode != "constant":
             room = size - 1 if attrs.pad_mode == "reflect" else size
             enough = tir.all(before <= room, after <= room) if attrs.pad_mode == "reflect" else size > 0
             assume(tir.any(enough, tir.all(primop.equal(before, 0), primop.equal(after, 0))),
-                   f"elements along axis {i} that padding is taken from")  # fmt: skip
+                   f"axis {i} must have enough elements for the padding")  # fmt: skip
         sizes.append(size + before + after)
-    _assume_all([d >= 0 for d in sizes], "padding that leaves no negative size")
+    _assume_all([d >= 0 for d in sizes], "negative padding must not exceed the size")
     return [sizes]
 
 
@@ -277,7 +279,7 @@ def _padded_compute(attrs, inputs, out):
 
 def _resized(attrs, types, values) -> list[list[PrimExpr]]:
     sizes, wanted = _sizes(types[0]), _elements(values, 1, types)
-    _assume_all([d >= 1 for d in wanted], "sizes of the image, which are at least 1")
+    _assume_all([d >= 1 for d in wanted], "image sizes must be at least 1")
     for letter, size in zip("HW", wanted):
         sizes[attrs.layout.index(letter)] = size
     return [sizes]
@@ -292,18 +294,18 @@ def _resized_compute(attrs, inputs, out):
 
 
 def enlarged(size: PrimExpr, scale: Any) -> PrimExpr:
-    """A size that is not known by a factor, rounded; half goes to the even number."""
+    """Return a dynamic size multiplied by a factor and rounded half to even."""
     whole = scale if isinstance(scale, PrimExpr) else const(float(scale), "float64")
     return _wide(tir.nearbyint(primop.cast("float64", size) * primop.cast("float64", whole)))
 
 
-# Methods of upsampling -> those of resizing.
+# The resize method for each upsampling method.
 METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "trilinear": "linear", "linear": "linear",
            "bicubic": "cubic", "cubic": "cubic"}  # fmt: skip
 
 
 def upsampling_options(attrs) -> tuple[str, str, str]:
-    """Method, coordinates and rounding of the resize that an upsampling is."""
+    """Return the method, coordinate transformation and rounding of the resize that is equivalent to an upsampling."""
     method, corners = METHODS[attrs.method], getattr(attrs, "align_corners", False)
     mode = "align_corners" if corners else getattr(attrs, "coordinate_transformation_mode", "asymmetric")
     rounding = "" if method != "nearest_neighbor" else "round" if corners else "floor"
@@ -311,7 +313,7 @@ def upsampling_options(attrs) -> tuple[str, str, str]:
 
 
 def upsampling_compute(attrs, inputs, out):
-    """An upsampling to a size known when running."""
+    """Compute an upsampling to a dynamic size."""
     letters = [c for c in attrs.layout if c.isalpha()]
     size = [out.shape[letters.index(c)] for c in "DHW" if c in letters]
     resize = topi.image.resize3d if len(size) == 3 else topi.image.resize2d
@@ -331,22 +333,22 @@ def _enlarged(letters: str) -> Callable[..., list[list[PrimExpr]]]:
     return rule
 
 
-def _counted(attrs, types, values) -> list[list[PrimExpr]]:
-    """How many numbers there are from start to stop."""
+def _arange_shape(attrs, types, values) -> list[list[PrimExpr]]:
+    """Compute the number of elements of ``arange``."""
     start, stop, step = (values[i]() if not types[i].shape else values[i](0) for i in range(3))
-    assume(primop.not_equal(step, const(0, step.dtype)), "a step, which is not zero")
+    assume(primop.not_equal(step, const(0, step.dtype)), "the step must not be 0")
     whole = [primop.cast("float64", v) for v in (start, stop, step)]
     most = const(float(_MOST), "float64")
     is_float = any(info(v.dtype).is_float for v in (start, stop, step))
     count = tir.ceil((whole[1] - whole[0]) / whole[2]) if is_float else whole[1] - whole[0]
-    # A count that is no number is not below another one.
-    assume(tir.all(count < most, count > -most), "a start and an end between which a size has room")
+    # Comparisons with NaN are false, so that a NaN count violates the assumption.
+    assume(tir.all(count < most, count > -most), "the number of elements from start to stop must not overflow")
     if is_float:
         return [[te.max(_wide(count), 0)]]
     start, stop, step = (_wide(v) for v in (start, stop, step))
     size = te.max(tir.Select(step > 0, step, 0 - te.max(step, _number(1 - (1 << 63)))), 1)
     span = tir.Select(step > 0, stop - start, start - stop)
-    # A step may be as long as numbers are, so nothing is added to it.
+    # The step may be close to the integer limit, so nothing may be added to it.
     return [[tir.Select(span > 0, te.indexdiv(te.max(span - 1, 0), size) + 1, _number(0))]]
 
 
@@ -360,21 +362,21 @@ def _checked_compute(attrs, inputs, out):
 
 
 SHAPES = {
-    "arange": DynamicShape((0, 1, 2), _counted),
+    "arange": DynamicShape((0, 1, 2), _arange_shape),
     "dyn.reshape": DynamicShape((1,), _reshaped),
     "dyn.broadcast_to": DynamicShape((1,), _broadcast),
     "dyn.tile": DynamicShape((1,), _tiled),
-    "dyn.full": DynamicShape((1,), _said(1)),
+    "dyn.full": DynamicShape((1,), _shape_from_input(1)),
     "dyn.strided_slice": DynamicShape((1, 2, 3), _sliced),
     "dyn.topk": DynamicShape((1,), _largest),
-    "dyn.one_hot": DynamicShape((3,), _hot),
+    "dyn.one_hot": DynamicShape((3,), _one_hot_shape),
     "dyn.expand_dims": DynamicShape((1,), _expanded),
     "dyn.squeeze": DynamicShape((1,), _squeezed),
     "dyn.nn.pad": DynamicShape((1,), _padded),
     "dyn.image.resize2d": DynamicShape((1,), _resized),
     "dyn.nn.upsampling": DynamicShape((1, 2), _enlarged("HW")),
     "dyn.nn.upsampling3d": DynamicShape((1, 2, 3), _enlarged("DHW")),
-    "dyn.sparse_to_dense": DynamicShape((3,), _said(3)),
+    "dyn.sparse_to_dense": DynamicShape((3,), _shape_from_input(3)),
     "dyn.checked": DynamicShape((1,), _checked),
 }
 
@@ -385,7 +387,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "dyn.full": _full_compute,
     "dyn.strided_slice": _sliced_compute,
     "dyn.topk": _largest_compute,
-    "dyn.one_hot": _hot_compute,
+    "dyn.one_hot": _one_hot_compute,
     "dyn.expand_dims": _as_shape,
     "dyn.squeeze": _as_shape,
     "dyn.nn.pad": _padded_compute,

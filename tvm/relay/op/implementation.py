@@ -1,9 +1,10 @@
-"""What computes an operator on a target: implementations, of which one is chosen.
+"""Implementations of operators for targets, and their selection.
 
-The record of an operator has its mathematics (``compute``) and rows of implementations of ours, each with a condition
-on the target (``strategy/cpu.py``, ``strategy/gpu.py``). A user may give a computation (``FTVMCompute(attrs, inputs,
-out_type)`` -> tensors) or a schedule (``FTVMSchedule(attrs, outs, target)``) in their place, or a strategy
-(``FTVMStrategy(attrs, inputs, out_type, target)`` -> ``OpStrategy``) that offers several.
+The record of an operator contains its target-independent computation (``compute``) and implementations for target
+families, each with a condition on the target (``strategy/cpu.py``, ``strategy/gpu.py``). Users can replace them by a
+computation (``FTVMCompute(attrs, inputs, out_type)`` -> tensors), by a schedule
+(``FTVMSchedule(attrs, outs, target)``), or by a strategy (``FTVMStrategy(attrs, inputs, out_type, target)`` ->
+``OpStrategy``) with several implementations.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from ...target.backend import templates_of
 from ...te.condition import SpecializedCondition
 from ...topi.schedule import schedule_for
 
-# Levels of the plain mathematics, which every target can run, and of implementations made for a family of targets.
+# The priority of the generic computation, which all targets support, and of implementations for a target family.
 PLAIN_LEVEL, TEMPLATE_LEVEL = 5, 10
 
 
 class OpImplementation(NamedTuple):
-    """``compute(attrs, inputs, out_type)`` gives tensors, ``schedule(attrs, outs, target)`` the schedule of a kernel
-    that the operator leads. Of several implementations the one with the highest ``plevel`` is taken.
+    """An implementation of an operator.
+
+    ``compute(attrs, inputs, out_type)`` returns tensors, and ``schedule(attrs, outs, target)`` returns the schedule of
+    a kernel whose anchor is the operator. The implementation with the highest ``plevel`` is selected.
 
     Parameters
     ----------
     compute : callable
-        Gives the tensors.
+        Returns the output tensors.
     schedule : callable
-        Gives the schedule of a kernel.
+        Returns the schedule of a kernel.
     name : str
-        Its name.
+        The name of the implementation.
     plevel : int
-        Which one is preferred: the highest.
+        The priority; the highest is selected.
     """
 
     compute: Callable[..., Any]
@@ -46,12 +49,12 @@ class OpImplementation(NamedTuple):
 
 
 class OpSpecialization:
-    """Implementations for where a condition on the shapes holds.
+    """Implementations that apply if a condition on the shapes holds.
 
     Parameters
     ----------
     condition : SpecializedCondition, optional
-        What must hold of the shapes.
+        The condition on the shapes; None always applies.
     """
 
     def __init__(self, condition: SpecializedCondition | None = None):
@@ -59,28 +62,28 @@ class OpSpecialization:
         self.implementations: list[OpImplementation] = []
 
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
-        """Offer a computation with its schedule where the condition holds.
+        """Add a computation with its schedule.
 
         Parameters
         ----------
         compute : callable
-            Gives the tensors, for the attributes, the inputs and the type of the result.
+            Returns the output tensors, given the attributes, the inputs and the output type.
         schedule : callable
-            Gives the schedule of a kernel, for the attributes, the outputs and the target.
+            Returns the schedule of a kernel, given the attributes, the outputs and the target.
         name : str, optional
-            Its name.
+            The name of the implementation.
         plevel : int, optional
-            Which one is preferred: the highest.
+            The priority; the highest is selected.
         """
         self.implementations.append(OpImplementation(compute, schedule, name, plevel))
 
     def holds(self) -> bool:
-        """Whether the condition is known to hold.
+        """Return whether the condition provably holds.
 
         Returns
         -------
         bool
-            True without a condition; false where the shapes do not decide it.
+            True if there is no condition; False if the shapes do not prove it.
         """
         if self.condition is None:
             return True
@@ -89,24 +92,25 @@ class OpSpecialization:
 
 
 class OpStrategy:
-    """The implementations of an operator on a target."""
+    """The implementations of an operator for a target."""
 
     def __init__(self):
         self.specializations: list[OpSpecialization] = []
 
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
-        """Offer a computation with its schedule; inside of ``with SpecializedCondition(...)`` for where that holds.
+        """Add a computation with its schedule. Inside ``with SpecializedCondition(...)`` it applies only if the
+        condition holds.
 
         Parameters
         ----------
         compute : callable
-            Gives the tensors, for the attributes, the inputs and the type of the result.
+            Returns the output tensors, given the attributes, the inputs and the output type.
         schedule : callable
-            Gives the schedule of a kernel, for the attributes, the outputs and the target.
+            Returns the schedule of a kernel, given the attributes, the outputs and the target.
         name : str, optional
-            Its name.
+            The name of the implementation.
         plevel : int, optional
-            Which one is preferred: the highest.
+            The priority; the highest is selected.
         """
         condition = SpecializedCondition.current()
         special = next((s for s in self.specializations if s.condition is condition), None)
@@ -116,18 +120,19 @@ class OpStrategy:
         special.add_implementation(compute, schedule, name, plevel)
 
     def valid(self) -> list[OpImplementation]:
-        """Those whose condition holds, in the order they were offered.
+        """Return the implementations whose condition holds, in the order of registration.
 
         Returns
         -------
         list of OpImplementation
+            The implementations.
         """
         return [offer for special in self.specializations if special.holds() for offer in special.implementations]
 
 
-class Row(NamedTuple):
-    """An implementation of ours, for targets whose templates are of a family: the operator's computation with arguments
-    of its own, such as a function that takes the place of one of ``topi.nn``."""
+class FamilyImplementation(NamedTuple):
+    """An implementation for the targets of one template family. It calls the operator's computation with additional
+    arguments, such as a replacement for a function of ``topi.nn``."""
 
     family: str
     arguments: Callable[[Any, Target], dict[str, Any]]
@@ -140,12 +145,12 @@ class Row(NamedTuple):
 
 
 def by_pattern(attrs: Any, outs: list, target: Target) -> Any:
-    """The schedule that follows from what the tensors are: a template where one knows them, else one by pattern."""
+    """Return the schedule that matches the tensors: a template if one applies, else a schedule by pattern."""
     return schedule_for(list(outs), target)
 
 
 class NativeStrategy:
-    """What this package, or a user in the operator's record, has for an operator."""
+    """The default strategy of an operator: its implementations in this package or in its record."""
 
     def __init__(self, record: Op):
         self.record = record
@@ -158,8 +163,8 @@ class NativeStrategy:
 
 
 def native_implementations(record: Op, target: Target) -> list[OpImplementation]:
-    """The mathematics of an operator, and the rows for a target's family; a user's computation or schedule takes the
-    place of both."""
+    """Return the generic computation of an operator and the implementations for the target's family. A user-defined
+    computation or schedule replaces both."""
     plain, schedule = computation(record), record.attrs.get("FTVMSchedule")
     if plain is None:
         return []
@@ -167,20 +172,21 @@ def native_implementations(record: Op, target: Target) -> list[OpImplementation]
     found = [OpImplementation(plain, schedule or by_pattern, f"{short}.generic", PLAIN_LEVEL)]
     if "FTVMCompute" in record.attrs or schedule is not None:
         return found
-    for row in record.attrs.get("implementations", ()):
-        if row.family == templates_of(target):
-            computed = row.compute(plain, target)
-            found.append(OpImplementation(computed, by_pattern, f"{short}.{row.family}", TEMPLATE_LEVEL))
+    for entry in record.attrs.get("implementations", ()):
+        if entry.family == templates_of(target):
+            computed = entry.compute(plain, target)
+            found.append(OpImplementation(computed, by_pattern, f"{short}.{entry.family}", TEMPLATE_LEVEL))
     return found
 
 
 def short_name(operator: str) -> str:
-    """``dense`` of ``nn.dense``, ``conv2d_NCHWc`` of ``nn.contrib_conv2d_NCHWc``."""
+    """Return the short name of an operator: ``dense`` for ``nn.dense``, ``conv2d_NCHWc`` for
+    ``nn.contrib_conv2d_NCHWc``."""
     return operator.rpartition(".")[2].removeprefix("contrib_")
 
 
 def computation(record: Op) -> Callable[..., Any] | None:
-    """``(attrs, inputs, out_type) -> tensors`` of an operator, a strategy aside."""
+    """Return the function ``(attrs, inputs, out_type) -> tensors`` of an operator, without its strategy."""
     return record.attrs.get("FTVMCompute") or record.attrs.get("compute")
 
 
@@ -189,7 +195,7 @@ def is_computed(record: Op) -> bool:
 
 
 def rules_of(record: Op) -> tuple:
-    """What a user has said of computing the operator: code compiled under other rules is not its code."""
+    """Return the user-defined rules for computing an operator. Cached code compiled with other rules is not valid."""
     strategy = record.attrs.get("FTVMStrategy")
     generic = getattr(strategy, "generic_func_node", None)
     given = (strategy,)
@@ -200,7 +206,7 @@ def rules_of(record: Op) -> tuple:
 
 
 def valid_implementations(record: Op, attrs: Any, inputs: list, out_type: Any, target: Target) -> list:
-    """The implementations of an operator that hold for a target and these inputs."""
+    """Return the implementations of an operator that support a target and these inputs."""
     strategy = record.attrs.get("FTVMStrategy")
     if strategy is None:
         found = native_implementations(record, target)
@@ -209,15 +215,18 @@ def valid_implementations(record: Op, attrs: Any, inputs: list, out_type: Any, t
             offered = strategy(attrs, inputs, out_type, target)
         found = offered.valid() if isinstance(offered, OpStrategy) else []
     if not found:
-        source = "the strategy of operator {} has nothing" if is_computed(record) else "operator {} has no computation"
+        source = "operator {} has no computation"
+        if is_computed(record):
+            source = "the strategy of operator {} has no implementation"
         raise OpNotImplemented(f"{source.format(record.name)} for target {target.kind}")
     return found
 
 
 def highest(implementations: list[OpImplementation]) -> OpImplementation:
-    """The one with the highest level, the first of equals."""
+    """Return the implementation with the highest priority, the first of equals."""
     return max(implementations, key=lambda offer: offer.plevel)
 
 
-__all__ = ["NativeStrategy", "OpImplementation", "OpSpecialization", "OpStrategy", "Row", "by_pattern", "computation",
-           "highest", "is_computed", "rules_of", "short_name", "valid_implementations"]  # fmt: skip
+__all__ = ["NativeStrategy", "OpImplementation", "OpSpecialization", "OpStrategy", "FamilyImplementation",
+           "by_pattern", "computation", "highest", "is_computed", "rules_of", "short_name",
+           "valid_implementations"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scatters, masks, running sums and other operators that work on indices."""
+"""Scatter, mask, cumulative and other indexing operators."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .rules import dims, may_equal, tensor
 def _scatter_type(attrs, types):
     data, indices, updates = (tensor(t, w) for t, w in zip(types, ("the data", "the indices", "the updates")))
     if not may_equal(dims(indices), dims(updates)):
-        raise TypeError(f"indices and updates must have one shape, got {dims(indices)} and {dims(updates)}")
+        raise TypeError(f"indices and updates must have the same shape, got {dims(indices)} and {dims(updates)}")
     if len(dims(data)) != len(dims(indices)):
-        raise TypeError(f"data of {len(dims(data))} and indices of {len(dims(indices))} dimensions")
+        raise TypeError(f"data and indices must have the same rank, got {len(dims(data))} and {len(dims(indices))}")
     if data.dtype != updates.dtype:
-        raise TypeError(f"the data is {data.dtype}, the updates are {updates.dtype}")
+        raise TypeError(f"data and updates must have the same type, got {data.dtype} and {updates.dtype}")
     return data
 
 
@@ -35,17 +35,17 @@ def _scatter_type(attrs, types):
     ),
 )
 def scatter_elements(data, indices, updates, axis=0, reduction="update"):
-    """The data with elements along an axis replaced by (or joined with) updates."""
+    """Replace elements along an axis by updates, or combine them with a reduction."""
     return call("scatter_elements", data, indices, updates, axis=int(axis), reduction=reduction)
 
 
 def scatter(data, indices, updates, axis):
-    """scatter_elements that replaces, under its older name."""
+    """Replace elements along an axis by updates (deprecated name of scatter_elements)."""
     return scatter_elements(data, indices, updates, axis, "update")
 
 
 def scatter_add(data, indices, updates, axis):
-    """scatter_elements that adds, under its older name."""
+    """Add updates to elements along an axis (deprecated form of scatter_elements)."""
     return scatter_elements(data, indices, updates, axis, "add")
 
 
@@ -56,7 +56,7 @@ def scatter_add(data, indices, updates, axis):
     compute=lambda attrs, inputs, out: topi.scatter_nd(inputs[0], inputs[1], inputs[2], attrs.mode),
 )
 def scatter_nd(data, indices, updates, mode="update"):
-    """The data with slices at points replaced by (or joined with) updates; indices[:, k] is the k-th point."""
+    """Replace slices at points by updates, or combine them; ``indices[:, k]`` is the k-th point."""
     return call("scatter_nd", data, indices, updates, mode=mode)
 
 
@@ -67,7 +67,7 @@ def scatter_nd(data, indices, updates, mode="update"):
     compute=lambda attrs, inputs, out: topi.sparse_to_dense(inputs[0], attrs.output_shape, inputs[1], inputs[2]),
 )
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
-    """A tensor of ``default_value`` with values at indices."""
+    """Create a dense tensor filled with ``default_value``, with values at the given indices."""
     if isinstance(default_value, (int, float)):
         from ..expr import _known_dtype
 
@@ -91,7 +91,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     ),
 )
 def one_hot(indices, on_value, off_value, depth, axis, dtype):
-    """``on_value`` at the place each index names along a new axis, ``off_value`` elsewhere."""
+    """Encode indices as one-hot vectors along a new axis: ``on_value`` at the index, ``off_value`` elsewhere."""
     on, off = (v if isinstance(v, RelayExpr) else const(v, dtype) for v in (on_value, off_value))
     if is_dynamic(depth):
         return call("dyn.one_hot", indices, on, off, depth, axis=int(axis), dtype=canonical(dtype))
@@ -100,7 +100,7 @@ def one_hot(indices, on_value, off_value, depth, axis, dtype):
 
 @op("unravel_index", 2, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.unravel_index(inputs[0], inputs[1]))
 def unravel_index(indices, shape):
-    """Flat indices as coordinates within a shape."""
+    """Convert flat indices to coordinates within a shape."""
     return call("unravel_index", indices, shape if isinstance(shape, RelayExpr) else const(list(shape), "int64"))
 
 
@@ -111,7 +111,7 @@ def unravel_index(indices, shape):
     compute=lambda attrs, inputs, out: topi.sequence_mask(inputs[0], inputs[1], attrs.mask_value, attrs.axis),
 )
 def sequence_mask(data, valid_length, mask_value=0, axis=0):
-    """``mask_value`` where a sequence has ended."""
+    """Replace elements after the end of each sequence by ``mask_value``."""
     return call("sequence_mask", data, valid_length, mask_value=float(mask_value), axis=int(axis))
 
 
@@ -124,7 +124,7 @@ def sequence_mask(data, valid_length, mask_value=0, axis=0):
     ),
 )
 def trilu(data, k, upper=True):
-    """The upper or lower triangle of matrices, from the k-th diagonal on."""
+    """Return the upper or lower triangle of matrices, from the k-th diagonal on."""
     return call("trilu", data, k if isinstance(k, RelayExpr) else const(k, "int32"), upper=bool(upper))
 
 
@@ -135,14 +135,14 @@ def trilu(data, k, upper=True):
     compute=lambda attrs, inputs, out: topi.matrix_set_diag(inputs[0], inputs[1], (attrs.k1, attrs.k2), attrs.align),
 )
 def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
-    """Matrices with diagonals replaced."""
+    """Replace diagonals of matrices."""
     low, high = (int(k[0]), int(k[-1])) if isinstance(k, (tuple, list)) else (int(k), int(k))
     return call("matrix_set_diag", data, diagonal, k1=low, k2=high, align=align)
 
 
 @op("adv_index", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.adv_index(inputs[0], inputs[1:]))
 def adv_index(inputs):
-    """The first tensor indexed by the others along its first dimensions, broadcast to one shape."""
+    """Index the first tensor by the others along its leading dimensions; the indices are broadcast to one shape."""
     return call("adv_index", as_expr(list(inputs) if isinstance(inputs, (list, tuple)) else inputs))
 
 
@@ -170,13 +170,13 @@ def _argwhere_shape(attrs, inputs, out_ndims):
     TShapeDataDependent=True,
 )
 def argwhere(condition):
-    """The indices of the elements that are not zero; how many there are is known when running."""
+    """Return the indices of the non-zero elements, whose number is known only at run time."""
     return call("argwhere", condition)
 
 
 @op("invert_permutation", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.invert_permutation(inputs[0]))
 def invert_permutation(data):
-    """The permutation that undoes another."""
+    """Return the inverse of a permutation."""
     return call("invert_permutation", data)
 
 
@@ -214,8 +214,12 @@ cumprod = _scan("cumprod", topi.cumprod, "The product of all elements so far, al
     compute=lambda attrs, inputs, out, gpu=None: topi.unique(inputs[0], attrs.sorted, attrs.return_counts, gpu=gpu),
 )
 def unique(data, is_sorted=True, return_counts=False):
-    """The different elements of a vector, where each is first, the number of each element's value, how many values
-    there are, and how often each occurs; all as long as the data."""
+    """Return the unique elements of a vector.
+
+    The outputs are the unique elements, the index of the first occurrence of each, the index of the unique element for
+    each input element, the number of unique elements, and how often each occurs. All vectors have the length of the
+    data.
+    """
     made = call("unique", data, sorted=bool(is_sorted), return_counts=bool(return_counts))
     return TupleWrapper(made, 5 if return_counts else 4)
 

@@ -1,11 +1,12 @@
-"""How operators follow a change of layout: NCHW to NHWC, or to channels in blocks (NCHW16c).
+"""Layout rules: how operators follow a layout change, such as NCHW to NHWC or to the blocked layout NCHW16c.
 
-``layout_rule(attrs, types, old, new)`` of a record says what becomes of a call when tensors whose dimensions are named
-``old`` come in layout ``new``: a ``LayoutChange``, or None for a call that cannot follow and keeps its old layout.
-``types`` are those of the old call. ConvertLayout and AlterOpLayout use these rules, and no others.
+``layout_rule(attrs, types, old, new)`` of an operator record is called for a call whose input dimensions are named
+``old`` and stored in layout ``new``. It returns a ``LayoutChange``, or None if the call cannot follow and keeps its old
+layout. ``types`` are the input types of the original call. ConvertLayout and AlterOpLayout use only these rules.
 
-Where the channels are no multiple of the block, the last block is filled up. What stands there has no meaning; only
-operators that make finite numbers of finite ones work on such data (``layout_filled``), so zero weights undo it.
+If the number of channels is not a multiple of the block, the last block is padded. The padding has unspecified finite
+values. Only operators that map finite values to finite values accept such data (``layout_filled``), so that zero
+weights cancel the padding.
 """
 
 from __future__ import annotations
@@ -23,17 +24,20 @@ from .rules import dims, normalize_axes, normalize_axis
 
 
 class Vector(NamedTuple):
-    """A vector along one dimension of the old layout, wanted beside tensors of the new one."""
+    """A vector along one dimension of the old layout that is combined with tensors in the new layout."""
 
     letter: str
     layout: str
 
 
 class LayoutChange(NamedTuple):
-    """``inputs``: for each input the layout it is wanted in, None as it is; inputs with fewer dimensions than ``old``
-    first get leading ones of size one. ``output``: the layout of the result, or of each part of it (None: as it was).
-    ``named``: the names of the result's dimensions in the old graph, where they are not ``old``. ``build`` makes the
-    new value from the inputs where it is not the same operator with ``attrs``."""
+    """The change of a call for a new layout.
+
+    ``inputs`` contains the required layout of each input, or None to keep it; inputs of lower rank than ``old`` first
+    get leading dimensions of size 1. ``output`` is the layout of the output, or of each field of a tuple (None:
+    unchanged). ``named`` are the names of the output dimensions in the original graph if they differ from ``old``.
+    ``build`` creates the new expression from the inputs if it is not the same operator with ``attrs``.
+    """
 
     inputs: list[str | Vector | None]
     output: str | tuple[str | None, ...]
@@ -43,27 +47,27 @@ class LayoutChange(NamedTuple):
 
 
 def parts(layout: str) -> list[tuple[str, int]]:
-    """The dimensions of a layout: NCHW16c has (N, 0), (C, 0), (H, 0), (W, 0), (c, 16)."""
+    """Return the dimensions of a layout: (N, 0), (C, 0), (H, 0), (W, 0), (c, 16) for NCHW16c."""
     return [(letter, int(size or 0)) for size, letter in re.findall("([0-9]*)([A-Za-z])", layout)]
 
 
 def letters(layout: str) -> list[str]:
-    """The dimensions of a layout in order: NCHW16c has N, C, H, W, c."""
+    """Return the names of the dimensions of a layout in order: N, C, H, W, c for NCHW16c."""
     return [letter for letter, _ in parts(layout)]
 
 
 def blocks(layout: str) -> dict[str, int]:
-    """Dimensions that are divided, and into how large blocks: NCHW16c has {C: 16}."""
+    """Return the blocked dimensions with their block sizes: {C: 16} for NCHW16c."""
     return {letter.upper(): size for letter, size in parts(layout) if letter.islower()}
 
 
 def is_blocked(layout: str) -> bool:
-    """Whether a dimension is divided into blocks."""
+    """Return whether a layout has blocked dimensions."""
     return bool(blocks(layout))
 
 
 def totals(shape, layout: str) -> dict[str, Any]:
-    """The sizes of whole dimensions; a tensor of fewer dimensions has the last ones."""
+    """Return the full sizes of the dimensions; a tensor of lower rank has the last ones."""
     found: dict[str, Any] = {}
     for letter, size in zip(reversed(letters(layout)), reversed(shape)):
         found[letter.upper()] = found.get(letter.upper(), 1) * size
@@ -71,7 +75,8 @@ def totals(shape, layout: str) -> dict[str, Any]:
 
 
 def is_filled(t: Any, old: str, new: str) -> bool:
-    """Whether a tensor, or one of a tuple, has blocks that are filled up in the new layout, as unknown sizes may."""
+    """Return whether a tensor, or a field of a tuple, has padded blocks in the new layout. Dynamic dimensions may be
+    padded."""
     if isinstance(t, TupleType):
         return any(is_filled(f, old, new) for f in t.fields)
     if len(letters(old)) != len(dims(t)):
@@ -81,7 +86,7 @@ def is_filled(t: Any, old: str, new: str) -> bool:
 
 
 def without(layout: str, gone: set[str]) -> str:
-    """A layout without some dimensions."""
+    """Return a layout without some dimensions."""
     return "".join(f"{size or ''}{letter}" for letter, size in parts(layout) if letter.upper() not in gone)
 
 
@@ -90,13 +95,13 @@ def _changed(attrs, **new: Any) -> dict[str, Any]:
 
 
 def _place(axis: int, old: str, new: str) -> int | None:
-    """Where an axis stands in the new layout; None for one that is divided into blocks."""
+    """Return the index of an axis in the new layout; None if the axis is blocked."""
     name = letters(old)[normalize_axis(axis, len(letters(old)))]
     return None if name in blocks(new) else letters(new).index(name)
 
 
 def same(attrs, types, old: str, new: str) -> LayoutChange:
-    """Element by element: every tensor in the new layout, scalars as they are."""
+    """Rule of element-wise operators: every tensor in the new layout, scalars unchanged."""
     inputs = []
     for t in types:
         tensors = t.fields if isinstance(t, TupleType) else (t,)
@@ -105,10 +110,12 @@ def same(attrs, types, old: str, new: str) -> LayoutChange:
 
 
 def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
-    """As ``same``; a tensor with one element along a divided dimension has blocks of one, but where no other has more:
-    the largest is then in blocks that are filled up, as the result is."""
+    """Rule of broadcasting operators: like ``same``, but a dimension of size 1 gets blocks of size 1.
+
+    If a blocked dimension has size 1 in all inputs, the largest input has padded blocks, as the output does.
+    """
     inputs: list[str | Vector | None] = []
-    # A single element is as good as a scalar, but where there is nothing else: the result has the rank of the layout.
+    # Tensors with one element are used as scalars, unless all inputs have one element: the output needs the full rank.
     lone = all(d == 1 for t in types for d in dims(t))
     along = {c: max(totals(dims(t), old).get(c, 1) for t in types) for c in blocks(new)}
     largest = max((_count(dims(t)) for t in types if len(dims(t)) == len(letters(old))), default=None)
@@ -127,14 +134,14 @@ def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
 
 
 def _count(shape) -> tuple[int, int]:
-    """How large a tensor is: by its sizes that are not known, then by its elements along the others."""
+    """Return a sort key for tensor sizes: the number of dynamic dimensions, then the product of the static ones."""
     known = [d for d in shape if isinstance(d, int)]
     return len(shape) - len(known), math.prod(known)
 
 
 def divides_alike(rule, types, old: str) -> bool:
-    """Whether a call over tensors that are in blocks already may have other blocks: it works element by element, and
-    each tensor has one element along a divided dimension or as many as the others."""
+    """Return whether a call on blocked tensors may use other blocks: it is element-wise, and in each blocked dimension
+    a tensor has size 1 or the common size."""
     shapes = [dims(t) for t in types if not isinstance(t, TupleType)]
     if rule not in (same, broadcast) or any(len(s) != len(letters(old)) for s in shapes) or len(shapes) < len(types):
         return False
@@ -143,7 +150,7 @@ def divides_alike(rule, types, old: str) -> bool:
 
 
 def by_name(key: str, *others: str):
-    """The layout is an attribute; other inputs stay as they are."""
+    """Return a rule for operators whose layout is the attribute ``key``; other inputs are unchanged."""
 
     def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
         if is_blocked(new) and key == "data_layout" or attrs.get(key) != old:
@@ -155,18 +162,18 @@ def by_name(key: str, *others: str):
 
 
 def window(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """As ``by_name``; the offsets of a deformable convolution have the layout of its data."""
+    """Rule of deformable convolutions: like ``by_name``, and the offsets have the layout of the data."""
     found = by_name("data_layout", "out_layout")(attrs, types, old, new)
     return None if found is None else found._replace(inputs=[new, new, None])
 
 
 def unblocked(rule):
-    """A rule for whole dimensions only."""
+    """Return a rule that does not accept blocked layouts."""
     return lambda attrs, types, old, new: None if is_blocked(new) else rule(attrs, types, old, new)
 
 
 def along_axis(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """An axis is an attribute; vectors along it stay as they are."""
+    """Rule of operators with an axis attribute; vectors along the axis are unchanged."""
     at = _place(attrs.axis, old, new)
     if at is None:
         return None
@@ -174,13 +181,14 @@ def along_axis(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def batch_norm(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """As ``along_axis``; only the first result has the layout of the data."""
+    """Rule of batch_norm: like ``along_axis``, but only the first output has the layout of the data."""
     found = along_axis(attrs, types, old, new)
     return None if found is None else found._replace(output=(new, None, None))
 
 
 def with_vector(build: Callable[..., Any]):
-    """A vector along an axis; where that axis is divided, ``build(data, vector)`` says the same with a tensor."""
+    """Return a rule for operators with a vector along an axis. If the axis is blocked, ``build(data, vector)`` creates
+    an equivalent expression with a blocked vector."""
 
     def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
         found = along_axis(attrs, types, old, new)
@@ -198,7 +206,8 @@ def _prelu(data, slope):
 
 
 def joined(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """All parts of a tuple in the new layout; along blocks, only the last part may have a block that is filled up."""
+    """Rule of concatenation: all fields in the new layout. Along blocks, only the last field may have a padded block.
+    """
     axis = normalize_axis(attrs.axis, len(letters(old)))
     name = letters(old)[axis]
     size = blocks(new).get(name, 1)
@@ -208,7 +217,7 @@ def joined(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def cut(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Parts along an axis; along blocks, all cuts are between blocks."""
+    """Rule of split along an axis; along blocks, all split points must be between blocks."""
     axis = normalize_axis(attrs.axis, len(letters(old)))
     name, at, whole = letters(old)[axis], attrs.indices_or_sections, dims(types[0])[axis]
     size = blocks(new).get(name, 1)
@@ -225,8 +234,10 @@ def cut(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def _even_bounds(attrs, sizes: list) -> list[tuple[int, int, int]] | None:
-    """(begin, end, stride) for each axis of a slice; lists may be of different lengths, the rest of an axis is whole.
-    None where the size of such an axis is not known."""
+    """Return (begin, end, stride) for each axis of a slice; missing bounds select the rest of the axis.
+
+    None if such an axis is dynamic.
+    """
     out = []
     for i, size in enumerate(sizes):
         step = attrs.strides[i] if i < len(attrs.strides) else 1
@@ -240,7 +251,7 @@ def _even_bounds(attrs, sizes: list) -> list[tuple[int, int, int]] | None:
 
 
 def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """A range along some axes; along blocks, whole blocks."""
+    """Rule of strided_slice; along blocks, only whole blocks can be selected."""
     shape, names = dims(types[0]), letters(old)
     if attrs.axes is None and not is_blocked(new):
         bounds = _even_bounds(attrs, list(shape))
@@ -272,7 +283,7 @@ def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def taken(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Places along an axis that is not divided; their number takes its place."""
+    """Rule of take with a vector of indices along an axis that is not blocked."""
     if attrs.axis is None or attrs.batch_dims or len(types[1].shape) != 1:
         return None
     at = _place(attrs.axis, old, new)
@@ -280,8 +291,10 @@ def taken(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """The reduced axes move; without them the rest keeps the order of the new layout. Where a divided dimension is
-    reduced, its blocks are too, and a dimension that is kept has blocks of one."""
+    """Rule of reductions: the reduced axes are renamed, and the other dimensions keep the order of the new layout.
+
+    If a blocked dimension is reduced, its block dimension is reduced too; with ``keepdims`` it has blocks of size 1.
+    """
     names = letters(old)
     axes = list(range(len(names))) if attrs.axis is None else normalize_axes(attrs.axis, len(names))
     if attrs.exclude:
@@ -289,7 +302,7 @@ def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
     gone = {names[a] for a in axes}
     divided = gone & set(blocks(new))
     if divided and (is_blocked(old) or is_filled(types[0], old, new)):
-        # The padding of a block is no part of a sum.
+        # The padding of a block must not be included in the reduction.
         return None
     reduced_names = [n for a in axes for n in (names[a], names[a].lower()) if n in letters(new)]
     changed = _changed(attrs, axis=tuple(letters(new).index(n) for n in reduced_names), exclude=False)
@@ -302,7 +315,7 @@ def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def placed(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """As ``reduced``, where the result says where an element is: reduced axes must keep their order."""
+    """Rule of argmax and argmin: like ``reduced``, but the order of the reduced axes must not change."""
     found = reduced(attrs, types, old, new)
     if found is None or any(letters(new)[a].islower() for a in found.attrs["axis"]):
         return None
@@ -310,7 +323,7 @@ def placed(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def squeezed(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Dimensions of size one go; the rest keeps the order of the new layout."""
+    """Rule of squeeze: the remaining dimensions keep the order of the new layout."""
     names, shape = letters(old), dims(types[0])
     one = [i for i, d in enumerate(shape) if isinstance(d, int) and d == 1]
     axes = one if attrs.axis is None else normalize_axes(attrs.axis, len(names))
@@ -322,20 +335,20 @@ def squeezed(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def along_axes(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Axes are an attribute; the result has the shape of the data."""
+    """Rule of operators with an attribute of axes, whose output has the shape of the data."""
     axes = range(len(letters(old))) if attrs.axis is None else attrs.axis
     places = [_place(a, old, new) for a in axes]
     return None if None in places else LayoutChange([new], new, _changed(attrs, axis=tuple(places)))
 
 
 def ranked(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Along an axis, values and where they were: one of them, or both."""
+    """Rule of topk: values, indices or both along an axis."""
     found = along_axis(attrs, types, old, new)
     return found._replace(output=(new, new)) if found is not None and attrs.ret_type == "both" else found
 
 
 def cut_alike(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Both tensors in the new layout, the axes along which one is cut as the other."""
+    """Rule of slice_like: both tensors in the new layout, with the axes renamed."""
     if attrs.axes is None:
         return None if is_blocked(new) else LayoutChange([new, new], new, _changed(attrs))
     places = [_place(a, old, new) for a in attrs.axes]
@@ -343,7 +356,7 @@ def cut_alike(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def quantized_pair(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Two tensors that are broadcast, and numbers; an axis along which numbers differ moves."""
+    """Rule of quantized binary operators: two broadcast tensors and quantization parameters, whose axes are renamed."""
     found = broadcast(attrs, types[:2], old, new)
     axes = {}
     if any(len(dims(t)) for t in types[2:]):
@@ -355,13 +368,13 @@ def quantized_pair(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def quantized_joined(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """As ``joined``; numbers stay as they are."""
+    """Rule of quantized concatenation: like ``joined``; the quantization parameters are unchanged."""
     found = joined(attrs, types, old, new)
     return None if found is None else found._replace(inputs=[new] + [None] * (len(types) - 1))
 
 
 def padded(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """One pair of widths for each dimension; none along blocks."""
+    """Rule of pad: the pad widths are permuted. Blocked dimensions must not be padded."""
     widths = dict(zip(letters(old), attrs.pad_width))
     if any(any(widths[c]) for c in blocks(new)):
         return None
@@ -370,7 +383,7 @@ def padded(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def _renamed(old: str, new: str, order: list[int]) -> LayoutChange:
-    """Dimensions in another order of names: the tensor stays where it is."""
+    """Return a change that only renames dimensions: the tensor is not moved."""
     named = "".join(letters(old)[i] for i in order)
     return LayoutChange([new], new, {}, named, lambda data: data)
 
@@ -389,7 +402,8 @@ def layout_changed(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def measured(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """The shape of a tensor that is not rearranged for it: sizes that are known, and the others where they stand."""
+    """Rule of shape_of, computed without rearranging the tensor: static sizes are constants, dynamic ones are selected.
+    """
     sizes = dict(zip(letters(old), dims(types[0])))
     if any(not isinstance(sizes[c], int) for c in blocks(new)):
         return None
@@ -442,12 +456,12 @@ RULES = (
 )  # fmt: skip
 
 def _divided(args) -> bool:
-    """Whether the divisor is one number other than zero; beside filled blocks, a vector would have zeros."""
+    """Return whether the divisor is a non-zero scalar. A vector would be padded with zeros."""
     divisor = args[1]
     return isinstance(divisor, Constant) and divisor.data.numpy().size == 1 and bool(divisor.data.numpy().all())
 
 
-# Operators that make finite numbers of finite ones.
+# Operators that map finite values to finite values.
 FILLED = (
     *_POOLS, "nn.upsampling", "image.resize2d", "nn.bias_add", "nn.prelu", "concatenate", "split", "strided_slice",
     "take", "sum", "mean", "max", "min", "nn.pad", "nn.mirror_pad", "nn.dropout", "copy", "where", "transpose",
@@ -458,12 +472,12 @@ FILLED = (
 )  # fmt: skip
 
 
-# Operators that do not follow one input: all of theirs must have the layout, or they must be asked for.
+# Operators that do not follow a single input: "all" requires the layout for all inputs, "none" follows no input.
 FOLLOWS = {"slice_like": "all", "vision.roi_align": "none", "vision.roi_pool": "none"}
 
 
 def install() -> None:
-    """Write the rules into the records; operators element by element have theirs from their pattern."""
+    """Add the rules to the operator records; element-wise operators get a rule from their fusion pattern."""
     for rule, names in RULES:
         for name in names:
             if name in OPS:

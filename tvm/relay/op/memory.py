@@ -1,6 +1,7 @@
-"""Explicit memory in Relay: storage, tensors in storage, and tuples of tensors taken apart.
+"""Operators for explicit memory in Relay: storage, tensors in storage, and conversion of tuples to lists of tensors.
 
-Passes and printed programs use these operators. The compiler plans memory in the compiled program, so it rejects them.
+Passes and printed programs use these operators. The compiler rejects them, because it plans memory in the compiled
+program.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from ..expr import Constant, RelayExpr, Tuple, TupleGetItem
 from .record import OPAQUE, CallAttrs, as_expr, call, device_text, op
 from .tensor import device_copy
 
-# The type of an allocation, which core.rly defines.
+# The type of a storage, defined in core.rly.
 STORAGE = TypeCall(GlobalTypeVar("Storage"), ())
 
 
 def refused(name: str):
-    """What compiling the operator ``name`` does."""
+    """Return a rule that raises an error when the operator ``name`` is compiled."""
 
     def refuse(attrs, args, types):
         raise TVMError(f"{name} cannot be compiled: memory is planned in the compiled program; leave the operator out "
@@ -30,7 +31,7 @@ def refused(name: str):
 
 def _scalar(name: str, what: str, t: Type) -> None:
     if not isinstance(t, TensorType) or t.shape:
-        raise TVMError(f"{name}: {what} must be an integer of no dimensions, got {t}")
+        raise TVMError(f"{name}: {what} must be an integer scalar, got {t}")
 
 
 def _storage_type(attrs: CallAttrs, types: list[Type]) -> Type:
@@ -57,18 +58,18 @@ def _tensor_type(attrs: CallAttrs, types: list[Type]) -> Type:
     TOpIsStateful=True,
 )  # fmt: skip
 def alloc_storage(size, alignment, device, dtype="float32"):
-    """Allocate storage of a number of bytes on a device.
+    """Allocate storage on a device.
 
     Parameters
     ----------
     size : Expr
-        The number of bytes.
+        The size in bytes.
     alignment : Expr
         The alignment in bytes.
     device : VirtualDevice, Device or str
         The device.
     dtype : str, optional
-        The data type of the elements that the storage is for.
+        The data type of the elements to be stored.
 
     Returns
     -------
@@ -83,26 +84,26 @@ def alloc_storage(size, alignment, device, dtype="float32"):
     TOpIsStateful=True,
 )  # fmt: skip
 def _alloc_tensor(storage, offset, shape, dtype="float32", const_shape=None, assert_shape=()):
-    """Place a tensor in storage."""
+    """Create a tensor in storage."""
     return call("memory.alloc_tensor", storage, offset, shape, dtype=str(dtype), const_shape=const_shape,
                 assert_shape=tuple(assert_shape))  # fmt: skip
 
 
 def alloc_tensor(storage, offset, shape, dtype="float32", assert_shape=None):
-    """Place a tensor in storage.
+    """Create a tensor in storage.
 
     Parameters
     ----------
     storage : Expr
         The storage.
     offset : Expr
-        The number of bytes before the tensor.
+        The byte offset of the tensor.
     shape : Expr
         The shape, as a tensor of integers.
     dtype : str, optional
         The data type.
     assert_shape : list of int, optional
-        The shape that the type of the tensor has; without it, ``shape`` is a constant.
+        The shape in the type of the tensor; required unless ``shape`` is a constant.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def alloc_tensor(storage, offset, shape, dtype="float32", assert_shape=None):
     Raises
     ------
     TVMError
-        ``shape`` is no constant, and ``assert_shape`` is not given.
+        ``shape`` is not a constant, and ``assert_shape`` is not given.
     """
     shape = as_expr(shape)
     known = shape if isinstance(shape, Constant) and not assert_shape else None
@@ -142,21 +143,22 @@ def kill(data):
 
 
 def flatten_tuple_type(ty: Type) -> list[TensorType]:
-    """The types of the tensors in a type, in order.
+    """Return the tensor types in a type, in order.
 
     Parameters
     ----------
     ty : Type
-        A tensor type, or a tuple type of them or of tuples.
+        A tensor type, or a (nested) tuple type of tensors.
 
     Returns
     -------
     list of TensorType
+        The tensor types.
 
     Raises
     ------
     TVMError
-        The type holds something else than tensors and tuples.
+        The type contains other types than tensors and tuples.
     """
     if isinstance(ty, TensorType):
         return [ty]
@@ -166,7 +168,7 @@ def flatten_tuple_type(ty: Type) -> list[TensorType]:
 
 
 def from_tuple_type(ty: Type, expr: RelayExpr) -> list[RelayExpr]:
-    """The tensors of an expression, in the order of ``flatten_tuple_type``.
+    """Return the tensors of an expression, in the order of ``flatten_tuple_type``.
 
     Parameters
     ----------
@@ -178,6 +180,7 @@ def from_tuple_type(ty: Type, expr: RelayExpr) -> list[RelayExpr]:
     Returns
     -------
     list of Expr
+        The tensors.
     """
     if not isinstance(ty, TupleType):
         flatten_tuple_type(ty)
@@ -186,27 +189,28 @@ def from_tuple_type(ty: Type, expr: RelayExpr) -> list[RelayExpr]:
 
 
 def to_tuple_type(ty: Type, exprs: list[RelayExpr]) -> RelayExpr:
-    """An expression of a type, made of its tensors in order.
+    """Return an expression of a type, built from its tensors in order.
 
     Parameters
     ----------
     ty : Type
-        The type.
+        The type of the expression.
     exprs : list of Expr
         The tensors.
 
     Returns
     -------
     Expr
+        The expression.
 
     Raises
     ------
     TVMError
-        The type has another number of tensors.
+        The number of tensors differs from that of the type.
     """
     wanted = len(flatten_tuple_type(ty))
     if len(exprs) != wanted:
-        raise TVMError(f"to_tuple_type: {ty} has {wanted} tensors, got {len(exprs)}")
+        raise TVMError(f"to_tuple_type: type {ty} requires {wanted} tensors, got {len(exprs)}")
     rest = iter(exprs)
 
     def made(t: Type) -> Any:

@@ -1,4 +1,4 @@
-"""Finding operators and adding facts to their records, under TVM's names."""
+"""Look up operators and register their attributes, under the names of Apache TVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Op", "OpImplementation", "OpPattern", "OpSpecialization", "OpStrateg
 
 
 def get(op_name: str) -> Op:
-    """The operator of this name.
+    """Return the operator with this name.
 
     Parameters
     ----------
@@ -27,29 +27,33 @@ def get(op_name: str) -> Op:
     Returns
     -------
     Op
+        The operator.
     """
     return Op.get(op_name)
 
 
 def register(op_name: str, describe: str = "") -> Op:
-    """A new operator. Its ``add_type_rel`` and ``register_compute`` say what it gives, ``register_pattern`` how it is
-    fused.
+    """Register a new operator.
+
+    Its output type is defined with ``add_type_rel``, its computation with ``register_compute``, and its fusion pattern
+    with ``register_pattern``.
 
     Parameters
     ----------
     op_name : str
         The name of the operator.
     describe : str, optional
-        A sentence about it.
+        A one-sentence description.
 
     Returns
     -------
     Op
+        The new operator.
 
     Raises
     ------
     TVMError
-        An operator of that name is registered.
+        An operator with this name is already registered.
     """
     if op_name in OPS:
         raise TVMError(f"Operator {op_name} is registered before")
@@ -72,7 +76,7 @@ def _fact(key: str, doc: str) -> Callable[..., Any]:
 
 
 def register_pattern(op_name: str, pattern: int, level: int = 10) -> Any:
-    """How the operator may be fused.
+    """Register the fusion pattern of an operator.
 
     Parameters
     ----------
@@ -81,12 +85,12 @@ def register_pattern(op_name: str, pattern: int, level: int = 10) -> Any:
     pattern : int
         A value of ``OpPattern``.
     level : int, optional
-        A value set before at a higher level stays.
+        The priority; a value registered with a higher level is kept.
 
     Returns
     -------
     callable
-        The value, or a decorator where there is none.
+        The value; without it, a decorator.
     """
     return _pattern(op_name, pattern, level)
 
@@ -107,23 +111,23 @@ register_gradient = _fact("FPrimalGradient", "``(call, gradient) -> gradients of
 
 
 def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10) -> Any:
-    """The function that computes the shapes of an operator's results when running.
+    """Register the function that computes the output shapes of an operator at run time.
 
     Parameters
     ----------
     op_name : str
         The name of the operator.
     data_dependent : bool or list of bool
-        Whether it computes them from the values of the inputs, or from their shapes; a list says it of each input.
+        Whether the shapes depend on the values of the inputs or only on their shapes; a list has one value per input.
     shape_func : callable, optional
         ``(attrs, inputs, out_ndims) -> list of tensors``; without it, a decorator is returned.
     level : int, optional
-        A value set before at a higher level stays.
+        The priority; a value registered with a higher level is kept.
 
     Returns
     -------
     callable
-        The function, or a decorator where there is none.
+        The function; without it, a decorator.
     """
     register_op_attr(op_name, "TShapeDataDependent", data_dependent, level)
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
@@ -146,19 +150,19 @@ register_strategy = _fact("FTVMStrategy", "``(attrs, inputs, out_type, target) -
 
 
 def _by_pattern(op_name: str, level: int = 10) -> None:
-    """Schedule the operator by what its computation is, as every operator without a schedule of its own.
+    """Schedule an operator by the pattern of its computation, the default for operators without a schedule.
 
     Parameters
     ----------
     op_name : str
         The name of the operator.
     level : int, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Raises
     ------
     TVMError
-        No operator has that name.
+        There is no operator with this name.
     """
     if not isinstance(op_name, str) or op_name not in OPS:
         raise TVMError(f"operator '{op_name}' is not registered")

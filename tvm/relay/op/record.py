@@ -1,27 +1,28 @@
-"""One record per operator: everything that is true of it is written in one place.
+"""Operator records: one record contains all properties of an operator.
 
     @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first,
         compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
     def relu(data):
-        \"\"\"max(x, 0), element by element.\"\"\"
+        \"\"\"Compute max(x, 0) element-wise.\"\"\"
         return call("nn.relu", data)
 
-``type_rule(attrs, types)`` gives the type of the result from the types of the inputs, or raises TypeError in words;
-without one, the computation is asked.
-``infer_inputs(attrs, types)`` fills in input types that are not known yet (weights of a convolution).
-``compute(attrs, inputs, out_type)`` gives the tensor, or a list of tensors.
-``reshape_only`` says that the result is the input's memory under another shape; ``moves_only`` that each element of the
-result is one of the input's, at a place known when compiling.
-``contraction`` says that the result is sums of products of its two inputs: a "matmul" or a "convolution".
-``macs(attrs, types, out_type)`` counts the multiplications followed by an addition that the direct computation does.
-``dynamic_shape`` says how a shape follows from values that are known when running (``DynamicShape``).
-``expand(attrs, args, types)`` gives the operator in terms of simpler ones, for operators without a computation.
+``type_rule(attrs, types)`` returns the output type for the input types, or raises a TypeError with a message. Without
+it, the computation determines the type.
+``infer_inputs(attrs, types)`` infers input types that are still unknown (weights of a convolution).
+``compute(attrs, inputs, out_type)`` returns the output tensor, or a list of tensors.
+``reshape_only`` is set if the output is the input's memory with another shape. ``moves_only`` is set if each output
+element is an input element at an index known at compile time.
+``contraction`` is set if the output sums products of its two inputs: a "matmul" or a "convolution".
+``macs(attrs, types, out_type)`` returns the number of multiply-adds of the direct computation.
+``dynamic_shape`` defines how a shape depends on run-time values (``DynamicShape``).
+``expand(attrs, args, types)`` returns simpler operators that are equivalent, for operators without a computation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from ...docstring import words
@@ -32,20 +33,21 @@ from ...runtime.devices import device as named_device
 from ...target import VirtualDevice
 from ..expr import Call, Constant, RelayExpr, Tuple, TupleWrapper, const
 
-# How an operator may be fused with its neighbours; the numbers are TVM's.
+# The fusion patterns, with the numbers of Apache TVM.
 ELEMWISE = 0
 BROADCAST = 1
 INJECTIVE = 2
 COMM_REDUCE = 3
 OUT_ELEMWISE_FUSABLE = 4
-# Along each row (the last dimension) of its first input, row by row: softmax, layer normalization. TVM has no such one.
+# Operates independently on each row (last dimension) of the first input: softmax, layer normalization. Not in Apache
+# TVM.
 ROWS = 5
 TUPLE = 7
 OPAQUE = 8
 
 
 class OpPattern:
-    """The fusion patterns under TVM's names."""
+    """The fusion patterns under the names of Apache TVM."""
 
     ELEMWISE = ELEMWISE
     BROADCAST = BROADCAST
@@ -58,16 +60,19 @@ class OpPattern:
 
 
 class DynamicShape(NamedTuple):
-    """How the shapes of an operator's results follow from data: ``values`` are the inputs whose values they depend on,
-    ``rule(attrs, types, values)`` gives the sizes of each result as expressions. ``values[i](*indices)`` is an element
-    of input ``i``; what the data must be is noted with ``topi.assumptions.assume``."""
+    """How the output shapes of an operator depend on data.
+
+    ``values`` are the inputs whose values determine the shapes. ``rule(attrs, types, values)`` returns the dimensions
+    of each output as expressions, where ``values[i](*indices)`` is an element of input ``i``. Requirements on the data
+    are recorded with ``topi.assumptions.assume``.
+    """
 
     values: tuple[int, ...]
     rule: Callable[..., list[list[Any]]]
 
 
 class CallAttrs(DictAttrs, key="relay.CallAttrs"):
-    """The attributes of one call, read as ``attrs.name``."""
+    """The attributes of a call, accessible as ``attrs.name``."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -75,10 +80,10 @@ class CallAttrs(DictAttrs, key="relay.CallAttrs"):
         entries = object.__getattribute__(self, "entries")
         if name in entries:
             return entries[name]
-        # Marks and copies store the texts of their devices.
+        # Annotations and copies store their devices as text.
         if name.endswith("virtual_device") and name.replace("virtual_", "") in entries:
             return VirtualDevice(as_device(entries[name.replace("virtual_", "")]))
-        raise AttributeError(f"no attribute '{name}'; there are {', '.join(entries) or 'none'}")
+        raise AttributeError(f"no attribute '{name}'; available: {', '.join(entries) or 'none'}")
 
     def get_int(self, key: str) -> int:
         return int(self.entries[key])
@@ -100,8 +105,8 @@ def op(
     infer_inputs: Callable[..., Any] | None = None,
     **facts: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the operator ``name``; the decorated function builds calls of it. ``facts`` are further attributes of
-    the record (layout rules, legalization, gradients ...)."""
+    """Register the operator ``name``; the decorated function builds its calls. ``facts`` are further attributes of the
+    record (layout rules, legalization, gradients and so on)."""
 
     def decorate(build: Callable[..., Any]) -> Callable[..., Any]:
         record = OPS.get(name)
@@ -126,7 +131,7 @@ def op(
 
 
 def device_text(device) -> str:
-    """The text of a device: of its name, of its type as a number, or of a virtual device."""
+    """Return the text of a device given by name, as a device type number, or as a virtual device."""
     if hasattr(device, "device_type_int"):
         return str(Device(device.device_type_int, max(device.virtual_device_id, 0)))
     if isinstance(device, str):
@@ -135,25 +140,26 @@ def device_text(device) -> str:
 
 
 def as_device(text: str) -> Device:
-    """The device of a text: "cuda", "cuda(0)" or "cuda:0"; a type may be a number."""
+    """Return the device for a text such as "cuda", "cuda(0)" or "cuda:0"; the type may be a number."""
     found = re.fullmatch(r"\s*(\w+)\s*(?:[(:]\s*(\d+)\s*\)?)?\s*", str(text))
     if found is None:
-        raise ValueError(f"on_device: '{text}' is no device; write it as tvm.cuda(0) or 'cuda'")
+        raise ValueError(f"on_device: '{text}' is not a device; write tvm.cuda(0) or 'cuda'")
     kind = int(found[1]) if found[1].isdigit() else named_device(found[1]).device_type
     return Device(kind, int(found[2] or 0))
 
 
 def as_expr(value: Any) -> RelayExpr:
-    """Numbers and arrays as constants, lists as tuples.
+    """Convert numbers and arrays to constants, and lists to tuples.
 
     Parameters
     ----------
     value
-        The number, array or list.
+        The number, array, list or expression.
 
     Returns
     -------
     RelayExpr
+        The expression.
     """
     if isinstance(value, RelayExpr):
         return value
@@ -165,22 +171,34 @@ def as_expr(value: Any) -> RelayExpr:
 
 
 def call(name: str, *inputs: Any, **attrs: Any) -> Call:
-    """The call of an operator; attributes are kept in the order given.
+    """Return the call of an operator; attributes are kept in the given order.
 
     Parameters
     ----------
     name : str
-        The name.
+        The operator name.
     *inputs
-        The inputs.
+        The operands.
     **attrs : dict
         The attributes.
 
     Returns
     -------
     Call
+        The call.
     """
     return Call(Op.get(name), tuple([as_expr(i) for i in inputs]), CallAttrs(attrs) if attrs else None)
+
+
+def describe_outputs(functions: Iterable[Any], package: str) -> None:
+    """Describe the outputs in the docstrings of the operators of a package that contain only their type."""
+    for function in functions:
+        if isinstance(function, FunctionType) and function.__module__.startswith(package):
+            for kind, text in (("Expr", "The output."), ("TupleWrapper of Expr", "The outputs.")):
+                title = f"Returns\n-------\n{kind}\n"
+                sentence, found, rest = (function.__doc__ or "").partition(title)
+                if found and not rest.startswith(" "):
+                    function.__doc__ = f"{sentence}{title}    {text}\n{rest}"
 
 
 def pattern_of(record: Op) -> int:
@@ -188,13 +206,13 @@ def pattern_of(record: Op) -> int:
 
 
 def call_pattern(call: Call) -> int:
-    """How a call may be fused: where its shape follows from data it is a kernel of its own."""
+    """Return the fusion pattern of a call; a call with a data-dependent shape is a separate kernel."""
     own = dynamic_shape(call) is not None or "FShapeFunc" in call.op.attrs
     return OPAQUE if own else pattern_of(call.op)
 
 
 def dynamic_shape(call: Call) -> DynamicShape | None:
-    """How the shape of a call's result follows from data; None where types say it."""
+    """Return how the output shape of a call depends on data; None if the types determine it."""
     found = call.op.attrs.get("dynamic_shape")
     return found if found is not None and len(call.args) > max(found.values, default=-1) else None
 

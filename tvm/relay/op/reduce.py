@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reduction operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .transform import squeeze, where
 
 
 def _axes(attrs, rank: int):
-    """The axes to reduce; ``exclude`` turns the choice around."""
+    """Return the axes to reduce; ``exclude`` selects all other axes."""
     if attrs.axis is None:
         return None
     chosen = normalize_axes(attrs.axis, rank)
@@ -84,7 +84,7 @@ def _variance_compute(attrs, inputs, out):
     data = inputs[0]
     axes = _axes(attrs, len(data.shape))
     axes = list(range(len(data.shape))) if axes is None else axes
-    # Squares and counts of fp16 values leave its range.
+    # Squares and counts of float16 values overflow float16.
     kind = wide(data.dtype)
     data, *given = (topi.cast(x, kind) if kind != x.dtype else x for x in inputs)
     kept = given[0] if given else topi.mean(data, axes, True)
@@ -108,7 +108,7 @@ def _variance_type(attrs, types):
 
 @op("variance", -1, pattern=COMM_REDUCE, type_rule=_variance_type, compute=_variance_compute)
 def variance(data, axis=None, keepdims=False, exclude=False, unbiased=False, with_mean=None):
-    """The mean of squared distances from the mean; ``unbiased`` divides by one less."""
+    """Compute the variance: the mean of squared differences from the mean; ``unbiased`` divides by n - 1."""
     inputs = (data,) if with_mean is None else (data, with_mean)
     return call(
         "variance", *inputs, axis=_plain(axis), keepdims=bool(keepdims), exclude=bool(exclude), unbiased=bool(unbiased)
@@ -116,28 +116,28 @@ def variance(data, axis=None, keepdims=False, exclude=False, unbiased=False, wit
 
 
 def std(data, axis=None, keepdims=False, exclude=False, unbiased=False):
-    """The square root of the variance."""
+    """Compute the standard deviation, the square root of the variance."""
     return tensor_ops.sqrt(variance(data, axis, keepdims, exclude, unbiased))
 
 
 def mean_variance(data, axis=None, keepdims=False, exclude=False, unbiased=False):
-    """The mean and the variance."""
+    """Compute the mean and the variance."""
     m = mean(data, axis, True, exclude)
     v = variance(data, axis, keepdims, exclude, unbiased, m)
     return TupleWrapper(Tuple((m if keepdims else mean(data, axis, False, exclude), v)), 2)
 
 
 def mean_std(data, axis=None, keepdims=False, exclude=False):
-    """The mean and the square root of the variance."""
+    """Compute the mean and the standard deviation."""
     m = mean(data, axis, True, exclude)
     v = tensor_ops.sqrt(variance(data, axis, keepdims, exclude, False, m))
     return TupleWrapper(Tuple((m if keepdims else mean(data, axis, False, exclude), v)), 2)
 
 
 def logsumexp(data, axis=None, keepdims=False):
-    """log(sum(exp(x))) over axes, free of overflow."""
+    """Compute log(sum(exp(x))) over axes without overflow."""
     largest = max(data, axis, True)
-    # An infinite maximum would make its difference to itself NaN.
+    # The difference of an infinite maximum and itself would be NaN.
     finite = where(tensor_ops.isfinite(largest), largest, tensor_ops.zeros_like(largest))
     total = sum(tensor_ops.exp(tensor_ops.subtract(data, finite)), axis, True)
     out = tensor_ops.add(tensor_ops.log(total), finite)
@@ -145,7 +145,7 @@ def logsumexp(data, axis=None, keepdims=False):
 
 
 def _plain(axis):
-    """The axes as a tuple; None for all of them."""
+    """Return the axes as a tuple; None selects all axes."""
     return None if axis is None else tuple(int(a) for a in ((axis,) if isinstance(axis, Integral) else axis))
 
 

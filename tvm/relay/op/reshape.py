@@ -1,4 +1,4 @@
-"""Operators that reshape a tensor."""
+"""Reshape operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rules import dims, product, tensor
 
 
 def ints(values) -> tuple:
-    """Numbers out of a list, an array or a constant; symbolic sizes stay as they are."""
+    """Return integers from a list, an array or a constant; symbolic dimensions are unchanged."""
     if isinstance(values, Constant):
         values = values.data.numpy().ravel()
     if isinstance(values, (int, PrimExpr)):
@@ -24,7 +24,8 @@ def ints(values) -> tuple:
 
 
 def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
-    """Classic reshape codes: 0 keeps a dimension, -1 is found, -2 keeps the rest, -3 joins two, -4 splits one.
+    """Return the new shape for the reshape codes of Apache TVM: 0 keeps a dimension, -1 is inferred, -2 keeps the
+    remaining dimensions, -3 merges two dimensions, -4 splits one.
 
     Parameters
     ----------
@@ -33,16 +34,17 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
     wanted : list of int
         The codes.
     allowzero : bool, optional
-        Whether 0 stands for a dimension of no elements.
+        Whether 0 is a dimension of size 0 instead of a code.
 
     Returns
     -------
     list
+        The shape.
 
     Raises
     ------
     TypeError
-        The elements do not fill the shape, or a code asks for a dimension that is not there.
+        The number of elements differs, or a code refers to a dimension that does not exist.
     ValueError
         More than one dimension is -1.
     """
@@ -57,7 +59,7 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
         code = codes[i]
         value = code if not hasattr(code, "value") else code.value
         if at + (value == -3) >= len(source) and (value in (-3, -4) or value == 0 and not allowzero):
-            raise TypeError(f"reshape: {value} in {codes} asks for more dimensions than the {len(source)} there are")
+            raise TypeError(f"reshape: {value} in {codes} refers to more than the {len(source)} dimensions of the data")
         if value == 0 and not allowzero:
             copied.append((len(out), at))
             out.append(source[at])
@@ -88,13 +90,13 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
             at += 1
         i += 1
     if unknown is not None:
-        # Dimensions that stay count on neither side, so they may be unknown.
+        # Unchanged dimensions cancel out, so they may be dynamic.
         stays, stayed = {new for new, _ in copied}, {old for _, old in copied}
         rest = product(d for j, d in enumerate(out) if j != unknown and j not in stays)
         total = product(d for k, d in enumerate(source) if k not in stayed)
         if isinstance(total, int) and isinstance(rest, int):
             if rest == 0 or total % rest:
-                raise TypeError(f"reshape: {total} elements cannot be put into shape {list(wanted)}")
+                raise TypeError(f"reshape: cannot reshape {total} elements to shape {list(wanted)}")
             out[unknown] = total // rest
         else:
             out[unknown] = total // rest if not isinstance(rest, int) or rest != 1 else total
@@ -102,13 +104,13 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
             return out
     have, need = product(source), product(out)
     if not agree(have, need, f"elements of the data against those of the shape {list(wanted)}"):
-        raise TypeError(f"reshape: {have} elements cannot be put into shape {out}")
+        raise TypeError(f"reshape: cannot reshape {have} elements to shape {out}")
     return out
 
 
 def _reshape_type(attrs, types):
     t = tensor(types[0])
-    # Sizes that are joined and parted again are what they were.
+    # Simplification recovers the original dimensions after a merge and split.
     return TensorType([simplify(d) for d in new_shape(dims(t), attrs.newshape, attrs.allowzero)], t.dtype)
 
 
@@ -122,7 +124,7 @@ def _reshape_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
 )
 def reshape(data, newshape, allowzero=False):
-    """The same elements in another shape."""
+    """Change the shape of a tensor without changing its elements."""
     if is_dynamic(newshape):
         return call("dyn.reshape", data, newshape, allowzero=bool(allowzero))
     return call("reshape", data, newshape=ints(newshape), allowzero=bool(allowzero))
@@ -135,7 +137,7 @@ def _reshape_like_type(attrs, types):
     begin, end = _clamp(attrs.lhs_begin, len(x)), _clamp(attrs.lhs_end, len(x))
     have, need = product(x[begin:end]), product(part)
     if not agree(have, need, "elements of the data against those of the shape"):
-        raise TypeError(f"{have} elements cannot take the shape {part}")
+        raise TypeError(f"cannot reshape {have} elements to shape {part}")
     return TensorType((*x[:begin], *part, *x[end:]), data.dtype)
 
 
@@ -152,7 +154,7 @@ def _clamp(place, rank: int) -> int:
     compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
 )
 def reshape_like(data, shape_like, lhs_begin=0, lhs_end=None, rhs_begin=0, rhs_end=None):
-    """The elements in the shape of another tensor, or some dimensions in the shape of some of its."""
+    """Reshape a tensor, or some of its dimensions, to the shape of another tensor, or of some of its dimensions."""
     return call(
         "reshape_like", data, shape_like, lhs_begin=lhs_begin, lhs_end=lhs_end, rhs_begin=rhs_begin, rhs_end=rhs_end
     )
@@ -162,7 +164,7 @@ def _reverse_shape(attrs, types):
     data = tensor(types[0])
     codes, turned, i = list(attrs.newshape), [], len(attrs.newshape)
     while i > 0:
-        # The two sizes after -4 belong to it.
+        # The two sizes after the code -4 belong to it.
         if i >= 3 and codes[i - 3] == -4:
             turned += [-4, codes[i - 1], codes[i - 2]]
             i -= 3
@@ -182,5 +184,5 @@ def _reverse_shape(attrs, types):
     compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
 )
 def reverse_reshape(data, newshape):
-    """reshape whose codes are read from the last dimension to the first."""
+    """Reshape a tensor with codes that are applied from the last dimension to the first."""
     return call("contrib_reverse_reshape", data, newshape=ints(newshape))

@@ -31,10 +31,10 @@ def same_as_first(attrs, types) -> Type:
 
 
 def check_real(dtype: str, name: str = "") -> None:
-    """Raise a TypeError where a function of real numbers is computed of another type."""
+    """Raise a TypeError if a function of real numbers is applied to another type."""
     if not info(dtype).is_float:
         of = f"{name}: " if name else ""
-        raise TypeError(f"{of}a function of real numbers is asked for of {dtype}; cast to float32 first")
+        raise TypeError(f"{of}not defined for {dtype}; cast to float32 first")
 
 
 def numbers_like_first(attrs, types) -> Type:
@@ -49,7 +49,8 @@ def bool_like_first(attrs, types) -> Type:
 
 
 def broadcast_dims(a, b) -> tuple:
-    """NumPy's rule for two shapes; beside an unknown size only a number is known."""
+    """Broadcast two shapes with NumPy's rule; a dynamic dimension combined with a static one other than 1 has its size.
+    """
     n = max(len(a), len(b))
     x, y = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
     out = []
@@ -59,12 +60,12 @@ def broadcast_dims(a, b) -> tuple:
         elif q == 1 if isinstance(q, int) else False:
             out.append(p)
         elif isinstance(p, Any_) or isinstance(q, Any_):
-            # A size that is a variable may be 1 beside an unknown one.
+            # A symbolic dimension may be 1 if it is combined with an anonymous one.
             out.append(next((d for d in (p, q) if isinstance(d, int)), q if isinstance(q, Any_) else p))
         elif isinstance(p, PrimExpr) or isinstance(q, PrimExpr):
             out.append(broadcast_dim(convert(p), convert(q), "broadcast"))
         elif p != q:
-            raise TypeError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: {p} beside {q}")
+            raise TypeError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: sizes {p} and {q}")
         else:
             out.append(p)
     return tuple(out)
@@ -73,7 +74,7 @@ def broadcast_dims(a, b) -> tuple:
 def broadcast(attrs, types) -> Type:
     a, b = tensor(types[0], "the left side"), tensor(types[1], "the right side")
     if a.dtype != b.dtype:
-        raise TypeError(f"both sides must have one element type, got {a.dtype} and {b.dtype}; cast one of them")
+        raise TypeError(f"both operands must have the same element type, got {a.dtype} and {b.dtype}; cast one of them")
     return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
 
 
@@ -82,7 +83,8 @@ def broadcast_bool(attrs, types) -> Type:
 
 
 def _relation(rule: Callable[[Any, Any], Type]) -> Callable[..., bool]:
-    """A type rule as a relation: it assigns the type of the output, and returns false while an input is not known."""
+    """Convert a type rule to a type relation, which assigns the output type and returns False while an input type is
+    unknown."""
 
     def relation(types: Any, num_inputs: int, attrs: Any, reporter: Any) -> bool:
         inputs = list(types)[:num_inputs]
@@ -102,7 +104,7 @@ for _name, _rule in (("Identity", same_as_first), ("Broadcast", broadcast), ("Br
 def normalize_axis(axis: int, rank: int) -> int:
     axis = int(axis)
     if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is not within the {rank} dimensions")
+        raise ValueError(f"axis {axis} is out of range for {rank} dimensions")
     return axis % rank
 
 
@@ -111,24 +113,24 @@ def normalize_axes(axes: Any, rank: int) -> list[int]:
         axes = [axes]
     out = [normalize_axis(a, rank) for a in axes]
     if len(set(out)) != len(out):
-        raise ValueError(f"an axis is given twice in {list(axes)}")
+        raise ValueError(f"axes {list(axes)} contain duplicates")
     return out
 
 
 def concrete(t: Type, what: str) -> tuple[int, ...]:
     d = dims(t)
     if any(not isinstance(x, int) for x in d):
-        raise TypeError(f"{what} must have a known shape, got {d}")
+        raise TypeError(f"{what} must have a static shape, got {d}")
     return d
 
 
 def may_equal(a: tuple, b: tuple, what: str = "sizes") -> bool:
-    """Whether two shapes are equal as far as they are known."""
+    """Return whether two shapes may be equal at run time."""
     return len(a) == len(b) and all(agree(x, y, what) for x, y in zip(a, b))
 
 
 def fixed(t: TensorType, size: tuple, what: str) -> TensorType:
-    """A tensor that must have just this shape; unknown sizes match."""
+    """Check that a tensor has the given shape; dynamic dimensions match any size."""
     got = dims(tensor(t, what))
     if not may_equal(got, tuple(size), f"the shape of {what}"):
         raise TypeError(f"{what} must have shape {tuple(size)}, got {got}")
@@ -144,7 +146,7 @@ def product(values) -> Any:
 
 def fields(t: Type) -> tuple:
     if not isinstance(t, TupleType):
-        raise TypeError(f"a tuple of tensors is wanted, got {t}")
+        raise TypeError(f"expected a tuple of tensors, got {t}")
     return t.fields
 
 
@@ -152,8 +154,10 @@ _INT64 = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 def by_compute(compute):
-    """A type rule that asks the computation itself: it is run on placeholders of the inputs' types. Their sizes are
-    int64, so that sizes computed from them are right wherever they are."""
+    """Return a type rule that runs the computation on placeholders of the input types.
+
+    The dimensions are int64, so that sizes computed from them do not overflow.
+    """
 
     def rule(attrs, types) -> Type:
         inputs = []
@@ -170,7 +174,7 @@ def by_compute(compute):
         try:
             got = compute(attrs, inputs, None)
         except TVMError as problem:
-            # The sizes are int64 here only.
+            # The message is printed without the int64 suffixes, which only this rule adds.
             raise TypeError(_INT64.sub(r"\1", str(problem))) from problem
         if isinstance(got, (list, tuple)):
             return TupleType(tuple(_type_of(t, unknown) for t in got))

@@ -11,7 +11,7 @@ from .transform import ones
 
 @op("dft", 2, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.signal.dft(inputs[0], inputs[1], attrs.inverse))
 def dft(re_data, im_data, inverse=False):
-    """The real and the imaginary part of the Fourier transform along the last axis."""
+    """Compute the real and imaginary parts of the Fourier transform along the last axis."""
     return TupleWrapper(call("dft", re_data, im_data, inverse=bool(inverse)), 2)
 
 
@@ -23,12 +23,12 @@ def _stft_compute(attrs, inputs, out):
 
 @op("stft", 2, pattern=OPAQUE, compute=_stft_compute)
 def stft(data, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=True):
-    """Fourier transforms of overlapping frames of each row.
+    """Compute the Fourier transforms of overlapping frames of each row.
 
     Raises
     ------
     ValueError
-        The window has another length than ``win_length``.
+        The length of the window differs from ``win_length``.
     """
     from ..infer import infer_type
 
@@ -40,7 +40,7 @@ def stft(data, n_fft, hop_length=None, win_length=None, window=None, normalized=
     if isinstance(window, RelayExpr) and window.checked_type_ is None:
         infer_type(window)
     if dims(window.checked_type_) != (int(win_length),):
-        raise ValueError(f"stft: the window has shape {dims(window.checked_type_)}, win_length is {win_length}")
+        raise ValueError(f"stft: the window has shape {dims(window.checked_type_)}, but win_length is {win_length}")
     return call(
         "stft",
         data,

@@ -1,4 +1,4 @@
-"""Sparse tensors as indices and values."""
+"""Operators on sparse tensors, represented as indices and values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .transform import (
 def _sparse_reshape_type(attrs, types):
     indices, old, new = (tensor(t) for t in types)
     if len(dims(indices)) != 2:
-        raise TypeError(f"the indices are a matrix (values, dimensions), got {dims(indices)}")
+        raise TypeError(f"the indices must be a matrix (values, dimensions), got shape {dims(indices)}")
     fixed(old, (dims(indices)[1],), "the old shape")
     if len(dims(new)) != 1:
-        raise TypeError(f"the new shape is a vector, got {dims(new)}")
+        raise TypeError(f"the new shape must be a vector, got shape {dims(new)}")
     return TupleType((TensorType((dims(indices)[0], dims(new)[0]), indices.dtype), TensorType(dims(new), new.dtype)))
 
 
@@ -74,7 +74,7 @@ def _sparse_reshape_compute(attrs, inputs, out):
 
 @op("sparse_reshape", 3, pattern=OPAQUE, type_rule=_sparse_reshape_type, compute=_sparse_reshape_compute)
 def sparse_reshape(sparse_indices, prev_shape, new_shape):
-    """The indices of a sparse tensor after a reshape (-1 is found), and the new shape."""
+    """Compute the indices and the shape of a sparse tensor after a reshape; a size of -1 is inferred."""
     return TupleWrapper(call("sparse_reshape", sparse_indices, prev_shape, new_shape), 2)
 
 
@@ -82,22 +82,24 @@ def _fill_empty_rows_type(attrs, types):
     names = ("the indices", "the values", "the dense shape", "the default value")
     indices, values, shape, default = (tensor(t, what) for t, what in zip(types, names))
     if len(dims(indices)) != 2:
-        raise TypeError(f"the indices are a matrix (values, dimensions), got {dims(indices)}")
+        raise TypeError(f"the indices must be a matrix (values, dimensions), got shape {dims(indices)}")
     count, rank = dims(indices)
     if len(dims(values)) != 1 or not may_equal((count,), dims(values)):
-        raise TypeError(f"the values are a vector with one for each of {count} indices, got {dims(values)}")
+        raise TypeError(
+            f"the values must be a vector of length {count}, the number of indices, got shape {dims(values)}"
+        )
     if len(dims(shape)) != 1 or not may_equal((rank,), dims(shape)):
-        raise TypeError(f"the dense shape has the sizes of {rank} dimensions, got {dims(shape)}")
+        raise TypeError(f"the dense shape must be a vector of length {rank}, got shape {dims(shape)}")
     if dims(default) != () and not (len(dims(default)) == 1 and may_equal((1,), dims(default))):
-        raise TypeError(f"the default value is one number, got shape {dims(default)}")
+        raise TypeError(f"the default value must be a scalar, got shape {dims(default)}")
     if default.dtype != values.dtype:
-        raise TypeError(f"the values are {values.dtype}, the default value is {default.dtype}")
+        raise TypeError(f"the values are {values.dtype}, but the default value is {default.dtype}")
     return TupleType((TensorType((Any_(), rank), indices.dtype), TensorType((Any_(),), values.dtype),
                       TensorType((Any_(),), "bool")))  # fmt: skip
 
 
 def _fill_empty_rows(attrs, args, types):
-    """The indices of the empty rows follow the given ones, and a stable sort by rows puts them in their places."""
+    """Append the indices of the empty rows, and sort stably by row."""
     indices, values, shape, default = args
     kind, rank = types[0].dtype, dims(types[0])[1]
     given = reshape(strided_slice(indices, [0], [1], axes=[1]), (-1,))
@@ -105,7 +107,7 @@ def _fill_empty_rows(attrs, args, types):
     filled = indexing.scatter_elements(tensor_ops.zeros_like(rows), given, tensor_ops.ones_like(given), 0)
     empty = tensor_ops.equal(filled, const(0, kind))
     missing = tensor_ops.cast(reshape(indexing.argwhere(empty), (-1,)), kind)
-    # A missing row has one index, in its first column; 1 there and 0 elsewhere, times the row, is that index.
+    # The index of an empty row is (row, 0, ..., 0): a unit vector times the row number.
     columns = const(rank, "int32") if isinstance(rank, int) else take(shape_of(indices), const(1), 0)
     column = arange(const(0, "int32"), columns, const(1, "int32"), "int32")
     first = tensor_ops.cast(tensor_ops.equal(column, const(0, "int32")), kind)
@@ -118,32 +120,36 @@ def _fill_empty_rows(attrs, args, types):
 
 @op("sparse_fill_empty_rows", 4, pattern=OPAQUE, type_rule=_fill_empty_rows_type, expand=_fill_empty_rows)
 def sparse_fill_empty_rows(sparse_indices, sparse_values, dense_shape, default_value):
-    """The indices and values of a sparse tensor in the order of its rows, where each row without a value has the
-    default value in its first column, and which rows had none.
+    """Fill empty rows of a sparse tensor with a default value.
+
+    The indices and values are returned in row order. Each row without a value gets the default value in its first
+    column. The third output contains which rows were empty.
 
     Parameters
     ----------
     sparse_indices : RelayExpr
-        The indices of the values, (N, rank).
+        The indices of the values, of shape (N, rank).
     sparse_values : RelayExpr
-        The N values.
+        The values, of shape (N,).
     dense_shape : RelayExpr
-        The rank sizes of the whole tensor.
+        The shape of the dense tensor, of length rank.
     default_value : RelayExpr
-        The value of a row without one, of shape (1,).
+        The value for empty rows, of shape (1,).
 
     Returns
     -------
     Tuple
-        The indices, the values, and a bool for each row that is true where the row had no value.
+        The indices, the values, and a bool for each row that is true if the row was empty.
     """
     made = call("sparse_fill_empty_rows", sparse_indices, sparse_values, dense_shape, default_value)
     return Tuple(tuple(TupleWrapper(made, 3)))
 
 
 def segment_sum(data, segment_ids, num_segments=None):
-    """The sums of slices that have the same id. The number of segments is a number or a tensor; without it, it is one
-    more than the largest id."""
+    """Sum the slices that have the same segment id.
+
+    The number of segments is an integer or a tensor; by default it is the largest id plus one.
+    """
     from ..infer import infer_type
 
     data, ids = infer_type(as_expr(data)), infer_type(as_expr(segment_ids))
@@ -159,7 +165,7 @@ def segment_sum(data, segment_ids, num_segments=None):
 
 
 def _with_first(size, data):
-    """The shape of a tensor with another first size."""
+    """Return the shape of a tensor with another size of the first dimension."""
     size = size if isinstance(size, RelayExpr) else const(int(size), "int64")
     rest = strided_slice(shape_of(data, "int64"), [1], [len(dims(data.checked_type_))])
     return concatenate((tensor_ops.cast(reshape(size, (1,)), "int64"), rest), 0)

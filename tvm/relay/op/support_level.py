@@ -1,5 +1,8 @@
-"""Support levels of operators as Apache TVM documents them: 1 for perceptrons, 2 for convolutional networks, 3 for
-other mathematics and changes of shape, 4 for broadcasts and reductions, 5 for vision; 10 for all others."""
+"""Support levels of operators as documented by Apache TVM.
+
+1 is for perceptrons, 2 for convolutional networks, 3 for other math and shape operators, 4 for broadcasts and
+reductions, 5 for vision, and 10 for all others.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ LEVELS: dict[int, str] = {
 
 
 def set_levels() -> None:
-    """Write the level of each operator into its record, where nobody gave it one."""
+    """Set the support level in each operator record that has none."""
     for level, names in LEVELS.items():
         for name in names.split():
             OPS[name].attrs.setdefault("support_level", level)

@@ -1,4 +1,4 @@
-"""Operators element by element: one row per operator."""
+"""Element-wise operators, defined by a table."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ _LOGICAL = "logical_and logical_or logical_xor".split()
 
 
 def _sentence(name: str) -> str:
-    """What the computation of an operator says about itself."""
+    """Return the first sentence of the docstring of an operator's computation."""
     return getattr(topi, name).__doc__.partition("\n")[0]
 
 
 def _of_floats(name: str):
-    """A function of real numbers. Type inference gives a call on integers their type, as in TVM; computing it fails."""
+    """Return a type rule and computation for functions of real numbers. As in Apache TVM, type inference accepts
+    integers; computing them raises an error."""
 
     def computed(data):
         check_real(data.dtype, name)
@@ -58,7 +59,7 @@ def _unary(name: str, type_rule):
 
 
 def _two(lhs, rhs) -> tuple[RelayExpr, RelayExpr]:
-    """A Python number takes the element type of the expression beside it."""
+    """Convert two operands to expressions; a Python number gets the element type of the other operand."""
     from ..expr import _operand
 
     if isinstance(lhs, RelayExpr):
@@ -90,7 +91,7 @@ def _binary(name: str, type_rule):
 def _like_the_other(attrs, types):
     known = next((t for t in types if isinstance(t, TensorType)), None)
     if known is None:
-        raise TypeError("the type of neither input is known; annotate a variable")
+        raise TypeError("the types of both inputs are unknown; annotate a variable")
     return [known, known]
 
 
@@ -114,7 +115,7 @@ for _name in _LOGICAL:
     compute=lambda attrs, inputs, out: topi.clip(inputs[0], attrs.a_min, attrs.a_max),
 )
 def clip(a, a_min, a_max):
-    """Every element brought into [a_min, a_max]."""
+    """Clip every element to [a_min, a_max]."""
     return call("clip", a, a_min=float(a_min), a_max=float(a_max))
 
 
@@ -130,7 +131,7 @@ def _cast_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.cast(inputs[0], attrs.dtype),
 )
 def cast(data, dtype):
-    """The same numbers as another element type."""
+    """Convert the elements to another type."""
     return call("cast", data, dtype=canonical(dtype))
 
 
@@ -146,13 +147,13 @@ OPERATOR.give(_python_operator)
 
 @op("copy", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.identity(inputs[0]))
 def copy(data):
-    """The same tensor in memory of its own."""
+    """Copy a tensor."""
     return call("copy", data)
 
 
 def _int32(attrs, types):
     if tensor(types[0]).dtype != "int32":
-        raise TypeError(f"int32 is wanted, got {types[0].dtype}")
+        raise TypeError(f"the data must be int32, got {types[0].dtype}")
     return types[0]
 
 
@@ -164,7 +165,7 @@ def _int32(attrs, types):
     compute=lambda attrs, inputs, out: topi.fixed_point_multiply(inputs[0], attrs.multiplier, attrs.shift),
 )
 def fixed_point_multiply(data, multiplier, shift):
-    """int32 elements times multiplier * 2 ^ (shift - 31), rounded half up."""
+    """Multiply int32 elements by multiplier * 2 ^ (shift - 31), rounded half up."""
     return call("fixed_point_multiply", data, multiplier=int(multiplier), shift=int(shift))
 
 
@@ -174,7 +175,7 @@ def _per_axis_compute(attrs, inputs, out):
 
 @op("fixed_point_multiply_per_axis", 4, pattern=BROADCAST, type_rule=_int32, compute=_per_axis_compute)
 def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_rshift_required, axis):
-    """int32 elements times fixed-point numbers, one for each place along axes."""
+    """Multiply int32 elements by fixed-point numbers, one for each index along axes."""
     axes = (int(axis),) if isinstance(axis, int) else tuple(int(a) for a in axis)
     return call(
         "fixed_point_multiply_per_axis",
@@ -190,7 +191,7 @@ def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_r
 
 @op("einsum", 1, pattern=COMM_REDUCE, compute=lambda attrs, inputs, out: topi.einsum(attrs.equation, *inputs))
 def einsum(data, equation):
-    """Sums of products named by letters for the dimensions, such as ij,jk->ik."""
+    """Compute an Einstein summation, whose equation names dimensions by letters, such as ij,jk->ik."""
     return call("einsum", as_expr(list(data) if isinstance(data, (list, tuple)) else data), equation=str(equation))
 
 
@@ -202,17 +203,17 @@ def einsum(data, equation):
     compute=lambda attrs, inputs, out: topi.identity(inputs[0]),
 )
 def device_copy(data, src_device, dst_device):
-    """The same tensor in the memory of another device."""
+    """Copy a tensor to another device."""
     return call("device_copy", data, src_device=device_text(src_device), dst_device=device_text(dst_device))
 
 
 def zeros_like(data):
-    """Zeros of the shape and type of another tensor."""
+    """Create a tensor of zeros with the shape and type of another tensor."""
     return call("zeros_like", data)
 
 
 def ones_like(data):
-    """Ones of the shape and type of another tensor."""
+    """Create a tensor of ones with the shape and type of another tensor."""
     return call("ones_like", data)
 
 

@@ -1,4 +1,5 @@
-"""Operators that move elements: shapes, slices, joins, gathers. Their types are those of their computations."""
+"""Operators that move elements: reshapes, slices, concatenations, gathers. Their types follow from their computations.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .rules import broadcast_dims, dims, normalize_axis, same_as_first, tensor
     compute=lambda attrs, inputs, out: topi.expand_dims(inputs[0], attrs.axis, attrs.num_newaxis),
 )
 def expand_dims(data, axis, num_newaxis=1):
-    """Dimensions of size one before ``axis``."""
+    """Insert dimensions of size 1 before ``axis``."""
     if is_dynamic(axis):
         return call("dyn.expand_dims", data, axis, num_newaxis=int(num_newaxis))
     return call("expand_dims", data, axis=ints(axis)[0], num_newaxis=int(num_newaxis))
@@ -42,7 +43,7 @@ def expand_dims(data, axis, num_newaxis=1):
     compute=lambda attrs, inputs, out: topi.squeeze(inputs[0], attrs.axis),
 )
 def squeeze(data, axis=None):
-    """Without dimensions of size one."""
+    """Remove dimensions of size 1."""
     if is_dynamic(axis):
         return call("dyn.squeeze", data, axis)
     return call("squeeze", data, axis=None if axis is None else ints(axis))
@@ -56,19 +57,19 @@ def squeeze(data, axis=None):
     compute=lambda attrs, inputs, out: topi.transpose(inputs[0], attrs.axes),
 )
 def transpose(data, axes=None):
-    """Dimensions in another order."""
+    """Permute the dimensions."""
     return call("transpose", data, axes=None if axes is None else ints(axes))
 
 
 @op("concatenate", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.concatenate(inputs, attrs.axis))
 def concatenate(data, axis):
-    """Tensors one after the other along an axis."""
+    """Concatenate tensors along an axis."""
     return call("concatenate", as_expr(list(data) if isinstance(data, (list, tuple)) else data), axis=int(axis))
 
 
 @op("stack", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.stack(inputs, attrs.axis))
 def stack(data, axis):
-    """Tensors side by side along a new axis."""
+    """Stack tensors along a new axis."""
     return call("stack", as_expr(list(data) if isinstance(data, (list, tuple)) else data), axis=int(axis))
 
 
@@ -79,7 +80,7 @@ def stack(data, axis):
     compute=lambda attrs, inputs, out: topi.split(inputs[0], attrs.indices_or_sections, attrs.axis),
 )
 def split(data, indices_or_sections, axis=0):
-    """A tensor cut along an axis, into equal parts or at places."""
+    """Split a tensor along an axis, into equal parts or at indices."""
     at = int(indices_or_sections) if isinstance(indices_or_sections, int) else ints(indices_or_sections)
     made = call("split", data, indices_or_sections=at, axis=int(axis))
     return TupleWrapper(made, at if isinstance(at, int) else len(at) + 1)
@@ -95,7 +96,7 @@ def split(data, indices_or_sections, axis=0):
     ),
 )
 def strided_slice(data, begin, end, strides=None, axes=None, slice_mode="end"):
-    """Every strides-th element from begin to end, for each axis."""
+    """Return a slice with begin, end and stride for each axis."""
     if is_dynamic(begin, end, strides):
         strides = strides if strides is not None else const([1] * _length(begin), "int64")
         bounds = [v if isinstance(v, RelayExpr) else const(list(v), "int64") for v in (begin, end, strides)]
@@ -121,13 +122,13 @@ def strided_slice(data, begin, end, strides=None, axes=None, slice_mode="end"):
     compute=lambda attrs, inputs, out: topi.take(inputs[0], inputs[1], attrs.axis, attrs.batch_dims, attrs.mode),
 )
 def take(data, indices, axis=None, batch_dims=0, mode="clip"):
-    """Elements (or slices along an axis) at places."""
+    """Gather elements, or slices along an axis, at indices."""
     return call("take", data, indices, axis=None if axis is None else int(axis), batch_dims=int(batch_dims), mode=mode)
 
 
 @op("gather", 2, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.gather(inputs[0], attrs.axis, inputs[1]))
 def gather(data, axis, indices):
-    """One element along an axis for each place of ``indices``."""
+    """Gather one element along an axis for each element of ``indices``."""
     return call("gather", data, indices, axis=int(axis))
 
 
@@ -138,14 +139,14 @@ def gather(data, axis, indices):
     compute=lambda attrs, inputs, out: topi.gather_nd(inputs[0], inputs[1], attrs.batch_dims),
 )
 def gather_nd(data, indices, batch_dims=0, index_rank=None):
-    """Slices at points; the first dimension of ``indices`` holds the coordinates."""
+    """Gather slices at points; the first dimension of ``indices`` contains the coordinates."""
     return call("gather_nd", data, indices, batch_dims=int(batch_dims), index_rank=index_rank)
 
 
 def _where_type(attrs, types):
     c, x, y = (tensor(t) for t in types)
     if x.dtype != y.dtype:
-        raise TypeError(f"both choices must have one element type, got {x.dtype} and {y.dtype}")
+        raise TypeError(f"x and y must have the same element type, got {x.dtype} and {y.dtype}")
     return TensorType(broadcast_dims(broadcast_dims(dims(c), dims(x)), dims(y)), x.dtype)
 
 
@@ -159,7 +160,7 @@ def _where_type(attrs, types):
     ),
 )
 def where(condition, x, y):
-    """x where the condition holds, y elsewhere."""
+    """Select x where the condition is true, y elsewhere."""
     return call("where", condition, x, y)
 
 
@@ -178,7 +179,7 @@ def _broadcast_to_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.broadcast_to(inputs[0], out.shape),
 )
 def broadcast_to(data, shape):
-    """The tensor repeated along its dimensions of size one."""
+    """Broadcast a tensor to a shape."""
     if is_dynamic(shape):
         return call("dyn.broadcast_to", data, shape)
     return call("broadcast_to", data, shape=ints(shape))
@@ -186,7 +187,7 @@ def broadcast_to(data, shape):
 
 @op("tile", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.tile(inputs[0], attrs.reps))
 def tile(data, reps):
-    """The tensor repeated as a whole."""
+    """Repeat a whole tensor along its dimensions."""
     if is_dynamic(reps):
         return call("dyn.tile", data, reps)
     return call("tile", data, reps=ints(reps))
@@ -196,13 +197,13 @@ def tile(data, reps):
     "repeat", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.repeat(inputs[0], attrs.repeats, attrs.axis)
 )
 def repeat(data, repeats, axis):
-    """Every element repeated along an axis."""
+    """Repeat each element along an axis."""
     return call("repeat", data, repeats=int(repeats), axis=int(axis))
 
 
 @op("reverse", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.flip(inputs[0], attrs.axis))
 def reverse(data, axis):
-    """Backwards along an axis."""
+    """Reverse the elements along an axis."""
     return call("reverse", data, axis=int(axis))
 
 
@@ -216,7 +217,7 @@ def _full_compute(attrs, inputs, out):
 
 @op("full", 1, pattern=ELEMWISE, type_rule=_full_type, compute=_full_compute)
 def full(fill_value, shape=(), dtype=""):
-    """One value everywhere."""
+    """Create a tensor filled with one value."""
     fill = fill_value if isinstance(fill_value, RelayExpr) else const(fill_value, dtype or None)
     if is_dynamic(shape):
         return call("dyn.full", fill, shape, dtype=canonical(dtype) if dtype else "")
@@ -224,7 +225,7 @@ def full(fill_value, shape=(), dtype=""):
 
 
 def zeros(shape, dtype):
-    """Zeros.
+    """Create a tensor of zeros.
 
     Parameters
     ----------
@@ -237,7 +238,7 @@ def zeros(shape, dtype):
 
 
 def ones(shape, dtype):
-    """Ones.
+    """Create a tensor of ones.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def ones(shape, dtype):
     compute=lambda attrs, inputs, out: topi.layout_transform(inputs[0], attrs.src_layout, attrs.dst_layout),
 )
 def layout_transform(data, src_layout, dst_layout):
-    """The tensor in another layout, such as NCHW to NCHW16c."""
+    """Convert a tensor to another layout, such as NCHW to NCHW16c."""
     return call("layout_transform", data, src_layout=src_layout, dst_layout=dst_layout)
 
 
@@ -268,7 +269,7 @@ def layout_transform(data, src_layout, dst_layout):
     compute=lambda attrs, inputs, out: topi.shape(inputs[0], attrs.dtype),
 )
 def shape_of(data, dtype="int32"):
-    """The shape of a tensor, as a tensor."""
+    """Return the shape of a tensor, as a tensor."""
     return call("shape_of", data, dtype=dtype)
 
 
@@ -280,7 +281,7 @@ def shape_of(data, dtype="int32"):
     compute=lambda attrs, inputs, out: topi.ndarray_size(inputs[0], attrs.dtype),
 )
 def ndarray_size(data, dtype="int32"):
-    """The number of elements, as a tensor."""
+    """Return the number of elements, as a tensor."""
     return call("ndarray_size", data, dtype=canonical(dtype))
 
 
@@ -296,19 +297,19 @@ def _like_second(attrs, types):
     compute=lambda attrs, inputs, out: topi.cast(inputs[0], out.dtype),
 )
 def cast_like(data, dtype_like):
-    """The same numbers as the element type of another tensor."""
+    """Convert the elements to the type of another tensor."""
     return call("cast_like", data, dtype_like)
 
 
 @op("reinterpret", 1, pattern=ELEMWISE, compute=lambda attrs, inputs, out: topi.reinterpret(inputs[0], attrs.dtype))
 def reinterpret(data, dtype):
-    """The same bits as another element type of equal width."""
+    """Reinterpret the bits of the elements as another type of equal width."""
     return call("reinterpret", data, dtype=canonical(dtype))
 
 
 def _full_like_type(attrs, types):
     if dims(tensor(types[1], "the value")) != ():
-        raise TypeError(f"the value is a scalar, got shape {dims(types[1])}")
+        raise TypeError(f"the fill value must be a scalar, got shape {dims(types[1])}")
     return tensor(types[0])
 
 
@@ -322,13 +323,13 @@ def _full_like_type(attrs, types):
     ),
 )
 def full_like(data, fill_value):
-    """One value everywhere, in the shape and type of another tensor."""
+    """Create a tensor filled with one value, with the shape and type of another tensor."""
     fill = fill_value if isinstance(fill_value, RelayExpr) else const(fill_value)
     return call("full_like", data, fill)
 
 
 def _number(value):
-    """A Python number out of a number or a constant; None if it is only known when running."""
+    """Return a Python number from a number or a constant; None if it is known only at run time."""
     if isinstance(value, Constant):
         value = value.data.numpy().item()
     return None if isinstance(value, RelayExpr) else value
@@ -338,7 +339,7 @@ def _arange_type(attrs, types):
     if types:
         return TensorType((Any_(),), attrs.dtype)
     if attrs.step == 0:
-        raise ValueError("arange: the step is zero")
+        raise ValueError("arange: step must not be 0")
     count = max(0, math.ceil((attrs.stop - attrs.start) / attrs.step))
     return TensorType((count,), attrs.dtype)
 
@@ -346,7 +347,7 @@ def _arange_type(attrs, types):
 def _arange_compute(attrs, inputs, out):
     start, step = (inputs[0](), inputs[2]()) if inputs else (attrs.start, attrs.step)
     floats = isinstance(start, float) or isinstance(step, float)
-    # Steps are counted in a type that holds them exactly, as the numbers given are not yet of the result's type.
+    # The elements are computed in a type that represents the step exactly, before the conversion to the output type.
     kind = out.dtype if inputs or not floats or out.dtype.startswith("float") else "float64"
 
     def element(i):
@@ -358,7 +359,7 @@ def _arange_compute(attrs, inputs, out):
 
 @op("arange", -1, pattern=INJECTIVE, type_rule=_arange_type, compute=_arange_compute, dynamic_shape=SHAPES["arange"])
 def arange(start, stop=None, step=None, dtype="float32"):
-    """Numbers from start to stop (not included), ``step`` apart."""
+    """Return numbers from start to stop (exclusive) with distance ``step``."""
     start, stop = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     numbers = [_number(v) for v in (start, stop, step)]
@@ -377,7 +378,7 @@ def arange(start, stop=None, step=None, dtype="float32"):
     compute=lambda attrs, inputs, out: topi.broadcast_to(inputs[0], out.shape),
 )
 def broadcast_to_like(data, broadcast_type):
-    """The tensor repeated to the shape of another."""
+    """Broadcast a tensor to the shape of another tensor."""
     return call("broadcast_to_like", data, broadcast_type)
 
 
@@ -389,7 +390,7 @@ def broadcast_to_like(data, broadcast_type):
     compute=lambda attrs, inputs, out: topi.collapse_sum(inputs[0], out.shape),
 )
 def collapse_sum_like(data, collapse_type):
-    """The sum over the axes along which the other tensor would be broadcast."""
+    """Sum over the axes along which the other tensor would be broadcast to the data."""
     return call("collapse_sum_like", data, collapse_type)
 
 
@@ -400,7 +401,7 @@ def collapse_sum_like(data, collapse_type):
     compute=lambda attrs, inputs, out: topi.collapse_sum(inputs[0], attrs.shape),
 )
 def collapse_sum_to(data, shape):
-    """The sum over the axes along which ``shape`` would be broadcast to the data's."""
+    """Sum over the axes along which ``shape`` would be broadcast to the data."""
     return call("collapse_sum_to", data, shape=ints(shape))
 
 
@@ -409,14 +410,15 @@ def _slice_like_type(attrs, types):
     x, y = list(dims(data)), dims(like)
     axes = attrs.axes if attrs.axes is not None else tuple(range(len(y)))
     if attrs.axes is None and len(y) > len(x):
-        raise TypeError(f"the other tensor has {len(y)} dimensions, the data {len(x)}")
+        raise TypeError(f"the other tensor has {len(y)} dimensions, but the data only {len(x)}")
     for axis in axes:
         axis = normalize_axis(axis, len(x))
         if axis >= len(y):
-            raise TypeError(f"axis {axis} is not one of the {len(y)} dimensions of the other tensor")
+            raise TypeError(f"axis {axis} is out of range for the {len(y)} dimensions of the other tensor")
         if isinstance(x[axis], int) and isinstance(y[axis], int) and y[axis] > x[axis]:
-            raise TypeError(f"{y[axis]} elements along axis {axis} cannot be taken from {x[axis]}")
-        assume(convert(y[axis]) <= convert(x[axis]), f"no more elements along axis {axis} than the data has")
+            raise TypeError(f"cannot slice {y[axis]} elements along axis {axis} of size {x[axis]}")
+        words = f"axis {axis} of the other tensor must not be longer than that of the data"
+        assume(convert(y[axis]) <= convert(x[axis]), words)
         x[axis] = y[axis]
     return TensorType(x, data.dtype)
 
@@ -431,7 +433,7 @@ def _slice_like_type(attrs, types):
     ),
 )
 def slice_like(data, shape_like, axes=None):
-    """The first elements along axes, as many as another tensor has."""
+    """Slice a tensor along axes to the sizes of another tensor."""
     return call("slice_like", data, shape_like, axes=ints(axes) if axes else None)
 
 
@@ -443,7 +445,7 @@ def slice_like(data, shape_like, axes=None):
     compute=lambda attrs, inputs, out: topi.strided_set(*inputs),
 )
 def strided_set(data, v, begin, end, strides=None):
-    """The tensor with a strided part replaced by ``v``."""
+    """Replace a strided slice of a tensor by ``v``."""
     begin, end = (x if isinstance(x, RelayExpr) else const(list(x), "int64") for x in (begin, end))
     if strides is None:
         strides = const([1] * _length(begin), "int64")
@@ -452,7 +454,7 @@ def strided_set(data, v, begin, end, strides=None):
 
 
 def _length(values) -> int:
-    """The number of elements of a list or of a vector."""
+    """Return the number of elements of a list or of a vector."""
     if not isinstance(values, RelayExpr):
         return len(values)
     from ..infer import infer_type
@@ -467,13 +469,13 @@ def _length(values) -> int:
     compute=lambda attrs, inputs, out: topi.reverse_sequence(inputs[0], inputs[1], attrs.seq_axis, attrs.batch_axis),
 )
 def reverse_sequence(data, seq_lengths, seq_axis=1, batch_axis=0):
-    """The first elements of each row backwards, as many as ``seq_lengths`` says."""
+    """Reverse the first ``seq_lengths`` elements of each row."""
     return call("reverse_sequence", data, seq_lengths, seq_axis=int(seq_axis), batch_axis=int(batch_axis))
 
 
 @op("meshgrid", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.meshgrid(inputs, attrs.indexing))
 def meshgrid(data, indexing="ij"):
-    """Vectors spread over a grid of all their combinations."""
+    """Broadcast vectors to a grid of all their combinations."""
     data = list(data) if isinstance(data, (list, tuple)) else data
     count = len(data) if isinstance(data, list) else len(data.fields)
     return TupleWrapper(call("meshgrid", as_expr(data), indexing=indexing), count)
@@ -486,7 +488,7 @@ def meshgrid(data, indexing="ij"):
     compute=lambda attrs, inputs, out: topi.sliding_window(inputs[0], attrs.axis, attrs.window_shape, attrs.strides),
 )
 def sliding_window(data, axis, window_shape, strides):
-    """All windows of a shape over the dimensions from ``axis`` on."""
+    """Return all windows of a shape over the dimensions from ``axis`` on."""
     return call("sliding_window", data, axis=int(axis), window_shape=ints(window_shape), strides=ints(strides))
 
 

@@ -1,7 +1,7 @@
-"""Operators of programs for the virtual machine: shapes as tensors, and calls of kernels that write their outputs.
+"""Operators of virtual machine programs: shapes as tensors, and kernel calls that write to given outputs.
 
-``shape_of`` and ``reshape_tensor`` are compiled as the plain operators. The compiler writes kernel calls and shape
-functions into the compiled program, so it rejects the other two.
+``shape_of`` and ``reshape_tensor`` are compiled as the ordinary operators. The compiler rejects the other two, because
+it creates kernel calls and shape functions itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .transform import shape_of as plain_shape_of
     expand=lambda attrs, args, types: plain_shape_of(args[0], attrs.dtype),
 )
 def shape_of(expr, dtype="int64"):
-    """The shape of a tensor, as a tensor.
+    """Return the shape of a tensor, as a tensor.
 
     Parameters
     ----------
     expr : Expr
         The tensor.
     dtype : str, optional
-        The data type of the sizes.
+        The data type of the shape.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def shape_of(expr, dtype="int64"):
     TOpIsStateful=True,
 )
 def invoke_tvm_op(func, inputs, outputs):
-    """Call a function that writes its outputs into tensors.
+    """Call a function that writes its outputs to given tensors.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def invoke_tvm_op(func, inputs, outputs):
     inputs : Expr
         A tuple of the inputs.
     outputs : Expr
-        A tuple of the tensors that are written.
+        A tuple of the output tensors.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def invoke_tvm_op(func, inputs, outputs):
     TOpIsStateful=True,
 )
 def shape_func(func, inputs, outputs, is_inputs):
-    """Compute the shapes of the outputs of a function.
+    """Compute the output shapes of a function.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def shape_func(func, inputs, outputs, is_inputs):
     inputs : Expr
         A tuple of the inputs, or of their shapes.
     outputs : Expr
-        A tuple of the tensors that the shapes are written into.
+        A tuple of the tensors to which the shapes are written.
     is_inputs : list of bool
-        For each input whether it is a value; otherwise it is a shape.
+        For each input whether its value is passed; otherwise its shape is passed.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def _reshaped_type(attrs: CallAttrs, types: list[Type]) -> Type:
     expand=lambda attrs, args, types: reshape(args[0], attrs.newshape),
 )
 def reshape_tensor(data, shape, newshape):
-    """The tensor in another shape, which is given at run time and as numbers.
+    """Reshape a tensor to a shape that is given both at run time and as numbers.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def reshape_tensor(data, shape, newshape):
     shape : Expr
         The shape, as a tensor of integers.
     newshape : list of int
-        The shape.
+        The shape, as a list.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Passes over quantized networks."""
+"""Passes over graphs with QNN operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..transform.legalize import follow_rules
 
 
 def CanonicalizeOps() -> RelayFunctionPass:
-    """Replace quantized operators by plain ones; operators with a rule (``FTVMQnnCanonicalize``) follow it."""
+    """Lower QNN operators to plain operators, by their ``FTVMQnnCanonicalize`` rule if they have one."""
 
     @function_pass(opt_level=0, name="qnn.CanonicalizeOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -22,8 +22,7 @@ def CanonicalizeOps() -> RelayFunctionPass:
 
 
 def Legalize() -> RelayFunctionPass:
-    """Replace quantized operators by the form the current target prefers: operators with a rule
-    (``FTVMQnnLegalize``) follow it."""
+    """Rewrite QNN operators with an ``FTVMQnnLegalize`` rule to the form that the current target prefers."""
 
     @function_pass(opt_level=1, name="qnn.Legalize", required=["InferType"])
     def legalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:

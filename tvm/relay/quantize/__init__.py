@@ -1,4 +1,4 @@
-"""Quantization of float models: ``quantize`` and what it follows."""
+"""Quantization of float models: ``quantize`` and its configuration."""
 
 from ...not_built import name_of as _name_of
 from .config import QConfig, current_qconfig, qconfig

@@ -1,4 +1,4 @@
-"""Running a float model over a data set, to see the values that its tensors take."""
+"""Calibration: run a float model over a data set to collect the values of its tensors."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from .ranges import Histogram, Integers, asymmetric, power_of_two
 
 
 class Values:
-    """Runs a function for the values of some of its expressions."""
+    """Runs a function to compute the values of some of its expressions."""
 
     def __init__(self, mod: IRModule, function: Function, wanted: Sequence[RelayExpr]):
         self.names = [p.name_hint for p in function.params]
         shown = mod.clone()
-        # Some variables of the wanted expressions may not be used by them, and stay parameters.
+        # Keep all parameters, even those that the requested expressions do not use.
         shown["main"] = Function(function.params, Tuple(tuple(wanted)), None, (), None)
         static = not _is_open(function)
         self.run = create_executor("graph" if static else "vm", shown, target=Target("llvm")).evaluate()
 
     def of(self, sample: Mapping[str, Any]) -> list[np.ndarray]:
-        """The values for one set of inputs.
+        """Return the values for one sample of inputs.
 
         Raises
         ------
         TVMError
-            An input is missing, or there is one that the model does not have.
+            The sample lacks an input, or it has an input that the model does not have.
         """
         unknown = sorted(set(sample) - set(self.names))
         missing = [n for n in self.names if n not in sample]
         if unknown or missing:
-            raise TVMError(f"quantize: a sample of the data set has inputs {sorted(sample)}, the model {self.names}")
+            raise TVMError(
+                f"quantize: a sample of the data set has the inputs {sorted(sample)}, but the model has {self.names}"
+            )
         out = self.run(*[sample[n] for n in self.names])
         return [part.numpy() for part in out]
 
@@ -53,12 +55,12 @@ def _is_open(function: Function) -> bool:
 def histograms(
     mod: IRModule, function: Function, points: Sequence[RelayExpr], dataset: Iterable[Mapping[str, Any]], chunk: int
 ) -> list[Histogram]:
-    """The distribution of the values of each point over the data set.
+    """Return a histogram of the values of each point over the data set.
 
     Raises
     ------
     TVMError
-        The data set has no sample, or a value is not finite.
+        The data set is empty, or a value is not finite.
     """
     found = [Histogram() for _ in points]
     step = len(points) if chunk < 1 else chunk
@@ -74,12 +76,12 @@ def histograms(
                 except ValueError as problem:
                     raise TVMError(f"quantize: '{name_of(point)}': {problem} on sample {count}") from None
         if not count:
-            raise TVMError("quantize: the data set has no sample")
+            raise TVMError("quantize: the data set is empty")
     return found
 
 
 def choose(histogram: Histogram, config: QConfig) -> Integers:
-    """The integers of a point by the values it takes."""
+    """Choose the integer range of a point from the histogram of its values."""
     bits, dtype = config.nbit_input, config.dtype_input
     if config.calibrate_mode == "max":
         low, high = histogram.low, histogram.high
@@ -97,12 +99,12 @@ def integers_of(
     dataset: Iterable[Mapping[str, Any]] | None,
     config: QConfig,
 ) -> dict[int, Integers]:
-    """id of a point -> its integers.
+    """Return the integer type and scale of each point, by the id of the point.
 
     Raises
     ------
     TVMError
-        The mode of calibration needs a data set and there is none.
+        The calibration mode needs a data set, and none is given.
     """
     if not points:
         return {}

@@ -1,4 +1,4 @@
-"""How a float model is quantized: the fields of ``qconfig``."""
+"""The configuration of quantization: ``qconfig``."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ WEIGHT_SCALES = ("power2", "max", "channel")
 
 @dataclass(frozen=True)
 class QConfig:
-    """What ``quantize`` follows inside ``with qconfig(...)``.
+    """The configuration of ``quantize`` inside ``with qconfig(...)``.
 
     Parameters
     ----------
     nbit_input : int
-        Bits of the integers between layers, 2 to 8; ``dtype_input`` is the type that holds them.
+        The bits of integers between layers, 2 to 8; ``dtype_input`` is their storage type.
     nbit_weight : int
-        Bits of the integers of weights, 2 to 8, held as int8.
+        The bits of weights, 2 to 8, stored as int8.
     nbit_activation : int
-        Bits of sums of products: 32.
+        The bits of accumulators: 32.
     dtype_input : str
-        int8 or uint8.
+        The type of integers between layers: int8 or uint8.
     dtype_weight : str
-        int8.
+        The type of weights: int8.
     dtype_activation : str
-        int32.
+        The type of accumulators: int32.
     calibrate_mode : str
-        Where the range of a tensor comes from. ``global_scale``: it is ``global_scale`` to both sides, for all of them,
-        and no data is needed. ``max``: the least and the largest value of the data set. ``percentile``: all but the
-        share of values beyond ``percentile``. ``kl_divergence``: the range whose integers lose least information.
+        How the range of a tensor is chosen. ``global_scale``: from minus to plus ``global_scale`` for all tensors; no
+        data set is needed. ``max``: the minimum and maximum over the data set. ``percentile``: the range that contains
+        ``percentile`` percent of the values. ``kl_divergence``: the range with the least Kullback-Leibler divergence.
     global_scale : float
-        The range of every tensor in that mode.
+        The bound of all ranges in mode ``global_scale``.
     percentile : float
-        The share of values inside the range in that mode, in percent.
+        The percentage of values inside the range in mode ``percentile``.
     weight_scale : str
-        ``max``: the largest weight is the end of the range. ``power2``: the power of two above it. ``channel``: the
-        largest weight of each output channel.
+        How the range of weights is chosen. ``max``: from the largest absolute weight. ``power2``: the next power of two
+        of it. ``channel``: from the largest absolute weight of each output channel.
     skip_dense_layer : bool
-        Whether dense layers stay in float.
+        Whether to leave dense layers in float.
     skip_conv_layers : list of int, optional
-        Convolutions that stay in float, by their number in the order of the graph.
+        The indices of convolutions, in graph order, to leave in float.
     skip_layers : list of str, optional
-        Layers that stay in float, by the names of their nodes in the model; names of operators have no effect here.
+        The node names of layers to leave in float. Operator names have no effect here.
     do_simulation : bool
-        Whether the result computes in float what the integers would.
+        Whether to return a float model that simulates the integer arithmetic.
     round_for_shift : bool
-        Whether what is cut off by a change of scale is rounded; True.
+        Whether requantization rounds; must be True.
     debug_enabled_ops : list of str, optional
-        The operators that may be quantized; all, if None.
+        The operators to quantize; None means all.
     rounding : str
-        ``UPWARD``: ties are rounded towards positive infinity; ``TONEAREST``: away from zero.
+        ``UPWARD`` rounds ties toward positive infinity, ``TONEAREST`` away from zero.
     calibrate_chunk_by : int
-        How many tensors are looked at in one pass over the data set, which bounds the memory it takes; -1: all of them.
+        The number of tensors to calibrate in one pass over the data set, which limits memory; -1 means all.
     partition_conversions : str
-        ``disabled``: the model's inputs and outputs stay float.
+        Must be ``disabled``: the inputs and outputs of the model stay float.
     """
 
     nbit_input: int = 8
@@ -94,14 +94,16 @@ class QConfig:
         _among("round_for_shift", self.round_for_shift, (True,))
         _among("partition_conversions", self.partition_conversions, ("disabled",))
         if not self.global_scale > 0:
-            raise ValueError(f"qconfig: global_scale is a range above zero, got {self.global_scale}")
+            raise ValueError(f"qconfig: global_scale must be positive, got {self.global_scale}")
         if not 50 < self.percentile <= 100:
-            raise ValueError(f"qconfig: percentile is above 50 and at most 100, got {self.percentile}")
+            raise ValueError(f"qconfig: percentile must be above 50 and at most 100, got {self.percentile}")
         if self.calibrate_chunk_by != -1 and self.calibrate_chunk_by < 1:
-            raise ValueError(f"qconfig: calibrate_chunk_by is a number of tensors or -1, got {self.calibrate_chunk_by}")
+            raise ValueError(
+                f"qconfig: calibrate_chunk_by must be a positive number of tensors or -1, got {self.calibrate_chunk_by}"
+            )
 
     def guard(self, name: str, number: int, node: str) -> bool:
-        """Whether a layer is quantized: its operator, its number among convolutions, and the name of its node."""
+        """Return whether to quantize a layer, given its operator, its index among convolutions and its node name."""
         if node in (self.skip_layers or ()):
             return False
         if self.debug_enabled_ops is not None and name not in self.debug_enabled_ops:
@@ -121,7 +123,7 @@ class QConfig:
 def _among(field: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
         shown = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
-        raise ValueError(f"qconfig: {field} is one of {shown}, got {value!r}")
+        raise ValueError(f"qconfig: {field} must be one of {shown}, got {value!r}")
 
 
 _ENTERED: ContextVar[tuple[QConfig, ...]] = ContextVar("qconfig", default=())
@@ -129,19 +131,19 @@ _DEFAULT = QConfig()
 
 
 def current_qconfig() -> QConfig:
-    """The configuration that holds here.
+    """Return the current configuration.
 
     Returns
     -------
     QConfig
-        That of the innermost ``with qconfig(...)``, else the defaults.
+        The configuration of the innermost ``with qconfig(...)``, or the default configuration.
     """
     entered = _ENTERED.get()
     return entered[-1] if entered else _DEFAULT
 
 
 def qconfig(**kwargs: Any) -> QConfig:
-    """A configuration for ``quantize``, for use in a ``with`` block; what is not given is as it holds here.
+    """Return a configuration for use in a ``with`` block. Fields that are not given have their current values.
 
     Parameters
     ----------
@@ -155,13 +157,13 @@ def qconfig(**kwargs: Any) -> QConfig:
     Raises
     ------
     ValueError
-        A field is not known, or its value is none it can have.
+        A field does not exist, or its value is invalid.
     """
     names = [f.name for f in fields(QConfig)]
     for name in kwargs:
         if name not in names:
             hint = did_you_mean(name, names, "; ")
-            raise ValueError(f"qconfig: there is no field '{name}'{hint}")
+            raise ValueError(f"qconfig: unknown field '{name}'{hint}")
     return QConfig(**{**asdict(current_qconfig()), **kwargs})
 
 

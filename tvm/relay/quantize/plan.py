@@ -1,9 +1,9 @@
-"""Which values of a float graph become integers.
+"""Select the values of a float graph to quantize to integers.
 
-A layer (``SUMS``) multiplies integers of 8 bits and sums in 32. What follows it goes on in the integers it is given
-(``FOLLOWS``), moves them (``MOVES``), or computes at once in the integers of its result (``COMPUTES``). A *point* is a
-value in integers of 8 bits: every operand of a layer and of what computes, looked up through what only moves. Sums that
-float operators read are not brought to 8 bits: they become float as they are (``wide``).
+A layer (``SUMS``) multiplies 8-bit integers and accumulates in 32 bits. Operators after a layer either operate on the
+accumulators (``FOLLOWS``), only move elements (``MOVES``), or compute with 8-bit inputs and outputs (``COMPUTES``). A
+*point* is a value that is quantized to 8 bits: an operand of a layer or of a ``COMPUTES`` operator, before any
+``MOVES``. Accumulators that float operators read are dequantized directly, without quantization to 8 bits (``wide``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _is_float(e: RelayExpr) -> bool:
 
 
 def _operands(e: RelayExpr) -> list[RelayExpr]:
-    """The tensors an expression is computed from; those of a tuple one by one."""
+    """Return the tensor operands of an expression; a tuple operand contributes its fields."""
     if isinstance(e, TupleGetItem):
         return [e.tuple_value]
     if not isinstance(e, Call):
@@ -48,7 +48,7 @@ def _operands(e: RelayExpr) -> list[RelayExpr]:
 
 
 def name_of(e: RelayExpr) -> str:
-    """How reports and errors call a value: the name its node has in the model, else its operator."""
+    """Return the name of a value for reports and errors: its node name in the model, else its operator."""
     span = e.span
     if span is not None and getattr(span, "source_name", None) is not None:
         return str(span.source_name.name)
@@ -57,7 +57,7 @@ def name_of(e: RelayExpr) -> str:
 
 
 def check_skipped(names: Collection[str], layers: Collection[str]) -> None:
-    """Check the names of layers that stay in float: one that is wrong would leave the layer that was meant quantized.
+    """Check the names of layers to leave in float, so that a misspelled name is reported.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ def check_skipped(names: Collection[str], layers: Collection[str]) -> None:
     unknown = [n for n in names if n not in layers and OPS.get(n) is None]
     if unknown:
         near = near_matches(unknown[0], layers)
-        raise TVMError(f"quantize: a layer to skip was not found: there is no layer '{unknown[0]}'; {near}")
+        raise TVMError(f"quantize: layer to skip not found: there is no layer '{unknown[0]}'; {near}")
 
 
 class Plan:
-    """The points of a function, and the function with quantization at them.
+    """The points of a function, and the function with quantization inserted at them.
 
     Parameters
     ----------
     function : Function
-        A float graph, typed, as ``prerequisite_optimize`` leaves it.
+        A typed float function, as ``prerequisite_optimize`` returns it.
     config : QConfig
 
     Raises
@@ -105,9 +105,12 @@ class Plan:
         self.wide = [e for e in self.nodes if id(e) not in taken and self.layer_of(e) is not None
                      and not self.read_by_integers_alone(e)]  # fmt: skip
 
-    # What becomes an integer ------------------------------------------------------------------------------------------
+    # Selection of integer values --------------------------------------------------------------------------------------
     def _find_readers(self) -> dict[int, list[RelayExpr | None]]:
-        """id of a value -> what reads it; None stands for the function's result and for whatever else there is."""
+        """Return the readers of each value, by id.
+
+        None represents the function's output and readers that are not operators.
+        """
         readers: dict[int, list[RelayExpr | None]] = {}
         for node in self.nodes:
             if isinstance(node, (Call, TupleGetItem)):
@@ -149,11 +152,12 @@ class Plan:
         return None
 
     def is_layer(self, e: RelayExpr) -> bool:
-        """Whether an expression is a layer, quantized or not."""
+        """Return whether an expression is a layer, quantized or not."""
         return is_call(e, *SUMS)
 
     def _can_sum(self, node: Call) -> bool:
-        """Whether integers can compute a layer: its weights are known, its layout is a plain one."""
+        """Return whether a layer can be computed with integers: its weights are constant and its layout is
+        supported."""
         if not all(_is_float(e) for e in (node, *node.args)):
             return False
         if is_call(node, "nn.batch_matmul"):
@@ -161,7 +165,7 @@ class Plan:
         return isinstance(node.args[1], Constant) and not node.attrs.get("out_layout")
 
     def _drop_idle(self) -> None:
-        """What no integer operator reads is computed in float, unless it belongs to a layer."""
+        """Leave operators in float that no integer operator reads, unless they belong to a layer."""
         for node in reversed(self.nodes):
             kind = self.kinds.get(id(node))
             idle = not any(r is not None and id(r) in self.kinds for r in self.readers.get(id(node), []))
@@ -169,7 +173,7 @@ class Plan:
                 del self.kinds[id(node)]
 
     def layer_of(self, e: RelayExpr) -> Call | None:
-        """The layer whose sums of products these are, a bias and a ReLU included."""
+        """Return the layer whose accumulators a value contains, after an optional bias and activation, or None."""
         while self.kinds.get(id(e)) == FOLLOW:
             e = e.args[0]  # type: ignore[attr-defined]
         return e if self.kinds.get(id(e)) == SUM else None  # type: ignore[return-value]
@@ -185,18 +189,18 @@ class Plan:
         return [e for e in self.nodes if id(e) in found]
 
     def source(self, e: RelayExpr) -> RelayExpr:
-        """The value whose integers these are, in other places."""
+        """Return the value before operators that only move elements."""
         while self.kinds.get(id(e)) == MOVE:
             e = _operands(e)[0]
         return e
 
     def read_by_integers_alone(self, e: RelayExpr) -> bool:
-        """Whether nothing but a bias or a ReLU reads a value."""
+        """Return whether only a bias or an activation of the same layer reads a value."""
         return all(r is not None and self.kinds.get(id(r)) == FOLLOW for r in self.readers.get(id(e), []))
 
-    # The function with quantization -----------------------------------------------------------------------------------
+    # The quantized function -------------------------------------------------------------------------------------------
     def weights(self, layer: Call, weight: Constant) -> Integers:
-        """The integers of a layer's weights."""
+        """Return the scale and type of a layer's quantized weights."""
         array, scale = np.abs(weight.data.numpy()), self.config.weight_scale
         axis = self.weight_axis(layer)
         if scale == "channel" and axis is not None:
@@ -209,7 +213,7 @@ class Plan:
         return symmetric(reach, self.config.nbit_weight)
 
     def weight_axis(self, layer: Call) -> int | None:
-        """The dimension of the weights with as many elements as there are output channels, where there is one."""
+        """Return the axis of the weights that corresponds to the output channels, or None."""
         if is_call(layer, "nn.batch_matmul"):
             return None
         if is_call(layer, "nn.dense"):
@@ -219,7 +223,8 @@ class Plan:
         return axis if axis >= 0 and dims(layer.args[1].checked_type_)[axis] == channels else None
 
     def quantized(self, integers: Mapping[int, Integers]) -> dict[int, RelayExpr]:
-        """id of an expression -> what it is in the graph in which every point goes through its integers."""
+        """Return the expressions of the simulated graph, in which all points are quantized and dequantized, by old
+        id."""
         made: dict[int, RelayExpr] = {}
         wide = {id(e) for e in self.wide}
 
@@ -235,7 +240,7 @@ class Plan:
             elif id(node) in wide:
                 layer = self.layer_of(node)
                 assert layer is not None
-                new = through(new, self._sums(layer, integers), channel_axis(layer))
+                new = through(new, self._accumulators(layer, integers), channel_axis(layer))
             made[id(node)] = new
         return made
 
@@ -245,12 +250,14 @@ class Plan:
             if isinstance(operand, Constant):
                 meant = self.weights(layer, operand)
                 axis = self.weight_axis(layer) if meant.scale.ndim else None
-                operand = _dequantized(Constant(_integers(operand.data.numpy(), meant, axis, self.config)), meant, axis)
+                operand = _dequantized(
+                    Constant(_quantize_weights(operand.data.numpy(), meant, axis, self.config)), meant, axis
+                )
             args.append(operand)
         return Call(new.op, tuple(args), new.attrs, (), new.span)
 
-    def _sums(self, layer: Call, integers: Mapping[int, Integers]) -> Integers:
-        """What the sums of a layer mean: the scales of its operands multiply."""
+    def _accumulators(self, layer: Call, integers: Mapping[int, Integers]) -> Integers:
+        """Return the scale of a layer's accumulators: the product of the scales of its operands."""
         scale = np.float32(1)
         for operand in layer.args:
             known = isinstance(operand, Constant)
@@ -258,8 +265,8 @@ class Plan:
         return Integers(np.asarray(scale, "float32"), 0, "int32")
 
 
-def _integers(array: np.ndarray, meant: Integers, axis: int | None, config: QConfig) -> np.ndarray:
-    """Weights rounded to their integers; the least of them is left out, so that the range has its middle at zero."""
+def _quantize_weights(array: np.ndarray, meant: Integers, axis: int | None, config: QConfig) -> np.ndarray:
+    """Quantize weights. The most negative integer is not used, so that the range is symmetric around zero."""
     shape = [-1 if i == axis else 1 for i in range(array.ndim)]
     scale = meant.scale.reshape(shape) if axis is not None else meant.scale
     last = 2 ** (config.nbit_weight - 1) - 1
@@ -272,7 +279,7 @@ def _dequantized(e: RelayExpr, meant: Integers, axis: int | None) -> RelayExpr:
 
 
 def through(e: RelayExpr, meant: Integers, axis: int | None = None) -> RelayExpr:
-    """A value after it has been integers."""
+    """Quantize and dequantize a value."""
     options = {"axis": axis} if axis is not None and meant.scale.ndim else {}
     whole = qnn.quantize(e, const(meant.scale, "float32"), const(meant.zero, "int32"), out_dtype=meant.dtype, **options)
     return _dequantized(whole, meant, axis)

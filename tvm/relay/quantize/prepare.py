@@ -1,4 +1,4 @@
-"""The float graph in the form in which it is quantized: no batch normalization, one bias after a layer."""
+"""Prepare a float graph for quantization: fold batch normalization, and merge the biases of a layer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ SUMS = ("nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
 
 
 def channel_axis(layer: Call) -> int:
-    """The dimension of a layer's result that its output channels lie along."""
+    """Return the output channel axis of a layer."""
     if is_call(layer, "nn.conv2d", "nn.conv2d_transpose"):
         return (layer.attrs.out_layout or layer.attrs.data_layout).index("C")
     return len(dims(layer.checked_type_)) - 1
 
 
 def _vector(e: RelayExpr, shape: tuple, axis: int, trailing: int):
-    """The elements of a constant that differs along one dimension of a shape alone, None of any other; ``trailing``
-    dimensions from that one on are not written down where it is a bias."""
+    """Return the elements of a constant that varies only along ``axis`` of ``shape``, or None for any other expression.
+
+    If ``trailing`` is not zero, the constant is a bias, whose last axis is followed by ``trailing`` - 1 axes of size 1.
+    """
     if not isinstance(e, Constant) or e.data.dtype != "float32":
         return None
     own = tuple(e.data.shape) + (1,) * (trailing - 1 if trailing else 0)
@@ -37,7 +39,10 @@ def _vector(e: RelayExpr, shape: tuple, axis: int, trailing: int):
 
 
 def _biased(node: Any) -> tuple[RelayExpr, RelayExpr, Any] | None:
-    """(layer, value, vector) where a vector is added to the channels of a layer's result, after a bias or at once."""
+    """Match the addition of a vector to the channels of a layer's output.
+
+    Return (layer, left operand, vector) or None.
+    """
     if not isinstance(node, Call) or not is_call(node, "add", "nn.bias_add"):
         return None
     for x, added in (node.args, node.args[::-1])[: 2 if node.op.name == "add" else 1]:
@@ -55,7 +60,7 @@ def _biased(node: Any) -> tuple[RelayExpr, RelayExpr, Any] | None:
 
 
 def _one_bias(counts: dict[int, int]):
-    """A rule: the constants added to a layer one after the other are one bias."""
+    """Return a rewrite rule that merges consecutive constant additions after a layer into one bias."""
 
     def rule(node: Any) -> RelayExpr | None:
         found = _biased(node)
@@ -74,15 +79,16 @@ def _one_bias(counts: dict[int, int]):
 
 
 def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:
-    """The passes that come before quantization: parameters bound, batch normalization folded into the layers, constants
-    computed, one bias after a layer.
+    """Run the passes that precede quantization.
+
+    They bind the parameters, fold batch normalization into the layers, fold constants, and merge the biases of a layer.
 
     Parameters
     ----------
     mod : IRModule
         The float model.
     params : dict, optional
-        Its parameters by name.
+        The parameters of the model by name.
 
     Returns
     -------

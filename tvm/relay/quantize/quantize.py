@@ -1,4 +1,4 @@
-"""A float model and a data set in, a model of 8-bit integers out."""
+"""Quantize a float model to 8-bit integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .ranges import decibels
 
 
 class Loss(NamedTuple):
-    """What a layer lost: the power of its values over that of their error, in decibels."""
+    """The signal-to-noise ratio of a layer in decibels."""
 
     name: str
     operator: str
@@ -29,23 +29,23 @@ class Loss(NamedTuple):
 
 
 class Quantization:
-    """A model on its way to integers: the float graph, the one that simulates integers, and the one of integers.
+    """The stages of quantization: the float model, the model that simulates integers in float, and the integer model.
 
     Parameters
     ----------
     mod : IRModule
         The float model.
     params : dict, optional
-        Its parameters by name.
+        The parameters of the model by name.
     dataset : iterable of dict, optional
-        Samples: arrays by the names of the inputs.
+        Calibration samples: arrays by input name.
     config : QConfig, optional
-        What to follow; that of the ``with`` block around, if None.
+        The configuration; None means that of the enclosing ``with`` block.
 
     Raises
     ------
     TVMError
-        The data set does not fit the model, or is missing, or the configuration skips a layer that is not in the model.
+        The data set is missing or does not match the model, or a layer to skip is not in the model.
     """
 
     def __init__(self, mod: IRModule, params: Mapping[str, Any] | None = None,
@@ -61,7 +61,7 @@ class Quantization:
         self.simulated: IRModule = transform.InferType()(simulated)
 
     def realized(self) -> IRModule:
-        """The model of integers.
+        """Return the integer model.
 
         Returns
         -------
@@ -75,7 +75,7 @@ class Quantization:
         def rounded(node: Any) -> Call | None:
             if not is_call(node, "qnn.requantize") or node.attrs.rounding != "None":
                 return None
-            # Products with float32 scales are the epilogue of a layer in any layout; 64-bit ones would not be.
+            # With float32 scales, requantization is fused into a layer of any layout; with int64 it is not.
             how = {"rounding": self.config.rounding, "compute_dtype": "float32"}
             return Call(node.op, node.args, CallAttrs({**node.attrs.entries, **how}), (), node.span)
 
@@ -84,13 +84,14 @@ class Quantization:
         return transform.InferType()(mod)
 
     def losses(self, dataset: Iterable[Mapping[str, Any]]) -> list[Loss]:
-        """What the layers lost, in the order of the graph: their results in the simulated model beside those of the
-        float model, noise of earlier layers included.
+        """Compare the layers of the simulated model to those of the float model, in graph order.
+
+        The noise of a layer includes that of earlier layers.
 
         Parameters
         ----------
         dataset : iterable of dict
-            Samples.
+            Samples: arrays by input name.
 
         Returns
         -------
@@ -113,26 +114,26 @@ class Quantization:
 
 
 def quantize(mod: IRModule, params: Mapping[str, Any] | None = None, dataset: Any = None) -> IRModule:
-    """A float model as one of 8-bit integers, as the configuration around (``with qconfig(...)``) says.
+    """Quantize a float model to 8-bit integers with the configuration of the enclosing ``with qconfig(...)``.
 
     Parameters
     ----------
     mod : IRModule
         The float model.
     params : dict, optional
-        Its parameters by name; they are bound.
+        The parameters of the model by name, which become constants.
     dataset : iterable of dict, optional
-        Samples for the calibration: arrays by the names of the inputs. ``calibrate_mode="global_scale"`` needs none.
+        Calibration samples: arrays by input name. ``calibrate_mode="global_scale"`` needs none.
 
     Returns
     -------
     IRModule
-        The model of integers, or with ``do_simulation`` the float model that computes what the integers would.
+        The integer model, or with ``do_simulation`` a float model that simulates it.
 
     Raises
     ------
     TVMError
-        The data set does not fit the model, or is missing.
+        The data set is missing or does not match the model.
     """
     made = Quantization(mod, params, dataset)
     return made.simulated if made.config.do_simulation else made.realized()

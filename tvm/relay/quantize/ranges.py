@@ -1,4 +1,4 @@
-"""Ranges of tensors out of the values they take, and the integers of a range."""
+"""Choose quantization ranges from the values of tensors."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Bins of a histogram, half of them below zero.
+# The number of bins of a histogram; half of them are below zero.
 BINS = 8192
-# Ranges that the search for the least loss of information tries.
+# The number of ranges that the search for the least divergence tries.
 _CANDIDATES = 128
 _VALUES_IN_BIN = 16
-# Values for each integer from which on their distribution is known well enough to leave some out.
+# The number of values per integer level below which the distribution is unreliable and no value is clipped.
 _VALUES_FOR_LEVEL = 64
-# The most values that may lie beyond the range: what is cut off by it is wrong by more than any step.
-_LEFT_OUT = 1e-3
-# The share of values at the end of a range that is more than chance: the tensor is cut off there.
+# The largest fraction of values outside the range. Clipping errors are larger than any rounding error.
+_MAX_CLIPPED = 1e-3
+# The fraction of values at a bound above which the tensor is assumed to be clipped there.
 _CUT_OFF_SHARE = 1e-4
 
 
 class Integers(NamedTuple):
-    """real = scale * (integer - zero); ``scale`` has one element, or one for each channel."""
+    """Quantization parameters: real = scale * (integer - zero). ``scale`` has one element, or one for each channel."""
 
     scale: np.ndarray
     zero: int
@@ -28,14 +28,14 @@ class Integers(NamedTuple):
 
 
 def symmetric(reach, bits: int, dtype: str = "int8") -> Integers:
-    """Integers from ``-reach`` to ``reach``, zero in the middle."""
+    """Return the parameters of a symmetric range from ``-reach`` to ``reach``."""
     reach = np.where(np.asarray(reach, "float64") > 0, reach, 1.0)
     zero = 0 if dtype == "int8" else 2 ** (bits - 1)
     return Integers((reach / (2 ** (bits - 1) - 1)).astype("float32"), zero, dtype)
 
 
 def asymmetric(low: float, high: float, bits: int, dtype: str = "int8") -> Integers:
-    """Integers from ``low`` to ``high``; zero, which padding and ReLU make, is one of them."""
+    """Return the parameters of a range that contains ``low``, ``high`` and zero, which padding and ReLU produce."""
     low, high = min(low, 0.0), max(high, 0.0)
     if high == low:
         high = 1.0
@@ -46,24 +46,24 @@ def asymmetric(low: float, high: float, bits: int, dtype: str = "int8") -> Integ
 
 
 def power_of_two(reach: float) -> float:
-    """The least power of two that is not below."""
+    """Return the least power of two that is not less than ``reach``."""
     return float(2.0 ** np.ceil(np.log2(reach))) if reach > 0 else 1.0
 
 
 def decibels(signal, noise):
-    """The power of values over that of their error, in decibels; no error is infinitely many."""
+    """Return the signal-to-noise ratio in decibels; infinity if there is no noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return 10 * np.log10(np.asarray(signal, "float64") / noise)
 
 
 class Histogram:
-    """How often a tensor takes which values, over any number of arrays; the bins widen as values grow."""
+    """A histogram of the values of a tensor over any number of arrays. The bins widen as larger values occur."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(BINS, "int64")
         self.reach = 0.0
         self.low, self.high = np.inf, -np.inf
-        # Values that are exactly the lowest, exactly the highest, and exactly zero.
+        # The numbers of values equal to the minimum, to the maximum and to zero.
         self.at_low = self.at_high = self.zeros = 0
 
     def add(self, values: np.ndarray) -> None:
@@ -79,7 +79,7 @@ class Histogram:
         low, high = float(values.min()), float(values.max())
         if not np.isfinite([low, high]).all():
             raise ValueError("values are not finite")
-        # A bound that moves has none of the values so far.
+        # No previous value equals a new minimum or maximum.
         self.at_low = 0 if low < self.low else self.at_low
         self.at_high = 0 if high > self.high else self.at_high
         self.at_low += np.count_nonzero(values == low) if low <= self.low else 0
@@ -93,9 +93,9 @@ class Histogram:
         self.counts += np.histogram(values, BINS, (-reach, reach))[0]
 
     def _widen(self, reach: float) -> None:
-        """Bins over a range that is larger by a power of two: two of them become one."""
+        """Widen the range by a power of two, merging pairs of bins."""
         if not self.reach:
-            # All values so far are zero, which lies at the start of the middle bin whatever the range.
+            # All values so far are zero, which is the lower edge of the middle bin for any range.
             self.reach = reach
         while self.reach < reach:
             pairs = self.counts.reshape(BINS // 2, 2).sum(1)
@@ -108,7 +108,7 @@ class Histogram:
         return np.linspace(-reach, reach, BINS + 1)
 
     def inside(self, percent: float) -> tuple[float, float]:
-        """The range that holds this share of the values, what is left out being shared by both ends."""
+        """Return the range that contains the given percentage of values, excluding equal numbers at both ends."""
         out = (1 - percent / 100) / 2 * self.counts.sum()
         total = np.cumsum(self.counts)
         first = int(np.searchsorted(total, out, side="right"))
@@ -116,9 +116,11 @@ class Histogram:
         return max(float(self.edges[first]), self.low), min(float(self.edges[last + 1]), self.high)
 
     def _open_counts(self) -> np.ndarray:
-        """The values between the bounds, zero left out as well: how often each bin has one of them. Values that a ReLU
-        or a clip cuts off all lie at one of those three, which integers hold exactly: such a spike says nothing about
-        the distribution, and would hide it."""
+        """Return the bin counts without the values equal to the minimum, the maximum or zero.
+
+        A ReLU or clip moves many values to one of these three, which integers represent exactly. Such a spike would
+        hide the rest of the distribution.
+        """
         counts = self.counts.copy()
         spikes = {0.0: self.zeros, self.low: self.at_low, self.high: self.at_high}
         for value, count in spikes.items():
@@ -126,9 +128,11 @@ class Histogram:
         return counts
 
     def least_loss(self, bits: int) -> tuple[float, float]:
-        """The range in which the distribution of the integers tells most about that of the values: of several reaches
-        the one with the least Kullback-Leibler divergence. An end that many values lie at exactly is where the tensor
-        is cut off, and an end of the range; with few values the range is that of all of them."""
+        """Return the range with the least Kullback-Leibler divergence between the values and their integers.
+
+        A bound that many values equal is where the tensor was clipped, and is kept. With few values the range is that
+        of all values.
+        """
         if not self.counts.any():
             return 0.0, 0.0
         counts = self._open_counts()
@@ -136,12 +140,12 @@ class Histogram:
         levels = 2 ** (bits - 1) if self.low < 0 else 2**bits
         if magnitudes.sum() < _VALUES_FOR_LEVEL * levels:
             return self.low, self.high
-        # Bins of few values each would look like a distribution of their own.
+        # Merge bins with few values, whose noise would distort the distribution.
         while magnitudes.sum() < _VALUES_IN_BIN * len(magnitudes) and len(magnitudes) > 4 * levels:
             magnitudes = magnitudes.reshape(-1, 2).sum(1)
         last = int(np.flatnonzero(magnitudes)[-1]) + 1
         total = np.cumsum(magnitudes)
-        least = max(levels, int(np.searchsorted(total, (1 - _LEFT_OUT) * total[-1])) + 1)
+        least = max(levels, int(np.searchsorted(total, (1 - _MAX_CLIPPED) * total[-1])) + 1)
         ends = sorted({max(least, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
         best = min(ends, key=lambda end: (_divergence(magnitudes, end, levels), -end))
         reach = (self.reach or 1.0) * best / len(magnitudes)
@@ -151,7 +155,8 @@ class Histogram:
 
 
 def _divergence(counts: np.ndarray, end: int, levels: int) -> float:
-    """The divergence of ``levels`` integers over the first ``end`` bins, where what lies beyond becomes the last."""
+    """Return the divergence of ``levels`` integers over the first ``end`` bins; values beyond are clipped to the last
+    bin."""
     kept = counts[:end].astype("float64")
     p = kept.copy()
     p[-1] += counts[end:].sum()
@@ -160,7 +165,7 @@ def _divergence(counts: np.ndarray, end: int, levels: int) -> float:
     occupied = np.bincount(level, kept > 0, levels)
     q = np.where(kept > 0, (sums / np.maximum(occupied, 1))[level], 0.0)
     p, q = p / max(p.sum(), 1), q / max(q.sum(), 1)
-    # An integer that no value became, but values beyond the range do, counts as the rarest.
+    # A level without values in range may receive clipped values; give it a small probability.
     least = 1e-9
     there = p > 0
     return float((p[there] * np.log(p[there] / np.maximum(q[there], least))).sum())

@@ -1,7 +1,7 @@
-"""Weights of dense layers as integers of 8 or 4 bits with a scale for each group; data stays float.
+"""Weight-only quantization: quantize the weights of dense layers to 8 or 4 bits with a scale for each group.
 
-This is for models limited by the memory their weights are read from, such as language models: the kernel reads the
-integers and dequantizes them in registers. No data set is needed.
+This is for models limited by memory bandwidth for weights, such as language models. The kernel reads the integers and
+dequantizes them in registers. The data stays float, and no data set is needed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from .plan import check_skipped, name_of
 from .prepare import SUMS, prerequisite_optimize
 from .ranges import decibels
 
-# Features that have one scale where it is not said; 0: all features of a unit.
+# The default number of features per scale; 0 means all features of a unit.
 GROUP_SIZES = {8: 0, 4: 32}
-# Reaches of a group that are tried, in parts of its largest weight: a smaller one has finer steps for all but that.
+# The candidate ranges of a group, relative to its largest weight. A smaller range clips that weight but has finer
+# steps.
 _REACHES = {8: (1.0,), 4: (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)}
 
 
 class Grouped(NamedTuple):
-    """A matrix (units, features) as integers in bytes (units, bytes) and scales (units, groups)."""
+    """A quantized matrix: integers packed into bytes (units, bytes) and scales (units, groups)."""
 
     bytes: np.ndarray
     scale: np.ndarray
 
 
 class WeightLoss(NamedTuple):
-    """What the weights of a layer lost in decibels, and their bytes before and after."""
+    """The signal-to-noise ratio of a layer's weights in decibels, and their size in bytes before and after."""
 
     name: str
     operator: str
@@ -47,16 +48,16 @@ class WeightLoss(NamedTuple):
 
 
 def grouped(weight: np.ndarray, bits: int, group_size: int) -> Grouped:
-    """A matrix as integers of 8 or 4 bits, zero in the middle; zeros fill up the last group.
+    """Quantize a matrix symmetrically to 8 or 4 bits. The last group is padded with zeros.
 
     Parameters
     ----------
     weight : numpy.ndarray
-        (units, features)
+        The matrix of shape (units, features).
     bits : int
-        8 or 4.
+        The number of bits, 8 or 4.
     group_size : int
-        Features that have one scale.
+        The number of features per scale.
 
     Returns
     -------
@@ -81,13 +82,13 @@ def grouped(weight: np.ndarray, bits: int, group_size: int) -> Grouped:
 
 
 def packed_bytes(integers: np.ndarray, bits: int) -> np.ndarray:
-    """Integers (units, features) of type int8 in bytes: two of 4 bits in one, the first in the low half.
+    """Pack int8 integers (units, features) into bytes: two 4-bit integers per byte, the first in the low bits.
 
     Parameters
     ----------
     integers : numpy.ndarray
     bits : int
-        8 or 4.
+        The number of bits, 8 or 4.
 
     Returns
     -------
@@ -99,14 +100,14 @@ def packed_bytes(integers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def matrix_of(made: Grouped, bits: int, features: int) -> np.ndarray:
-    """The float matrix that integers and scales stand for.
+    """Dequantize a matrix to float.
 
     Parameters
     ----------
     made : Grouped
     bits : int
     features : int
-        Columns of the matrix, without those that fill up the last group.
+        The number of columns, without the padding of the last group.
 
     Returns
     -------
@@ -121,35 +122,35 @@ def matrix_of(made: Grouped, bits: int, features: int) -> np.ndarray:
 
 
 class WeightQuantization:
-    """A model whose dense layers with known weights have them in few bits.
+    """A model whose dense layers with constant weights have quantized weights.
 
     Parameters
     ----------
     mod : IRModule
         The float model.
     params : dict, optional
-        Its parameters by name; they are bound.
+        The parameters of the model by name, which become constants.
     bits : int
-        8 or 4.
+        The number of bits, 8 or 4.
     group_size : int, optional
-        Features that have one scale, an even number; 0: all features of a unit. Of 8 bits that is what holds if it is
-        not given, of 4 bits 32.
+        The number of features per scale, which must be even; 0 means all features of a unit. The default is 0 for 8
+        bits and 32 for 4 bits.
     skip : collection of str
-        Layers that stay as they are, by the names of their nodes or by operator.
+        The node names or operator names of layers to leave unchanged.
 
     Raises
     ------
     TVMError
-        Bits or the size of a group are none that there are, or ``skip`` names a layer that is not in the model.
+        The number of bits or the group size is not supported, or ``skip`` names an unknown layer.
     """
 
     def __init__(self, mod: IRModule, params: Mapping[str, Any] | None = None, bits: int = 8,
                  group_size: int | None = None, skip: Collection[str] = ()):  # fmt: skip
         if bits not in GROUP_SIZES:
-            raise TVMError(f"quantize_weights: weights have 8 or 4 bits, got {bits}")
+            raise TVMError(f"quantize_weights: bits must be 8 or 4, got {bits}")
         self.bits, self.group_size = bits, GROUP_SIZES[bits] if group_size is None else group_size
         if self.group_size < 0 or self.group_size % 2:
-            raise TVMError(f"quantize_weights: group_size is an even number of features or 0, got {group_size}")
+            raise TVMError(f"quantize_weights: group_size must be an even number of features or 0, got {group_size}")
         self.skip = frozenset(skip)
         self.losses: list[WeightLoss] = []
         self.left: list[str] = []
@@ -187,21 +188,21 @@ def _is_layer(node: Any) -> bool:
 
 def quantize_weights(mod: IRModule, params: Mapping[str, Any] | None = None, bits: int = 8,
                      group_size: int | None = None, skip: Collection[str] = ()) -> IRModule:  # fmt: skip
-    """A model whose dense layers read weights of 8 or 4 bits; data stays float and no data set is needed.
+    """Quantize the weights of dense layers to 8 or 4 bits. The data stays float, and no data set is needed.
 
     Parameters
     ----------
     mod : IRModule
         The float model.
     params : dict, optional
-        Its parameters by name; they are bound.
+        The parameters of the model by name, which become constants.
     bits : int
-        8 or 4.
+        The number of bits, 8 or 4.
     group_size : int, optional
-        Features that have one scale, an even number; 0: all features of a unit, which holds for 8 bits if it is not
-        given. Of 4 bits 32 do.
+        The number of features per scale, which must be even; 0 means all features of a unit. The default is 0 for 8
+        bits and 32 for 4 bits.
     skip : collection of str
-        Layers that stay as they are, by the names of their nodes or by operator.
+        The node names or operator names of layers to leave unchanged.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def quantize_weights(mod: IRModule, params: Mapping[str, Any] | None = None, bit
     Raises
     ------
     TVMError
-        Bits or the size of a group are none that there are, or ``skip`` names a layer that is not in the model.
+        The number of bits or the group size is not supported, or ``skip`` names an unknown layer.
     """
     return WeightQuantization(mod, params, bits, group_size, skip).mod
 

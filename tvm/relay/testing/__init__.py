@@ -1,4 +1,4 @@
-"""Models to try things on, and short cuts for tests of graphs."""
+"""Example models, and helpers for tests of Relay graphs."""
 
 from . import (
     dcgan,

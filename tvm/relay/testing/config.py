@@ -1,4 +1,4 @@
-"""Targets that tests of graphs run on."""
+"""The targets that tests of Relay graphs run on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TARGETS = ("llvm", "cuda")
 
 
 def ctx_list() -> list[tuple[str, Device]]:
-    """(target, device) of every target that can be compiled for and run here."""
+    """Return (target, device) for each target that is enabled in the build and available on this machine."""
     return [(name, device(name, 0)) for name in _TARGETS if enabled(name)]
 
 

@@ -1,6 +1,6 @@
-"""Helpers of programs that run DarkNet's networks: loading networks, pictures as networks take them.
+"""Helpers for programs that run DarkNet networks: network loading and image preprocessing.
 
-The names are those that programs for DarkNet's library use; no library is loaded, the files are read by the importer.
+The names are those that programs for DarkNet's C library use. No library is loaded; the importer reads the files.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ..frontend.darknet import ACTIVATION, LAYERTYPE, Network
 
 
 class Library:
-    """What a program asks of DarkNet's library."""
+    """The functions of DarkNet's library that programs call."""
 
     def load_network(self, cfg, weights, clear=0) -> Network:
-        """A network from its two files.
+        """Load a network from its configuration and weights files.
 
         Parameters
         ----------
         cfg : bytes, str or path
-            The configuration.
+            The configuration file (.cfg).
         weights : bytes, str or path
-            The file of weights.
+            The weights file.
         clear : int, optional
-            Whether to forget how many images were seen in training, which changes no result.
+            Whether to reset the number of training images seen; it has no effect at inference.
 
         Returns
         -------
@@ -35,26 +35,25 @@ class Library:
         Raises
         ------
         TVMError
-            A file cannot be read, or is none of DarkNet's.
+            A file cannot be read, or it is not a DarkNet file.
         """
         return Network(cfg, weights)
 
 
 class Interface:
-    """In place of an interface to C: ``dlopen`` gives the functions, whatever the file of the library holds; the file
-    is not opened."""
+    """A replacement for a cffi interface. ``dlopen`` returns the functions without opening the library file."""
 
     NULL = None
 
     def dlopen(self, name=None, flags=0) -> Library:
-        """The functions of the library.
+        """Return the functions of the library.
 
         Parameters
         ----------
         name : str, optional
-            The path of DarkNet's library, which is not needed.
+            The path of DarkNet's library; ignored.
         flags : int, optional
-            How it would be loaded.
+            The flags of ``dlopen``; ignored.
 
         Returns
         -------
@@ -67,12 +66,12 @@ __darknetffi__ = Interface()
 
 
 def load_image_color(test_image) -> np.ndarray:
-    """A picture as numbers from 0 to 1: the channels (red, green, blue) first.
+    """Load an image as values from 0 to 1, with the channels (red, green, blue) first.
 
     Parameters
     ----------
     test_image : str
-        The path of the picture.
+        The path of the image.
 
     Returns
     -------
@@ -81,49 +80,52 @@ def load_image_color(test_image) -> np.ndarray:
     Raises
     ------
     TVMError
-        The picture cannot be read, or the package Pillow is missing.
+        The image cannot be read, or the package Pillow is missing.
     """
     try:
         from PIL import Image
     except ImportError as problem:
-        raise TVMError("reading pictures takes the package Pillow") from problem
+        raise TVMError("reading images requires the package Pillow") from problem
     try:
         with Image.open(test_image) as picture:
             colors = np.asarray(picture.convert("RGB"), "float64")
     except OSError as problem:
         name = os.path.basename(os.fspath(test_image))
-        raise TVMError(f"{name} is no picture that can be read: {problem}") from problem
+        raise TVMError(f"cannot read {name} as an image: {problem}") from problem
     return colors.transpose(2, 0, 1) / 255.0
 
 
-def _places(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first of the two elements that each result lies between, and how far it is from it."""
+def _sampling_positions(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower neighbour of each sampling position, and the distance from it.
+
+    ``out`` positions with aligned corners.
+    """
     at = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
     first = np.minimum(at.astype("int64"), max(size - 2, 0))
     return first, at - first
 
 
-def _resized(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """A picture of another size, corners upon corners."""
-    columns, part = _places(image.shape[2], width)
+def _resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Resize an image bilinearly with aligned corners."""
+    columns, part = _sampling_positions(image.shape[2], width)
     after = np.minimum(columns + 1, image.shape[2] - 1)
     wide = image[:, :, columns] * (1 - part) + image[:, :, after] * part
-    rows, part = _places(image.shape[1], height)
+    rows, part = _sampling_positions(image.shape[1], height)
     after = np.minimum(rows + 1, image.shape[1] - 1)
     return wide[:, rows] * (1 - part)[:, None] + wide[:, after] * part[:, None]
 
 
 def letterbox_image(img: np.ndarray, w_in: int, h_in: int) -> np.ndarray:
-    """A picture that keeps its proportions in the middle of a grey one of another size.
+    """Resize an image with its aspect ratio kept, and pad it with grey to the given size.
 
     Parameters
     ----------
     img : numpy.ndarray
-        The picture, channels first.
+        The image, channels first.
     w_in : int
-        The width of the result.
+        The width of the output.
     h_in : int
-        The height of the result.
+        The height of the output.
 
     Returns
     -------
@@ -136,17 +138,17 @@ def letterbox_image(img: np.ndarray, w_in: int, h_in: int) -> np.ndarray:
         wide, high = max(width * h_in // height, 1), h_in
     out = np.full((channels, h_in, w_in), 0.5)
     top, left = (h_in - high) // 2, (w_in - wide) // 2
-    out[:, top : top + high, left : left + wide] = _resized(img, wide, high)
+    out[:, top : top + high, left : left + wide] = _resize(img, wide, high)
     return out
 
 
 def load_image(img, resize_width, resize_height) -> np.ndarray:
-    """A picture as a network takes it.
+    """Load an image as the input of a network.
 
     Parameters
     ----------
     img : str
-        The path of the picture.
+        The path of the image.
     resize_width : int
         The width of the network's input.
     resize_height : int
@@ -155,12 +157,12 @@ def load_image(img, resize_width, resize_height) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        The picture in proportion, channels first, its borders filled with grey.
+        The image with its aspect ratio kept, channels first, padded with grey.
 
     Raises
     ------
     TVMError
-        The picture cannot be read.
+        The image cannot be read.
     """
     return letterbox_image(load_image_color(img), int(resize_width), int(resize_height))
 

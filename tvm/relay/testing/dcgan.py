@@ -1,4 +1,4 @@
-"""The generator of DCGAN: images out of random vectors, by transposed convolutions."""
+"""The generator of DCGAN, which generates images from random vectors by transposed convolutions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .init import create_workload
 
 
 def deconv2d(data, ishape, oshape, kshape, layout, name, stride=(2, 2)):
-    """A transposed convolution from images of ``ishape`` (C, H, W) to images of ``oshape``."""
+    """Return a transposed convolution from images of shape ``ishape`` (C, H, W) to images of shape ``oshape``."""
     if layout != "NCHW":
-        raise ValueError(f"dcgan: transposed convolutions are written for NCHW, got '{layout}'")
+        raise ValueError(f"dcgan: layout '{layout}' is not supported; transposed convolutions need NCHW")
     wanted = [(k - 1) // 2 for k in kshape]
     extra = [(o + 2 * p - k) % s for o, p, k, s in zip(oshape[1:], wanted, kshape, stride)]
     return layers.conv2d_transpose(
@@ -31,7 +31,7 @@ def deconv2d(data, ishape, oshape, kshape, layout, name, stride=(2, 2)):
 
 
 def deconv2d_bn_relu(data, prefix, **kwargs):
-    """The same, with normalization and activation."""
+    """Return a transposed convolution followed by batch normalization and ReLU."""
     value = deconv2d(data, name=f"{prefix}_deconv", **kwargs)
     return nn.relu(layers.batch_norm_infer(value, epsilon=1e-5, scale=False, name=f"{prefix}_batch_norm"))
 
@@ -40,7 +40,7 @@ def get_net(
     batch_size, random_len=100, oshape=(3, 64, 64), ngf=128, code=None, layout="NCHW", dtype="float32"
 ) -> Function:
     if oshape[-2:] not in ((64, 64), (32, 32)):
-        raise ValueError(f"dcgan: images are 64 x 64 or 32 x 32, got {oshape[-2]} x {oshape[-1]}")
+        raise ValueError(f"dcgan: image size {oshape[-2]} x {oshape[-1]} is not supported; expected 64 x 64 or 32 x 32")
     data = var("data", shape=(batch_size, random_len), dtype=dtype) if code is None else code
     steps = 3 if oshape[-1] == 64 else 2
     channels, size = ngf * 2**steps, 4
@@ -56,5 +56,5 @@ def get_net(
 
 
 def get_workload(batch_size, oshape=(3, 64, 64), ngf=128, random_len=100, layout="NCHW", dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, random_len, tuple(oshape), ngf, layout=layout, dtype=dtype))

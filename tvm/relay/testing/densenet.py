@@ -1,4 +1,4 @@
-"""Densely connected networks: every layer of a block sees all before it."""
+"""DenseNet: each layer of a block reads the outputs of all previous layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..substitute import free_vars
 from . import layers
 from .init import create_workload
 
-# Channels of the first convolution, growth, layers of each block.
+# Channels of the first convolution, growth rate, layers of each block.
 SPECIFICATIONS = {
     121: (64, 32, (6, 12, 24, 16)),
     161: (96, 48, (6, 12, 36, 24)),
@@ -38,7 +38,7 @@ def _layer(data, growth: int, name: str):
 
 
 def densenet(num_init_features, growth_rate, block_config, data_shape, data_dtype, classes) -> Function:
-    """The network of a specification."""
+    """Return the network with the given number of initial channels, growth rate and block sizes."""
     channels = num_init_features
     value = var("data", shape=data_shape, dtype=data_dtype)
     value = layers.conv2d(value, channels=channels, kernel_size=(7, 7), strides=(2, 2), padding=(3, 3), name="conv1")
@@ -60,11 +60,11 @@ def densenet(num_init_features, growth_rate, block_config, data_shape, data_dtyp
 def get_net(densenet_size, classes, batch_size, image_shape, dtype) -> Function:
     if densenet_size not in SPECIFICATIONS:
         known = ", ".join(map(str, SPECIFICATIONS))
-        raise ValueError(f"densenet: there is no network of {densenet_size} layers; known: {known}")
+        raise ValueError(f"densenet: no network with {densenet_size} layers; expected one of {known}")
     first, growth, blocks = SPECIFICATIONS[densenet_size]
     return densenet(first, growth, blocks, (batch_size, *image_shape), dtype, classes)
 
 
 def get_workload(densenet_size=121, classes=1000, batch_size=4, image_shape=(3, 224, 224), dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(densenet_size, classes, batch_size, image_shape, dtype))

@@ -1,4 +1,4 @@
-"""The network of deep Q-learning: values of actions out of the last four frames of a game."""
+"""The deep Q-network (DQN), which computes action values from the last four frames of a game."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..substitute import free_vars
 from . import layers
 from .init import create_workload
 
-# Channels, kernel, stride.
+# Channels, kernel size, stride.
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
@@ -32,5 +32,5 @@ def get_net(batch_size, num_actions=18, image_shape=(4, 84, 84), dtype="float32"
 
 
 def get_workload(batch_size, num_actions=18, image_shape=(4, 84, 84), dtype="float32", layout="NCHW"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, num_actions, image_shape, dtype, layout))

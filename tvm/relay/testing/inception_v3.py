@@ -1,4 +1,4 @@
-"""Inception, third version."""
+"""Inception v3."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _conv(data, channels: int, kernel, name: str, stride: int = 1, padding=(0, 0
 
 
 def _tower(data, name: str, *steps):
-    """Convolutions one after the other; a step is channels, kernel and, where it is not 1, the stride."""
+    """Return a chain of convolutions. A step is (channels, kernel) or (channels, kernel, stride)."""
     for number, (channels, kernel, *stride) in enumerate(steps):
         same = (kernel[0] // 2, kernel[1] // 2) if not stride else (0, 0)
         value = _conv(data, channels, kernel, f"{name}_{number}", *stride, padding=same)
@@ -105,7 +105,7 @@ def _inception_c(data, kind: str, name: str):
 
 def get_net(batch_size, num_classes, image_shape, dtype) -> Function:
     if min(image_shape[1:]) < 75:
-        raise ValueError(f"inception_v3: images are at least 75 x 75, got {image_shape[1]} x {image_shape[2]}")
+        raise ValueError(f"inception_v3: images must be at least 75 x 75, got {image_shape[1]} x {image_shape[2]}")
     value = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     value = _conv(value, 32, _3, "conv", stride=2)
     value = _conv(value, 32, _3, "conv_1")
@@ -126,5 +126,5 @@ def get_net(batch_size, num_classes, image_shape, dtype) -> Function:
 
 
 def get_workload(batch_size=1, num_classes=1000, image_shape=(3, 299, 299), dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

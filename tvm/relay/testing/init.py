@@ -1,4 +1,4 @@
-"""First values of parameters, chosen by the ends of their names."""
+"""Initial values of parameters, chosen by the suffixes of their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..transform.function_pass import InferType
 
 
 class Initializer:
-    """Fills an array in place: ``initializer(name, array)``. Subclasses say what weights are."""
+    """Fills an array in place: ``initializer(name, array)``. Subclasses define the values of weights."""
 
     def __init__(self, **kwargs):
         self._options = kwargs
@@ -40,16 +40,16 @@ class Initializer:
         )
 
     def _init_weight(self, name: str, arr) -> None:
-        raise NotImplementedError("an initializer says what weights are")
+        raise NotImplementedError("an Initializer subclass must define _init_weight")
 
     def _init_default(self, name: str, arr) -> None:
         raise ValueError(
-            f"there is no first value for '{name}': names of parameters end in weight, bias, gamma, beta, mean or var"
+            f"cannot initialize '{name}': parameter names must end in weight, bias, gamma, beta, mean or var"
         )
 
 
 class Xavier(Initializer):
-    """Random weights whose spread follows from the sizes of input and output of a layer."""
+    """Random weights scaled by the input and output sizes of a layer."""
 
     _FACTORS = {"avg": lambda i, o: (i + o) / 2.0, "in": lambda i, o: i, "out": lambda i, o: o}
 
@@ -61,7 +61,7 @@ class Xavier(Initializer):
 
     def _init_weight(self, name: str, arr) -> None:
         if arr.ndim < 2:
-            raise ValueError(f"Xavier: a weight has at least two dimensions, '{name}' has {arr.ndim}")
+            raise ValueError(f"Xavier: weight '{name}' must have at least 2 dimensions, got {arr.ndim}")
         window = 1
         for size in arr.shape[2:]:
             window *= size
@@ -72,7 +72,7 @@ class Xavier(Initializer):
 
 
 class Constant(Initializer):
-    """Every weight the same."""
+    """Sets all weights to the same value."""
 
     def __init__(self, value: float):
         super().__init__(value=value)
@@ -83,10 +83,10 @@ class Constant(Initializer):
 
 
 def create_workload(net: Function, initializer: Initializer | None = None, seed: int = 0) -> tuple[IRModule, dict]:
-    """A module of the function, and a value for every parameter but the inputs (``data``, ``data1`` ...); the same seed
-    gives the same values.
+    """Return the function as a module, and a value for each parameter except the inputs (``data``, ``data1`` ...).
 
-    NumPy's global generator is seeded too: what a script draws after it is the same each time.
+    The same seed yields the same values. NumPy's global generator is seeded, too, so that a script draws the same
+    random numbers on each run.
     """
     np.random.seed(seed)
     mod = InferType()(IRModule.from_expr(net))

@@ -1,4 +1,4 @@
-"""Layers that make the variables of their own parameters, named after the layer."""
+"""Layers that create the variables of their parameters, named after the layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _weight(name: str, weight):
 
 
 def batch_norm_infer(data, gamma=None, beta=None, moving_mean=None, moving_var=None, **kwargs):
-    """Batch normalization of a trained model: the normalized data alone."""
+    """Return batch normalization at inference, without the updated statistics."""
     name = kwargs.pop("name")
     given = (gamma, beta, moving_mean, moving_var)
     names = ("gamma", "beta", "moving_mean", "moving_var")
@@ -45,14 +45,14 @@ def dense_without_bias(data, weight=None, units=None, **kwargs):
 
 
 def dense_add_bias(data, weight=None, bias=None, units=None, **kwargs):
-    """A dense layer with a bias."""
+    """Return a dense layer with a bias."""
     name = kwargs.pop("name")
     bias = bias if bias is not None else var(name + "_bias")
     return nn.bias_add(nn.dense(data, _weight(name, weight), units, **kwargs), bias, axis=-1)
 
 
 def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:
-    """The layout of the weight that goes with a layout of the data."""
+    """Return the weight layout that matches a data layout."""
     known = {
         "NCHW": "OIHW",
         "NCHW4c": "OIHW4o4i",
@@ -61,7 +61,5 @@ def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:
         "NDHWC": "DHWIO",
     }
     if data_layout not in known:
-        raise ValueError(
-            f"there is no layout of weights for the data layout '{data_layout}'; known: {', '.join(known)}"
-        )
+        raise ValueError(f"no weight layout for data layout '{data_layout}'; expected one of {', '.join(known)}")
     return known[data_layout]

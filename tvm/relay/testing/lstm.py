@@ -1,4 +1,4 @@
-"""A chain of LSTM cells."""
+"""A network of LSTM cells."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from .init import create_workload
 
 
 def lstm_cell(num_hidden, batch_size=1, dtype="float32", name="") -> Function:
-    """One step as a function of the input, the states (hidden, cell), and weights and biases of input and hidden state;
-    it gives the new hidden state and the new states. Gates lie in the order input, forget, new, output. ``name`` goes
-    before the names of its parameters."""
+    """Return one LSTM step as a function of the input, the states (hidden, cell), and the weights and biases of the
+    input and the hidden state.
+
+    The function returns the new hidden state and the new states. The gates are in the order input, forget, cell,
+    output. ``name`` is a prefix of the parameter names.
+    """
     wide = 4 * num_hidden
     state = TensorType((batch_size, num_hidden), dtype)
     weight, bias = TensorType((wide, num_hidden), dtype), TensorType((wide,), dtype)
@@ -36,8 +39,8 @@ def lstm_cell(num_hidden, batch_size=1, dtype="float32", name="") -> Function:
 
 
 def get_net(iterations, num_hidden, batch_size=1, dtype="float32") -> Function:
-    """``iterations`` steps, each with an input (``data``, ``data1``, ``data2`` ...) and weights of its own; gives the
-    last hidden state."""
+    """Return a network of ``iterations`` steps, each with its own input (``data``, ``data1``, ``data2`` ...) and
+    weights. The output is the last hidden state."""
     scope = ScopeBuilder()
     start = scope.let("zeros", zeros((batch_size, num_hidden), dtype))
     out, states = start, scope.let("init_states", Tuple([start, start]))
@@ -55,5 +58,5 @@ def get_net(iterations, num_hidden, batch_size=1, dtype="float32") -> Function:
 
 
 def get_workload(iterations, num_hidden, batch_size=1, dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(iterations, num_hidden, batch_size, dtype))

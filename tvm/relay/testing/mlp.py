@@ -1,4 +1,4 @@
-"""A perceptron of three layers."""
+"""A multilayer perceptron with three layers."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def get_net(batch_size, num_classes=10, image_shape=(1, 28, 28), dtype="float32"
 
 
 def get_workload(batch_size, num_classes=10, image_shape=(1, 28, 28), dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

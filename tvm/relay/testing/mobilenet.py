@@ -1,4 +1,4 @@
-"""MobileNet, first version: convolutions split into a depthwise and a pointwise one."""
+"""MobileNet v1, which splits convolutions into depthwise and pointwise ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..substitute import free_vars
 from . import layers
 from .init import create_workload
 
-# Channels and stride of the separable blocks; the block of 512 channels is there five times more.
+# Channels and stride of the separable blocks. The block of 512 channels is repeated five times in between.
 _HEAD = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2))
 _TAIL = ((1024, 2), (1024, 1))
 
 
 def conv_block(data, name, channels, kernel_size=(3, 3), strides=(1, 1), padding=(1, 1), epsilon=1e-5, layout="NCHW"):
-    """Convolution, normalization, activation."""
+    """Return a convolution with batch normalization and ReLU."""
     value = layers.conv2d(
         data,
         channels=channels,
@@ -40,7 +40,7 @@ def separable_conv_block(
     layout="NCHW",
     dtype="float32",
 ):
-    """A convolution of each channel by itself, then one over the channels."""
+    """Return a depthwise convolution followed by a pointwise convolution."""
     strides, axis, rows = (2, 2) if downsample else (1, 1), layout.index("C"), kernel_size
     shape = (depthwise_channels, 1, *rows) if layout == "NCHW" else (*rows, depthwise_channels, 1)
     weight = var(name + "_weight", shape=shape, dtype=dtype)
@@ -73,7 +73,7 @@ def separable_conv_block(
 def mobile_net(
     num_classes=1000, data_shape=(1, 3, 224, 224), dtype="float32", alpha=1.0, is_shallow=False, layout="NCHW"
 ) -> Function:
-    """The network; ``alpha`` scales the channels and a shallow one leaves the five middle blocks out."""
+    """Return the network. ``alpha`` scales the number of channels; ``is_shallow`` omits the five middle blocks."""
     blocks = _HEAD + (() if is_shallow else ((512, 1),) * 5) + _TAIL
     channels = int(32 * alpha)
     value = var("data", shape=data_shape, dtype=dtype)
@@ -95,5 +95,5 @@ def mobile_net(
 
 
 def get_workload(batch_size=1, num_classes=1000, image_shape=(3, 224, 224), dtype="float32", layout="NCHW"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(mobile_net(num_classes, (batch_size, *image_shape), dtype, layout=layout))

@@ -1,4 +1,4 @@
-"""Natural numbers of ``nat.rly`` as expressions and values; random arrays."""
+"""Convert integers to and from the natural numbers of ``nat.rly``, and create random arrays."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..prelude import Prelude
 
 
 def count(prelude: Prelude, n: Any) -> int:
-    """The number a value stands for."""
+    """Convert a value of type ``nat`` to an integer."""
     _, zero, successor = prelude.mod.get_type("nat")
     total = 0
     while n.constructor.name_hint == successor.name_hint:
         n, total = n.fields[0], total + 1
     if n.constructor.name_hint != zero.name_hint:
-        raise ValueError(f"count: a natural number is wanted, got {n}")
+        raise ValueError(f"count: expected a value of type nat, got {n}")
     return total
 
 
 def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
-    """The number as a value."""
+    """Convert an integer to a value of type ``nat``."""
     _, zero, successor = prelude.mod.get_type("nat")
     made = ConstructorValue(zero.tag, (), zero)
     for _ in range(n):
@@ -33,9 +33,9 @@ def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
 
 
 def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
-    """The number as an expression."""
+    """Convert an integer to an expression of type ``nat``."""
     if n < 0:
-        raise ValueError(f"make_nat_expr: {n} is no natural number")
+        raise ValueError(f"make_nat_expr: {n} is negative")
     _, zero, successor = prelude.mod.get_type("nat")
     made = zero()
     for _ in range(n):
@@ -44,7 +44,7 @@ def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
 
 
 def rand(dtype: str = "float32", *shape: int) -> Any:
-    """An array of numbers between 0 and 1."""
+    """Return an array of random numbers between 0 and 1."""
     return ndarray.array(np.random.rand(*shape).astype(dtype))
 
 

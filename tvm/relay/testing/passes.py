@@ -1,4 +1,4 @@
-"""Run a pass on an expression that is in no module."""
+"""Run passes on expressions that are not part of a module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ..transform.function_pass import InferType
 
 
 def run_opt_pass(expr: RelayExpr, opt_pass, import_prelude: bool = False) -> RelayExpr:
-    """The expression after ``opt_pass`` (a pass or a list of them): a function stays one, anything else is a body."""
+    """Run ``opt_pass``, a pass or a list of passes, on an expression.
+
+    A function is returned as a function, any other expression as the body.
+    """
     mod = IRModule.from_expr(expr if isinstance(expr, Function) else Function(free_vars(expr), expr))
     if import_prelude:
         Prelude(mod)
@@ -23,12 +26,12 @@ def run_opt_pass(expr: RelayExpr, opt_pass, import_prelude: bool = False) -> Rel
 
 
 def run_infer_type(expr: RelayExpr) -> RelayExpr:
-    """The expression with its types."""
+    """Return the expression with inferred types."""
     return run_opt_pass(expr, InferType())
 
 
 def count_ops(expr: RelayExpr) -> dict[str, int]:
-    """How often the expression calls each operator, by its name."""
+    """Return the number of calls of each operator in the expression, by operator name."""
     counts: dict[str, int] = {}
     for node in post_order(expr):
         if isinstance(node, Call) and isinstance(node.op, Op):

@@ -1,7 +1,7 @@
-"""Graphs as Python programs, which are run to test what other executors compute.
+"""Convert Relay graphs to Python programs, whose results serve as a reference for other executors.
 
-Tensors are NDArrays, tuples are ADTs, references and values of data types are those of the interpreter, functions are
-Python functions. Operators and constants are stored in the program as JSON.
+Tensors are NDArrays, tuples are ADTs, references and ADT values are those of the interpreter, and functions are Python
+functions. Operators and constants are stored in the program as JSON.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _RESULT = "__relay_result__"
 
 
 def operator(function: str, target: str = "llvm") -> Callable[..., Any]:
-    """The Python function of a call of an operator, which programs of ``to_python`` use.
+    """Return a Python function for an operator call, for use by programs of ``to_python``.
 
     Parameters
     ----------
     function : str
-        The call as a function of its operands, in JSON.
+        The call as a Relay function of its operands, as JSON.
     target : str, optional
-        The target that it is compiled for.
+        The target to compile for.
 
     Returns
     -------
@@ -64,12 +64,12 @@ def operator(function: str, target: str = "llvm") -> Callable[..., Any]:
 
 
 def constant(value: str) -> Any:
-    """A constant of a program of ``to_python``.
+    """Return a constant, for use by programs of ``to_python``.
 
     Parameters
     ----------
     value : str
-        The constant in JSON.
+        The constant as JSON.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def constant(value: str) -> Any:
 
 
 class _Writer:
-    """The lines of a program."""
+    """Writes the lines of a program."""
 
     def __init__(self, mod: IRModule, target: str):
         self.mod, self.target = mod, target
@@ -125,7 +125,7 @@ class _Writer:
 
 
 class _Block:
-    """The statements of a function or of a branch: each expression is assigned to a variable, in order."""
+    """The statements of a function or of a branch. Each expression is assigned to a variable, in order."""
 
     def __init__(self, writer: _Writer, outer: _Block | None = None):
         self.writer = writer
@@ -133,7 +133,10 @@ class _Block:
         self.done: dict[int, str] = dict(outer.done) if outer is not None else {}
 
     def value(self, root: RelayExpr) -> str:
-        """The name of an expression's value. Operands are written first, so only blocks in blocks recurse."""
+        """Return the name of an expression's value.
+
+        Operands are written first with an explicit stack, so that only nested blocks recurse.
+        """
         stack = [root]
         while stack:
             node = stack[-1]
@@ -147,7 +150,7 @@ class _Block:
             if type(node) is Let and not isinstance(node.value, Function):
                 self.lines.append(f"{self.writer.of_variable(node.var)} = {self.done[id(node.value)]}")
             if type(node) is Let:
-                # The body is the last that is written of it.
+                # The body of a let is written after its value.
                 if id(node.body) not in self.done:
                     stack.append(node.body)
                     if isinstance(node.value, Function):
@@ -173,7 +176,7 @@ class _Block:
         return []
 
     def written(self, node: RelayExpr) -> str:
-        """The name or expression of a node whose operands are written."""
+        """Return the name or expression of a node whose operands have been written."""
         of = lambda e: self.done[id(e)]
         if isinstance(node, (Var, GlobalVar)):
             return self.writer.of_variable(node)
@@ -256,21 +259,21 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def to_python(expr: RelayExpr, mod: IRModule | None = None, target: str = "llvm") -> ast.Module:
-    """A graph as a Python program.
+    """Convert a graph to a Python program.
 
     Parameters
     ----------
     expr : Expr
         An expression without free variables.
     mod : IRModule, optional
-        The functions and data types that it uses.
+        The functions and data types that the expression uses.
     target : str, optional
-        The target that its operators are compiled for.
+        The target to compile the operators for.
 
     Returns
     -------
     ast.Module
-        A program that assigns the value to ``__relay_result__``.
+        A program that assigns its result to ``__relay_result__``.
     """
     whole = mod.clone() if mod is not None else IRModule()
     main = GlobalVar("__main__")
@@ -288,9 +291,9 @@ def run_as_python(expr: RelayExpr, mod: IRModule | None = None, target: str = "l
     expr : Expr
         An expression without free variables.
     mod : IRModule, optional
-        The functions and data types that it uses.
+        The functions and data types that the expression uses.
     target : str, optional
-        The target that its operators are compiled for.
+        The target to compile the operators for.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Residual networks of the second kind: normalization and activation before each convolution."""
+"""ResNet v2: batch normalization and ReLU precede each convolution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPSILON = 2e-5
 
 
 class _Block:
-    """The pieces of a network in one layout."""
+    """Builds the layers of a network in one data layout."""
 
     def __init__(self, data_layout: str):
         self.data_layout = data_layout
@@ -50,7 +50,7 @@ class _Block:
 def residual_unit(
     data, num_filter, stride, dim_match, name, bottle_neck=True, data_layout="NCHW", kernel_layout="IOHW"
 ):
-    """One unit: the sum of its input and two or three convolutions; ``stride`` is a pair."""
+    """Return a residual unit: the sum of its input and two or three convolutions. ``stride`` is a pair."""
     block, step = _Block(data_layout), stride[0]
     first = block.norm_relu(data, name + "_bn1")
     if bottle_neck:
@@ -68,7 +68,7 @@ def residual_unit(
 def resnet(
     units, num_stages, filter_list, num_classes, data_shape, bottle_neck=True, layout="NCHW", dtype="float32"
 ) -> Function:
-    """The network with ``units[i]`` units in stage i, of ``filter_list[i + 1]`` channels."""
+    """Return the network with ``units[i]`` units in stage i, of ``filter_list[i + 1]`` channels."""
     block = _Block(layout)
     data = var("data", shape=data_shape, dtype=dtype)
     value = block.norm(data, "bn_data", scale=False)
@@ -90,18 +90,23 @@ def resnet(
 def get_net(
     batch_size, num_classes, num_layers=50, image_shape=(3, 224, 224), layout="NCHW", dtype="float32", **kwargs
 ) -> Function:
-    """The network of a depth; images of at most 28 rows get the three stages of the CIFAR networks."""
+    """Return the network with the given number of layers.
+
+    Images of at most 28 rows use the three stages of the CIFAR networks.
+    """
     height = image_shape[layout.replace("N", "").index("H")]
     if height <= 28:
         bottle_neck = num_layers >= 164
         step = 9 if bottle_neck else 6
         if (num_layers - 2) % step:
-            raise ValueError(f"resnet: for images this small, num_layers is 2 more than a multiple of {step}")
+            raise ValueError(f"resnet: for images of this size, num_layers must be 2 plus a multiple of {step}")
         units = [(num_layers - 2) // step] * 3
         filters = [16, 64, 128, 256] if bottle_neck else [16, 16, 32, 64]
     else:
         if num_layers not in UNITS:
-            raise ValueError(f"resnet: there is no network of {num_layers} layers; known: {', '.join(map(str, UNITS))}")
+            raise ValueError(
+                f"resnet: no network with {num_layers} layers; expected one of {', '.join(map(str, UNITS))}"
+            )
         bottle_neck, units = num_layers >= 50, UNITS[num_layers]
         filters = [64, 256, 512, 1024, 2048] if bottle_neck else [64, 64, 128, 256, 512]
     return resnet(
@@ -112,5 +117,5 @@ def get_net(
 def get_workload(
     batch_size=1, num_classes=1000, num_layers=18, image_shape=(3, 224, 224), layout="NCHW", dtype="float32", **kwargs
 ):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype, **kwargs))

@@ -1,4 +1,4 @@
-"""Residual networks over video: convolutions in time too."""
+"""3D ResNet for video, which also convolves over time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _norm_relu(data, name: str, layout: str):
 def residual_unit(
     data, num_filter, stride, dim_match, name, bottle_neck=True, data_layout="NCDHW", kernel_layout="OIDHW"
 ):
-    """One unit: the sum of its input and two or three convolutions; ``stride`` has three numbers."""
+    """Return a residual unit: the sum of its input and two or three convolutions. ``stride`` has three elements."""
     first, one = _norm_relu(data, name + "_bn1", data_layout), (1, 1, 1)
     if bottle_neck:
         plan = ((num_filter // 4, 1, stride), (num_filter // 4, 3, one), (num_filter, 1, one))
@@ -50,7 +50,9 @@ def get_net(
     batch_size, num_classes, num_layers=18, image_shape=(3, 16, 112, 112), layout="NCDHW", dtype="float32", **kwargs
 ) -> Function:
     if num_layers not in UNITS:
-        raise ValueError(f"resnet_3d: there is no network of {num_layers} layers; known: {', '.join(map(str, UNITS))}")
+        raise ValueError(
+            f"resnet_3d: no network with {num_layers} layers; expected one of {', '.join(map(str, UNITS))}"
+        )
     bottle_neck = num_layers >= 50
     filters = (64, 256, 512, 1024, 2048) if bottle_neck else (64, 64, 128, 256, 512)
     value = var("data", shape=(batch_size, *image_shape), dtype=dtype)
@@ -79,5 +81,5 @@ def get_workload(
     dtype="float32",
     **kwargs,
 ):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype, **kwargs))

@@ -9,7 +9,7 @@ from ..substitute import free_vars
 from . import layers
 from .init import create_workload
 
-# The first convolution (channels, kernel), then a pooling ("pool") or a fire module (squeeze, expand).
+# The first convolution (channels, kernel size), followed by pooling ("pool") or fire modules (squeeze, expand).
 _PLANS = {
     "1.0": (
         (96, 7),
@@ -42,7 +42,7 @@ def _fire(data, squeeze: int, expand: int, name: str):
 
 def get_net(batch_size, image_shape, num_classes, version, dtype) -> Function:
     if version not in _PLANS:
-        raise ValueError(f"squeezenet: there is no version '{version}'; known: {', '.join(_PLANS)}")
+        raise ValueError(f"squeezenet: unknown version '{version}'; expected one of {', '.join(_PLANS)}")
     (channels, kernel), plan = _PLANS[version]
     value = _conv(var("data", shape=(batch_size, *image_shape), dtype=dtype), channels, kernel, "conv1", stride=2)
     number = 0
@@ -58,5 +58,5 @@ def get_net(batch_size, image_shape, num_classes, version, dtype) -> Function:
 
 
 def get_workload(batch_size=1, num_classes=1000, version="1.0", image_shape=(3, 224, 224), dtype="float32"):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, image_shape, num_classes, version, dtype))

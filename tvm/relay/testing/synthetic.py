@@ -1,4 +1,4 @@
-"""A model too small to be useful, with one of each common kind of layer."""
+"""A very small model for tests, with one layer of each common type."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def get_net(input_shape=(1, 3, 24, 12), dtype="float32", wtype=None) -> Function
 
 
 def get_workload(input_shape=(1, 3, 24, 12), dtype="float32", wtype=None):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(input_shape, dtype, wtype))

@@ -1,4 +1,4 @@
-"""An attribute of an operator, set for the length of a block."""
+"""Set an attribute of an operator temporarily."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from ...ir.op import Op
 
 
 class TempOpAttr:
-    """``with TempOpAttr("nn.conv2d", "FTVMLegalize", f): ...``; afterwards the attribute is as before."""
+    """A context manager that sets an operator's attribute and restores it:
+
+    ``with TempOpAttr("nn.conv2d", "FTVMLegalize", f): ...``.
+    """
 
     def __init__(self, op_name: str, attr_key: str, attr_value: Any):
         self.op = Op.get(op_name)

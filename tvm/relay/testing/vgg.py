@@ -1,4 +1,4 @@
-"""VGG networks: stages of plain convolutions, then three dense layers."""
+"""VGG networks: stages of convolutions, followed by three dense layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILTERS = (64, 128, 256, 512, 512)
 
 
 def get_feature(internal_layer, layers_, filters, batch_norm=False):
-    """The stages of convolutions, each followed by a pooling."""
+    """Return the convolution stages, each followed by max pooling."""
     value = internal_layer
     for stage, count in enumerate(layers_, 1):
         for number in range(1, count + 1):
@@ -28,7 +28,7 @@ def get_feature(internal_layer, layers_, filters, batch_norm=False):
 
 
 def get_classifier(input_data, num_classes):
-    """The dense layers."""
+    """Return the three dense layers."""
     value = nn.batch_flatten(input_data)
     for number in (6, 7):
         value = nn.dropout(nn.relu(layers.dense_add_bias(value, units=4096, name=f"fc{number}")), rate=0.5)
@@ -37,7 +37,7 @@ def get_classifier(input_data, num_classes):
 
 def get_net(batch_size, image_shape, num_classes, dtype="float32", num_layers=11, batch_norm=False) -> Function:
     if num_layers not in DEPTHS:
-        raise ValueError(f"vgg: there is no network of {num_layers} layers; known: {', '.join(map(str, DEPTHS))}")
+        raise ValueError(f"vgg: no network with {num_layers} layers; expected one of {', '.join(map(str, DEPTHS))}")
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     value = get_feature(data, DEPTHS[num_layers], FILTERS, batch_norm)
     value = nn.softmax(get_classifier(value, num_classes))
@@ -47,5 +47,5 @@ def get_net(batch_size, image_shape, num_classes, dtype="float32", num_layers=11
 def get_workload(
     batch_size, num_classes=1000, image_shape=(3, 224, 224), dtype="float32", num_layers=11, batch_norm=False
 ):
-    """The model as a module, and values of its parameters."""
+    """Return the model as a module with random parameters."""
     return create_workload(get_net(batch_size, image_shape, num_classes, dtype, num_layers, batch_norm))

@@ -1,6 +1,7 @@
-"""Boxes out of the results of DarkNet's detectors: decoding, suppression of overlapping ones, drawing.
+"""Postprocess the outputs of DarkNet detectors: box decoding, non-maximum suppression, drawing.
 
-A detection is a dictionary: ``bbox`` (a ``Box``), ``objectness``, ``prob`` with a number for each class, ``classes``.
+A detection is a dictionary with ``bbox`` (a ``Box``), ``objectness``, ``prob`` (one probability for each class) and
+``classes``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...error import TVMError
 
 
 class Box(NamedTuple):
-    """The centre, the width and the height of a box."""
+    """The center, width and height of a box."""
 
     x: float
     y: float
@@ -22,21 +23,21 @@ class Box(NamedTuple):
 
 
 def fill_network_boxes(net_shape, im_shape, thresh, relative, tvm_out) -> list[dict[str, Any]]:
-    """The detections in the results of a network.
+    """Decode the outputs of a network into detections.
 
     Parameters
     ----------
     net_shape : tuple of int
         The width and the height of the network's input.
     im_shape : tuple of int
-        The width and the height of the picture, which was put into the input in proportion.
+        The width and the height of the image, which was letterboxed into the network's input.
     thresh : float
-        What is less probable is left out.
+        The minimum probability of a detection.
     relative : int
-        Whether boxes are in parts of the picture, or else in its points.
+        Whether boxes are fractions of the image size rather than pixels.
     tvm_out : list of dict
-        For each last layer its ``type`` ("Yolo" or "Region"), ``output`` (boxes at a place, numbers of a box, height,
-        width), ``biases``, ``classes``; of a "Yolo" one ``mask``, of a "Region" one ``coords`` and ``background``.
+        For each detection layer, its ``type`` ("Yolo" or "Region"), ``output`` (boxes per position, values per box,
+        height, width), ``biases`` and ``classes``; "Yolo" also needs ``mask``, "Region" ``coords`` and ``background``.
 
     Returns
     -------
@@ -51,14 +52,14 @@ def fill_network_boxes(net_shape, im_shape, thresh, relative, tvm_out) -> list[d
     found: list[dict[str, Any]] = []
     for layer in tvm_out:
         if layer["type"] not in ("Yolo", "Region"):
-            raise TVMError(f"fill_network_boxes: the type of a layer is Yolo or Region, got {layer['type']!r}")
+            raise TVMError(f"fill_network_boxes: the type of a layer must be Yolo or Region, got {layer['type']!r}")
         made = _yolo(layer, net_shape, thresh) if layer["type"] == "Yolo" else _region(layer, thresh)
-        found += [{**d, "bbox": _in_picture(d["bbox"], im_shape, net_shape, relative)} for d in made]
+        found += [{**d, "bbox": _to_image(d["bbox"], im_shape, net_shape, relative)} for d in made]
     return found
 
 
 def _box(layer, n: int, anchor: int, row: int, column: int, across) -> Box:
-    """The box of one place, in parts of the network's input."""
+    """Decode the box of one position, as fractions of the network's input size."""
     data, anchors = layer["output"], layer["biases"]
     height, width = data.shape[2:]
     x, y, w, h = (float(v) for v in data[n, :4, row, column])
@@ -95,8 +96,8 @@ def _region(layer, thresh: float) -> list[dict[str, Any]]:
     return out
 
 
-def _in_picture(box: Box, im_shape, net_shape, relative) -> Box:
-    """A box of the network's input as one of the picture in it."""
+def _to_image(box: Box, im_shape, net_shape, relative) -> Box:
+    """Convert a box from coordinates of the network's input to coordinates of the letterboxed image."""
     (width, height), (netw, neth) = im_shape, net_shape
     if netw / width < neth / height:
         wide, high = netw, max(height * netw // width, 1)
@@ -108,8 +109,8 @@ def _in_picture(box: Box, im_shape, net_shape, relative) -> Box:
     return Box(x, y, w, h) if relative else Box(x * width, y * height, w * width, h * height)
 
 
-def _shared(a: Box, b: Box) -> float:
-    """How much of two boxes together both cover."""
+def _iou(a: Box, b: Box) -> float:
+    """Return the intersection over union (IoU) of two boxes."""
     w = min(a.x + a.w / 2, b.x + b.w / 2) - max(a.x - a.w / 2, b.x - b.w / 2)
     h = min(a.y + a.h / 2, b.y + b.h / 2) - max(a.y - a.h / 2, b.y - b.h / 2)
     both = w * h if w > 0 and h > 0 else 0.0
@@ -118,16 +119,16 @@ def _shared(a: Box, b: Box) -> float:
 
 
 def do_nms_sort(dets, classes, thresh) -> None:
-    """Of detections of one class that overlap, keep the most probable: the others' probability becomes 0.
+    """Apply non-maximum suppression to each class: set the probability of suppressed detections to 0.
 
     Parameters
     ----------
     dets : list of dict
-        The detections, which are changed and sorted; those without objectness come last.
+        The detections, which are modified and sorted in place; those without objectness come last.
     classes : int
         The number of classes.
     thresh : float
-        Two boxes overlap where more than this part of what they cover together is covered by both.
+        The IoU above which two boxes overlap.
     """
     held = [d for d in dets if d["objectness"] != 0]
     dets[:] = held + [d for d in dets if d["objectness"] == 0]
@@ -137,7 +138,7 @@ def do_nms_sort(dets, classes, thresh) -> None:
             if best["prob"][k] == 0:
                 break
             for other in held[i + 1 :]:
-                if other["prob"][k] != 0 and _shared(best["bbox"], other["bbox"]) > thresh:
+                if other["prob"][k] != 0 and _iou(best["bbox"], other["bbox"]) > thresh:
                     other["prob"][k] = 0
     dets[: len(held)] = held
 
@@ -148,23 +149,23 @@ def _labels(det, thresh: float, names, classes: int) -> list[tuple[int, str]]:
 
 
 def _edges(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """Left, right, top and bottom of a box in points of a picture, cut at its borders."""
+    """Return the left, right, top and bottom edges of a box in pixels, clipped to the image."""
     left, right = int((box.x - box.w / 2) * width), int((box.x + box.w / 2) * width)
     top, bottom = int((box.y - box.h / 2) * height), int((box.y + box.h / 2) * height)
     return max(left, 0), min(right, width - 1), max(top, 0), min(bottom, height - 1)
 
 
 def show_detections(im, dets, thresh, names, classes) -> None:
-    """Print the labels and the borders of detections.
+    """Print the labels and the boxes of detections.
 
     Parameters
     ----------
     im : numpy.ndarray
-        The picture, channels first.
+        The image, channels first.
     dets : list of dict
-        The detections, in parts of the picture.
+        The detections, with boxes as fractions of the image size.
     thresh : float
-        What is less probable is not shown.
+        The minimum probability of a printed detection.
     names : list of str
         The names of the classes.
     classes : int
@@ -182,25 +183,25 @@ _COLORS = np.array([[1, 0, 1], [0, 0, 1], [0, 1, 1], [0, 1, 0], [1, 1, 0], [1, 0
 
 
 def _color(number: int, classes: int) -> np.ndarray:
-    """The colour of a class, between two of a row of six."""
+    """Return the color of a class, interpolated between six base colors."""
     at = number * 123457 % classes / classes * 5
     low = int(at)
     return ((1 - (at - low)) * _COLORS[low] + (at - low) * _COLORS[min(low + 1, 5)])[::-1]
 
 
 def draw_detections(font_path, im, dets, thresh, names, classes) -> None:
-    """Draw the borders and labels of detections into a picture.
+    """Draw the boxes and labels of detections into an image.
 
     Parameters
     ----------
     font_path : str
-        A TrueType file; with None, a font of Pillow's own.
+        A TrueType file, or None for Pillow's default font.
     im : numpy.ndarray
-        The picture, channels first, which is changed.
+        The image, channels first, which is modified in place.
     dets : list of dict
-        The detections, in parts of the picture.
+        The detections, with boxes as fractions of the image size.
     thresh : float
-        What is less probable is not drawn.
+        The minimum probability of a drawn detection.
     names : list of str
         The names of the classes.
     classes : int
@@ -220,15 +221,15 @@ def draw_detections(font_path, im, dets, thresh, names, classes) -> None:
         line = max(int(im.shape[1] * 0.006), 1)
         if right <= left or bottom <= top:
             continue
-        im[:, top : bottom + 1, left : right + 1] = _framed(im[:, top : bottom + 1, left : right + 1], line, color)
+        im[:, top : bottom + 1, left : right + 1] = _draw_frame(im[:, top : bottom + 1, left : right + 1], line, color)
         label = _label(font_path, ", ".join(text for _, text in labels), color)
         row = top + line - label.shape[1] if top + line >= label.shape[1] else top + line
         part = im[:, row : row + label.shape[1], left : left + label.shape[2]]
         part[:] = label[:, : part.shape[1], : part.shape[2]]
 
 
-def _framed(part: np.ndarray, line: int, color: np.ndarray) -> np.ndarray:
-    """A part of a picture with a border."""
+def _draw_frame(part: np.ndarray, line: int, color: np.ndarray) -> np.ndarray:
+    """Return a part of an image with a border."""
     out = np.broadcast_to(color[:, None, None], part.shape).copy()
     inner = (slice(None), slice(line, -line), slice(line, -line))
     out[inner] = part[inner]
@@ -236,15 +237,15 @@ def _framed(part: np.ndarray, line: int, color: np.ndarray) -> np.ndarray:
 
 
 def _label(font_path, text: str, color: np.ndarray) -> np.ndarray:
-    """A line of text as a picture, black on the colour of its class."""
+    """Render a line of text as an image, black on the color of its class."""
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as problem:
-        raise TVMError("drawing labels takes the package Pillow") from problem
+        raise TVMError("drawing labels requires the package Pillow") from problem
     try:
         font = ImageFont.load_default() if font_path is None else ImageFont.truetype(font_path, 25)
     except OSError as problem:
-        raise TVMError(f"draw_detections: the font cannot be read: {problem}") from problem
+        raise TVMError(f"draw_detections: cannot read the font: {problem}") from problem
     left, top, right, bottom = (int(v) for v in font.getbbox(text))
     back = tuple(int(v * 255) for v in color)
     picture = Image.new("RGB", (max(right, 1), max(bottom, 1)), back)

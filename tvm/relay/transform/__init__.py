@@ -1,4 +1,4 @@
-"""Passes over graphs, one file each, under TVM's names."""
+"""Relay passes, one file for each, under the names of Apache TVM."""
 
 import sys as _sys
 

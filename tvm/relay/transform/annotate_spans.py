@@ -1,4 +1,4 @@
-"""Passes that write places of origin: the number of a call, or the numbers of an expression and its dominator."""
+"""Passes that write source spans: the index of a call, or the indices of an expression and its dominator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = "GeneratedSource"
 
 
 def AnnotateSpans() -> RelayFunctionPass:
-    """Give every call without a place of origin one: its number in the order of execution, as a line."""
+    """Give every call without a span a generated span, whose line is the index of the call in execution order."""
 
     @function_pass(opt_level=0, name="AnnotateSpans", required=["InferType"])
     def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -38,14 +38,15 @@ def AnnotateSpans() -> RelayFunctionPass:
 
 
 def _parts(e: Any) -> list[Any]:
-    """The children of an expression, after the variables that it binds."""
+    """Return the children of an expression, preceded by the variables that it binds."""
     bound = e.params if isinstance(e, Function) else [e.var] if isinstance(e, Let) else []
     return [*bound, *e.children()]
 
 
 def _dominators(order: list[Any]) -> list[int]:
-    """For each node of a graph in post-order the number of the first node that every path to the end passes; -1 for
-    the end."""
+    """Return the immediate dominator of each node of a post-order list, as an index into the list.
+
+    The immediate dominator is the first node on every path from the node to the root. The root has -1."""
     number = {id(node): i for i, node in enumerate(order)}
     users: list[list[int]] = [[] for _ in order]
     for i, node in enumerate(order):
@@ -56,7 +57,7 @@ def _dominators(order: list[Any]) -> list[int]:
         for user in users[i]:
             meeting = found[i] if found[i] >= 0 else user
             while meeting != user:
-                # The one before is closer to the node.
+                # The dominator of the smaller index is closer to the node.
                 if meeting < user:
                     meeting = found[meeting]
                 else:
@@ -81,11 +82,12 @@ def _placed(func: Function) -> Function:
 
 
 def CapturePostDfsIndexInSpans() -> RelayFunctionPass:
-    """Give every expression a place of origin ``index:N:D``. The line is its number in post-order, in which the
-    operator of a call precedes its arguments and the parameters of a function its body. The column is the number of
-    its dominator, -1 for the function itself. Operators, global variables, matches, and the variables of bindings and
-    patterns have numbers and keep their place of origin.
-    """
+    """Give every expression the span ``index:N:D``.
+
+    The line N is the index of the expression in post-order. In this order the operator of a call precedes its
+    arguments, and the parameters of a function precede its body. The column D is the index of the expression's
+    dominator, or -1 for the function itself. Operators, global variables, matches, and the variables of let bindings
+    and patterns are counted but keep their span."""
 
     @function_pass(opt_level=0, name="CapturePostDfsIndexInSpans", required=["InferType"])
     def capture(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,8 +1,8 @@
-"""Marks that say which compiler takes which part of a graph.
+"""Annotate which external compiler executes which part of a graph.
 
-Every operator lies between ``annotation.compiler_begin`` at its inputs and ``annotation.compiler_end`` at each use of
-its result. What no compiler takes is marked ``default``. Marks of an earlier run stay with the compiler they name.
-"""
+The pass inserts ``annotation.compiler_begin`` at the inputs of every operator and ``annotation.compiler_end`` at each
+use of its output. Operators that no external compiler supports get the compiler name ``default``. Annotations of an
+earlier run keep their compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ BEGIN, END, DEFAULT = "annotation.compiler_begin", "annotation.compiler_end", "d
 
 
 def supported(node: Call, target: str) -> bool:
-    """Whether a compiler takes a call: its rule for the operator says so, or it is a composite function of its own."""
+    """Return whether a compiler supports a call: its rule for the operator accepts it, or the call is one of its
+    composite functions."""
     if isinstance(node.op, Op):
         rule = node.op.attrs.get(f"target.{target}")
         return bool(rule(node) if callable(rule) else rule)
@@ -31,18 +32,18 @@ def supported(node: Call, target: str) -> bool:
 
 
 def _is_whole(e: Any) -> bool:
-    """A function that is not looked into."""
+    """Return whether an expression is a composite or primitive function, whose body the pass does not visit."""
     return isinstance(e, Function) and ("Composite" in e.attrs or bool(e.attrs.get("Primitive")))
 
 
 def _order(body: RelayExpr) -> list[RelayExpr]:
-    """Every expression once, operands first; functions that are not looked into have none."""
+    """Return every expression once, operands first, without the bodies of composite and primitive functions."""
     return list(post_order(body, operands=lambda e: () if _is_whole(e) else [
         c for c in e.children() if not isinstance(c, Op)]))
 
 
 class _Marks:
-    """New expressions for old ones, and the compiler of each that has one."""
+    """The rewritten expression of each original expression, and the compiler of each annotated expression."""
 
     def __init__(self, targets: list[str], non_calls: bool):
         self.targets, self.non_calls = targets, non_calls
@@ -60,7 +61,7 @@ class _Marks:
         return self.ended(func.body)
 
     def ended(self, old: RelayExpr) -> RelayExpr:
-        """What an expression has become, marked as the result of its compiler; each use has a mark of its own."""
+        """Return the rewritten expression, wrapped in a new ``compiler_end`` if a compiler is assigned to it."""
         if isinstance(old, Op):
             return old
         new = self.new[id(old)]
@@ -81,7 +82,7 @@ class _Marks:
         if is_call(node, BEGIN, END):
             return self.new[id(node.args[0])]
         if is_call(node, "full") and isinstance(node.args[0], Constant):
-            # zeros and ones have no input.
+            # Creation operators (zeros, ones) have no input to annotate.
             return node
         if kind is Call and not isinstance(node.op, (Var, Call)):
             return self.marked(node, self.chosen(node))
@@ -103,15 +104,16 @@ class _Marks:
 
 
 def AnnotateTarget(targets, include_non_call_ops: bool = True) -> RelayFunctionPass:
-    """Put marks around calls for the first of the targets that takes them; with ``include_non_call_ops`` also around
-    tuples, their fields, references and calls of variables.
+    """Annotate each call with the first target that supports it.
+
+    With ``include_non_call_ops``, tuples, tuple fields, references and calls of variables are annotated too.
 
     Parameters
     ----------
     targets : list of str
-        The names of other compilers, the preferred first.
+        The names of the external compilers, in order of preference.
     include_non_call_ops : bool, optional
-        Whether what is not a call is marked too.
+        Whether expressions other than operator calls are annotated too.
 
     Returns
     -------

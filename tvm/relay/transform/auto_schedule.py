@@ -1,8 +1,8 @@
-"""Kernels with schedules that a search has found leave the graph before anything changes its layouts.
+"""Move kernels for which the auto-scheduler has a schedule out of the graph before passes change layouts.
 
-A search knows plain operators. So the graph is fused once as it is; the kernels that records have a schedule of become
-functions of the module that no pass looks into, and everything else goes the way of the target's templates.
-"""
+The auto-scheduler tunes operators in their original layouts. The pass therefore fuses the unmodified graph once. A
+fused kernel with a tuning record becomes a function of the module, which later passes do not change. All other
+operators are compiled with the templates of the target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ logger = logging.getLogger("auto_scheduler")
 
 
 def fuse_plain(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
-    """The kernels of a graph of plain operators: what a target's templates would make of it does not count."""
+    """Fuse a graph without the layout and algorithm passes that the target's templates need."""
     passes = (SinkReshape(), FoldConstant(), FastMath(), FuseOps(target=target))
     return typed_module(run_pipeline(typed_module(mod), passes, ctx))
 
@@ -51,12 +51,12 @@ def is_kernel_call(node: Any) -> bool:
 
 
 def name_of(function: Function) -> str:
-    """The name of a kernel: those of its operators."""
+    """Return the name of a kernel, composed of the names of its operators."""
     return kernel_name(tuple(n.op.name for n in post_order(function.body) if type(n) is Call and type(n.op) is Op))
 
 
 class _Found:
-    """The schedules of kernels that the context in force has, each asked for once."""
+    """The schedules that the current dispatch context has for kernels; each kernel is looked up once."""
 
     def __init__(self, target: Target):
         self.target = target
@@ -64,7 +64,8 @@ class _Found:
         self.kernels: dict[GlobalVar, Function] = {}
 
     def of(self, call: Call) -> Call | None:
-        """The call of a kernel with its schedule: by the algorithm that searches take, else as it is."""
+        """Return a call of the scheduled kernel, or None if it has no schedule. The form of the kernel that the search
+        uses (such as Winograd) is tried first, then the original form."""
         searched = searched_form(call, self.target)
         for form in (searched,) if searched is call else (searched, call):
             kernel = self._kernel(form.op)
@@ -86,7 +87,7 @@ class _Found:
         dag = computation_of(function, self.target)
         if dag is None:
             return None
-        # Records and how they are measured are loaded where somebody asks for them.
+        # Imported here, so that the auto-scheduler is loaded only if it is used.
         from ...auto_scheduler.dispatcher import DispatchContext
 
         name, workload_key = name_of(function), dag.workload_key()
@@ -97,15 +98,17 @@ class _Found:
             dag.state_of(state.transform_steps)
             dag.apply_steps_from_state(state)
         except TVMError as error:
-            logger.warning("the record of %s (workload %s) does not fit it and is left out: %s", name, workload_key,
-                           error)
+            logger.warning("the tuning record of %s (workload %s) cannot be applied and is ignored: %s", name,
+                           workload_key, error)
             return None
         return with_steps(function, state)
 
 
 def AutoScheduleKernels(target: Target) -> ModulePass:
-    """Where ``relay.backend.use_auto_scheduler`` is set: kernels of plain operators that the auto-scheduler's context
-    has a schedule of become functions of the module, ``main`` calls them, and later passes leave them alone."""
+    """Move kernels that have a schedule in the auto-scheduler's dispatch context into functions of the module.
+
+    The pass runs if ``relay.backend.use_auto_scheduler`` is set. ``main`` calls the functions, and later passes do not
+    change them."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         if not ctx.get_config("relay.backend.use_auto_scheduler"):
@@ -133,13 +136,12 @@ def AutoScheduleKernels(target: Target) -> ModulePass:
 
 
 def AutoSchedulerLayoutRewrite(target: Target | None = None) -> ModulePass:
-    """Constants that kernels with schedules read are stored in the order in which these read them, on targets where
-    that is worth it.
+    """Store the constants of scheduled kernels in the layout in which the kernels read them, on targets that benefit.
 
     Parameters
     ----------
     target : Target or None
-        What is compiled for; without one the current target.
+        The target to compile for; None selects the current target.
 
     Returns
     -------
@@ -180,7 +182,8 @@ def AutoSchedulerLayoutRewrite(target: Target | None = None) -> ModulePass:
 
 
 def PlaceKernels() -> ModulePass:
-    """Kernels that wait in the module stand where they are called, as those that fusion makes."""
+    """Replace calls of scheduled kernels in ``main`` by calls of inline fused functions, the form that ``FuseOps``
+    produces."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         kernels = {name.name_hint: f for name, f in mod.functions.items() if is_scheduled(f)}

@@ -1,4 +1,4 @@
-"""What a back end adds to the graph pipeline (``relay/pipeline.py``), phase by phase."""
+"""Passes that a back end adds to each phase of the graph pipeline (``relay/pipeline.py``)."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from ...target.backend import find_backend, load
 from ..expr import Call, Constant, RelayExpr
 from .simplify_expr import Table
 
-# An operator over its data and its weights.
+# Builds an operator from its data and its weights.
 Operator = Callable[[RelayExpr, RelayExpr], Call]
-# Another algorithm for an operator of a kernel whose second operand is a constant: what becomes of the constant, and
-# the operator that takes it; None where the operator stays.
+# Returns an alternative algorithm for an operator whose second operand is a constant: the rearranged constant and the
+# replacement operator. Returns None to keep the operator.
 SearchedForm = Callable[[Call, Constant], tuple[Constant, Operator] | None]
 
 
 class GraphPasses(NamedTuple):
-    """Each field is a place in the pipeline; the record of a back end names a function that makes this for a target."""
+    """The passes of a back end by pipeline phase; the record of a back end names a function that returns them for a
+    target."""
 
-    # Rules that SimplifyExpr applies after its own.
+    # Rules that SimplifyExpr applies after its own rules.
     simplify: Table = {}
-    # Layouts of data and weights, after AlterOpLayout.
+    # Passes that choose the layouts of data and weights, after AlterOpLayout.
     layout: tuple[Pass, ...] = ()
-    # Operators that become one, where reshapes stand where they cost nothing.
+    # Passes that combine operators, after reshapes have been moved to where they need no copy.
     combine: tuple[Pass, ...] = ()
-    # Other algorithms for operators, when all constants are folded.
+    # Passes that choose other algorithms for operators, after constant folding.
     algorithm: tuple[Pass, ...] = ()
-    # Passes that prepare graphs for fusion, the last of all.
+    # Passes that prepare the graph for fusion; they run last.
     before_fusion: tuple[Pass, ...] = ()
-    # The algorithm of an operator in kernels that a search schedules.
+    # The alternative algorithm of an operator in kernels that a search schedules.
     searched: SearchedForm | None = None
-    # Whether bfloat16 matmuls compute in bfloat16; false where float32 matmuls are faster on the target.
+    # Whether bfloat16 matmuls compute in bfloat16. False if float32 matmuls are faster on the target.
     fast_bfloat16: bool = True
 
 
 def passes_of(target: Target) -> GraphPasses:
-    """The passes of the target's back end."""
+    """Return the passes of the target's back end."""
     backend = find_backend(target)
     return load(backend.graph_passes)(target) if backend is not None and backend.graph_passes else GraphPasses()

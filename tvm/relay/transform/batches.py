@@ -1,4 +1,4 @@
-"""Other sizes of a dimension of the inputs: one size instead of another, or several at run time."""
+"""Passes that change one dimension of the inputs: to another size, or to several sizes chosen at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .inline import fresh
 
 
 def _resized(var: Var, dim: int, size: Any, name: str) -> Var:
-    """The parameter with another size of one dimension."""
+    """Return a copy of a parameter in which one dimension has another size."""
     old = var.type_annotation
     if not isinstance(old, TensorType):
         raise ValueError(f"{name}: input '{var.name_hint}' has type {old}; a tensor with a shape is needed")
@@ -32,7 +32,7 @@ def _resized(var: Var, dim: int, size: Any, name: str) -> Var:
 
 
 def _with_params(function: Function, table: Mapping[Var, Var]) -> Function:
-    """A copy of the function over other parameters; its result type follows from them."""
+    """Return a copy of the function with replaced parameters; its return type is inferred again."""
     copy = fresh(function)
     new = {mine: table[given] for given, mine in zip(function.params, copy.params) if given in table}
     params = [new.get(p, p) for p in copy.params]
@@ -45,7 +45,7 @@ def ChangeBatch(data: Mapping[Var, int], batch_size: int = 16) -> RelayFunctionP
     Parameters
     ----------
     data : dict of Var to int
-        The inputs, and which of their dimensions is the batch.
+        The inputs, each with the index of its batch dimension.
     batch_size : int, optional
         The new size of that dimension.
 
@@ -63,23 +63,25 @@ def ChangeBatch(data: Mapping[Var, int], batch_size: int = 16) -> RelayFunctionP
 
 
 class FlexibleShapeDispatch:
-    """Serve several sizes of one dimension of the inputs with one module. ``main`` reads the size at run time and calls
-    a function that is compiled for it; a size without such a function runs with dynamic shapes.
+    """Compile a module that serves several sizes of one dimension of its inputs.
+
+    ``main`` reads the size at run time and calls a function compiled for this size. Other sizes are executed by a
+    function with dynamic shapes.
 
     Parameters
     ----------
     dim : int, optional
-        The dimension, the same one of all inputs.
+        The index of the dimension, the same for all inputs.
     buckets : list of int, optional
-        The sizes that have functions of their own.
+        The sizes for which a function is compiled.
     auto_pad : bool, optional
-        Whether inputs of other sizes are padded up to the next bucket.
+        Whether inputs of other sizes are padded to the next larger bucket.
     pad_value : float, optional
-        What they are padded with.
+        The value of the padding.
     input_indices : list of int, optional
-        The numbers of the inputs that have the dimension.
+        The indices of the inputs that have the dimension.
     affects_output : bool, optional
-        Whether the outputs have the dimension, so that what belongs to the padding is cut off.
+        Whether the outputs have the dimension too, so that the padding is removed from them.
     """
 
     def __init__(
@@ -93,15 +95,17 @@ class FlexibleShapeDispatch:
         self.input_indices = list(input_indices)
         self.affects_output = affects_output
         if not self.buckets or min(self.buckets) < 1 or sorted(set(self.buckets)) != self.buckets:
-            raise ValueError(f"FlexibleShapeDispatch: buckets are sizes above 0 in rising order, got {list(buckets)}")
+            raise ValueError(
+                f"FlexibleShapeDispatch: buckets must be positive sizes in ascending order, got {list(buckets)}"
+            )
 
     def __call__(self, mod: IRModule) -> IRModule:
-        """The module whose ``main`` takes any size.
+        """Return a module whose ``main`` accepts any size of the dimension.
 
         Parameters
         ----------
         mod : IRModule
-            The module.
+            The module to convert.
 
         Returns
         -------
@@ -110,7 +114,7 @@ class FlexibleShapeDispatch:
         Raises
         ------
         ValueError
-            An input does not exist, or does not have the dimension.
+            An input index is out of range, or the input does not have the dimension.
         """
         mod = infer_module(mod).clone()
         main = mod["main"]
@@ -133,7 +137,7 @@ class FlexibleShapeDispatch:
         return _resized(var, self.dim, size, "FlexibleShapeDispatch")
 
     def _specialized(self, mod: IRModule, main: Function, flexible: list[Var], size: Any, name: str) -> GlobalVar:
-        """A function of the module for one size."""
+        """Add a copy of ``main`` for one size to the module, and return its global variable."""
         made = GlobalVar(f"main_{name}")
         mod[made] = _with_params(main, {p: self._resized(p, size) for p in flexible})
         return made
@@ -142,17 +146,19 @@ class FlexibleShapeDispatch:
         self, mod: IRModule, main: Function, flexible: list[Var], params: list[Var], size: RelayExpr, bucket: int,
         otherwise: RelayExpr,
     ) -> If:  # fmt: skip
-        """The function of a bucket where the size is the bucket's, or may be padded up to it."""
+        """Return an ``If`` that calls the function of a bucket if the size equals the bucket or can be padded to it."""
         function = self._specialized(mod, main, flexible, bucket, str(bucket))
-        # Smaller buckets are asked before this one, so a padded size is above theirs.
+        # Smaller buckets are tested first, so this condition selects the smallest bucket that fits.
         held = (op.less_equal if self.auto_pad else op.equal)(size, const(bucket, "int64"))
         is_flexible = {id(params[i]) for i in self.input_indices}
         called = Call(function, [self._fixed(p, bucket) if id(p) in is_flexible else p for p in params])
         return If(held, self._cut(called, mod, main, size), otherwise)
 
     def _fixed(self, data: Var, bucket: int) -> RelayExpr:
-        """An input in the shape of a bucket. Padding is appended as a whole bucket whose end is cut off, so that
-        no size depends on data."""
+        """Return an input in the shape of a bucket.
+
+        Padding is computed by appending a full bucket of the pad value and slicing, so that no shape depends on
+        run-time values."""
         shape = list(self._resized(data, bucket).type_annotation.shape)
         if not self.auto_pad:
             return op.reshape(data, shape)
@@ -162,7 +168,7 @@ class FlexibleShapeDispatch:
         return op.reshape(op.strided_slice(joined, [0], [bucket], axes=[axis]), shape)
 
     def _cut(self, called: RelayExpr, mod: IRModule, main: Function, size: RelayExpr) -> RelayExpr:
-        """The outputs without what belongs to the padding."""
+        """Remove the padding from the outputs."""
         if not (self.auto_pad and self.affects_output):
             return called
         kept = op.arange(const(0, "int64"), size, const(1, "int64"), "int64")

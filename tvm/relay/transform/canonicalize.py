@@ -1,4 +1,4 @@
-"""Operators in fewer forms, and casts where they cost least."""
+"""Passes that write operators in a canonical form, and duplicate casts so that they can be fused with their users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_ty
 
 
 def _bias_as_add(node):
-    """bias_add as an addition of a vector with dimensions of size one behind it."""
+    """Write ``bias_add`` as an ``add`` of the bias, expanded with trailing dimensions of size 1."""
     if not is_call(node, "nn.bias_add"):
         return None
     data, bias = node.args
@@ -30,7 +30,7 @@ def _bias_as_add(node):
 
 
 def CanonicalizeOps() -> RelayFunctionPass:
-    """Write bias_add as add, so that one set of rules serves both."""
+    """Write ``bias_add`` as ``add``, so that one set of rules covers both operators."""
 
     @function_pass(opt_level=3, name="CanonicalizeOps", required=["InferType"])
     def canonicalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -44,8 +44,9 @@ def _bits(t) -> int:
 
 
 def canonicalize_casts(func: Function, mod: IRModule | None) -> Function:
-    """A widening cast that several element-by-element operators use is repeated for each: it is then computed inside
-    their kernels, and the narrow tensor is what goes through memory."""
+    """Duplicate a widening cast for each element-wise operator that uses it.
+
+    Each copy is fused into the kernel of its user, so that only the narrow tensor is stored in memory."""
     used: set[int] = set()
 
     def own(arg):
@@ -67,7 +68,7 @@ def canonicalize_casts(func: Function, mod: IRModule | None) -> Function:
 
 
 def CanonicalizeCast() -> RelayFunctionPass:
-    """Give each user of a widening cast its own."""
+    """Duplicate widening casts, one for each user."""
 
     @function_pass(opt_level=3, name="CanonicalizeCast", required=["InferType"])
     def canonicalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:

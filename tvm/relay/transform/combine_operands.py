@@ -1,8 +1,8 @@
-"""The operands of what follows several combined layers, as one operand that does the same to the combined result.
+"""Combine the operands of an operator that follows each of several combined layers.
 
-Each rule takes the operands of one operator that follows every branch, the calls of that operator, and the axis along
-which branches lie side by side in its result; None where there is no such operand.
-"""
+The combined operand has the same effect on the output of the combined layer. Each rule gets the operands (one for each
+branch), the calls that use them, and the axis along which the branches are concatenated in the output. A rule returns
+None if the operands cannot be combined."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def concatenated(parts: Sequence[RelayExpr], axis: int) -> RelayExpr:
 
 
 def _shapes(operands: Sequence[RelayExpr]) -> list[tuple] | None:
-    """Their shapes, where they are tensors of one type and rank."""
+    """Return the static shapes of the operands; None unless all are tensors of one data type and rank."""
     types = [e.checked_type_ for e in operands]
     if any(t is None or not hasattr(t, "shape") for t in types):
         return None
@@ -32,7 +32,7 @@ def _shapes(operands: Sequence[RelayExpr]) -> list[tuple] | None:
 
 
 def side_by_side(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> RelayExpr | None:
-    """Operands that say something for each place along the axis, and elsewhere are of one shape."""
+    """Concatenate operands that span the axis of the branches and have equal sizes in all other dimensions."""
     shapes = _shapes(operands)
     if shapes is None:
         return None
@@ -48,7 +48,7 @@ def _but(shape: tuple, axis: int) -> tuple:
 
 
 def in_columns(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> RelayExpr | None:
-    """As ``side_by_side`` along the last axis; one number for all columns is repeated for each."""
+    """Concatenate operands along the last axis; an operand of size 1 is repeated for all columns of its branch."""
     shapes = _shapes(operands)
     outs = [dims(c.checked_type_) for c in calls]
     if shapes is None or axis != len(outs[0]) - 1 or any(s[:-1] != shapes[0][:-1] for s in shapes):
@@ -65,7 +65,7 @@ def in_columns(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) 
 
 
 def stacked(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> RelayExpr | None:
-    """Operands of one shape, one for each branch along a new first axis."""
+    """Stack operands of equal shape along a new first axis, one for each branch."""
     shapes = _shapes(operands)
     if shapes is None or any(s != shapes[0] for s in shapes):
         return None
@@ -75,12 +75,12 @@ def stacked(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> 
 
 
 def constant_columns(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> Constant | None:
-    """One constant for the combined columns; a single number that all branches share stays one."""
+    """Concatenate constants along the last axis. A scalar that is equal in all branches stays a scalar."""
     arrays = [c.data.numpy() for c in operands if isinstance(c, Constant)]
     if len(arrays) != len(operands) or any(a.dtype != arrays[0].dtype or a.ndim != arrays[0].ndim for a in arrays):
         return None
     if all(a.size == 1 and a.shape == arrays[0].shape for a in arrays):
-        # Compared as bytes: a NaN is equal to itself.
+        # The values are compared as bytes, so that NaN equals itself.
         return Constant(arrays[0]) if len({a.tobytes() for a in arrays}) == 1 else None
     widths = [dims(c.checked_type_)[-1] for c in calls]
     if any(a.ndim == 0 or a.shape[-1] != w or a.size != w for a, w in zip(arrays, widths)):

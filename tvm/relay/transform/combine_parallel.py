@@ -1,8 +1,7 @@
-"""Several layers that read the same data become one wider layer whose result is sliced.
+"""Combine several layers that read the same data into one wider layer, whose output is sliced.
 
-What follows each of them in the same way and works on each column by itself (a bias, a cast) follows the combined layer
-once: its operands are combined too.
-"""
+Operators that follow every branch in the same way and treat columns independently (a bias, a cast) are applied once to
+the combined output; their operands are combined too."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def _known(e: RelayExpr) -> bool:
 
 
 def _conv_key(node: Call) -> Any:
-    """Convolutions with one key can be combined: all is equal but the number of filters."""
+    """Return a key that is equal for convolutions that can be combined: they differ only in the number of filters."""
     attrs = node.attrs
     if attrs.groups != 1 or attrs.kernel_layout != "OIHW" or attrs.data_layout != "NCHW" or not _known(node.args[1]):
         return None
@@ -41,7 +40,7 @@ def _dense_key(node: Call) -> Any:
 
 
 def _equal_dense_key(node: Call) -> Any:
-    """Dense layers of matrices that can become one batched matmul."""
+    """Return a key that is equal for dense layers with 2-D data that can be combined into one batched matmul."""
     if not _known(node.args[1]) or len(dims(node.args[0].checked_type_)) != 2:
         return None
     return node.attrs.out_dtype, node.args[1].checked_type_
@@ -65,25 +64,26 @@ def _matmul_key(node: Call) -> Any:
 
 
 class ParallelLayers(NamedTuple):
-    """What combining one operator needs: which can be combined, along which axis of the weight and of the result, the
-    attribute that counts along it, and how the operands of what follows are combined."""
+    """How to combine the calls of one operator: the key that combinable calls share, the concatenation axes of the
+    weight and the output, the attribute with the output size, and the rule that combines operands of following
+    operators."""
 
     name: str
     key: Callable[[Call], Any]
     weight_axis: int
     out_axis: int
     count: str | None
-    # None where the parts of the result are taken at once, before what follows the layers.
+    # None: each branch is sliced directly from the combined output, and following operators are not combined.
     join: Callable[..., RelayExpr | None] | None
     batched: bool = False
-    # Results whose rank may grow after the layer are sliced by as many bounds as they have axes.
+    # Whether the rank may grow in following operators; the slice then gets bounds for all axes of the output.
     grows: bool = False
 
 
 CONV2D = ParallelLayers("nn.conv2d", _conv_key, 0, 1, "channels", side_by_side)
 DENSE = ParallelLayers("nn.dense", _dense_key, 0, -1, "units", in_columns, grows=True)
 DENSE_BATCH = ParallelLayers("nn.dense", _equal_dense_key, 0, -1, None, stacked, batched=True)
-# The weight is not transposed: the layout that GPUs read.
+# The weight is not transposed: GPU matmuls read this layout.
 MATMUL = ParallelLayers("nn.matmul", _matmul_key, 1, -1, "units", constant_columns)
 BATCH_MATMUL = ParallelLayers("nn.batch_matmul", _batch_matmul_key, 1, 2, None, side_by_side)
 
@@ -103,8 +103,8 @@ def _depends(node: RelayExpr, on: set[int]) -> bool:
 
 
 def combine(func: Function, mod: IRModule | None, kind: ParallelLayers, min_branches: int) -> Function:
-    """The weights of a group are combined; each branch becomes a part of the combined result, taken after what follows
-    all branches alike."""
+    """Combine the layers of each group. Each branch becomes a slice of the combined output, after the following
+    operators that are equal in all branches."""
     groups = []
     for members in _groups(func, kind):
         ids = {id(n) for n in members}
@@ -129,7 +129,8 @@ def _users(func: Function) -> dict[int, list[Any]]:
 
 
 def _after(func: Function, layers: set[int]) -> set[int]:
-    """What is a layer of some group or depends on one: a combined layer that waited for it could wait for itself."""
+    """Return the layers and all expressions that depend on one. A combined layer that uses one of these could depend on
+    itself."""
     found: set[int] = set()
     for node in post_order(func):
         if id(node) in layers or any(id(child) in found for child in node.children()):
@@ -138,19 +139,19 @@ def _after(func: Function, layers: set[int]) -> set[int]:
 
 
 class _Group:
-    """Branches that become one: each is a layer with what follows it."""
+    """A group of branches to combine; each branch is a layer and the operators that follow it."""
 
     def __init__(self, kind: ParallelLayers, branches: list[list[Call]]):
         self.kind = kind
         self.branches = branches
         self.layers = [branch[0] for branch in branches]
         self.sizes = [dims(n.args[1].checked_type_)[kind.weight_axis] for n in self.layers]
-        # Where the branches lie side by side in the result, after each step.
+        # The axis along which the branches are concatenated, after each operator of a branch.
         self.axes = [kind.out_axis % len(dims(self.layers[0].checked_type_))]
         self.combined: RelayExpr | None = None
 
     def follow(self, users: dict[int, list[Any]], after: set[int]) -> None:
-        """Take along the operators that follow all branches alike."""
+        """Add the following operators that are equal in all branches to the branches."""
         while True:
             last = [branch[-1] for branch in self.branches]
             used = [users.get(id(node), []) for node in last]
@@ -168,12 +169,12 @@ class _Group:
                 branch.append(node)
 
     def operands(self) -> tuple[RelayExpr, ...]:
-        """What has to be made before the combined layer."""
+        """Return the expressions that must be built before the combined layer."""
         inside = {id(n) for branch in self.branches for n in branch}
         return tuple(a for branch in self.branches for n in branch for a in n.args if id(a) not in inside)
 
     def part(self, place: int, made: dict[int, Any]) -> Call:
-        """What one branch gives."""
+        """Return the output of one branch as a part of the combined output."""
         if self.combined is None:
             self.combined = self.combine(made)
             if self.kind.batched:
@@ -210,7 +211,8 @@ class _Group:
 
 
 def _are_alike(last: list[Call], following: list[Any]) -> bool:
-    """Whether the same operator follows all, takes their results in the same place, and works on each element."""
+    """Return whether all branches are followed by the same element-wise operator with the branch as the same argument.
+    """
     first = following[0]
     if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
         return False
@@ -225,7 +227,8 @@ def _are_alike(last: list[Call], following: list[Any]) -> bool:
 
 
 def _axis_after(axis: int, before: Call, after: Call, kind: ParallelLayers) -> int | None:
-    """Where branches lie side by side in what follows; None where that cannot be told, or its attributes say sizes."""
+    """Return the concatenation axis after a following operator; None if it is not known, or if an attribute contains
+    sizes."""
     attrs, rank = _attrs_but(after, ""), len(dims(after.checked_type_))
     added = rank - len(dims(before.checked_type_))
     if added and not kind.grows:
@@ -233,7 +236,7 @@ def _axis_after(axis: int, before: Call, after: Call, kind: ParallelLayers) -> i
     if after.op.name == "expand_dims":
         return axis + added if attrs["axis"] % rank <= axis else axis
     if after.op.name == "nn.bias_add":
-        # A bias is one vector, so it cannot differ from branch to branch of a stack.
+        # A bias has one dimension, so a stack of branches cannot have a different bias for each branch.
         return axis if attrs["axis"] % rank == axis and not kind.batched else None
     plain = all(v is None or isinstance(v, (bool, int, float, str)) for v in attrs.values())
     kept = dims(after.checked_type_)[axis + added] == dims(before.checked_type_)[axis]
@@ -245,7 +248,8 @@ def _attrs_but(node: Call, name: str) -> dict[str, Any]:
 
 
 def _replace(func: Function, mod, groups: list[_Group]) -> Function:
-    """Operands first, every node once: a combined layer waits for the data and for the weights of all its branches."""
+    """Rebuild the function, operands first; a combined layer is built after the data and weights of all its branches.
+    """
     ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
     made: dict[int, Any] = {}
 
@@ -272,12 +276,12 @@ def _pass(kind: ParallelLayers, name: str, branches: int, opt_level: int = 4) ->
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Combine convolutions of the same data.
+    """Combine convolutions that read the same data.
 
     Parameters
     ----------
     min_num_branches : int, optional
-        How many there must be.
+        The minimum number of convolutions to combine.
 
     Returns
     -------
@@ -287,13 +291,15 @@ def CombineParallelConv2D(min_num_branches: int = 3) -> RelayFunctionPass:
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> RelayFunctionPass:
-    """Combine dense layers of the same data: layers of equal shape into one batched matmul, or with ``to_batch=False``
-    layers of any width into one dense layer, which reads the data once.
+    """Combine dense layers that read the same data.
+
+    Layers of equal shape become one batched matmul. With ``to_batch=False``, layers of any width become one dense
+    layer, which reads the data once.
 
     Parameters
     ----------
     min_num_branches : int, optional
-        How many there must be.
+        The minimum number of dense layers to combine.
     to_batch : bool, optional
         Whether layers of equal shape become a batched matmul.
 
@@ -305,12 +311,12 @@ def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Re
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Combine batched matmuls with the same lhs.
+    """Combine batched matmuls that have the same left operand.
 
     Parameters
     ----------
     min_num_branches : int, optional
-        How many there must be.
+        The minimum number of matmuls to combine.
 
     Returns
     -------
@@ -320,8 +326,10 @@ def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
 
 
 def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
-    """Combine matmuls of the same lhs with constant weights, and their epilogues. A small matmul leaves most of a GPU
-    idle: one of three times the n takes little longer than one of the three."""
+    """Combine matmuls that have the same left operand and constant weights, together with their epilogues.
+
+    A small matmul leaves most of a GPU idle: one matmul with three times the columns takes little longer than one of
+    the three."""
     return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3)
 
 

@@ -1,4 +1,4 @@
-"""Graphs in another data layout: operators that are asked for change theirs, what stands between them follows."""
+"""Convert a graph to another data layout: the selected operators are converted, and operators between them follow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..op.record import CallAttrs
 from .function_pass import RelayFunctionPass, function_pass, is_call
 from .layouts import Layouts
 
-# Kernel layouts that go with data layouts where "default" is asked for.
+# The kernel layout for each data layout, used if the kernel layout is "default".
 KERNELS = {
     "NCHW": "OIHW",
     "NHWC": "HWIO",
@@ -28,17 +28,17 @@ KERNELS = {
     "NCDHW": "OIDHW",
     "NDHWC": "DHWIO",
 }
-# Kernel layouts of transposed convolutions.
+# The default kernel layout of transposed convolutions for each data layout.
 TRANSPOSED = {"NCHW": "IOHW", "NHWC": "HWIO", "NCW": "IOW", "NWC": "WIO", "NCDHW": "IODHW", "NDHWC": "DHWIO"}
 
 
 class LayoutConfig:
-    """Which of the layers to be converted keep their layout: ``with LayoutConfig(skip_layers=[0]):``
+    """Select layers that keep their layout: ``with LayoutConfig(skip_layers=[0]):``
 
     Parameters
     ----------
     skip_layers : list of int, optional
-        The numbers of the layers.
+        The indices of these layers among the layers that ConvertLayout would convert.
     """
 
     current: LayoutConfig | None = None
@@ -48,18 +48,19 @@ class LayoutConfig:
         self.skip_counter = 0
 
     def check_skip(self) -> bool:
-        """Whether the next of the layers to be converted keeps its layout; asking moves on to the one after it.
+        """Return whether the next layer keeps its layout, and advance to the layer after it.
 
         Returns
         -------
         bool
+            True if the layer keeps its layout.
         """
         skip = self.skip_counter in self.skip_layers
         self.skip_counter += 1
         return skip
 
     def reset(self) -> None:
-        """Begin again with the first layer, none of which keeps its layout."""
+        """Restart at the first layer and clear the list of skipped layers."""
         self.skip_counter = 0
         self.skip_layers = []
 
@@ -72,7 +73,7 @@ class LayoutConfig:
 
 
 class Desired:
-    """The layout asked for, operator by operator."""
+    """The rule that converts each operator to the layout requested for it."""
 
     def __init__(self, desired: Mapping[str, Any]):
         self.desired = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in desired.items()}
@@ -89,21 +90,21 @@ class Desired:
         attrs = node.attrs
         have = None if attrs is None else attrs.get("data_layout") or attrs.get("layout")
         if attrs is None or not have:
-            raise TVMError(f"ConvertLayout: {node.op.name} has no layout that could be changed")
+            raise TVMError(f"ConvertLayout: {node.op.name} has no layout attribute and cannot be converted")
         if wanted[0] == "default":
             return None
         return self.layer(node, have, wanted) if "kernel_layout" in attrs else self.follow(node, have, wanted[0])
 
     def follow(self, node: Call, have: str, layout: str, **more: Any) -> RelayExpr | None:
-        """The operator as its own rule has it in the layout."""
+        """Return the operator in another layout, as its layout rule computes it."""
         rule = node.op.attrs.get("layout_rule")
         found = None if rule is None else rule(node.attrs, [a.checked_type_ for a in node.args], have, layout)
         if found is None or sorted(without_blocks(layout)) != sorted(have):
-            raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
+            raise TVMError(f"ConvertLayout: {node.op.name} cannot be converted from {have} to {layout}")
         attrs = {**found.attrs, **more}
         if "kernel_layout" in attrs:
             return None if attrs == node.attrs.entries else Call(node.op, node.args, CallAttrs(attrs), (), node.span)
-        # An operator that is asked for does not follow its input, and says so where its result has a layout of its own.
+        # A converted operator sets its output layout explicitly if it has the attribute.
         if "out_layout" in attrs:
             attrs["out_layout"] = layout
         return Call(node.op, node.args, CallAttrs(attrs), (), node.span)
@@ -119,15 +120,19 @@ class Desired:
         if is_blocked(layout):
             return self.blocked(node, have, layout, wanted[1] if len(wanted) > 1 else "default")
         if given is None or sorted(given) != sorted(kernel):
-            raise TVMError(f"ConvertLayout: {node.op.name} to {layout}: give a layout for its kernel {kernel}")
+            raise TVMError(
+                f"ConvertLayout: {node.op.name} to {layout}: no default kernel layout; give one to replace {kernel}"
+            )
         return self.follow(node, have, layout, kernel_layout=given)
 
     def blocked(self, node: Call, have: str, layout: str, kernel: str) -> RelayExpr | None:
-        """A convolution over channels in blocks (NCHW16c); one whose channels are no multiple of them stays, and
-        one whose weight has a multiplier."""
+        """Return a convolution in a layout with channel blocks (NCHW16c).
+
+        The convolution stays unchanged (None) if a channel count is not a multiple of the block or if its weight has a
+        channel multiplier."""
         attrs, plain = node.attrs, without_blocks(layout)
         if node.op.name not in ("nn.conv1d", "nn.conv2d", "nn.conv3d") or sorted(plain) != sorted(have):
-            raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
+            raise TVMError(f"ConvertLayout: {node.op.name} cannot be converted from {have} to {layout}")
         if filters_in_front(attrs, [a.checked_type_ for a in node.args]):
             return None
         alone = attrs.groups > 1 and dims(node.args[0].checked_type_)[have.index("C")] == attrs.groups
@@ -152,7 +157,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:
     Parameters
     ----------
     desired_layouts : Mapping[str, Any]
-        The layouts of data and weights, by operator.
+        The layouts of data and weights for each operator name.
 
     Returns
     -------

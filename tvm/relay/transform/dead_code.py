@@ -1,4 +1,4 @@
-"""Definitions nobody uses, and functions nobody calls."""
+"""Remove unused definitions and unreachable functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _EFFECTS = (RefCreate, RefRead, RefWrite)
 
 
 def is_pure(e: RelayExpr, functions: frozenset[Var] | set[Var] = frozenset()) -> bool:
-    """Whether computing an expression can be left out when nobody uses its value; ``functions`` are local ones that
-    may be called."""
+    """Return whether an expression has no side effects, so that it can be removed if its value is unused.
+
+    ``functions`` are local functions that may be called."""
     for node in post_order(e):
         if isinstance(node, _EFFECTS):
             return False
         if type(node) is Call and not isinstance(node.op, (Op, Function)) and node.op not in functions \
                 and type(node.op).__name__ != "Constructor":
-            # A called function may write references.
+            # A called function may write to references.
             return False
         if type(node) is Call and isinstance(node.op, Op) and node.op.attrs.get("TOpIsStateful"):
             return False
@@ -40,7 +41,8 @@ def _uses(root: RelayExpr) -> dict[Var, int]:
 
 
 def _pure_functions(root: RelayExpr) -> set[Var]:
-    """Local functions whose calls can be left out. One that calls itself may not end, and stays."""
+    """Return the local functions whose calls have no side effects. Recursive functions are excluded, since they may not
+    terminate."""
     found: set[Var] = set()
     for node in post_order(root):
         if type(node) is Let and isinstance(node.value, Function) and is_pure(node.value.body, found):
@@ -49,14 +51,15 @@ def _pure_functions(root: RelayExpr) -> set[Var]:
 
 
 def _captured(root: RelayExpr) -> set[Var]:
-    """The variables that functions inside read from outside. A value is not moved into a function, whose calls would
-    compute it again."""
+    """Return the variables that inner functions capture. A captured value is not inlined into a function, because each
+    call would compute it again."""
     inner = [n for n in post_order(root) if type(n) is Function and n is not root]
     return {v for function in inner for v in free_vars(function)}
 
 
 def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
-    """Without lets that are not used; with ``inline_once`` also without those used once. Repeats until nothing goes."""
+    """Remove unused let bindings, and with ``inline_once`` inline bindings that are used once, until nothing changes.
+    """
     while True:
         counts, functions, captured = _uses(root), _pure_functions(root), _captured(root) if inline_once else set()
         gone: dict[Var, RelayExpr] = {}
@@ -91,14 +94,14 @@ def _without(root: RelayExpr, drop: set[Var], gone: dict[Var, RelayExpr]) -> Rel
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> RelayFunctionPass:
-    """Leave out lets whose value is not used.
+    """Remove let bindings whose value is not used.
 
     Parameters
     ----------
     inline_once : bool, optional
-        Whether values used once are put where they are used.
+        Whether values that are used once are inlined at their use.
     ignore_impurity : bool, optional
-        Whether calls with effects may be left out.
+        Whether calls with side effects may be removed.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
 
 
 def reachable(mod: IRModule, entries: list[str]) -> set[str]:
-    """Names of the functions that the entries use, themselves included."""
+    """Return the names of the functions that the entry functions use, including the entry functions."""
     by_name = {v.name_hint: f for v, f in mod.functions.items()}
     found: set[str] = set()
     stack = [n for n in entries if n in by_name]
@@ -135,12 +138,12 @@ def reachable(mod: IRModule, entries: list[str]) -> set[str]:
 
 
 def RemoveUnusedFunctions(entry_functions: list[str] | None = None) -> ModulePass:
-    """Leave out functions that the entries (``main``) do not reach.
+    """Remove functions that cannot be reached from the entry functions (``main`` by default).
 
     Parameters
     ----------
     entry_functions : list[str], optional
-        The names that are kept.
+        The names of the entry functions.
 
     Returns
     -------

@@ -1,10 +1,9 @@
-"""Defunctionalization: programs without functions as values.
+"""Defunctionalization: remove functions as values from programs.
 
-For each type of functions there is a data type, with a constructor for each function that is used as a value and the
-variables it reads as fields, and a function ``apply`` that matches the constructors. A function as a value becomes a
-value of the data type, and a call of it becomes a call of ``apply``. Polymorphic and higher-order global functions are
-copied for the types that they are called with.
-"""
+For each function type, the pass creates an algebraic data type and a function ``apply``. The data type has a
+constructor for each function that is used as a value; the fields of the constructor are the captured variables.
+``apply`` matches the constructors. A function that is used as a value becomes a value of the data type, and its calls
+become calls of ``apply``. Polymorphic and higher-order global functions are copied for the types of their calls."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ from .inline import fresh
 
 
 def has_function(t: Any) -> bool:
-    """Whether a type contains functions."""
+    """Return whether a type contains function types."""
     return any(isinstance(n, FuncType) for n in post_order(t))
 
 
 class _Encoding:
-    """The data type of the functions of one type."""
+    """The data type that represents the functions of one type."""
 
     def __init__(self, name: str, t: FuncType):
         self.type = t
@@ -66,7 +65,7 @@ class _Defunctionalizer:
     # -- types ---------------------------------------------------------------------------------------------------------
 
     def encoded(self, t: Any) -> Any:
-        """A type with data types in place of functions."""
+        """Return a type in which data types replace function types."""
         if isinstance(t, FuncType):
             return TypeCall(self.encoding(t).header, ())
         if isinstance(t, TupleType):
@@ -77,7 +76,10 @@ class _Defunctionalizer:
 
     def encoding(self, t: FuncType) -> _Encoding:
         if t.type_params or any(isinstance(n, TypeVar) for n in post_order(t)):
-            raise TVMError(f"Defunctionalization: {t} is polymorphic as a value; its type must follow from its use")
+            raise TVMError(
+                f"Defunctionalization: a function of the polymorphic type {t} is used as a value; its use must "
+                "determine its type"
+            )
         key = str(t)
         if key not in self.encodings:
             self.encodings[key] = _Encoding(self.new_name("Function"), t)
@@ -91,14 +93,15 @@ class _Defunctionalizer:
     # -- functions -----------------------------------------------------------------------------------------------------
 
     def function(self, function: Function) -> Function:
-        """A function with types, and no type variables, over encoded values."""
+        """Return a monomorphic copy of a typed function in which data types replace functions."""
         table: dict[Var, RelayExpr] = {p: Var(p.name_hint, self.encoded(p.checked_type)) for p in function.params}
         params = [table[p] for p in function.params]
         body = self.value(function.body, table, function.body.checked_type)
         return Function(params, body, self.encoded(function.body.checked_type), (), function.attrs, function.span)
 
     def copy_of(self, var: GlobalVar, args: Iterable[Any], result: Any) -> GlobalVar:
-        """The global function for arguments of some types; itself where it is neither polymorphic nor higher-order."""
+        """Return the copy of a global function for some argument types; the function itself if it is first-order and
+        not polymorphic."""
         function = self.mod[var]
         wanted = FuncType(tuple(args), result)
         key = (var.name_hint, str(wanted))
@@ -112,7 +115,8 @@ class _Defunctionalizer:
         return new
 
     def is_first_order(self, var: GlobalVar) -> bool:
-        """Whether neither a global function nor one that it calls is polymorphic or has functions as values."""
+        """Return whether neither a global function nor any function that it calls is polymorphic or uses functions as
+        values."""
         waiting, seen = [var], {var}
         while waiting:
             function = self.mod[waiting.pop()]
@@ -129,14 +133,14 @@ class _Defunctionalizer:
         return True
 
     def specialized(self, function: Function, wanted: FuncType) -> Function:
-        """A copy of a function for arguments and a result of some types, with its types."""
+        """Return a typed copy of a function, specialized for given argument and result types."""
         table: dict[Any, Any] = {}
         generic = FuncType(tuple(p.checked_type for p in function.params), function.checked_type.ret_type)
         solve(generic, wanted, table, set(function.type_params))
         copied = fresh(function)
         open_vars = {n: Var(n.name_hint, substitute_types(n.type_annotation, table))
                      for n in post_order(copied) if isinstance(n, Var) and n.type_annotation is not None}  # fmt: skip
-        # Parameters have the types of the arguments, and those of the variables of patterns follow from the data.
+        # Parameters get the types of the arguments; the types of pattern variables are inferred from the matched data.
         open_vars.update({p: Var(p.name_hint, t) for p, t in zip(copied.params, wanted.arg_types)})
         clauses = [n for n in post_order(copied) if isinstance(n, Clause)]
         named = {v: Var(v.name_hint) for c in clauses for v in pattern_variables(c.lhs)}
@@ -147,7 +151,8 @@ class _Defunctionalizer:
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def value(self, e: RelayExpr, table: dict[Var, RelayExpr], wanted: Any) -> RelayExpr:
-        """An expression over encoded values; ``wanted`` is the type that is asked of it."""
+        """Rewrite an expression so that data types replace functions; ``wanted`` is the type that its context expects.
+        """
         lets = []
         while isinstance(e, Let):
             if isinstance(e.value, Function):
@@ -203,8 +208,8 @@ class _Defunctionalizer:
         return Call(one.apply, [self.value(e.op, table, wanted), *args], None, (), e.span)
 
     def argument_types(self, e: Call, function: Function) -> list[Any]:
-        """The types that arguments of a global function have in a call: those of polymorphic functions follow from the
-        other arguments and the result."""
+        """Return the types of the arguments in a call of a global function. The types of polymorphic function arguments
+        are inferred from the other arguments and the result."""
         found: dict[Any, Any] = {}
         variables = set(function.type_params)
         generic = [p.checked_type for p in function.params]
@@ -225,7 +230,8 @@ class _Defunctionalizer:
         return Call(one.constructors[var], ())
 
     def closure(self, e: Function, table: dict[Var, RelayExpr], wanted: Any, name: Var | None = None) -> RelayExpr:
-        """A local function: a constructor over the variables that it reads. Inside it, its own name is built anew."""
+        """Convert a local function to a constructor call over its captured variables. A recursive use becomes a new
+        call of the constructor."""
         one = self.encoding(wanted)
         read = [v for v in free_vars(e) if v is not name]
         made = Constructor(self.new_name(name.name_hint if name is not None else "f"),
@@ -242,7 +248,7 @@ class _Defunctionalizer:
 
 
 def _substituted(node: Any, table: dict[Any, Any], named: dict[Var, Var]) -> Any:
-    """A local function whose result has no type variables; a clause with other variables."""
+    """Substitute the type variables in the return type of a local function, or the pattern variables of a clause."""
     if isinstance(node, Clause):
         return Clause(rename_pattern(node.lhs, named), node.rhs)
     if isinstance(node, Function) and node.ret_type is not None:
@@ -256,9 +262,9 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
     Parameters
     ----------
     func : Function
-        The function that the program begins with. Neither its parameters nor its result contain functions.
+        The entry function of the program. Its parameters and its result must not contain functions.
     mod : IRModule
-        Its module, to which the data types and functions that the program needs are added.
+        Its module. The required data types and functions are added to it.
 
     Returns
     -------
@@ -277,11 +283,11 @@ def Defunctionalization(func: Function, mod: IRModule) -> Function:
     mod.update(IRModule({v: f for v, f in typed.functions.items() if v.name_hint in mod}, mod.type_definitions))
     program = typed["__program__"]
     if program.type_params:
-        raise TVMError("Defunctionalization: the function that the program begins with is polymorphic")
+        raise TVMError("Defunctionalization: the entry function of the program must not be polymorphic")
     if any(has_function(p.checked_type) for p in program.params):
-        raise TVMError("Defunctionalization: a parameter of the program contains functions")
+        raise TVMError("Defunctionalization: a parameter of the entry function must not contain functions")
     if has_function(program.body.checked_type):
-        raise TVMError("Defunctionalization: the result of the program contains functions")
+        raise TVMError("Defunctionalization: the result of the entry function must not contain functions")
     return _Defunctionalizer(mod).run(program)
 
 

@@ -1,8 +1,8 @@
-"""Device domains: which expressions are on the same device, found by unification.
+"""Device domains: sets of expressions on the same device, computed by unification.
 
-A domain is the device of a value, or for a function the domains of its parameters and of its result. Expressions that
-must be on one device have one domain. Marks (``on_device``) and copies are where domains may differ.
-"""
+A domain represents the device of a value; the domain of a function consists of the domains of its parameters and its
+result. Expressions that must be on one device have one domain. Domains may differ at ``on_device`` annotations and at
+copies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..op.record import as_device
 from .function_pass import is_call
 
 HOST, SAME, FREE = "host", "same", "free"
-# The domains of the arguments of operators that are not on one device; the last one is the result's.
+# For operators that use several devices: the domains of the arguments, followed by the domain of the result.
 _OPERATORS = {
     "memory.alloc_storage": (HOST, HOST, FREE),
     "memory.alloc_tensor": (SAME, HOST, HOST, SAME),
@@ -35,17 +35,17 @@ _OPERATORS = {
 
 
 def named_device(text: str) -> VirtualDevice:
-    """The device of a mark: ``"cuda"``, ``"cuda(0)"`` or ``"cuda:0"``. An executor has one device of each type, so the
-    number must be 0."""
+    """Return the device of an ``on_device`` annotation: ``"cuda"``, ``"cuda(0)"`` or ``"cuda:0"``.
+
+    An executor has one device of each type, so the device index must be 0."""
     found = as_device(text)
     if found.device_id != 0:
-        raise TVMError(f"on_device: '{text}': a model names kinds of devices and has one device of each; its number is "
-                       "said when the executor is made")  # fmt: skip
+        raise TVMError(f"on_device: '{text}': the device index must be 0; give the index when the executor is created")
     return VirtualDevice(Device(int(found.device_type), 0))
 
 
 def joined(a: VirtualDevice | None, b: VirtualDevice | None) -> VirtualDevice | None:
-    """The device that has what ``a`` and ``b`` require; None where they require different things."""
+    """Merge the constraints of two devices; None if they contradict each other."""
     if a is None or b is None or a == b:
         return b if a is None else a
     for name in ("device_type_int", "virtual_device_id", "target", "memory_scope"):
@@ -58,8 +58,8 @@ def joined(a: VirtualDevice | None, b: VirtualDevice | None) -> VirtualDevice | 
     return made
 
 
-def place_text(place: VirtualDevice | None) -> str:
-    """How errors name a device; empty where there is none."""
+def device_text(place: VirtualDevice | None) -> str:
+    """Return the name of a device in error messages; an empty string for None."""
     if place is None:
         return ""
     device = str(Device(place.device_type_int, max(place.virtual_device_id, 0)))
@@ -67,7 +67,7 @@ def place_text(place: VirtualDevice | None) -> str:
 
 
 class Domain:
-    """A node of the union-find forest. ``device`` is that of a value; functions have ``params`` and ``result``."""
+    """A node of the union-find forest: ``device`` for values, ``params`` and ``result`` for functions."""
 
     __slots__ = ("device", "params", "parent", "result")
 
@@ -84,20 +84,20 @@ class Domain:
         return found
 
     def leaves(self) -> Iterable[Domain]:
-        """The domains of values in this one."""
+        """Return the value domains that a domain consists of."""
         root = self.root()
         if root.params is None:
             return [root]
         return [leaf for part in (*root.params, root.result) for leaf in part.leaves()]
 
     def value(self) -> Domain:
-        """The domain of the value itself, for a function that of the result of all calls."""
+        """Return the domain of a value; for a function, the domain of the value that its calls return."""
         root = self.root()
         return root if root.params is None else root.result.value()
 
 
 def domain_of_type(t: Type | None, device: VirtualDevice | None = None) -> Domain:
-    """A new domain for values of a type, all on one device where one is given."""
+    """Return a new domain for values of a type, with all values on ``device`` if it is given."""
     if isinstance(t, FuncType):
         params = [domain_of_type(a, device) for a in t.arg_types]
         return Domain(None, params, domain_of_type(t.ret_type, device))
@@ -105,7 +105,7 @@ def domain_of_type(t: Type | None, device: VirtualDevice | None = None) -> Domai
 
 
 def unify(a: Domain, b: Domain) -> bool:
-    """Make two domains one; False where their devices differ, and then nothing changes for values."""
+    """Unify two domains. Return False if their devices differ; value domains are then unchanged."""
     a, b = a.root(), b.root()
     if a is b:
         return True
@@ -125,13 +125,14 @@ def unify(a: Domain, b: Domain) -> bool:
 
 
 def collapse(domains: Iterable[Domain]) -> bool:
-    """Put all values and functions on one device."""
+    """Unify all values and functions of the domains on one device."""
     first, *rest = [leaf for domain in domains for leaf in domain.leaves()]
     return all(unify(first, leaf) for leaf in rest)
 
 
 def set_default(domain: Domain, device: VirtualDevice) -> None:
-    """Put a value without a device on one; of a function first the result, then the parameters beside the result."""
+    """Assign a default device to a domain without one. For a function, the result gets the default and parameters get
+    the device of the result."""
     root = domain.root()
     if root.params is None:
         root.device = device if root.device is None else root.device
@@ -143,12 +144,12 @@ def set_default(domain: Domain, device: VirtualDevice) -> None:
 
 
 def operands(e: Any) -> list[Any]:
-    """The children of an expression, without those inside of fused functions."""
+    """Return the children of an expression; the bodies of fused functions are excluded."""
     return [] if isinstance(e, Function) and e.attrs.get("Primitive") else e.children()
 
 
 def last_of_lets(e: RelayExpr) -> RelayExpr:
-    """The expression that a chain of bindings ends with."""
+    """Return the body of a chain of let bindings."""
     while isinstance(e, Let):
         e = e.body
     return e
@@ -161,22 +162,22 @@ def _kind(e: Any) -> int:
 
 
 class Constraints:
-    """The domains of all expressions of a module, as the expressions require them."""
+    """The domains of all expressions of a module, unified as the expressions require."""
 
     def __init__(self, mod: IRModule, host: VirtualDevice, canonical):
         self.mod, self.host, self.canonical = mod, host, canonical
         self.domains: dict[int, Domain] = {}
-        # The domains of the arguments of calls.
+        # The domains of the arguments of each call.
         self.arguments: dict[int, list[Domain]] = {}
         self.functions = {v: f for v, f in mod.functions.items() if isinstance(f, Function)}
         self.order = list(self._all())
-        # Marks that hold for their own value too: results of functions and values of variables.
+        # Annotations that also constrain their own value: results of functions and values of variables.
         self.fixed: set[int] = set()
         for node in self.order:
             ends = [last_of_lets(node.body)] if isinstance(node, Function) else []
             ends += [node.value] if isinstance(node, Let) else []
             self.fixed |= {id(e) for e in ends if is_call(e, "on_device") and e.attrs.constrain_body}
-        # Bindings first, then marks, then uses: where they contradict each other, a use gets a copy.
+        # Binders first, then annotations, then uses: a use that contradicts an earlier constraint gets a copy.
         for kind in sorted({_kind(node) for node in self.order}):
             for node in self.order:
                 if _kind(node) == kind:
@@ -190,7 +191,7 @@ class Constraints:
 
     def of(self, e: RelayExpr) -> Domain:
         if isinstance(e, Constant):
-            # A constant is on every device that reads it.
+            # Each device that reads a constant gets its own copy of it.
             return domain_of_type(e.checked_type_)
         found = self.domains.get(id(e))
         if found is None:
@@ -214,8 +215,8 @@ class Constraints:
 
     def _same(self, what: str, *domains: Domain) -> None:
         if not all(unify(domains[0], other) for other in domains[1:]):
-            found = sorted({place_text(leaf.device) for domain in domains for leaf in domain.leaves()} - {""})
-            raise TVMError(f"PlanDevices: {what} is needed on {' and on '.join(found)}; put an on_device or a "
+            found = sorted({device_text(leaf.device) for domain in domains for leaf in domain.leaves()} - {""})
+            raise TVMError(f"PlanDevices: {what} is required on {' and on '.join(found)}; insert an on_device or a "
                            "device_copy between its uses")  # fmt: skip
 
     def _constrain(self, e: Any) -> None:
@@ -235,7 +236,7 @@ class Constraints:
                 self._same("the result of a match", self.of(e), self.of(clause.rhs))
                 collapse([self.of(e.data), *map(self.of, pattern_variables(clause.lhs))])
         elif isinstance(e, (Tuple, TupleGetItem, RefCreate, RefRead, RefWrite)):
-            # One part after the other: a part on another device is copied.
+            # Each part is unified separately: a part on another device is copied.
             for part in e.children():
                 collapse([self.of(e), self.of(part)])
 
@@ -286,15 +287,14 @@ class Constraints:
         self.arguments[id(e)] = made[:-1]
 
     def _through_free_marks(self) -> None:
-        """A mark that constrains neither its expression nor its value is where a copy may be; without need there is
-        none."""
+        """Unify both sides of annotations without constraints. Such an annotation only permits a copy."""
         for e in self.order:
             free = is_call(e, "on_device") and not e.attrs.constrain_body and not e.attrs.constrain_result
             if free and id(e) not in self.fixed:
                 unify(self.of(e), self.of(e.args[0]))
 
     def settle(self, default: VirtualDevice) -> None:
-        """Give every domain a device: users first, what they read beside them."""
+        """Assign a device to every domain: users first, then their operands."""
         for function in self.functions.values():
             set_default(self.of(function), default)
         for e in reversed(self.order):

@@ -1,4 +1,4 @@
-"""Division by a constant as multiplication by its reciprocal."""
+"""Convert division by a constant to multiplication by its reciprocal."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def _multiplied(node: RelayExpr) -> RelayExpr | None:
 
 
 def DivToMul() -> RelayFunctionPass:
-    """Replace a division by a floating-point constant by the multiplication with its reciprocal, which is rounded to
-    the type of the constant. The outputs can differ in the last bit."""
+    """Replace a division by a floating-point constant with a multiplication by its reciprocal.
+
+    The reciprocal is rounded to the type of the constant, so the outputs can differ in the last bit."""
 
     @function_pass(opt_level=0, name="DivToMul", required=["InferType"])
     def multiply(func: Function, mod: IRModule, ctx: PassContext) -> Function:

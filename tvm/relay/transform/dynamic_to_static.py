@@ -1,4 +1,4 @@
-"""Operators with shapes known when running, as the plain ones where those shapes turn out to be constants."""
+"""Replace operators with dynamic shapes by static operators if the shapes are constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
 class _Static:
-    """Operands come first: each call sees constants where its operands have become constants."""
+    """The rewrite rule. Operands are rewritten first, so that a call sees operands that have become constants."""
 
     def __init__(self):
         self.fold = _Fold()
@@ -40,7 +40,7 @@ def static_function(func: Function, mod: IRModule | None = None) -> Function:
 
 
 def DynamicToStatic() -> RelayFunctionPass:
-    """Replace operators with shapes known when running by plain ones where constants say the shapes."""
+    """Replace operators with dynamic shapes by static operators if constants determine the shapes."""
 
     @function_pass(opt_level=0, name="DynamicToStatic", required=["InferType"])
     def make_static(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,4 +1,4 @@
-"""Equal calls are computed once."""
+"""Common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
 
 
 def _frozen(value: Any) -> Any:
-    """An attribute's value as part of a key."""
+    """Return an attribute value in a hashable form."""
     if isinstance(value, (list, tuple)):
         return tuple(_frozen(v) for v in value)
     try:
@@ -24,8 +24,8 @@ def _frozen(value: Any) -> Any:
 
 
 class _Seen:
-    """Finds an earlier expression equal to a node. Operands were made one object where equal, so identity compares
-    them."""
+    """Finds an earlier expression that is equal to a node. Equal operands are already the same object, so the key
+    compares them by identity."""
 
     def __init__(self, skip: Callable[[RelayExpr], bool] | None):
         self.skip = skip
@@ -56,12 +56,12 @@ def has_effect(op: Op) -> bool:
 
 
 def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> RelayFunctionPass:
-    """Compute equal expressions once; ``fskip(expr)`` true leaves an expression alone.
+    """Compute equal expressions once.
 
     Parameters
     ----------
     fskip : callable, optional
-        Says which expressions are left alone.
+        Returns True for expressions that must not be merged.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> 
 
     @function_pass(opt_level=3, name="EliminateCommonSubexpr", required=["InferType"])
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        # Operands of branches may be joined with those outside only because graphs are computed by need.
+        # Merging an expression of a branch with one outside is safe because graphs are evaluated on demand.
         return rewrite_typed(func, _Seen(fskip), mod)
 
     return eliminate

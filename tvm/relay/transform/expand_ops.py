@@ -1,4 +1,4 @@
-"""Operators written in terms of simpler ones: records with an ``expand`` fact are replaced by what it gives."""
+"""Replace operators by simpler ones, as the ``expand`` function in the operator record returns them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
 def typed(root: RelayExpr) -> RelayExpr:
-    """An expression with its type; operands that have theirs are not looked at again."""
+    """Infer the type of an expression; typed operands are not visited again."""
     stack = [root]
     while stack:
         e = stack[-1]
@@ -36,8 +36,9 @@ def typed(root: RelayExpr) -> RelayExpr:
 
 
 def expand_function(func: Function, wanted: Callable[[Call], bool], mod: IRModule | None = None) -> Function:
-    """The function with all ``wanted`` calls replaced by what ``expand`` of their operators' records gives. Expansions
-    are expanded too. A rule that gives None leaves the call."""
+    """Replace each ``wanted`` call by the result of the ``expand`` function of its operator, recursively.
+
+    A call is kept if ``expand`` returns None."""
 
     def post(node: RelayExpr) -> RelayExpr | None:
         if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
@@ -50,7 +51,7 @@ def expand_function(func: Function, wanted: Callable[[Call], bool], mod: IRModul
         made = expand(node.attrs, node.args, [typed(a).checked_type_ for a in node.args])
         if made is None:
             return None
-        # What an expansion is made of may itself be expanded; its own operands are finished already.
+        # The new calls of an expansion may need expansion too; its operands are already expanded.
         done = [x for a in node.args for x in ((a, *a.fields) if isinstance(a, Tuple) else (a,))]
         return rewrite(made, post, memo={id(x): (x, x) for x in done})
 
@@ -63,8 +64,10 @@ def _has_simpler_form(node: Call) -> bool:
 
 
 def ExpandOps() -> RelayFunctionPass:
-    """Replace every operator that has no computation of its own by simpler ones, and convolutions over blocks that
-    were written as such by plain ones, whose layouts AlterOpLayout chooses."""
+    """Replace every operator that has no computation of its own by simpler operators.
+
+    Convolutions that the model defines in a blocked layout become convolutions in a plain layout, for which
+    AlterOpLayout chooses the layout."""
 
     @function_pass(opt_level=0, name="ExpandOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:

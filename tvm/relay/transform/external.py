@@ -1,8 +1,7 @@
-"""Parts of a graph handed to other compilers: composite patterns, annotation, merging and partition.
+"""Partition a graph for external compilers: merge composite patterns, merge regions and partition.
 
-An annotated region lies between ``annotation.compiler_begin`` at its inputs and ``annotation.compiler_end`` at its
-outputs; PartitionGraph turns regions into functions of the module marked ``Compiler``.
-"""
+An annotated region is enclosed by ``annotation.compiler_begin`` at its inputs and ``annotation.compiler_end`` at its
+outputs. PartitionGraph moves regions into functions of the module with the attribute ``Compiler``."""
 
 from __future__ import annotations
 
@@ -22,13 +21,14 @@ from .function_pass import RelayFunctionPass, function_pass, is_call, typed_modu
 
 
 def MergeComposite(pattern_table) -> RelayFunctionPass:
-    """Move what matches the patterns ``(name, pattern[, check])`` into functions marked ``Composite``, the first
-    patterns first.
+    """Move subgraphs that match a pattern into functions with the attribute ``Composite``.
+
+    Patterns are tried in the given order.
 
     Parameters
     ----------
     pattern_table : list of tuples
-        The patterns.
+        The patterns as tuples ``(name, pattern[, check])``.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def MergeComposite(pattern_table) -> RelayFunctionPass:
 
 
 class Regions:
-    """The marked regions of a function: nodes joined through edges that have no mark, and through edges that were
-    merged."""
+    """The annotated regions of a function. Two nodes are in one region if an edge without annotation, or a merged edge,
+    connects them."""
 
     def __init__(self, func: Function):
         self.parent: dict[int, int] = {}
@@ -61,7 +61,7 @@ class Regions:
             elif is_call(node, BEGIN):
                 self.parent.setdefault(id(node), id(node))
                 self.compiler[id(node)] = node.attrs.compiler
-        # Users come after operands: what is inside grows from the ends down to the begins.
+        # Users are visited before operands: regions grow from their ends to their begins.
         for node in reversed(self.nodes):
             if id(node) in self.parent and not is_call(node, BEGIN):
                 for child in node.children():
@@ -86,12 +86,12 @@ class Regions:
 
 
 def _own(body: RelayExpr) -> list[RelayExpr]:
-    """Expressions outside of inner functions, operands first."""
+    """Return the expressions outside inner functions, operands first."""
     return list(post_order(body, operands=lambda e: [c for c in e.children() if not isinstance(c, (Op, Function))]))
 
 
 def merge_regions(func: Function) -> Function:
-    """Neighbouring regions of one compiler become one where no path leaves the joint region and comes back."""
+    """Merge neighbouring regions of one compiler unless a path leaves the merged region and returns to it."""
     regions = Regions(func)
     below: dict[int, set[int]] = {}
     merged: set[int] = set()
@@ -102,7 +102,7 @@ def merge_regions(func: Function) -> Function:
             r = group[r]
         return r
 
-    # For each expression: the regions (and plain nodes) it depends on from outside its own region.
+    # For each expression: the regions and plain nodes outside its own region that it depends on.
     for node in regions.nodes:
         own = regions.of(node)
         needs: set[int] = set()
@@ -121,7 +121,7 @@ def merge_regions(func: Function) -> Function:
             inputs.setdefault(own, set()).update(below[id(node)])
     borders = [n for n in regions.nodes
                if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler]
-    # Operators that no external compiler takes are merged last, so that they do not separate parts of one that does.
+    # Default regions are merged last, so that they do not separate parts of an external region.
     for wanted in (False, True):
         for node in [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted]:
             a, b = top(regions.of(node.args[0])), top(regions.of(node))
@@ -129,7 +129,7 @@ def merge_regions(func: Function) -> Function:
                 merged.add(id(node))
                 continue
             others = {n for n in inputs[b] if top(n) not in (a, b)}
-            # Something between the two that needs the first would be cut off by joining them.
+            # If another input of the second region depends on the first region, merging would create a cycle.
             if any(a in {top(k) for k in _needs(n, inputs, below)} for n in others):
                 continue
             group[a] = b
@@ -152,7 +152,7 @@ def _needs(key: int, inputs: dict[int, set[int]], below: dict[int, set[int]]) ->
 
 
 def MergeCompilerRegions() -> RelayFunctionPass:
-    """Join neighbouring regions of the same compiler."""
+    """Merge neighbouring regions of the same compiler."""
 
     @function_pass(opt_level=0, name="MergeCompilerRegions", required=["InferType"])
     def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -162,7 +162,7 @@ def MergeCompilerRegions() -> RelayFunctionPass:
 
 
 class _Partition:
-    """Takes the regions of one function out into functions of the module."""
+    """Moves the regions of one function into functions of the module."""
 
     def __init__(self, func: Function, symbol: str, prefix: str, bind_constants: bool, taken: set[str]):
         self.func, self.symbol, self.prefix, self.bind, self.taken = func, symbol, prefix, bind_constants, taken
@@ -171,7 +171,7 @@ class _Partition:
         self.inner: dict[int, RelayExpr] = {}
         self.params: dict[int, dict[int, tuple[Var, RelayExpr]]] = {}
         self.ends: dict[int, list[Call]] = {}
-        # A region has the number of its first input among the inputs of all regions.
+        # The number of a region is the index of its first input among the inputs of all regions.
         self.numbers: dict[int, int] = {}
         begins = [n for n in self.regions.nodes if is_call(n, BEGIN)]
         for number, node in enumerate(begins):
@@ -183,7 +183,7 @@ class _Partition:
         for node in self.regions.nodes:
             if is_call(node, END):
                 ends = self.ends.setdefault(self.regions.of(node), [])
-                # A value that leaves the region in several places is one result of it.
+                # A value that leaves the region at several uses is one output.
                 if all(e.args[0] is not node.args[0] for e in ends):
                     ends.append(node)
         for node in self.regions.nodes:
@@ -210,7 +210,8 @@ class _Partition:
             self.inner[id(node)] = node.map_children(lambda c: self.inner.get(id(c), c))
 
     def outside(self, root: RelayExpr) -> RelayExpr:
-        """Expressions outside of regions; an end becomes (a part of) the call of its region."""
+        """Rebuild the expressions outside regions. A ``compiler_end`` becomes the call of its region, or one field of
+        it."""
         def needs(e: RelayExpr) -> Any:
             if isinstance(e, (Op, Function)):
                 return ()
@@ -241,10 +242,10 @@ class _Partition:
                 parts = [TupleGetItem(call, first + i) for i in range(count)]
                 return Tuple(parts) if isinstance(e.checked_type_, TupleType) else parts[0]
             first += count
-        raise AssertionError("an end that its region does not have")
+        raise AssertionError("a compiler_end does not belong to its region")
 
     def close(self, region: int, ends: list[Call]) -> None:
-        """The function of a region, whose results are one value or a tuple without tuples in it, and its call."""
+        """Create the function of a region and its call. The function returns one value or a flat tuple."""
         params = list(self.params.get(region, {}).values())
         parts = [self.inner[id(e.args[0])] for e in ends]
         if len(parts) == 1:
@@ -274,18 +275,19 @@ def _is_constant(e: RelayExpr) -> bool:
 
 
 def _width(e: RelayExpr) -> int:
-    """How many values an expression is."""
+    """Return the number of values of an expression: the fields of a tuple, else 1."""
     return len(e.checked_type_.fields) if isinstance(e.checked_type_, TupleType) else 1
 
 
 def _optimized(function: Function, compiler: str) -> Function:
-    """The function after what a compiler does to its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``."""
+    """Apply the optimization that a compiler registered for its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``.
+    """
     own = get_global_func(f"relay.ext.{compiler}.optimize", allow_missing=True)
     return function if own is None else own(infer_module(IRModule.from_expr(function)))["main"]
 
 
 def _unmarked(func: Function) -> Function:
-    """The function without the marks of what no compiler takes."""
+    """Remove the annotations of the compiler ``default``."""
 
     def post(node: RelayExpr) -> RelayExpr | None:
         return node.args[0] if is_call(node, BEGIN, END) and node.attrs.compiler == DEFAULT else None
@@ -294,14 +296,14 @@ def _unmarked(func: Function) -> Function:
 
 
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:
-    """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false.
+    """Move annotated regions into functions of the module.
 
     Parameters
     ----------
     mod_name : str, optional
-        What names of the functions begin with.
+        The prefix of the function names.
     bind_constants : bool, optional
-        Whether constants go with the regions.
+        Whether constants are moved into the functions instead of being passed as arguments.
 
     Returns
     -------

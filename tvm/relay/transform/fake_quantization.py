@@ -1,8 +1,7 @@
-"""Networks that compute in float between dequantize and quantize, brought to integers.
+"""Convert networks that compute in float between dequantize and quantize to integer arithmetic.
 
-Before every ``qnn.quantize``, the operators down to ``qnn.dequantize`` are made anew over the integers themselves, as
-``fake_quantization_rules`` says.
-"""
+Before every ``qnn.quantize``, the operators back to ``qnn.dequantize`` are rebuilt over integers with the rules in
+``fake_quantization_rules``."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from .fuse_ops import own_nodes
 
 
 class _Region:
-    """What lies before one quantize, made over integers; operands first, so nothing recurses."""
+    """Rebuilds the subgraph before one quantize over integers; operands first and without recursion."""
 
     def __init__(self, out: Affine, rules: dict[str, Rule], memo: dict):
         self.out, self.rules, self.memo = out, rules, memo
@@ -95,8 +94,9 @@ def _quantized(node: RelayExpr, rules: dict[str, Rule], hard_fail: bool, memo: d
 
 
 def _forward(func: Function, mod: IRModule) -> Function:
-    """Operators over dequantized operands alone, made over integers and dequantized after them. Nothing tells what
-    becomes of their results, so only those of ``ALWAYS``."""
+    """Rebuild operators whose operands are all dequantized over integers, followed by a dequantize.
+
+    The quantization of their output is not known, so only the operators in ``ALWAYS`` are rebuilt."""
     values: dict[int, Value] = {}
     memo: dict[int, tuple[Any, Any]] = {}
     for node in own_nodes(func.body):
@@ -121,18 +121,17 @@ def _forward(func: Function, mod: IRModule) -> Function:
 def FakeQuantizationToInteger(
     hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: list[str] | None = None
 ) -> RelayFunctionPass:
-    """Bring what stands between dequantize and quantize to integers. ``hard_fail`` refuses operators without a rule
-    instead of leaving them in float; ``optional_qnn_ops`` names functions to be taken over as well.
+    """Convert operators between dequantize and quantize to integer arithmetic.
 
     Parameters
     ----------
     hard_fail : bool, optional
-        Whether an operator without a rule is an error.
+        Whether an operator without a rule is an error. By default it stays in float.
     use_qat : bool, optional
-        Whether operators over dequantized operands are brought to integers although no quantize follows them, as in
-        networks trained with quantization.
+        Whether operators with dequantized operands are converted even if no quantize follows them, as in networks from
+        quantization-aware training.
     optional_qnn_ops : list[str], optional
-        Functions that are taken over as well.
+        Names of additional operators that are converted, with their optional rules.
 
     Returns
     -------
@@ -141,18 +140,20 @@ def FakeQuantizationToInteger(
     Raises
     ------
     TVMError
-        An optional rule is not known.
+        An optional operator has no rule.
     """
     rules = {**RULES, **registered("FTVMFakeQuantizationToInteger")}
     known = {**rules, **OPTIONAL, **registered("FTVMOptionalFakeQuantizationToInteger")}
     unknown = [n for n in optional_qnn_ops or () if n not in known]
     if unknown:
-        raise TVMError(f"FakeQuantizationToInteger: no optional rule for {unknown[0]}; there are {', '.join(OPTIONAL)}")
+        raise TVMError(
+            f"FakeQuantizationToInteger: no optional rule for '{unknown[0]}'; available: {', '.join(OPTIONAL)}"
+        )
     rules.update({n: known[n] for n in optional_qnn_ops or ()})
 
     @function_pass(opt_level=0, name="FakeQuantizationToInteger", required=["InferType"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        # Regions are read in the old graph, whose types are known; ``memo`` has what became of it so far.
+        # Regions are read from the original, typed graph; ``memo`` maps its expressions to rewritten ones.
         memo: dict[int, tuple[Any, Any]] = {}
         found = False
         for node in own_nodes(func.body):

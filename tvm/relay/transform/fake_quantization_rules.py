@@ -1,7 +1,7 @@
-"""How operators between ``qnn.dequantize`` and ``qnn.quantize`` work on the integers themselves.
+"""Rules that rebuild operators between ``qnn.dequantize`` and ``qnn.quantize`` over integers.
 
-Each value carries its ``Affine``: what its integers mean. A row of ``RULES`` makes an operator anew over integers.
-"""
+Each value has an ``Affine`` type, which relates its integers to real numbers. An entry of ``RULES`` rebuilds one
+operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..qnn.op import qnn
 
 
 class Affine(NamedTuple):
-    """real = scale * (integer - zero); ``axis`` is the one several scales run along, -1 the last."""
+    """The affine type ``real = scale * (integer - zero)``; several scales vary along ``axis`` (-1 is the last axis)."""
 
     scale: RelayExpr
     zero: RelayExpr
@@ -30,7 +30,7 @@ class Affine(NamedTuple):
     axis: int = -1
 
     def single(self) -> bool:
-        """One scale for the whole tensor."""
+        """Return whether one scale applies to the whole tensor."""
         return all(not dims(e.checked_type_) or dims(e.checked_type_) == (1,) for e in (self.scale, self.zero))
 
     def same(self, other: Affine) -> bool:
@@ -46,10 +46,10 @@ class Value(NamedTuple):
 
 
 class NoRule(Exception):
-    """An operator between dequantize and quantize that cannot be brought to integers."""
+    """Raised for an operator between dequantize and quantize that cannot be converted to integers."""
 
 
-# Numbers of float32 beyond stand for no bound.
+# float32 values of larger magnitude mean that there is no bound.
 _UNBOUNDED = 1e37
 
 Rule = Callable[[Call, "list[Value | RelayExpr]", Affine], Value]
@@ -66,13 +66,13 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def value_of(operand: Value | RelayExpr, single: bool = False) -> Value:
     if not isinstance(operand, Value) or single and not operand.affine.single():
-        raise NoRule("an operand is not quantized, or has several scales")
+        raise NoRule("an operand is not quantized or has per-channel scales")
     return operand
 
 
 def _number(e: RelayExpr) -> np.ndarray:
     if not isinstance(e, Constant):
-        raise NoRule("a scale or zero point is not known")
+        raise NoRule("a scale or zero point is not a constant")
     return e.data.numpy()
 
 
@@ -81,14 +81,14 @@ def _again(node: Call, *args: RelayExpr) -> RelayExpr:
 
 
 def _single(out: Affine) -> Affine:
-    """The meaning of a result, for operators that are at once in the integers of it."""
+    """Return the affine type of an output for operators that directly produce it; per-channel scales are rejected."""
     if not out.single():
-        raise NoRule("the result has several scales")
+        raise NoRule("the output has per-channel scales")
     return out
 
 
 def _along(numbers: np.ndarray, node: Call, affine: Affine) -> np.ndarray:
-    """Numbers of each channel, shaped so that they spread over the operand of a call."""
+    """Reshape per-channel values so that they broadcast against the first operand of a call."""
     rank = len(dims(node.args[0].checked_type_))
     shape = [-1 if i == affine.axis % rank else 1 for i in range(rank)]
     return numbers.reshape(shape) if numbers.ndim else numbers
@@ -100,7 +100,7 @@ MOVED = ("reshape", "transpose", "squeeze", "expand_dims", "nn.batch_flatten", "
 
 @rule(*MOVED)
 def moved(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-    """The same integers in other places, or the largest of them."""
+    """Apply an operator that only moves or selects elements to the integers; their affine type stays the same."""
     x = value_of(args[0], single=True)
     return Value(_again(node, x.expr), x.affine)
 
@@ -108,7 +108,7 @@ def moved(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 @rule("topk")
 def topk(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     if node.attrs.ret_type != "values":
-        raise NoRule("the places of topk are asked for")
+        raise NoRule("topk is supported only with ret_type 'values'")
     return moved(node, args, out)
 
 
@@ -116,7 +116,7 @@ def topk(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 def take(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, places = value_of(args[0], single=True), node.args[1]
     if not isinstance(places, (Constant, Var)):
-        raise NoRule("the places of take are computed")
+        raise NoRule("the indices of take must be a constant or a variable")
     return Value(_again(node, x.expr, places), x.affine)
 
 
@@ -130,7 +130,8 @@ def summed(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 @rule("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "mean",
       "image.resize2d")  # fmt: skip
 def averaged(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-    """Averages are taken in int32, of a fraction of the result's quantum as far as the sums have room."""
+    """Compute an average in int32. The input is first requantized to a fraction of the output scale, as fine as int32
+    sums allow."""
     x = value_of(args[0], single=True)
     wide, affine = tensor.cast(x.expr, "int32"), x.affine
     if out.single() and isinstance(out.scale, Constant):
@@ -171,21 +172,21 @@ def clip(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 def pad(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, wanted = value_of(args[0], single=True), args[1]
     if not isinstance(wanted, Constant):
-        raise NoRule("the padding is not known")
+        raise NoRule("the pad value is not a constant")
     real = _number(wanted).item()
     if abs(real) > _UNBOUNDED:
-        # The lowest or highest number there is: the last integer of the result.
+        # The pad value represents the smallest or largest value; use the bound of the output's integer type.
         x = requantized(x, _single(out))
     kind = np.iinfo(x.affine.dtype)
     whole = np.round(real / _number(x.affine.scale).item()) + _number(x.affine.zero).item()
     value = int(np.clip(whole, kind.min, kind.max))
     if value != whole and abs(real) <= _UNBOUNDED:
-        raise NoRule("the padding is outside the integers of the data")
+        raise NoRule("the pad value is outside the integer range of the data")
     return Value(nn.pad(x.expr, node.attrs.pad_width, const(value, x.affine.dtype), node.attrs.pad_mode), x.affine)
 
 
-def _product(x: Value, w: Value, axis: int) -> Affine:
-    """What the sums of products mean: the scales multiply, the zero point is zero."""
+def _matmul_affine(x: Value, w: Value, axis: int) -> Affine:
+    """Return the affine type of a matmul or convolution output: the scales multiply, the zero point is 0."""
     scale = tensor.multiply(x.affine.scale, w.affine.scale)
     if all(isinstance(e, Constant) for e in (x.affine.scale, w.affine.scale)):
         scale = Constant(_number(x.affine.scale) * _number(w.affine.scale))
@@ -197,7 +198,7 @@ def _product(x: Value, w: Value, axis: int) -> Affine:
 def convolution(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, w, attrs = value_of(args[0], single=True), value_of(args[1]), node.attrs
     if attrs.out_layout:
-        raise NoRule("a layout of its own")
+        raise NoRule("a convolution with a separate out_layout")
     shape = dict(zip(attrs.kernel_layout, dims(node.args[-1].checked_type_)))
     sizes = tuple(shape[c] for c in "HW")
     filters = dims(node.checked_type_)[attrs.data_layout.index("C")]
@@ -206,7 +207,7 @@ def convolution(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value
     build = qnn.conv2d if node.op.name == "nn.conv2d" else qnn.conv2d_transpose
     made = build(x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale, kernel_size=sizes,
                  channels=filters, out_dtype="int32", **options)  # fmt: skip
-    return Value(made, _product(x, w, attrs.data_layout.index("C")))
+    return Value(made, _matmul_affine(x, w, attrs.data_layout.index("C")))
 
 
 @rule("nn.dense")
@@ -214,21 +215,21 @@ def dense(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, w = value_of(args[0], single=True), value_of(args[1])
     units = dims(node.args[-1].checked_type_)[0]
     made = qnn.dense(x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale, units)
-    return Value(made, _product(x, w, len(dims(node.checked_type_)) - 1))
+    return Value(made, _matmul_affine(x, w, len(dims(node.checked_type_)) - 1))
 
 
 @rule("nn.batch_matmul")
 def batch_matmul(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     x, y = (value_of(a, single=True) for a in args)
     if node.attrs.transpose_a or not node.attrs.transpose_b:
-        raise NoRule("a transposed first operand")
+        raise NoRule("batch_matmul requires transpose_a=False and transpose_b=True")
     made = qnn.batch_matmul(x.expr, y.expr, x.affine.zero, y.affine.zero, x.affine.scale, y.affine.scale)
-    return Value(made, _product(x, y, 2))
+    return Value(made, _matmul_affine(x, y, 2))
 
 
 @rule("nn.bias_add")
 def bias_add(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-    """The bias in the integers of the sum it is added to."""
+    """Add the bias in int32, with the scale of the data."""
     x, bias = value_of(args[0]), args[1]
     zero = const(0, "int32")
     if isinstance(bias, Value):
@@ -241,10 +242,11 @@ def bias_add(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     return Value(nn.bias_add(wide, whole, node.attrs.axis), x.affine._replace(dtype="int32"))
 
 
-def _two(build) -> Rule:
+def _binary_rule(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """Two quantized tensors, at once in the integers of the result; those wider than it in int32 first, as each
-        may lie outside of the result where the two together do not."""
+        """Combine two quantized tensors directly in the affine type of the output.
+
+        If an operand does not fit the integer type of the output, the operator is computed in int32 first."""
         if not all(_fits(operand, out) for operand in args):
             return _wide(node, args, out)
         x, y = (_quantized(operand, _single(out)) for operand in args)
@@ -256,7 +258,7 @@ def _two(build) -> Rule:
 
 
 def _fits(operand: Value | RelayExpr, out: Affine) -> bool:
-    """Whether an operand is, or can be, in integers of the kind of the result."""
+    """Return whether an operand has, or can be represented in, the integer type of the output."""
     if isinstance(operand, Value):
         return operand.affine.dtype == out.dtype
     if not (isinstance(operand, Constant) and out.single() and isinstance(out.scale, Constant)):
@@ -266,8 +268,8 @@ def _fits(operand: Value | RelayExpr, out: Affine) -> bool:
 
 
 def _wide(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-    """A sum or difference in int32: in the integers of the operands where they mean the same (a bias and the sum of
-    products it belongs to), else in steps of the result."""
+    """Compute an addition or subtraction in int32. Operands of the same affine type (such as a bias and its matmul) are
+    used directly; others are requantized to the scale of the output."""
     if node.op.name == "multiply":
         return _scaled(args)
     x, y = args
@@ -283,16 +285,16 @@ def _wide(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 
 
 def _scaled(args: list[Value | RelayExpr]) -> Value:
-    """A product with a number above zero: the same integers in other steps."""
+    """Multiply by a positive scalar constant: the integers stay and the scale is multiplied."""
     for x, by in (args, args[::-1]):
         if isinstance(x, Value) and isinstance(by, Constant) and not dims(by.checked_type_) and _number(by) > 0:
             scale = infer_type(Constant(_number(x.affine.scale) * _number(by)))
             return Value(x.expr, x.affine._replace(scale=scale))
-    raise NoRule("an operand is wider than the product")
+    raise NoRule("an operand has a wider integer type than the output")
 
 
 def _alike(x: Affine, y: Affine) -> bool:
-    """Whether sums of int32 have one meaning, but for the rounding of their scales."""
+    """Return whether two int32 values have the same affine type, up to rounding of their scales."""
     if not (x.dtype == y.dtype == "int32" and all(isinstance(e, Constant) for e in (*x[:2], *y[:2]))):
         return x.dtype == "int32" and x.same(y)
     scales = _number(x.scale), _number(y.scale)
@@ -303,14 +305,14 @@ def _alike(x: Affine, y: Affine) -> bool:
 
 
 def _quantized(operand: Value | RelayExpr, out: Affine) -> Value:
-    """An operand; a constant of float in the integers of the result."""
+    """Return a quantized operand; a float constant is quantized with the affine type of the output."""
     if isinstance(operand, Value):
         return operand
     return Value(qnn.quantize(operand, out.scale, out.zero, out_dtype=out.dtype), out)
 
 
 def requantized(x: Value, out: Affine) -> Value:
-    """A value in the integers of the result."""
+    """Convert a value to another affine type."""
     have = x.affine
     if have.same(out):
         return x
@@ -319,7 +321,7 @@ def requantized(x: Value, out: Affine) -> Value:
 
 
 def _narrow(x: Value, out: Affine) -> Value:
-    """Sums of products brought to the integers of the result first."""
+    """Requantize a value to the affine type of the output unless the integer types are equal."""
     return x if x.affine.dtype == out.dtype else requantized(x, out)
 
 
@@ -330,7 +332,7 @@ def smaller(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 
 
 def _rounded_once(build) -> Callable[..., Call]:
-    """A sum or difference that rounds its result alone, as the sum of the real numbers between is rounded."""
+    """Wrap an addition or subtraction so that it computes in float32 and rounds only its output."""
 
     def made(*args) -> Call:
         call = build(*args)
@@ -339,8 +341,8 @@ def _rounded_once(build) -> Callable[..., Call]:
     return made
 
 
-RULES.update({"add": _two(_rounded_once(qnn.add)), "subtract": _two(_rounded_once(qnn.subtract)),
-              "multiply": _two(qnn.mul)})  # fmt: skip
+RULES.update({"add": _binary_rule(_rounded_once(qnn.add)), "subtract": _binary_rule(_rounded_once(qnn.subtract)),
+              "multiply": _binary_rule(qnn.mul)})  # fmt: skip
 
 
 @rule("concatenate")
@@ -351,9 +353,10 @@ def concatenate(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value
     return Value(made, out)
 
 
-def _one(build) -> Rule:
+def _unary_rule(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """A function of each number, at once in steps of the result; in int32 where the operand is of another kind."""
+        """Apply a unary function, directly in the scale of the output; in int32 if the operand has another integer
+        type."""
         x = value_of(args[0], single=True)
         same = x.affine.dtype == _single(out).dtype
         data = x.expr if same or x.affine.dtype == "int32" else tensor.cast(x.expr, "int32")
@@ -363,32 +366,32 @@ def _one(build) -> Rule:
     return made
 
 
-RULES.update({name: _one(lambda node, *args, build=getattr(qnn, name): build(*args))
+RULES.update({name: _unary_rule(lambda node, *args, build=getattr(qnn, name): build(*args))
               for name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "log", "sigmoid", "abs")})  # fmt: skip
-RULES["nn.leaky_relu"] = _one(lambda node, x, *args: qnn.leaky_relu(x, node.attrs.alpha, *args))
+RULES["nn.leaky_relu"] = _unary_rule(lambda node, x, *args: qnn.leaky_relu(x, node.attrs.alpha, *args))
 
 
-def _of_user(made_by: Callable[..., Any]) -> Rule:
+def _user_rule(made_by: Callable[..., Any]) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """The expression that a function registered for the operator makes of its integers. Operands in float have no
-        affine type; a tuple has those of its fields."""
+        """Call a rule registered for the operator on the integer operands. Float operands have no affine type; a tuple
+        has the affine types of its fields."""
         call, types = _over_integers(node, iter(args))
         types[call] = TensorAffineType(*out)
         try:
             expr, t = made_by(call, types)
         except NotImplementedError:
-            raise NoRule(f"the rule of {node.op.name} does not take this call") from None
+            raise NoRule(f"the rule of {node.op.name} does not support this call") from None
         parts = t.types if isinstance(t, TupleAffineType) else (t,)
         have = [Affine(infer_type(p.scale), infer_type(p.zero_point), p.dtype, p.axis) for p in parts]
         if not have or not all(have[0].same(other) for other in have[1:]):
-            raise NoRule(f"the rule of {node.op.name} gives parts of different scales")
+            raise NoRule(f"the rule of {node.op.name} returns tuple fields with different affine types")
         return Value(expr, have[0])
 
     return made
 
 
 def _over_integers(node: Call, values: Iterator[Value | RelayExpr]) -> tuple[RelayExpr, dict[RelayExpr, AffineType]]:
-    """A call over the integers of its operands, and the affine types of those that have one."""
+    """Return a call over the integers of its operands, and the affine types of the quantized operands."""
     types: dict[RelayExpr, AffineType] = {}
 
     def integers(operand: RelayExpr) -> RelayExpr:
@@ -411,14 +414,14 @@ def _over_integers(node: Call, values: Iterator[Value | RelayExpr]) -> tuple[Rel
 
 
 def registered(key: str) -> dict[str, Rule]:
-    """The rules that were registered for operators under a key of ``register_op_attr``."""
+    """Return the rules registered for operators with ``register_op_attr`` under a key."""
     found = {name: OPS[name].attrs.get(key) for name in OPS}
-    return {name: _of_user(function) for name, function in found.items() if function is not None}
+    return {name: _user_rule(function) for name, function in found.items() if function is not None}
 
 
-# Rules that are used where they are named.
-OPTIONAL = {"nn.softmax": _one(lambda node, *args: qnn.softmax(*args, axis=node.attrs.axis))}
-# Operators whose integers mean something whatever becomes of the result: what training with quantization left in float.
+# Rules that are applied only if they are requested by name.
+OPTIONAL = {"nn.softmax": _unary_rule(lambda node, *args: qnn.softmax(*args, axis=node.attrs.axis))}
+# Operators that are converted even if no quantize follows them, for networks from quantization-aware training.
 ALWAYS = (*MOVED, "nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
 
 __all__ = ["ALWAYS", "Affine", "NoRule", "OPTIONAL", "RULES", "Rule", "Value", "registered", "requantized", "value_of"]

@@ -1,4 +1,4 @@
-"""Cheaper approximations of functions where exactness is not wanted."""
+"""Replace math functions by faster approximations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _faster(node):
 
 
 def FastMath() -> RelayFunctionPass:
-    """Use approximations of exp, erf, tanh and softmax."""
+    """Use approximations of exp, erf, tanh and softmax on float32 tensors."""
 
     @function_pass(opt_level=4, name="FastMath", required=["InferType"])
     def fast(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,4 +1,4 @@
-"""Parameters of tuple type as one parameter for each field: executors that set inputs by name take tensors."""
+"""Split parameters of tuple type into one parameter for each field, for executors whose inputs are tensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ..substitute import substitute_vars
 
 
 def with_flat_params(mod: IRModule) -> IRModule:
-    """The module, ``main`` without parameters of tuple type: ``p`` of two fields becomes ``p_0`` and ``p_1``, and a
-    field that is a tuple itself ``p_0_0`` and so on. The module itself where ``main`` has no such parameter."""
+    """Replace each parameter of tuple type of ``main`` by parameters for its fields.
+
+    A parameter ``p`` with two fields becomes ``p_0`` and ``p_1``; the fields of a nested tuple become ``p_0_0`` and so
+    on. The module is returned unchanged if ``main`` has no such parameter."""
     main = mod["main"]
     if not any(isinstance(p.type_annotation, TupleType) for p in main.params):
         return mod
@@ -26,7 +28,7 @@ def with_flat_params(mod: IRModule) -> IRModule:
     names = [p.name_hint for p in params]
     twice = next((p for p in names if names.count(p) > 1), None)
     if twice is not None:
-        raise TVMError(f"a field of a parameter of tuple type is named like the parameter '{twice}'; rename one")
+        raise TVMError(f"a field of a tuple parameter gets the name of the parameter '{twice}'; rename one of them")
     flat = mod.clone()
     flat["main"] = Function(
         params, substitute_vars(main.body, table), main.ret_type, main.type_params, main.attrs, main.span
@@ -35,7 +37,7 @@ def with_flat_params(mod: IRModule) -> IRModule:
 
 
 def _parts(name: str, t: Type, params: list[Var]) -> RelayExpr:
-    """The value of a type made of new parameters."""
+    """Return an expression of a type, built from new parameters that are appended to ``params``."""
     if isinstance(t, TupleType):
         return Tuple([_parts(f"{name}_{i}", field, params) for i, field in enumerate(t.fields)])
     params.append(typed_var(name, t))

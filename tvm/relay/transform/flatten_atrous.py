@@ -1,4 +1,4 @@
-"""Dilated convolutions that were written with batches of points: space to batch, convolution, batch to space."""
+"""Rewrite dilated convolutions that are expressed as space_to_batch_nd, conv2d and batch_to_space_nd."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_ty
 
 
 def _by_letter(values, layout: str, missing):
-    """Values for the dimensions after the first, by their letters."""
+    """Return the values for all dimensions except the first, by layout letter."""
     rest = layout[1:]
     return dict(zip(rest, [*values, *[missing] * (len(rest) - len(values))]))
 
 
 def flattened(node: RelayExpr) -> RelayExpr | None:
-    """One convolution whose dilation is the size of the blocks."""
+    """Return one convolution whose dilation is the block size, or None if the expression has another form."""
     if not isinstance(node, Call) or not is_call(node, "nn.batch_to_space_nd"):
         return None
     conv = node.args[0]

@@ -1,4 +1,4 @@
-"""Constant folding: what can be computed when compiling is."""
+"""Constant folding: compute constant parts of a graph at compile time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ..scopes import written_order
 from .expand_ops import expand_function
 from .function_pass import RelayFunctionPass, function_pass, is_call
 
-# Results larger than this are only kept when their inputs were at least as large: folding must not blow up a model.
+# A result with more elements than this is folded only if its inputs are at least as large, to limit the model size.
 LARGEST = 1 << 26
 
 
 def _placed(e: RelayExpr) -> RelayExpr:
-    """A value without the mark that says where it lies."""
+    """Return a value without its ``on_device`` annotation."""
     return e.args[0] if is_call(e, "on_device") else e
 
 
 def _constants(node: Call) -> list | None:
-    """The arrays of all inputs if they are constants, tuples taken apart."""
+    """Return the arrays of all inputs, with tuples flattened, if all of them are constants; else None."""
     out = []
     for arg in node.args:
         parts = arg.fields if isinstance(arg, Tuple) else (arg,)
@@ -42,7 +42,7 @@ def _constants(node: Call) -> list | None:
 
 
 def _known_shape(node: Call) -> RelayExpr | None:
-    """The shape of a tensor, or its number of elements, where its type says it."""
+    """Return the shape of a tensor or its number of elements as a constant, if its type is static."""
     t = node.args[0].checked_type_
     if not isinstance(t, TensorType) or not all(hasattr(d, "value") for d in t.shape):
         return None
@@ -59,7 +59,7 @@ def _elements(t) -> int:
 
 
 def _operand(e: RelayExpr) -> RelayExpr:
-    """An operand without marks; a tuple that was rebuilt gets the type of its fields."""
+    """Return an operand without annotations; the type of a rebuilt tuple is derived from its fields."""
     if not isinstance(e, Tuple):
         return _placed(e)
     made = e.map_children(_placed)
@@ -67,7 +67,7 @@ def _operand(e: RelayExpr) -> RelayExpr:
 
 
 def _transposed(node: RelayExpr) -> Constant | None:
-    """A constant under transposes, which are done as one: those that cancel each other leave the constant itself."""
+    """Fold a chain of transposes of a constant into one transpose, or into the constant itself if they cancel out."""
     orders = []
     while is_call(node, "transpose"):
         orders.append(node.attrs.axes)
@@ -82,7 +82,7 @@ def _transposed(node: RelayExpr) -> Constant | None:
 
 
 class _Fold:
-    """Replaces calls of constants by their results; operands come first, so whole chains fold."""
+    """Replaces calls on constants by their results. Operands are rewritten first, so that whole chains are folded."""
 
     def __init__(self, fold_qnn: bool = False):
         self.fold_qnn = fold_qnn
@@ -124,8 +124,9 @@ class _Fold:
         return Constant(result)
 
     def expanded(self, node: Call) -> RelayExpr | None:
-        """An operator that is made of others, on constants: what these give. Those of quantized numbers are computed
-        only where that is asked for: later passes look for them. So is what is left out of inference."""
+        """Fold an operator that is defined by simpler operators, if its operands are constants.
+
+        QNN operators are folded only with ``fold_qnn``, because later passes match them. Dropout is never folded."""
         quantized = node.op.name.startswith("qnn.")
         if quantized and not self.fold_qnn or node.op.name == "nn.dropout" or "expand" not in node.op.attrs:
             return None
@@ -138,7 +139,7 @@ class _Fold:
 
 
 def _fold_lets(root: RelayExpr, fold: _Fold) -> RelayExpr:
-    """As a rewrite with ``fold``; values of lets that are constants stand where their names did."""
+    """Rewrite an expression with ``fold``, and replace let variables whose values are constants by the constants."""
     bound = {n.var: n.value for n in post_order(root) if type(n) is Let}
     memo: dict[int, RelayExpr] = {}
 
@@ -165,12 +166,12 @@ def fold_function(func: Function, mod: IRModule | None = None, fold_qnn: bool = 
 
 
 def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
-    """Compute the parts of a graph that depend on constants only; operators on quantized numbers with ``fold_qnn``.
+    """Fold the parts of a graph that depend only on constants.
 
     Parameters
     ----------
     fold_qnn : bool, optional
-        Whether operators on quantized numbers are computed.
+        Whether QNN operators are folded too.
 
     Returns
     -------
@@ -191,16 +192,16 @@ def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
 
 
 def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> RelayExpr:
-    """One expression with its constant parts computed.
+    """Fold the constant parts of an expression.
 
     Parameters
     ----------
     expr : RelayExpr
-        The expression.
+        The expression to fold.
     mod : IRModule
-        The module.
+        The module with the functions that the expression uses.
     fold_qnn : bool, optional
-        Whether operators on quantized numbers are computed.
+        Whether QNN operators are folded too.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Paddings that stand before an operator with a padding of its own become part of that."""
+"""Fold explicit padding into the padding attribute of the following convolution or pooling."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from .function_pass import RelayFunctionPass, function_pass, is_call, type_of
 
 
 def padding_absorbed(node: Call, layout: str, fills: Callable[[Any], bool], **attrs: Any) -> RelayExpr | None:
-    """The operator on what its data are padded from, with the wider padding (and other ``attrs``). None where the data
-    are not padded by one number that ``fills`` takes, along dimensions of space alone."""
+    """Return the operator applied to the unpadded data, with the padding added to its own (and other ``attrs``
+    replaced).
+
+    None unless the data is padded only along spatial dimensions, with a constant that ``fills`` accepts."""
     data = node.args[0]
     if not is_call(data, "nn.pad") or data.attrs.pad_mode != "constant" or not layout.isupper():
         return None
@@ -44,7 +46,7 @@ def _convolution(node: Call) -> RelayExpr | None:
 
 
 def _quantized(node: Call) -> RelayExpr | None:
-    """A quantized convolution pads with the zero point of its data."""
+    """Fold padding with the zero point of the data into a quantized convolution."""
     zero = node.args[2]
     if not isinstance(zero, Constant) or zero.data.size != 1:
         return None
@@ -52,8 +54,9 @@ def _quantized(node: Call) -> RelayExpr | None:
 
 
 def _max_pool(node: Call) -> RelayExpr | None:
-    """The padding of a maximum is minus infinity, or the least integer. The least finite number is as good where every
-    window holds an element of the data."""
+    """Fold padding with minus infinity or the smallest integer into a max pooling.
+
+    Padding with the smallest finite number is folded if every window contains an element of the data."""
     dtype = np.dtype(type_of(node).dtype)
     least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     found = padding_absorbed(node, node.attrs.layout, lambda value: value == least)
@@ -67,7 +70,8 @@ def _max_pool(node: Call) -> RelayExpr | None:
 
 
 def _average_pool(node: Call) -> RelayExpr | None:
-    """Zeros count as elements of the windows; without a padding of its own, the pool may count its new one."""
+    """Fold padding with zeros into an average pooling that counts padding. A pooling without own padding can be changed
+    to count it."""
     if node.attrs.ceil_mode or not node.attrs.count_include_pad and any(node.attrs.padding):
         return None
     pads = is_call(node.args[0], "nn.pad") and any(any(pair) for pair in node.args[0].attrs.pad_width)
@@ -84,7 +88,7 @@ _RULES: dict[str, Callable[[Call], RelayExpr | None]] = {
 
 
 def FoldExplicitPadding() -> RelayFunctionPass:
-    """Fold ``nn.pad`` into the padding of the convolution or pool that reads it, where it pads with what that would.
+    """Fold ``nn.pad`` into the padding of the convolution or pooling that reads it, if the pad values agree.
 
     Returns
     -------

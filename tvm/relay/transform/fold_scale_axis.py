@@ -1,7 +1,7 @@
-"""Multiplications by a factor per channel move into the weights of a neighbouring convolution.
+"""Fold per-channel factors into the constant weights of a neighbouring convolution or dense layer.
 
 Backward: ``conv(x, w) * s`` becomes ``conv(x, w * s)``, also through additions of constants, and through relu and
-pooling where the factors are positive. Forward: ``conv(x * s, w)`` becomes ``conv(x, w * s)`` in the same way.
+pooling if the factors are positive. Forward: ``conv(x * s, w)`` becomes ``conv(x, w * s)`` under the same conditions.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .fold_scale_exprs import Backward, Forward
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, use_counts
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
-# Operators that commute with a factor along the channel axis, where it is positive; the first group where it is not.
+# LINEAR operators commute with per-channel factors; MONOTONE operators commute only with positive factors.
 LINEAR = ("nn.avg_pool2d", "nn.global_avg_pool2d")
 MONOTONE = ("nn.relu", "nn.leaky_relu", "nn.max_pool2d", "nn.global_max_pool2d")
 
 
 def _channel_axis(node: RelayExpr) -> int | None:
-    """The axis that the layout of a convolution or pooling calls C; None for layouts that split it."""
+    """Return the channel axis of a convolution or pooling; None if its layout splits the channels."""
     attrs = node.attrs
     layout = attrs.get("data_layout") or attrs.get("layout")
     return layout.index("C") if layout and layout.isupper() and "C" in layout else None
 
 
 def factors(e: RelayExpr, shape: tuple, axis: int) -> Any:
-    """A constant that varies along one axis only, as a vector; None for anything else."""
+    """Return a constant that varies only along ``axis`` as a vector; None for other expressions."""
     if not isinstance(e, Constant) or not e.data.dtype.startswith("float") or not isinstance(shape[axis], int):
         return None
     value = e.data.numpy()
@@ -55,14 +55,16 @@ def _as_type(array: Any, like: Constant) -> Constant:
 
 
 def has_integer_values(weight: Constant) -> bool:
-    """Weights of a quantized layer, integers written as floats. They stay as they are: sums of whole numbers lose
-    nothing, so that results round as those of integer arithmetic do."""
+    """Return whether the weights of a layer are integers stored as floats, as in quantized layers.
+
+    Such weights are not scaled: sums of integers are exact, so that outputs are rounded as in integer arithmetic."""
     array = weight.data.numpy()
     return weight.data.dtype == "float32" and bool((array == np.rint(array)).all()) and bool((abs(array) > 1).any())
 
 
 def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
-    """A convolution or dense layer with the factors of its outputs in its weight."""
+    """Return a convolution or dense layer with factors of its outputs folded into its weight; None if this is not
+    possible."""
     weight = node.args[1]
     if not isinstance(weight, Constant) or has_integer_values(weight):
         return None
@@ -74,7 +76,7 @@ def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
             return None
         axis = layout.index("O")
         if weight.data.shape[axis] != len(s):
-            # The filters of a depthwise layer with a multiplier lie along two axes.
+            # Depthwise layers with a channel multiplier store their filters along two axes.
             return None
     array = weight.data.numpy()
     return Call(
@@ -83,7 +85,8 @@ def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
 
 
 def scale_inputs(node: Call, s: Any) -> Constant | None:
-    """The weight of a convolution or dense layer with the factors of its inputs in it."""
+    """Return the weight of a convolution or dense layer with factors of its inputs folded in; None if this is not
+    possible."""
     weight = node.args[1]
     if not isinstance(weight, Constant) or has_integer_values(weight):
         return None
@@ -96,7 +99,7 @@ def scale_inputs(node: Call, s: Any) -> Constant | None:
     if groups == 1:
         return _as_type(array * along(s, array.ndim, layout.index("I")), weight)
     if groups == len(s) and layout != "HWOI" and array.shape[layout.index("I")] == 1:
-        # Every filter sees one channel.
+        # In a depthwise convolution every filter reads one channel.
         repeated = np.repeat(s, array.shape[layout.index("O")] // groups)
         return _as_type(array * along(repeated, array.ndim, layout.index("O")), weight)
     return None
@@ -116,7 +119,8 @@ class _Backward:
         return None
 
     def fold(self, data: RelayExpr, scale: Constant) -> RelayExpr | None:
-        """Find the layer behind ``data``; the way there is rebuilt from it."""
+        """Fold factors into the layer that computes ``data``, and rebuild the operators between the layer and ``data``.
+        """
         path: list[Call] = []
         e = data
         while True:
@@ -223,7 +227,7 @@ class _Forward:
 
 
 def _known_weights(name: str, rule: Any) -> RelayFunctionPass:
-    """Constant factors into constant weights: nothing is left to compute."""
+    """Return a pass that folds constant factors into constant weights."""
 
     @function_pass(opt_level=3, name=name, required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -234,7 +238,7 @@ def _known_weights(name: str, rule: Any) -> RelayFunctionPass:
 
 
 def ForwardFoldScaleAxis() -> RelayFunctionPass:
-    """Factors before a layer move into its weight."""
+    """Fold factors of a layer's input into its weight."""
 
     @function_pass(opt_level=3, name="ForwardFoldScaleAxis", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -244,7 +248,7 @@ def ForwardFoldScaleAxis() -> RelayFunctionPass:
 
 
 def BackwardFoldScaleAxis() -> RelayFunctionPass:
-    """Factors behind a layer move into its weight."""
+    """Fold factors of a layer's output into its weight."""
 
     @function_pass(opt_level=3, name="BackwardFoldScaleAxis", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -254,13 +258,15 @@ def BackwardFoldScaleAxis() -> RelayFunctionPass:
 
 
 def FoldScaleAxis(known_weights: bool = False) -> Sequential:
-    """Factors per channel into weights, in both directions. With ``known_weights`` only into weights that are
-    constants: others would be multiplied each time the program runs, where an epilogue costs nothing.
+    """Fold per-channel factors into weights, backward and then forward.
+
+    With ``known_weights`` only constant weights are scaled. Other weights would be multiplied at each run, whereas a
+    factor in the epilogue has no cost.
 
     Parameters
     ----------
     known_weights : bool, optional
-        Whether only constants are multiplied.
+        Whether only constant weights are scaled.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Factors per channel move into weights that need not be known: ``conv(x * s, w)`` becomes ``conv(x, w * s)`` as
-expressions, also where several layers read the data, and for channels in blocks.
+"""Fold per-channel factors into weights that need not be constants.
 
-What can take factors along some axes is found first: forward, a value can if all its users can; backward, if the layer
-behind it can and nobody else reads it. ``Along`` says along which axes, and whether the factors must be positive.
-"""
+``conv(x * s, w)`` becomes ``conv(x, w * s)`` as Relay expressions, also if several layers read the data and for blocked
+channels. The analysis first finds the expressions that can be scaled along some axes: forward, an expression can if all
+its users can; backward, if the layer before it can and it has no other user. ``Along`` contains the axes, and whether
+the factors must be positive."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .function_pass import is_call, use_counts
 from .fuse_ops import own_nodes
 
 LAYERS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.dense")
-SUMS = ("add", "subtract")
+ADDITIONS = ("add", "subtract")
 MONOTONE = ("nn.relu", "nn.leaky_relu")
 
 
 class Along(NamedTuple):
-    """The axes factors lie along: the channels, and their blocks where there are any."""
+    """The axes along which factors vary: the channel axis, and the axis of the channel blocks if there is one."""
 
     axes: tuple[int, ...]
     positive: bool = False
 
 
 def _axes_of(layout: str, letter: str) -> tuple[int, ...]:
-    """Where a dimension and its blocks stand."""
+    """Return the indices of a dimension and of its blocks in a layout."""
     return tuple(i for i, (c, _) in enumerate(parts(layout)) if c.upper() == letter)
 
 
@@ -44,7 +44,7 @@ def _is_float(e: RelayExpr) -> bool:
 
 
 def _weight_axes(node: Call, inputs: bool) -> tuple[int, ...] | None:
-    """The axes of a layer's weight along its inputs or outputs; None for layers whose weight has no such axes."""
+    """Return the axes of a layer's weight that correspond to its inputs or outputs; None if there are no such axes."""
     if is_call(node, "nn.dense"):
         return (1,) if inputs else (0,)
     attrs, layout = node.attrs, node.attrs.kernel_layout
@@ -58,13 +58,13 @@ def _weight_axes(node: Call, inputs: bool) -> tuple[int, ...] | None:
     filters = 1
     for a in _axes_of(layout, "O"):
         filters *= dims(node.args[1].checked_type_)[a]
-    # Every filter sees one channel.
+    # In a depthwise convolution without multiplier every filter reads one channel.
     alone = attrs.groups == channels == filters and layout != "HWOI"
     return _axes_of(layout, "O") if alone or not inputs and layout != "HWOI" else None
 
 
 def layer_axes(node: Call, inputs: bool) -> Along | None:
-    """The axes of a layer's data or result along which its weight can take factors."""
+    """Return the axes of a layer's data or output along which factors can be folded into its weight."""
     if not _is_float(node) or not all(_is_float(a) for a in node.args):
         return None
     weight = _weight_axes(node, inputs)
@@ -76,7 +76,8 @@ def layer_axes(node: Call, inputs: bool) -> Along | None:
 
 
 def squeezed(scale: RelayExpr, shape: tuple[int, ...], axes: tuple[int, ...]) -> RelayExpr | None:
-    """Factors as a tensor of the axes alone, if they vary along these and cover them."""
+    """Return factors as a tensor of ``axes`` alone; None unless they vary only along these axes and have their full
+    size."""
     own = dims(scale.checked_type_) if _is_float(scale) else ()
     first = len(shape) - len(own)
     if first < 0 or any(a < first or own[a - first] != shape[a] for a in axes):
@@ -88,7 +89,7 @@ def squeezed(scale: RelayExpr, shape: tuple[int, ...], axes: tuple[int, ...]) ->
 
 
 def placed(scale: RelayExpr, sizes: tuple[int, ...], axes: tuple[int, ...]) -> RelayExpr:
-    """Factors in the shape they have beside a tensor with these axes."""
+    """Reshape factors so that they broadcast along ``axes`` of a tensor with these sizes."""
     if len(axes) == 1:
         behind = len(sizes) - axes[0] - 1
         return transform.expand_dims(scale, 1, behind) if behind else scale
@@ -104,7 +105,7 @@ def no_zero(scale: RelayExpr) -> bool:
 
 
 def with_weight(node: Call, data: RelayExpr, weight: RelayExpr, scale: RelayExpr, inputs: bool) -> Call:
-    """A layer over what its operands have become, with factors in its weight."""
+    """Return a layer on rewritten data, with factors multiplied into its weight."""
     axes = _weight_axes(node, inputs)
     assert axes is not None
     made = tensor.multiply(weight, placed(scale, dims(node.args[1].checked_type_), axes))
@@ -112,7 +113,8 @@ def with_weight(node: Call, data: RelayExpr, weight: RelayExpr, scale: RelayExpr
 
 
 def summand(node: Call, along: Along) -> int | None:
-    """Which side of a sum has its shape; the other one must vary along the axes alone."""
+    """Return the index of the operand of an addition that has its shape; None unless the other operand varies only
+    along the axes."""
     shape = dims(node.checked_type_)
     for side in (0, 1):
         whole, other = node.args[side], node.args[1 - side]
@@ -122,7 +124,7 @@ def summand(node: Call, along: Along) -> int | None:
 
 
 class Folding:
-    """A rewrite of a function whose nodes are visited in order, each with the new values of its operands."""
+    """Rewrites a function; nodes are visited in order, each with the rewritten values of its operands."""
 
     nodes: list[RelayExpr]
     value: dict[int, RelayExpr]
@@ -138,13 +140,13 @@ class Folding:
 
 
 class Forward(Folding):
-    """Factors before layers."""
+    """Folds factors of a layer's input into its weight."""
 
     def __init__(self, func: Function):
         self.nodes = own_nodes(func.body)
         self.wanted: dict[int, Along | None] = {}
         self.value: dict[int, RelayExpr] = {}
-        # Values that lack factors: id -> the factors.
+        # For each value whose factors have been removed: the factors, by expression id.
         self.scale: dict[int, RelayExpr] = {}
         self.find(func.body)
 
@@ -163,7 +165,7 @@ class Forward(Folding):
                 taker, along = 0, layer_axes(node, True)
             elif along is not None and is_call(node, *MONOTONE):
                 taker, along = 0, Along(along.axes, True)
-            elif along is not None and is_call(node, *SUMS):
+            elif along is not None and is_call(node, *ADDITIONS):
                 taker = summand(node, along)
             for i, child in enumerate(node.args if type(node) is Call else node.children()):
                 self.ask(child, along if i == taker and type(node) is Call else None)
@@ -183,7 +185,7 @@ class Forward(Folding):
         if is_call(node, *LAYERS):
             return with_weight(node, new.args[0], new.args[1], scale, True)
         self.scale[id(node)] = scale
-        if is_call(node, *SUMS):
+        if is_call(node, *ADDITIONS):
             assert along is not None
             other = placed(scale, dims(node.checked_type_), along.axes)
             args = [tensor.divide(a, other) if j != i else a for j, a in enumerate(new.args)]
@@ -202,18 +204,18 @@ class Forward(Folding):
         return None
 
     def passes_sum(self, node: Call) -> bool:
-        """Whether a summand would be divided by the factors before a layer takes them."""
+        """Return whether an operand of an addition would be divided by the factors before a layer absorbs them."""
         users = {id(node)}
         for n in self.nodes:
             if type(n) is Call and any(id(a) in users for a in n.args) and not is_call(n, *LAYERS):
-                if is_call(n, *SUMS):
+                if is_call(n, *ADDITIONS):
                     return True
                 users.add(id(n))
         return False
 
 
 class Backward(Folding):
-    """Factors behind layers."""
+    """Folds factors of a layer's output into its weight."""
 
     def __init__(self, func: Function):
         self.nodes = own_nodes(func.body)
@@ -235,7 +237,7 @@ class Backward(Folding):
             below = self.can.get(id(node.args[0]))
             rank = len(dims(node.checked_type_)) if isinstance(node.checked_type_, TensorType) else 0
             return below if below is not None and below.axes == (normalize_axis(node.attrs.axis, rank),) else None
-        if is_call(node, *SUMS):
+        if is_call(node, *ADDITIONS):
             return self.of_sum(node)
         return None
 
@@ -259,7 +261,7 @@ class Backward(Folding):
         return node if type(node) is Function else node.map_children(lambda c: self.value.get(id(c), c))
 
     def scaled(self, root: RelayExpr, scale: RelayExpr) -> RelayExpr:
-        """What a value becomes with factors; the way to its layers is rebuilt, operands first."""
+        """Return a value with factors folded into its layers; the operators between are rebuilt, operands first."""
         def below(e: Call) -> list[RelayExpr]:
             return [] if is_call(e, *LAYERS) else [a for a in e.args if self.can.get(id(a)) is not None]
 
@@ -276,7 +278,7 @@ class Backward(Folding):
         assert along is not None
         if is_call(e, "nn.bias_add"):
             args[1] = tensor.multiply(args[1], scale)
-        elif is_call(e, *SUMS):
+        elif is_call(e, *ADDITIONS):
             beside = placed(scale, dims(e.checked_type_), along.axes)
             args = [a if id(old) in below else tensor.multiply(a, beside) for old, a in zip(e.args, args)]
         return Call(e.op, tuple(args), e.attrs, (), e.span)

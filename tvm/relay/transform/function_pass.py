@@ -1,4 +1,4 @@
-"""Passes over graph functions: the class, the decorator, type inference as a pass, rewriting that keeps types."""
+"""Infrastructure of Relay function passes: pass class, decorator, type inference and type-preserving rewriting."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ..infer import infer_module, infer_type
 
 
 def target_of_pass(given: Target | None) -> Target | None:
-    """What a pass works for: the target its maker gave, as pipelines do, or the current one where a user calls it."""
+    """Return the target of a pass: the target given at construction, as pipelines do, or else the current target."""
     return given or Target.current(allow_none=True)
 
 
 def is_typed(mod: IRModule) -> bool:
-    """Whether all graph functions of a module have their types."""
+    """Return whether all Relay functions of a module have types."""
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
     return all(f.checked_type_ is not None and getattr(f.body, "checked_type_", None) is not None for f in functions)
 
 
 def typed_module(mod: IRModule) -> IRModule:
-    """The module with types, inferred where functions have none."""
+    """Return the module with inferred types; a typed module is returned unchanged."""
     return mod if is_typed(mod) else infer_module(mod)
 
 
 class RelayFunctionPass(FunctionPass):
-    """A pass that treats the graph functions of a module one by one: ``(func, mod, ctx) -> func``."""
+    """A pass that transforms the Relay functions of a module one by one: ``(func, mod, ctx) -> func``."""
 
     function_type = Function
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Functions have types before and after; nodes that have theirs are not looked at again."""
+        """Run the pass on a typed module and infer the types of the result; typed nodes are not visited again."""
         mod = typed_module(mod)
         new = super().run(mod, ctx)
         return new if new is mod else infer_module(new)
@@ -58,7 +58,7 @@ def _infer(mod: IRModule, ctx: PassContext) -> IRModule:
 
 
 def InferType() -> ModulePass:
-    """Fill in the type of every expression.
+    """Infer the type of every expression of a module.
 
     Examples
     --------
@@ -73,73 +73,75 @@ PASSES.register("InferType", InferType)
 
 
 def InferTypeLocal(expr: RelayExpr) -> Type:
-    """The type of an expression whose operands have theirs.
+    """Infer the type of an expression whose operands are typed.
 
     Parameters
     ----------
     expr : RelayExpr
-        The expression.
+        The expression, with typed operands.
 
     Returns
     -------
     Type
+        The type.
     """
     return type_of(expr)
 
 
 def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None) -> PassContext:
-    """The pass context under its older name.
+    """Return a pass context (deprecated alias of ``PassContext``).
 
     Parameters
     ----------
     opt_level : optional
-        The level of optimization.
+        The optimization level.
     required_pass : list of str, optional
-        Passes that run at any level.
+        Passes that run at any optimization level.
     disabled_pass : list of str, optional
-        Passes that do not run.
+        Passes that are disabled.
     trace : optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
     PassContext
+        The pass context.
     """
     return PassContext(opt_level, required_pass, disabled_pass)
 
 
 def float_shape(t: Type | None) -> tuple[int, ...] | None:
-    """The shape of a float32 tensor; None for other types, and where a size is not known."""
+    """Return the static shape of a float32 tensor; None for other data types and dynamic shapes."""
     if not isinstance(t, TensorType) or t.dtype != "float32" or not all(isinstance(d, IntImm) for d in t.shape):
         return None
     return tuple(d.value for d in t.shape)
 
 
 def type_of(e: RelayExpr, mod: IRModule | None = None) -> Type:
-    """The type of an expression; new nodes above typed ones get theirs."""
+    """Return the type of an expression, and infer it first if it is missing."""
     if e.checked_type_ is None:
         infer_type(e, mod)
     return e.checked_type_  # type: ignore[return-value]
 
 
 def is_call(e: Any, *names: str) -> bool:
-    """Whether an expression calls one of these operators."""
+    """Return whether an expression is a call of one of these operators."""
     return type(e) is Call and type(e.op) is Op and e.op.name in names
 
 
 def is_contraction(e: Any, *kinds: str) -> bool:
-    """Whether an expression calls an operator that sums products: a "matmul", a "convolution", or either."""
+    """Return whether an expression is a call of a contraction: a "matmul", a "convolution", or either."""
     kind = e.op.attrs.get("contraction") if type(e) is Call and type(e.op) is Op else None
     return kind is not None and (not kinds or kind in kinds)
 
 
 def is_mover(e: Any) -> bool:
-    """Whether an expression only moves the data of its input."""
+    """Return whether an expression is a layout-changing op, which only moves elements of its input."""
     return type(e) is Call and type(e.op) is Op and bool(e.op.attrs.get("moves_only"))
 
 
 def replacement(rule: Callable[[Any], Any], node: Any) -> Any:
-    """``rule(node)``; calls that it makes have the span of the node."""
+    """Return ``rule(node)``; new calls get the span of the node."""
     if node.span is None:
         return rule(node)
     outer = ORIGIN.set(node.span)
@@ -152,11 +154,12 @@ def replacement(rule: Callable[[Any], Any], node: Any) -> Any:
 def rewrite_typed(
     root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | None = None, counts: dict[int, int] | None = None
 ) -> Any:
-    """Rebuild bottom-up with ``rule(node) -> replacement or None``. Replacements have the type of what they replace,
-    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only. New calls have the
-    span of what they replace.
+    """Rebuild an expression bottom-up with ``rule(node) -> replacement or None``.
 
-    ``counts`` (from ``use_counts(root)``) is kept up to date for the nodes that rules see.
+    A replacement has the type of the node that it replaces. Rebuilt nodes therefore keep their types, and inference
+    visits only new nodes. New calls get the span of the replaced node.
+
+    ``counts`` (from ``use_counts(root)``) is updated for the nodes that the rules visit.
     """
     memo: dict[int, tuple[Node, Node]] = {}
     replaced: list[Any] = []
@@ -174,7 +177,7 @@ def rewrite_typed(
         if got is not None and got is not new:
             if isinstance(got, RelayExpr) and not isinstance(got, Op):
                 type_of(got, mod)
-            # Held so that the identity of what was replaced is not taken by a new node while counts name it.
+            # Keeps the replaced node alive, so that no new node gets its id while ``counts`` contains the id.
             replaced.append(new)
             if counts is not None:
                 counts[id(got)] = max(counts.get(id(got), 1), 1) + counts.get(id(node), 1) - 1
@@ -184,7 +187,7 @@ def rewrite_typed(
 
 
 def use_counts(root: RelayExpr) -> dict[int, int]:
-    """id of an expression -> how many operands it is."""
+    """Return the number of uses of each expression as an operand, by its id."""
     counts: dict[int, int] = {}
     seen: set[int] = set()
     stack: list[Any] = [root]

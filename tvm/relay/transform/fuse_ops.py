@@ -1,16 +1,16 @@
-"""Fusion: groups of operators that become one kernel.
+"""Operator fusion: partition a graph into groups of operators, each compiled to one kernel.
 
-A node may join the node that every path from it leads to (its post-dominator) when the kinds of the nodes on those
-paths allow it. Convolutions and matmuls take the elementwise operators that follow them as their epilogue; injective
-chains are fused; reductions end a group. Row-wise operators (softmax, layer normalization) take a prologue and an
-epilogue of elementwise operators and of reshapes that leave the rows whole, on targets whose kernels keep rows in
-registers; elsewhere they take elementwise operators that follow them. Each group becomes a function marked
-``Primitive``.
+A node can be merged with its immediate post-dominator, the first node on all paths from it to the output, if the fusion
+patterns of the nodes on these paths permit it. Convolutions and matmuls fuse the following element-wise operators as
+their epilogue, chains of injective operators are fused, and a reduction ends a group.
 
-Where a target reads the operands of a matmul through operators that only move data (``moves_only`` in their records),
-such a chain joins the matmul if it has no other user. What comes before the chain does not: it would be recomputed with
-every load.
-"""
+Row-wise operators (softmax, layer normalization) fuse following element-wise operators. On targets whose kernels keep
+rows in registers they also fuse a prologue of element-wise operators, and reshapes that keep the rows. Each group
+becomes a function with the attribute ``Primitive``.
+
+If the matmuls of a target read operands through layout-changing ops (``moves_only`` in the operator record), a chain of
+these ops without other users is merged into the matmul. The producer of the chain is not merged, because each load
+would recompute it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,14 @@ from ..symbolic import flatten_type
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, target_of_pass
 
 STOP = "annotation.stop_fusion"
-# The most nodes of a row-wise kernel: each is an operation on the rows that it keeps.
+# The maximum number of nodes in a row-wise kernel, since each node computes on rows held in registers.
 MAX_ROWWISE_NODES = 18
-# (matmul, index of an operand, the operators that move it in order) -> whether the kernel reads the operand through
-# them.
+# (matmul, operand index, layout-changing ops in order) -> whether the kernel reads the operand through these ops.
 OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 
 
 class _Group:
-    """A set of nodes, kept as a tree of merges; the root speaks for all."""
+    """A group of nodes as a union-find tree; the root stores the properties of the group."""
 
     __slots__ = ("parent", "pattern", "root_node", "size", "anchor", "keeps_rows", "members", "inputs")
 
@@ -62,7 +61,7 @@ class _Group:
         self.size = 1
         self.anchor = node if pattern in (OUT_ELEMWISE_FUSABLE, ROWS) else None
         self.keeps_rows = pattern <= BROADCAST or pattern == ROWS
-        # Ids of the expressions inside, and of those they read; scalars are written into kernels.
+        # Ids of the member expressions and of their inputs. Scalars are not inputs: they are inlined into kernels.
         self.members = {id(node.expr)}
         self.inputs = {id(c) for c in node.expr.children() if not isinstance(c, Op) and not _is_scalar(c)}
 
@@ -88,12 +87,12 @@ class _Node:
         self.dominator: _Node | None = None
         self.dominator_pattern = OPAQUE
         self.depth = 0
-        # The least number of nodes from here to the dominator, exclusive; and to the last of all dominators.
+        # The minimum number of nodes from this node to its dominator (``span``) and to the last dominator (``way``).
         self.span = self.way = 1
 
 
 def own_nodes(body: RelayExpr) -> list[RelayExpr]:
-    """The expressions of a function, operands first, without those inside functions it holds."""
+    """Return the expressions of a function body, operands first, without the bodies of inner functions."""
     return list(post_order(body, operands=_own_operands))
 
 
@@ -106,19 +105,20 @@ def _is_scalar(e: RelayExpr) -> bool:
 
 
 def is_reshape(e: RelayExpr) -> bool:
-    """Whether an operator gives the same elements in another shape."""
+    """Return whether an operator only changes the shape."""
     return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("reshape_only"))
 
 
 def _has_rows_of(e: RelayExpr, other: RelayExpr) -> bool:
-    """Whether the rows of two values are equally long, for all sizes that are not known."""
+    """Return whether the last dimensions of two values are equal for all values of their dynamic dimensions."""
     a, b = e.checked_type_.shape, other.checked_type_.shape
     return bool(a and b) and not isinstance(a[-1], Any_) and same_dim(a[-1], b[-1])
 
 
 def _has_sizes_of(arg: RelayExpr, e: Call) -> bool:
-    """Whether an argument of a broadcast has the shape of the result. An unknown size of it may be 1, so every other
-    argument must be known to have 1 there."""
+    """Return whether an argument of a broadcast has the shape of the output.
+
+    A dimension of type ``Any`` may be 1 at run time. All other arguments must then have size 1 in this dimension."""
     if arg.checked_type_ != e.checked_type_:
         return False
     shape = e.checked_type_.shape
@@ -128,33 +128,33 @@ def _has_sizes_of(arg: RelayExpr, e: Call) -> bool:
 
 
 def _works_along_rows(e: Call) -> bool:
-    """Whether the axis of a row-wise operator is the last one, and data decide on no size."""
+    """Return whether a row-wise operator works along the last axis and has no data-dependent dimension."""
     shape, axis = dims(e.checked_type_), e.attrs.axis
     axes = (axis,) if isinstance(axis, int) else tuple(axis or ())
     return [a % len(shape) for a in axes] == [len(shape) - 1] and not any(isinstance(d, Any_) for d in shape)
 
 
 class Limits(NamedTuple):
-    """The most operators in a kernel, and the most arguments of one (tensors and dynamic dimensions); 0 for no
-    limit."""
+    """Limits of a kernel: the number of operators, and the number of arguments (tensors and dynamic dimensions). 0
+    means no limit."""
 
     nodes: int = 256
     arguments: int = 0
 
 
 class FusionRules(NamedTuple):
-    """How a back end wants operators grouped."""
+    """The fusion rules of a back end."""
 
-    # True where kernels of matmuls read an operand through the operators that move it.
+    # Returns True if matmul kernels read an operand through its layout-changing ops.
     reads_through: OperandRule | None = None
-    # True where row-wise kernels take a prologue and reshapes, besides the elementwise operators that follow.
+    # Whether row-wise kernels fuse a prologue and reshapes, in addition to following element-wise operators.
     rowwise: bool = False
-    # Call -> its pattern (relay.op.OpPattern) in place of that of the operator; None leaves it.
+    # Overrides the fusion pattern (relay.op.OpPattern) of a call; None keeps the pattern of the operator.
     pattern: Callable[[Call], int | None] | None = None
 
 
 class FusionGraph:
-    """The nodes of a function, who uses whom, and their post-dominators."""
+    """The nodes of a function with their users and immediate post-dominators."""
 
     def __init__(self, function: Function, rules: FusionRules = FusionRules()):
         self.rules = rules
@@ -170,7 +170,7 @@ class FusionGraph:
             self._link(node, opaque_uses)
         for key in opaque_uses:
             if key in self.by_expr:
-                # Its value leaves the graph: no other node post-dominates it.
+                # The value leaves the graph, so it has no post-dominator.
                 self.by_expr[key].users.append((_OUTSIDE, OPAQUE))
         self._dominators()
 
@@ -197,7 +197,7 @@ class FusionGraph:
                 if pattern == BROADCAST and _has_sizes_of(arg, e):
                     pattern = ELEMWISE
                 elif pattern == ROWS and arg is not e.args[0]:
-                    # Scales and shifts are the same for all rows.
+                    # The scale and shift operands are shared by all rows.
                     pattern = OPAQUE
                 self._use(arg, node, pattern)
         elif isinstance(e, Tuple):
@@ -240,7 +240,7 @@ class FusionGraph:
 
 
 def _common(a: _Node, b: _Node) -> tuple[_Node | None, int]:
-    """The nearest node both lead to, and the strongest pattern on the way."""
+    """Return the nearest common post-dominator of two nodes, and the highest fusion pattern on the paths to it."""
     pattern = ELEMWISE
     while a is not b:
         if a.depth == b.depth == 0:
@@ -260,8 +260,9 @@ _OUTSIDE = _Node(Tuple(()), -1, OPAQUE)
 
 
 def widens_for_rows(node: _Node) -> bool:
-    """Whether a cast to a wider type is for a row-wise operator, which computes it in its prologue: the tensor in
-    memory stays narrow."""
+    """Return whether a widening cast is fused into the prologue of a row-wise operator.
+
+    The tensor stored in memory then keeps the narrow type."""
     e = node.expr
     if not is_call(e, "cast") or info(e.attrs.dtype).bits <= info(e.args[0].checked_type_.dtype).bits:
         return False
@@ -273,9 +274,10 @@ def widens_for_rows(node: _Node) -> bool:
 
 
 def widens_for_another(node: _Node) -> bool:
-    """Whether a cast of bytes to a wider type is for another kernel, which computes it, and what follows it, as it
-    reads: a reduction, an operator that moves data before it becomes bytes again, or the epilogue of another anchor.
-    The tensor in memory stays bytes."""
+    """Return whether a widening cast of an int8 or uint8 tensor is fused into the kernel of a later operator.
+
+    This kernel is a reduction, a layout-changing op before a cast back to int8 or uint8, or the epilogue of another
+    anchor. The tensor stored in memory stays 8 bits wide."""
     e = node.expr
     if not is_call(e, "cast") or info(e.attrs.dtype).bits <= 8:
         return False
@@ -297,13 +299,13 @@ def widens_for_another(node: _Node) -> bool:
 
 
 class Fusion:
-    """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
+    """Merges groups in three phases: anchors and element-wise operators, then injective operators, then tuples."""
 
     def __init__(self, graph: FusionGraph, limits: Limits, reads_through: OperandRule | None = None):
         self.graph = graph
         self.limits = limits
         self.reads_through = reads_through
-        # Nodes that move the operand of a matmul.
+        # Layout-changing ops on the operands of matmuls.
         self.moving: set[_Node] = set()
 
     def run(self) -> None:
@@ -316,7 +318,7 @@ class Fusion:
                 self.visit(node, phase)
 
     def operands(self, node: _Node, reads_through: OperandRule) -> None:
-        """Merge the operators that move the operands of a matmul into its group, as far as it reads through them."""
+        """Merge the layout-changing ops on the operands of a matmul into its group, as far as it reads through them."""
         for index, arg in enumerate(node.expr.args):
             chain: list[_Node] = []
             while self.moves_for_one(arg):
@@ -324,12 +326,12 @@ class Fusion:
                 arg = arg.args[0]
             while chain and not reads_through(node.expr, index, [n.expr for n in chain]):
                 del chain[0]
-            for mover in chain:
-                self.merge(mover.group, node.group)
+            for moving_op in chain:
+                self.merge(moving_op.group, node.group)
             self.moving.update(chain)
 
     def moves_for_one(self, e: RelayExpr) -> bool:
-        """Whether an expression only moves data, and has one user."""
+        """Return whether an expression is a layout-changing op with one user."""
         return is_mover(e) and len(self.graph.by_expr[id(e)].users) == 1
 
     def visit(self, node: _Node, phase: int) -> None:
@@ -379,20 +381,21 @@ class Fusion:
                 self.merge(g, target)
 
     def arguments(self, groups: set[_Group], sink: _Node) -> int:
-        """How many arguments a kernel of these groups has: the tensors that it reads and writes, and their dynamic
-        dimensions."""
+        """Return the number of arguments of a merged kernel: its input and output tensors and their dynamic dimensions.
+        """
         read = set().union(*[g.inputs for g in groups]) - set().union(*[g.members for g in groups])
         types = [self.graph.by_expr[key].expr.checked_type_ for key in read]
         types.append(sink.group.root().root_node.expr.checked_type_)
         tensors = [t for type_ in types for t in flatten_type(type_)]
         unknown = [d for t in tensors for d in t.shape if not isinstance(d, IntImm)]
-        # A size of unknown origin is an argument of its own for each tensor; variables are shared.
+        # An anonymous dynamic dimension is an argument of each tensor; a symbolic dimension is passed once.
         own = [d for d in unknown if not isinstance(d, PrimVar)]
         return len(tensors) + len(own) + len({d for d in unknown if isinstance(d, PrimVar)})
 
     def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
-        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or they are
-        too many."""
+        """Return the nodes on all paths from ``node`` to ``sink``, without ``sink``.
+
+        None if a node is not allowed or if there are too many nodes."""
         seen = {node.index: node}
         stack = [node]
         while stack:
@@ -431,7 +434,7 @@ def _broadcast_path(kind: int, last: bool) -> bool:
 
 
 class _Rebuild:
-    """Turns groups into functions. Nodes come operands first, so every value is ready when it is used."""
+    """Converts groups to functions. Nodes are visited operands first, so that every operand is available."""
 
     def __init__(self, graph: FusionGraph, link_params: bool = False):
         self.graph = graph
@@ -463,8 +466,10 @@ class _Rebuild:
             self.outer[id(e)] = self.close(group, new, e)
 
     def _is_inside(self, node: _Node) -> bool:
-        """Whether a tuple, or the choice of a field, belongs into the function of its group. A field of a tuple that is
-        made outside is a parameter by itself: functions of one field each do not take the whole tuple."""
+        """Return whether a tuple or tuple access is part of the function of its group.
+
+        A field of a tuple that is computed outside the group becomes a parameter itself, so that the function does not
+        take the whole tuple."""
         e, group = node.expr, node.group.root()
         if isinstance(e, TupleGetItem) and self.graph.by_expr[id(e.tuple_value)].group.root() is not group:
             return False
@@ -505,17 +510,18 @@ def fuse_function(
 def FuseOps(
     fuse_opt_level: int = -1, rules: FusionRules = FusionRules(), target: Target | None = None
 ) -> RelayFunctionPass:
-    """Group operators into kernels by the rules of a back end; level 0 leaves every operator alone. The target, by
-    default the current one, says how many arguments a kernel may have.
+    """Fuse operators into kernels with the rules of a back end; level 0 fuses nothing.
+
+    The target limits the number of kernel arguments.
 
     Parameters
     ----------
     fuse_opt_level : int, optional
-        The level; -1 for that of the context.
+        The fusion level; -1 derives it from the optimization level of the pass context.
     rules : FusionRules, optional
-        The rules of a back end.
+        The fusion rules of the back end.
     target : Target, optional
-        The target; without it, the current one.
+        The target; None selects the current target.
 
     Returns
     -------
@@ -542,8 +548,9 @@ def FuseOps(
 
 
 def constants_outside(function: Function) -> Function:
-    """The function with constants inside its kernels (``link_params``) as arguments of them: an executor of kernels
-    holds constants itself. Numbers stay inside."""
+    """Move constants out of the kernels of a function (see ``link_params``) and pass them as arguments.
+
+    Executors of kernels store constants themselves. Scalars stay in the kernels."""
 
     def post(node):
         if not (isinstance(node, Call) and isinstance(node.op, Function) and node.op.attrs.get("Primitive")):
@@ -560,7 +567,7 @@ def constants_outside(function: Function) -> Function:
 
 
 def defuse_function(function: Function) -> Function:
-    """Calls of fused functions replaced by their bodies."""
+    """Replace calls of fused functions by their bodies."""
     from ..substitute import substitute_vars
 
     def post(node):
@@ -572,7 +579,7 @@ def defuse_function(function: Function) -> Function:
 
 
 def DefuseOps() -> RelayFunctionPass:
-    """The reverse of FuseOps."""
+    """Undo the fusion of operators."""
 
     @function_pass(opt_level=0, name="DefuseOps", required=["InferType"])
     def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:

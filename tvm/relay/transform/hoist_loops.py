@@ -1,13 +1,12 @@
-"""What all steps of a loop compute alike is computed before the first.
+"""Loop-invariant code motion for loops written as recursive functions.
 
-A loop is a function that ends with a call of itself. Parameters that this call hands on unchanged are invariant, and so
-is what operators compute from them. A matmul of one row of an invariant sequence, ``take(x, i) . w``, is a row of
-``x . w``, for which the weight is read once and not in each step. It is computed where the sequence has at most as many
-rows as the loop has steps, which must follow from sizes.
+A loop is a function that ends with a call of itself. Parameters that this call passes on unchanged are invariant, and
+so are values computed only from them. A matmul of one row of an invariant sequence, ``take(x, i) . w``, is a row of ``x
+. w``. The pass computes ``x . w`` before the loop, so that the weight is read once instead of in each step. It does so
+only if the shapes prove that the sequence has at most as many rows as the loop has steps.
 
-The function keeps its name and becomes what stands before the steps: where there is a step, it computes what is hoisted
-and calls the loop. So a loop of no steps computes nothing, and refuses nothing.
-"""
+The function keeps its name and becomes the code before the steps. If there is at least one step, it computes the
+hoisted values and calls the loop. A loop without steps therefore computes nothing and raises no errors."""
 
 from __future__ import annotations
 
@@ -36,8 +35,10 @@ from .sink_reshape import is_shape_free
 
 
 class Row(NamedTuple):
-    """What is computed from one row of a sequence, and the same of all rows as a matrix, which ``taken`` takes one of.
-    ``is_product``: a matmul is among it."""
+    """A value computed from one row of a sequence.
+
+    ``taken`` is the call that takes the row, ``rows`` computes the same value for all rows as a matrix, and
+    ``is_product`` is True if the computation contains a matmul."""
 
     taken: Call
     rows: RelayExpr
@@ -45,11 +46,10 @@ class Row(NamedTuple):
 
 
 class Loop:
-    """A function whose body is ``if (test) {...; itself(...)} else {...}``: what its steps compute alike.
+    """A function whose body is ``if (test) {...; itself(...)} else {...}``, with its loop-invariant values.
 
-    ``fixed`` are the ids of expressions that have one value in all steps; it says which of them are worth a value of
-    their own between the steps. ``rows`` is what follows from rows of invariant sequences.
-    """
+    ``fixed`` maps the ids of invariant expressions to whether hoisting them is worthwhile. ``rows`` contains the values
+    that are computed from one row of an invariant sequence."""
 
     def __init__(self, function: Function, again: Call):
         self.function, self.again = function, again
@@ -61,7 +61,7 @@ class Loop:
         step = places.inner[id(function.body)][0]
         self.is_tail = places.home[id(again)] is step
         for e in places.order:
-            # What stands in a branch of the step is not computed in each.
+            # Only expressions outside branches are evaluated in each step.
             if places.home[id(e)] in (top, step):
                 self._look_at(e)
 
@@ -79,7 +79,8 @@ class Loop:
                 self.rows[id(e)] = row
 
     def _follows(self, e: Call) -> Row | None:
-        """What is computed from a row and from invariant values that are the same for each row of a matrix."""
+        """Return the row value of a call on a row value and on invariant operands that are equal for all rows; else
+        None."""
         given = [self.rows[id(a)] for a in e.args if id(a) in self.rows]
         others = [a for a in e.args if id(a) not in self.rows]
         if len(given) != 1 or any(id(o) not in self.fixed for o in others):
@@ -91,7 +92,8 @@ class Loop:
         return Row(given[0].taken, Call(e.op, args, e.attrs, (), e.span), given[0].is_product or is_product)
 
     def _taken(self, e: Call) -> Row | None:
-        """One row of an invariant parameter: a matrix or more, along any axis but the last."""
+        """Return the row value of a ``take`` from an invariant parameter of rank 3 or more, not along the last axis;
+        else None."""
         data, index = e.args
         shape, axis = data.checked_type_.shape, e.attrs.axis
         if data not in self.invariant or axis is None or e.attrs.batch_dims or index.checked_type_.shape:
@@ -102,8 +104,8 @@ class Loop:
         return Row(e, transform.reshape(data, (-1, wide.value)), False)
 
     def count(self) -> tuple[int, int] | None:
-        """The numbers of the parameters that are the number of the step and that of all steps, where nothing else ends
-        the loop."""
+        """Return the indices of the parameters for the loop counter and its bound, if the counter alone ends the loop.
+        """
         params, again = self.function.params, self.again
         test = self.function.body.cond
         later = isinstance(test, Var) and test in params
@@ -118,8 +120,10 @@ class Loop:
 
 
 def _sums(e: RelayExpr) -> bool:
-    """Whether an expression is more than one operation for each element of its result. Integers are sizes, which are
-    better known where they are used."""
+    """Return whether an expression is a reduction over floats, which costs more than one operation for each output
+    element.
+
+    Integers are usually shapes, whose values are more useful at their use."""
     if not isinstance(e, Call) or not COMM_REDUCE <= pattern_of(e.op) <= ROWS:
         return False
     return isinstance(e.checked_type_, TensorType) and e.checked_type_.dtype.startswith("float")
@@ -130,7 +134,7 @@ def _is_number(e: RelayExpr, value: int) -> bool:
 
 
 class Hoisting:
-    """Treats the loops of a module one by one."""
+    """Hoists values out of the loops of a module, one loop at a time."""
 
     def __init__(self, mod: IRModule):
         self.mod = mod
@@ -143,7 +147,8 @@ class Hoisting:
         return self.mod
 
     def _hoist(self, var: GlobalVar, loop: Loop) -> None:
-        """What is hoisted has a variable in the steps; a row is taken from it."""
+        """Hoist the invariant values of a loop. Each gets a variable in the steps; a row value becomes a row of its
+        variable."""
         consumed = self._consumed(var.name_hint, loop)
         found: dict[int, tuple[RelayExpr, Row | None]] = {}
 
@@ -169,11 +174,11 @@ class Hoisting:
     def _write(
         self, var: GlobalVar, loop: Loop, before: list[RelayExpr], inside: list[Var], table: dict[int, RelayExpr]
     ) -> None:
-        """The function as what stands before the steps, and the steps as another one."""
+        """Split the loop into a function for the code before the steps, and a new function for the steps."""
         old = loop.function
         test, _, end = old.body.children()
         varying = [a for p, a in zip(old.params, loop.again.args) if p is not a]
-        # One rewriting, so that what both use stays one expression.
+        # One rewrite for all expressions, so that shared expressions stay shared.
         rewritten = rewrite(Tuple([test, end, *varying]), pre=lambda e: table.get(id(e)))
         inner_test, inner_end, *varying = rewritten.fields
         needed = free_vars(rewritten)
@@ -195,7 +200,8 @@ class Hoisting:
         self.mod = infer_module(new)
 
     def _consumed(self, name: str, loop: Loop) -> set[tuple[Var, int]]:
-        """The sequences, and their axes, that have at most as many rows as the loop has steps whenever it has one."""
+        """Return the sequences and axes that have at most as many rows as the loop has steps, whenever it has a step.
+        """
         counted = loop.count()
         wanted = {(row.taken.args[0], row.taken.attrs.axis) for row in loop.rows.values() if row.is_product}
         calls = _calls(name, self.mod) if counted is not None and wanted else None
@@ -215,13 +221,13 @@ class Hoisting:
 
 
 def _all_rows(row: Row) -> RelayExpr:
-    """The matrix of what follows from all rows, with the dimensions of their sequence."""
+    """Return a row value computed for all rows, in the shape of the sequence."""
     data = row.taken.args[0]
     return transform.reshape_like(row.rows, data, 0, 1, 0, len(data.checked_type_.shape) - 1)
 
 
 def _loop(name: str, function: Function) -> Loop | None:
-    """The loop that a function is; None for others."""
+    """Return the loop that a function implements; None if it is not a loop."""
     body = function.body
     if type(body) is not If or type(body.true_branch) is not Call or function.type_params or is_placed(function):
         return None
@@ -232,13 +238,14 @@ def _loop(name: str, function: Function) -> Loop | None:
 
 
 def _uses(name: str, e: RelayExpr) -> list[GlobalVar]:
-    """Where an expression names a function, as what is called or as a value."""
+    """Return all references to a function in an expression, as a callee or as a value."""
     parts = (part for node in post_order(e) for part in node.children())
     return [part for part in parts if isinstance(part, GlobalVar) and part.name_hint == name]
 
 
 def _calls(name: str, mod: IRModule) -> list[Call] | None:
-    """The calls of a function by the others, with variables for unknown sizes; None where it may have more."""
+    """Return the calls of a function in other functions, with symbolic dimensions; None if there may be further calls.
+    """
     if name == "main" or "main" not in mod:
         return None
     callers = [f for v, f in mod.functions.items() if v.name_hint != name and isinstance(f, Function)]
@@ -249,8 +256,7 @@ def _calls(name: str, mod: IRModule) -> list[Call] | None:
 
 
 def HoistLoops() -> ModulePass:
-    """Compute before a loop what all its steps compute alike, and the products of all rows of a sequence with a weight
-    where each step computes one of them."""
+    """Hoist loop-invariant values out of loops, and matmuls of the rows of an invariant sequence."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         return Hoisting(typed_module(mod)).run()

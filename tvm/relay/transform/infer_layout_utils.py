@@ -1,4 +1,4 @@
-"""What a layout rule of an operator answers."""
+"""The result type of layout inference rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class InferCorrectLayoutOutput(NamedTuple):
-    """The layouts of inputs and outputs, and the attributes that go with them."""
+    """The layouts of inputs and outputs that a layout rule infers, with the attributes for these layouts."""
 
     input_layouts: Any
     output_layouts: Any

@@ -1,4 +1,4 @@
-"""Calls of functions replaced by their bodies, and functions moved into the module."""
+"""Inline function calls, and lift inner functions to the module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .function_pass import is_typed, typed_module
 
 
 def fresh(function: Function) -> Function:
-    """A copy with variables of its own, so that the body can stand in several places."""
+    """Return a copy of a function with new variables, so that its body can occur several times."""
     table: dict[Var, Var] = {}
     for node in post_order(function):
         for v in node.params if type(node) is Function else [node.var] if type(node) is Let else []:
@@ -27,14 +27,16 @@ def fresh(function: Function) -> Function:
 
 
 def inline_function(func: Function, mod: IRModule, chosen: set[str]) -> Function:
-    """Calls of the ``chosen`` functions replaced by their bodies, again and again. A kernel (``Primitive``), or what
-    another compiler translates, stays whole: the function itself is called."""
+    """Inline calls of the ``chosen`` functions recursively.
+
+    Functions with the attribute ``Primitive`` or ``Compiler`` are not expanded; their call then contains the function
+    itself."""
 
     def taken(e) -> bool:
         return type(e) is GlobalVar and e.name_hint in chosen
 
     def literal(e):
-        """A function that is a value and not called stands there itself."""
+        """Replace a chosen function that is used as a value by a copy of the function."""
         return rewrite(fresh(mod[e]), post) if taken(e) else e
 
     def post(node):
@@ -52,14 +54,15 @@ def inline_function(func: Function, mod: IRModule, chosen: set[str]) -> Function
 
 
 def _without_uncalled(mod: IRModule, names: set[str]) -> IRModule:
-    """The module without those of the functions of these names that no function calls."""
+    """Remove the functions with these names that no function calls."""
     calls = CallGraph(mod)
     return mod.map_functions(lambda var, f: f if var.name_hint not in names or calls.ref_count(var) else None)
 
 
 def Inline() -> ModulePass:
-    """Inline the functions of the module that are marked ``Inline``, and remove those whose calls are all inlined. A
-    function without calls is an entry of the module and stays. A module without types has none afterwards."""
+    """Inline the functions with the attribute ``Inline``, and remove those that are no longer called.
+
+    A function that was never called is an entry point of the module and is kept. An untyped module stays untyped."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         marked = {v.name_hint for v, f in mod.functions.items() if isinstance(f, Function) and f.attrs.get("Inline")}
@@ -73,14 +76,14 @@ def Inline() -> ModulePass:
 
 
 def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:
-    """Constructors and module functions that are used as values become functions that call them.
+    """Replace constructors and global functions that are used as values by functions that call them.
 
     Parameters
     ----------
     expand_constructor : bool, optional
-        Whether constructors are.
+        Whether constructors are expanded.
     expand_global_var : bool, optional
-        Whether functions of the module are.
+        Whether global functions are expanded.
 
     Returns
     -------
@@ -119,8 +122,8 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
 
 
 class _Lifted:
-    """Inner functions on their way into the module. One that needs variables from around it becomes a function of
-    these that gives the inner one; a local function that calls itself calls the module's."""
+    """Lifts inner functions to the module. A function with free variables becomes a function that takes them and
+    returns the inner function. A recursive local function becomes a recursive global function."""
 
     def __init__(self, taken: set[str]) -> None:
         self.names = (name for i in itertools.count() if (name := f"lifted_name{i}") not in taken)
@@ -128,7 +131,7 @@ class _Lifted:
         self.values: dict[int, tuple[Function, RelayExpr]] = {}
 
     def lift(self, function: Function, own: Var | None = None) -> RelayExpr:
-        """What stands for a function; one that stands in several places is lifted once."""
+        """Return the expression that replaces a function; a function that occurs several times is lifted once."""
         key = id(function)
         if key not in self.values:
             self.values[key] = (function, self.value(function, own))
@@ -140,7 +143,7 @@ class _Lifted:
         value = Call(name, tuple(needs)) if needs else name
         if own is not None:
             function = substitute_vars(function, {own: value})
-        # A function that calls itself has its type from what is known of the local one.
+        # The type of a recursive function is taken from its let variable.
         kind = None if own is None else getattr(own, "checked_type_", None) or own.type_annotation
         whole = Function(needs, function, kind) if needs else function
         self.made[name] = fresh(whole).with_attr("Closure", 1)
@@ -155,7 +158,7 @@ class _Lifted:
         return self.lift(e) if _is_liftable(e) else e
 
     def inside(self, body: RelayExpr) -> RelayExpr:
-        """The body of a function without functions in it. Kernels are left as they are."""
+        """Lift all inner functions of a function body. Kernels (primitive functions) stay."""
 
         def kernel(e):
             return e if type(e) is Function and not _is_liftable(e) else None
@@ -163,7 +166,8 @@ class _Lifted:
         return self.operand(rewrite(body, self.post, kernel))
 
     def function(self, f: Function) -> Function:
-        """A function of the module; one that was lifted before gives the function it stands for."""
+        """Lift the inner functions of a global function; of a function lifted before, those of the function that it
+        returns."""
         if f.attrs.get("Closure") and type(f.body) is Function:
             body = f.body.replace(body=self.inside(f.body.body))
             return f if body.body is f.body.body else f.replace(body=body)
@@ -176,7 +180,7 @@ def _is_liftable(e: RelayExpr) -> bool:
 
 
 def LambdaLift() -> ModulePass:
-    """Functions inside other functions become functions of the module."""
+    """Lift inner functions to functions of the module."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
@@ -193,7 +197,7 @@ def LambdaLift() -> ModulePass:
 
 
 def inline_primitives(func: Function, mod: IRModule) -> Function:
-    """Kernels (``Primitive``) that are called by a name are called as such."""
+    """Replace calls of primitive functions by name with calls of the functions themselves."""
     named: dict[Var, Function] = {}
 
     def kernel(op) -> Function | None:
@@ -214,7 +218,8 @@ def inline_primitives(func: Function, mod: IRModule) -> Function:
 
 
 def InlinePrimitives() -> ModulePass:
-    """Calls of kernels by a name become calls of the kernels; those of the module leave it."""
+    """Replace calls of primitive functions by name with direct calls, and remove uncalled primitive functions from the
+    module."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         new = mod.map_functions(lambda var, f: inline_primitives(f, mod) if isinstance(f, Function) else f)

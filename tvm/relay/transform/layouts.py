@@ -1,9 +1,8 @@
-"""One walk that carries layouts through a graph: what a pass chooses for some operators, the others follow.
+"""Propagate layouts through a graph: a pass chooses the layouts of some operators, and other operators follow.
 
-A tensor of the old graph may be held in another layout: ``Held(value, old, new)`` has its dimensions named ``old``
-(NCHW) and stored as ``new`` (NCHW16c). Every form of a tensor is made once, when an operator first asks for it, so data
-is rearranged only where an operator that cannot follow stands beside one that could.
-"""
+``Held(value, old, new)`` is a tensor whose dimensions are named ``old`` (NCHW) in the original graph and which is
+stored as ``new`` (NCHW16c). Each layout of a tensor is created once, when an operator first needs it. Data is therefore
+rearranged only between an operator that cannot follow and one that can."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ Choose = Callable[[Call], "RelayExpr | None"]
 
 
 class Held(NamedTuple):
-    """A tensor whose dimensions the old graph knows as ``old``, in layout ``new``."""
+    """A tensor in layout ``new``, whose dimensions are named ``old`` in the original graph."""
 
     value: RelayExpr
     old: str
@@ -37,22 +36,22 @@ class Held(NamedTuple):
 
 
 def _sizes(shape: tuple[int, ...], old: str, new: str) -> list[int]:
-    """The shape of a tensor in the new layout."""
+    """Return the shape of a tensor in the new layout."""
     size, block = dict(zip(letters(old), shape)), blocks(new)
     return [count or (-(-size[c] // block[c]) if c in block else size[c]) for c, count in parts(new)]
 
 
 def _reshaped(e: RelayExpr, shape: tuple[int, ...], wanted: Sequence[int]) -> RelayExpr | None:
-    """A tensor in another shape; None where a size that is not known would have another place."""
+    """Reshape a tensor; None if a dynamic dimension would change its position."""
     kept = [k < len(shape) and d is shape[k] for k, d in enumerate(wanted)]
     if not all(isinstance(d, int) or same for d, same in zip(wanted, kept)):
         return None
-    # In a reshape, zero is the size that the data has in this place.
+    # In a reshape, 0 copies the size of the input dimension.
     return transform.reshape(e, [d if isinstance(d, int) else 0 for d in wanted])
 
 
 def _order(shape: tuple[int, ...], old: str, new: str) -> list[str]:
-    """The dimensions of the new layout that have more than one element, in order."""
+    """Return the dimensions of the new layout with more than one element, in order."""
     return [c for (c, _), n in zip(parts(new), _sizes(shape, old, new)) if not _is_one(n)]
 
 
@@ -61,14 +60,14 @@ def _is_one(size: Any) -> bool:
 
 
 def _in_place(shape: tuple[int, ...], old: str, new: str) -> bool:
-    """Whether both layouts have the same elements in the same places of memory."""
+    """Return whether both layouts store the same elements at the same offsets."""
     block = blocks(new)
     apart = "".join(c + (f"{block[c]}{c.lower()}" if c in block else "") for c in old)
     return _order(shape, old, new) == _order(shape, old, apart) and not is_filled(TensorType(shape), old, new)
 
 
 def rearranged(array: np.ndarray, old: str, new: str) -> np.ndarray:
-    """An array in another layout; what a block has too many is zero."""
+    """Return an array in another layout; incomplete blocks are padded with zeros."""
     block = blocks(new)
     names: list[str] = []
     shape: list[int] = []
@@ -87,7 +86,7 @@ def rearranged(array: np.ndarray, old: str, new: str) -> np.ndarray:
 
 
 def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
-    """A tensor of whole dimensions in the new layout."""
+    """Convert a tensor without blocks to the new layout."""
     if old == new:
         return e
     if not fold:
@@ -99,10 +98,10 @@ def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) ->
 
 
 def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
-    """A tensor of the new layout with whole dimensions again, without what filled up its blocks."""
+    """Convert a tensor of the new layout back to the old layout, without the padding of its blocks."""
     if is_blocked(old):
         return transform.layout_transform(e, new, old)
-    # Sizes that are not known have no blocks, and stay what they are.
+    # Dynamic dimensions are not blocked, so their sizes do not change.
     block = blocks(new)
     whole = tuple(-(-n // block[c]) * block[c] if c in block else n for c, n in zip(letters(old), shape))
     held = tuple(_sizes(shape, old, new))
@@ -115,11 +114,11 @@ def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) 
 
 
 class Layouts:
-    """Rewrites one function. ``choose(call)`` gives a call in the layouts its attributes say, over the inputs of the
-    old one as they are, or None for operators that follow.
+    """Propagates layouts through one function.
 
-    With ``fold``, constants are rearranged at once, and where nothing moves in memory a reshape says so; without it
-    every change of layout is an operator, as those who read the graph expect."""
+    ``choose(call)`` returns a call whose attributes contain its new layouts, on the inputs of the original call, or
+    None for operators that follow. With ``fold``, constants are rearranged at compile time, and a layout change that
+    moves no data becomes a reshape. Without it, every layout change is an explicit operator."""
 
     def __init__(self, choose: Choose, fold: bool = False):
         self.choose, self.fold = choose, fold
@@ -151,7 +150,7 @@ class Layouts:
                 self.plain[id(node)] = TupleGetItem(value, node.index)
             return
         elif type(node) is Tuple:
-            # Asked for as a whole only by operators that do not follow.
+            # A tuple is only built for operators that do not follow its layouts.
             return
         self.plain[id(node)] = self.rebuilt(node)
 
@@ -182,7 +181,7 @@ class Layouts:
         return Tuple(fields)
 
     def form(self, e: RelayExpr, old: str, new: str | Vector) -> RelayExpr:
-        """A tensor, or each of a tuple, with dimensions named ``old`` in layout ``new``."""
+        """Return a tensor, or each field of a tuple, with dimensions named ``old`` in layout ``new``."""
         if type(e) is Tuple:
             return Tuple([self.form(f, old, new) for f in e.fields])
         held = self.held.get(id(e))
@@ -215,12 +214,12 @@ class Layouts:
     # -- operators -----------------------------------------------------------------------------------------------
 
     def surround(self, node: Call, chosen: RelayExpr) -> None:
-        """A chosen form: its inputs are brought into its layouts."""
+        """Convert the inputs of a chosen call to its layouts."""
         before, after = _layout(node), _layout(chosen)
         if type(chosen) is not Call or not before or not after:
             self.plain[id(node)] = self.over_inputs(node, chosen)
             return
-        # The offsets of a deformable convolution come before its weight, in the layout of the data.
+        # The offsets of a deformable convolution precede its weight and have the layout of the data.
         data = range(2 if is_call(node, "nn.deformable_conv2d") else 1)
         wanted = dict.fromkeys(data, (before, after))
         kernels = [c.attrs.get("kernel_layout") or "" for c in (node, chosen)]
@@ -240,7 +239,7 @@ class Layouts:
             self.held[id(node)] = Held(made, old, new)
 
     def over_inputs(self, node: Call, e: RelayExpr) -> RelayExpr:
-        """An expression over the inputs of an old call, over what they have become."""
+        """Rebuild an expression over the inputs of a call, with the rewritten inputs."""
         return rewrite(e, lambda _: None, memo={id(a): (a, self.as_plain(a)) for a in node.args})
 
     def follow(self, node: Call) -> bool:
@@ -265,7 +264,8 @@ class Layouts:
         return False
 
     def user_rule(self, node: Call, own: Callable[..., Any]) -> Callable[..., Any]:
-        """A user's rule ``(attrs, new_in_layouts, old_in_layouts, old_in_types)`` in the form of ``layout_rule``."""
+        """Convert a user-defined rule ``(attrs, new_in_layouts, old_in_layouts, old_in_types)`` to the interface of
+        ``layout_rule``."""
 
         def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
             held = [id(a) in self.held for a in node.args]
@@ -295,7 +295,7 @@ class Layouts:
             self.held[id(node)] = Held(made, named, change.output)
 
     def leads(self, node: Call) -> Iterator[tuple[str, str]]:
-        """The layouts inputs are held in, those of the largest first; only whole names count."""
+        """Return the layouts of the inputs, largest input first; only inputs with the maximum rank are considered."""
         found: dict[tuple[str, str], int] = {}
         tensors = [f for a in node.args for f in (a.fields if type(a) is Tuple else (a,))]
         types = [f.checked_type_ for f in tensors]
@@ -313,8 +313,8 @@ class Layouts:
 
 
 def _divisible(shape: tuple, old: str, new: str) -> bool:
-    """Whether all sizes that have to be known are: those that are divided into blocks, and those of a tensor with fewer
-    dimensions, which are not named."""
+    """Return whether all dimensions that must be static are static: blocked dimensions, and all dimensions of tensors
+    of lower rank."""
     divided = {*blocks(old), *blocks(new)} if len(shape) == len(letters(old)) else set(letters(old))
     return all(isinstance(d, int) or c.upper() not in divided for c, d in zip(letters(old), shape))
 

@@ -1,4 +1,4 @@
-"""Operators in the form a target has, and in the layout it likes: rules that operators carry."""
+"""Legalization and layout selection for a target with the rules registered for operators."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from .layouts import Layouts
 
 
 def follow_rules(func: Function, mod: IRModule, attribute: str) -> Function:
-    """The function with each operator replaced by what its rule under ``attribute`` gives, given the attributes, the
-    operands, and the types of the operands and of the output; None leaves the operator."""
+    """Replace each operator by the result of its rule in ``attribute``.
+
+    The rule gets the attributes, the operands, and the types of the operands and of the output. It returns None to keep
+    the operator."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
         own = node.op.attrs.get(attribute) if type(node) is Call and type(node.op) is Op else None
@@ -28,14 +30,15 @@ def follow_rules(func: Function, mod: IRModule, attribute: str) -> Function:
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
-    """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``. The
-    rules of convolutions, dense layers and matmuls call the hooks ``topi.nn.conv2d_legalize``, ``dense_legalize`` and
-    ``batch_matmul_legalize`` for the current target.
+    """Replace operators by the results of their rules ``rule(attrs, inputs, types + [result type]) -> expr or None``.
+
+    The rules of convolutions, dense layers and matmuls call the hooks ``topi.nn.conv2d_legalize``, ``dense_legalize``
+    and ``batch_matmul_legalize`` for the current target.
 
     Parameters
     ----------
     legalize_map_attr_name : str, optional
-        The attribute that holds the rule.
+        The operator attribute that contains the rule.
 
     Returns
     -------
@@ -58,17 +61,18 @@ def _in_other_layout(node: Call, target: Target | None) -> RelayExpr | None:
 
 
 def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunctionPass:
-    """Replace operators by forms in other layouts: ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` gives a call
-    over the same inputs whose attributes say its layouts. The rules of convolutions and dense layers call the hooks
-    ``topi.nn.conv2d_alter_layout``, ``conv3d_alter_layout`` and ``dense_alter_layout`` for the target, by default the
-    current one. The operators in between follow. With ``fold``, constants are rearranged at once.
+    """Replace operators by equivalent operators in other layouts.
+
+    The rule ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` returns a call on the same inputs whose attributes
+    contain its layouts. The rules of convolutions and dense layers call the hooks ``topi.nn.conv2d_alter_layout``,
+    ``conv3d_alter_layout`` and ``dense_alter_layout`` for the target. The operators between them follow.
 
     Parameters
     ----------
     fold : bool, optional
-        Whether changes of layout of constants are computed at once.
+        Whether layout changes of constants are computed at compile time.
     target : Target, optional
-        The target; without it, the current one.
+        The target; None selects the current target.
 
     Returns
     -------

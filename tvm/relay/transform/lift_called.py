@@ -1,7 +1,7 @@
-"""Local functions that are called and are no values become functions of the module, without closures.
+"""Lift local functions that are only called, never used as values, to functions of the module without closures.
 
-So loops that stand in a function, as some importers write them, are loops like those of the module: all their calls are
-known, and what they use from around them are parameters that do not change.
+Loops inside a function, which some importers generate, then have the form of recursive global functions: all their
+calls are visible, and captured variables become invariant parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .inline import fresh
 
 
 def lift_called(mod: IRModule) -> IRModule:
-    """The module, with types, whose local functions that are only called are functions of the module."""
+    """Lift the local functions of a typed module that are only called, and return a typed module."""
     new = mod.clone()
     waiting = [v for v, f in mod.functions.items() if isinstance(f, Function) and not f.attrs.get("Primitive")]
     is_changed = False
@@ -35,7 +35,7 @@ def lift_called(mod: IRModule) -> IRModule:
 
 
 def _called_inside(e: RelayExpr) -> RelayExpr | None:
-    """What gives the function that is called stands around the call, so that the function is called by its name."""
+    """Move let bindings around a callee out of the call, so that the callee is a variable."""
     if type(e) is not Call or type(e.op) is not Let:
         return None
     inner = e.replace(op=e.op.body)
@@ -43,7 +43,8 @@ def _called_inside(e: RelayExpr) -> RelayExpr | None:
 
 
 def _only_called(function: Function) -> Let | None:
-    """The let of a function that is called alone and has none of the others around it."""
+    """Return the let of a local function that is only called and captures no other such function; None if there is
+    none."""
     nodes = list(post_order(function))
     lets = [n for n in nodes if type(n) is Let]
     found = [n for n in lets if type(n.value) is Function and not n.value.attrs and not n.value.type_params]
@@ -56,7 +57,7 @@ def _only_called(function: Function) -> Let | None:
 
 
 def _values(e: RelayExpr) -> list:
-    """What an expression uses other than by calling it."""
+    """Return the subexpressions that an expression uses, except the callee of a call."""
     return list(e.args) if type(e) is Call else [e.value, e.body] if type(e) is Let else operands(e)
 
 
@@ -65,7 +66,8 @@ def _type(v: Var):
 
 
 def _lift(function: Function, let: Let, lifted: GlobalVar) -> tuple[Function, Function]:
-    """The function without a local one, and the latter, whose first parameters are the variables around it."""
+    """Return a function without one of its local functions, and the lifted local function. The captured variables
+    become the first parameters of the lifted function."""
     inner, kind = let.value, _type(let.var)
     around = [v for v in free_vars(inner) if v is not let.var]
 

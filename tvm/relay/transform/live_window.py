@@ -1,7 +1,8 @@
-"""Windows of convolutions without the taps that meet nothing but padding.
+"""Remove kernel taps of convolutions that only read padding.
 
-A kernel dilated beyond the image, or larger than it, has rows and columns that no result reads data with. Without them
-the convolution is the same with a smaller kernel and less padding; of a 3x3 kernel on a single pixel one tap is left.
+If a kernel is dilated beyond the image or is larger than it, some kernel rows and columns read no data for any output.
+Without these taps the convolution has a smaller kernel and less padding. For example, a 3x3 kernel on a single pixel
+becomes a 1x1 kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..op.record import CallAttrs
 
 
 class Side(NamedTuple):
-    """One dimension of a window and of the data it is moved over."""
+    """One dimension of a convolution window and of its data."""
 
     size: int
     taps: int
@@ -30,15 +31,15 @@ class Side(NamedTuple):
         return (self.size + self.before + self.after - (self.taps - 1) * self.dilation - 1) // self.stride + 1
 
     def is_live(self, tap: int) -> bool:
-        """Whether some result reads data with a tap."""
+        """Return whether any output reads data with a tap."""
         first = tap * self.dilation - self.before
-        # The first result whose element is not in front of the data.
+        # The first output for which the tap does not read leading padding.
         result = max(-(first // self.stride), 0)
         return result < self.results and first + result * self.stride < self.size
 
 
 def without_dead_taps(side: Side) -> tuple[int, Side] | None:
-    """The first tap to keep, and the window of those that are kept; None where all of them are."""
+    """Return the first tap to keep and the reduced window; None if all taps are kept."""
     live = [tap for tap in range(side.taps) if side.is_live(tap)]
     if not live or live[-1] - live[0] + 1 == side.taps:
         return None
@@ -46,12 +47,12 @@ def without_dead_taps(side: Side) -> tuple[int, Side] | None:
     before, dilation = side.before - first * side.dilation, side.dilation if taps > 1 else 1
     needed = (side.results - 1) * side.stride + (taps - 1) * dilation + 1
     kept = side._replace(taps=taps, dilation=dilation, before=before, after=max(needed - side.size - before, 0))
-    # Data that is to be cut away in front, or more of it than a window wants, is no padding.
+    # The reduced window is not expressible if it would need negative padding or has fewer outputs.
     return (first, kept) if before >= 0 and kept.results == side.results else None
 
 
 def live_window(node: Call, counts) -> RelayExpr | None:
-    """The convolution with the part of its kernel that meets data."""
+    """Return the convolution with only the part of its kernel that reads data."""
     attrs, names = node.attrs, [c for c in "DHW" if c in node.attrs.data_layout]
     data, weight = (dims(arg.checked_type_) for arg in node.args)
     if not attrs.data_layout.isupper() or not attrs.kernel_layout.isupper():

@@ -1,4 +1,4 @@
-"""A public path of passes that are not offered."""
+"""Passes of Apache TVM that raise an error because they are not available."""
 
 from .refused import MemoryPlan, StorageCoalesce
 

@@ -1,4 +1,4 @@
-"""Half precision where it pays: convolutions and matmuls, and the operators that follow them."""
+"""Convert convolutions, matmuls and the operators that follow them to half precision."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .function_pass import RelayFunctionPass, function_pass, is_contraction
 
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
 
-# The category of each operator beside matmuls and convolutions, which are always narrow; one not named here follows its
-# inputs if it is elementwise, else keeps its type.
+# The category of each operator. Matmuls and convolutions are always converted. An operator without entry stays in
+# float32; if it is not element-wise, ``missing_op_mode`` decides whether this is an error or a warning.
 CATEGORY = {
     **dict.fromkeys(
         (
@@ -49,11 +49,11 @@ CATEGORY = {
     ),
 }
 
-# Reductions follow inputs that are in half precision already; an input is not cast for their sake, because they add
-# many elements.
-SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
-# The type of sums where it is another than that of the operands: the digits of bfloat16 are too few for them.
-SUMS_IN = {"bfloat16": "float32"}
+# These reductions stay in half precision if their input already is. An input is not converted for them, because they
+# add many elements.
+REDUCTIONS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
+# The accumulation type, if it differs from the operand type: bfloat16 has too few mantissa bits.
+ACCUMULATION_TYPE = {"bfloat16": "float32"}
 # The largest finite value of each type whose range is smaller than that of float32.
 LARGEST = {"float16": 65504.0}
 
@@ -65,14 +65,15 @@ def _is_wide(t: Any) -> bool:
 
 
 class _Conversion:
-    """New expressions for old ones; each remembers its casts, so that none is made twice."""
+    """Maps original expressions to converted ones; each cast of an expression is created once."""
 
     def __init__(self, narrow: str, missing_op_mode: int):
         self.narrow = narrow
         self.missing = missing_op_mode
         self.value: dict[int, RelayExpr] = {}
         self.casts: dict[tuple[int, str], RelayExpr] = {}
-        # The wide value of each narrow one, and how often each expression of the old graph is used.
+        # The float32 value of each rounded value, in creation order, and the number of uses of each original
+        # expression.
         self.wide: dict[int, tuple[int, RelayExpr]] = {}
         self.uses: dict[int, int] = {}
         self.unknown: set[str] = set()
@@ -84,7 +85,7 @@ class _Conversion:
         return t.dtype if isinstance(t, TensorType) else ""
 
     def cast(self, e: RelayExpr, dtype: str) -> RelayExpr:
-        """A floating-point value in another precision; everything else as it is."""
+        """Cast a floating-point value to another precision; other values are returned unchanged."""
         if isinstance(e, Tuple):
             return infer_type(Tuple([self.cast(f, dtype) for f in e.fields]))
         have = self.dtype(e)
@@ -110,7 +111,7 @@ class _Conversion:
         return MIXED_PRECISION_NEVER
 
     def rule(self, node: Call) -> list | None:
-        """A user's own rule for the operator: category, type of sums, type of the result."""
+        """Return the rule that a user registered for the operator: category, accumulation type, output type."""
         make = node.op.attrs.get("FTVMMixedPrecisionConversionType")
         return None if make is None else make(node, self.narrow)
 
@@ -128,47 +129,54 @@ class _Conversion:
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and is_contraction(node):
             rule = self.rule(node)
-            usual = (SUMS_IN.get(self.narrow, self.narrow), self.narrow)
-            sums, result = (rule[1], rule[2]) if rule is not None else usual
-            made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
-            return made if sums == result else self.rounded(infer_type(made), result)
+            usual = (ACCUMULATION_TYPE.get(self.narrow, self.narrow), self.narrow)
+            accumulation, result = (rule[1], rule[2]) if rule is not None else usual
+            made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": accumulation}), (), node.span)
+            return made if accumulation == result else self.rounded(infer_type(made), result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
 
     def rounded(self, e: RelayExpr, dtype: str) -> RelayExpr:
-        """A sum in its own type; of bfloat16, what comes after it element by element is done before it is rounded."""
+        """Cast a matmul output to its output type. For bfloat16, element-wise operators that follow are computed before
+        rounding."""
         narrow = infer_type(tensor.cast(e, dtype))
-        if dtype == self.narrow in SUMS_IN and self.dtype(e) == "float32":
+        if dtype == self.narrow in ACCUMULATION_TYPE and self.dtype(e) == "float32":
             self.wide[id(narrow)] = len(self.wide), e
         return narrow
 
     def unrounded(self, node: Call) -> tuple[RelayExpr, ...]:
-        """The arguments of a call in float32. A sum that only it reads is not rounded; of several the last, with which
-        the call is fused."""
-        own = [place for place, old in enumerate(node.args) if self.is_own_sum(old)]
+        """Return the arguments of a call in float32.
+
+        If this call is the only user of a matmul output, it reads the unrounded value. Of several such arguments only
+        the last one is unrounded, since the call is fused with it.
+        """
+        own = [place for place, old in enumerate(node.args) if self.is_own_matmul_output(old)]
         kept = max(own, key=lambda place: self.wide[id(self.value[id(node.args[place])])][0], default=None)
         return tuple(
             self.wide[id(self.value[id(old)])][1] if place == kept else self.cast(self.value[id(old)], "float32")
             for place, old in enumerate(node.args)
         )
 
-    def is_own_sum(self, old: RelayExpr) -> bool:
-        """Whether an argument is a rounded sum that nothing else reads."""
+    def is_own_matmul_output(self, old: RelayExpr) -> bool:
+        """Return whether an argument is a rounded matmul output without other users."""
         return id(self.value[id(old)]) in self.wide and self.uses.get(id(old), 0) == 1
 
     def is_epilogue(self, node: Call) -> bool:
-        """Whether a call works on sums that only it reads, element by element, or reshapes them."""
+        """Return whether a call applies an element-wise operator or a reshape to a matmul output without other users.
+        """
         is_fused = pattern_of(node.op) in (ELEMWISE, BROADCAST) or node.op.name in ("reshape", "expand_dims", "squeeze")
-        return is_fused and any(self.is_own_sum(a) for a in node.args)
+        return is_fused and any(self.is_own_matmul_output(a) for a in node.args)
 
     def follows(self, node: Call, args: list[RelayExpr]) -> bool:
-        """Whether a call is narrow because its arguments are, or are had in either precision for nothing: constants,
-        and inputs of the function."""
+        """Return whether a call is converted because its arguments are in half precision.
+
+        Constants and function parameters are ignored, because they are available in either precision at no cost.
+        """
         if node.op.name == "clip" and max(abs(node.attrs.a_min), abs(node.attrs.a_max)) > LARGEST.get(
                 self.narrow, math.inf):
             return False
-        free = (Constant,) if node.op.name in SUMS else (Constant, Var)
+        free = (Constant,) if node.op.name in REDUCTIONS else (Constant, Var)
         asked = [d for a in args if not isinstance(a, free) for d in self.floats(a)]
-        some = asked or any(self.floats(a) for a in args if isinstance(a, Var)) and node.op.name not in SUMS
+        some = asked or any(self.floats(a) for a in args if isinstance(a, Var)) and node.op.name not in REDUCTIONS
         return bool(some) and all(d == self.narrow for d in asked)
 
     def floats(self, e: RelayExpr) -> list[str]:
@@ -200,7 +208,7 @@ class _Conversion:
                 infer_type(new)
             self.value[id(node)] = new
             for var in bound.get(id(node), ()):
-                # The variable has the type its value has become.
+                # The variable gets the type of its converted value.
                 if new.checked_type_ != node.checked_type_:
                     self.value[id(var)] = infer_type(Var(var.name_hint, new.checked_type_))
         return self.value[id(root)]
@@ -217,7 +225,7 @@ class _Conversion:
             var = self.value.get(id(node.var), node.var)
             return node.replace(var=var, value=self.value[id(node.value)], body=self.value[id(node.body)])
         if kind in (If, Function, Call):
-            # Values that cross such borders keep their type.
+            # Values that enter or leave a function or an if keep their type.
             return node.map_children(lambda c: self.restored(c))
         return node
 
@@ -229,15 +237,14 @@ class _Conversion:
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> RelayFunctionPass:
-    """Compute convolutions and matmuls in half precision, and the operators that can follow them. ``missing_op_mode``
-    says what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent.
+    """Convert convolutions, matmuls and the operators that can follow them to half precision.
 
     Parameters
     ----------
     mixed_precision_type : str, optional
-        The type that is computed in.
+        The type to compute in: float16, bfloat16 or float64.
     missing_op_mode : int, optional
-        What is done with operators without a rule.
+        How to handle operators without a rule: 0 raises an error, 1 warns, 2 keeps them in float32 silently.
 
     Returns
     -------
@@ -257,7 +264,9 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     'float16'
     """
     if mixed_precision_type not in ("float16", "bfloat16", "float64"):
-        raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")
+        raise ValueError(
+            f"ToMixedPrecision: the type must be float16, bfloat16 or float64, got '{mixed_precision_type}'"
+        )
 
     @function_pass(opt_level=0, name="ToMixedPrecision", required=["InferType"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,4 +1,4 @@
-"""Unknown sizes of parameters as variables, so that types say which sizes are equal and what follows from what."""
+"""Replace anonymous dynamic dimensions of parameters by symbolic variables, so that types express equal dimensions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .function_pass import RelayFunctionPass, function_pass
 
 
 def NameSizes() -> RelayFunctionPass:
-    """Put a variable in place of each unknown size of a parameter; sizes that operators take for equal are one.
+    """Replace each anonymous dynamic dimension (``Any``) of a parameter by a variable. Dimensions that operators
+    require to be equal share a variable.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""Normal forms: lets everywhere (A-normal form), only where blocks share values, or nowhere."""
+"""Normal forms: let bindings for every expression (A-normal form), only for shared values, or none (graph normal form).
+"""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from .function_pass import RelayFunctionPass, function_pass
 
 
 class _Lets:
-    """Rebuilds an expression with lets for the expressions that ``wanted`` names."""
+    """Rebuilds an expression with let bindings for the expressions that ``wanted`` selects."""
 
     def __init__(self, root: RelayExpr, wanted):
         self.top = Block(None)
         self.places = Placement(root, self.top)
         self.wanted = wanted
         self.value: dict[int, RelayExpr] = {}
-        # Values that only their let uses get the variable of that let as their name.
+        # A value that is only used by its let binding keeps the variable of the binding.
         self.names = {
             id(e.value): e.var for e in self.places.order
             if type(e) is Let and wanted(e, self.places) and id(e.value) in self.places.tail
@@ -61,7 +62,7 @@ class _Lets:
         return e.map_children(lambda c: value.get(id(c), c))
 
     def let(self, e: Let, rest: Block) -> RelayExpr:
-        """Where lets are wanted everywhere a let joins the list of its block; elsewhere it stays one expression."""
+        """Rebuild a let. In A-normal form it joins the bindings of its block, else it stays a separate expression."""
         block = self.places.home[id(e)]
         value = self.value[id(e.value)]
         if self.wanted(e, self.places):
@@ -84,24 +85,24 @@ def _top(e: RelayExpr, wanted) -> RelayExpr:
 
 
 def to_a_normal_form(e: RelayExpr) -> RelayExpr:
-    """Every expression that is no name gets one, constants too."""
+    """Bind every expression to a variable, including constants."""
     return _top(e, lambda node, places: True)
 
 
 def to_basic_block_normal_form(e: RelayExpr) -> RelayExpr:
-    """Values that several blocks use get a name where all of them see it."""
+    """Bind each value that several blocks use to a variable, in a block that encloses all of them."""
     return _top(e, lambda node, places: type(node) not in (Let, Constant) and id(node) in places.crossing)
 
 
 def to_graph_normal_form(root: RelayExpr) -> RelayExpr:
-    """Without lets: uses of a let variable are uses of its value. Functions that call themselves keep theirs."""
+    """Replace let variables by their values. Let bindings of recursive functions are kept."""
     values: dict[Var, RelayExpr] = {}
     for node in Placement(root, Block(None)).order:
         if type(node) is Let and not _mentions(node.value, node.var):
             values[node.var] = node.value
 
     def stand_in(node: RelayExpr) -> RelayExpr | None:
-        """What a let or a variable that goes away stands for."""
+        """Return the expression that replaces a removed let or variable; None for other nodes."""
         if type(node) is Let and node.var in values:
             return node.body
         return values.get(node) if type(node) is Var else None
@@ -131,32 +132,33 @@ def _make(name: str, convert, opt_level: int = 1) -> RelayFunctionPass:
 
 
 def ToANormalForm() -> RelayFunctionPass:
-    """A let for every expression."""
+    """Convert functions to A-normal form: every expression is bound by a let."""
     return _make("ToANormalForm", to_a_normal_form)
 
 
 def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:
-    """One expression with a let for each of its parts.
+    """Convert an expression to A-normal form.
 
     Parameters
     ----------
     e : RelayExpr
-        The expression.
+        The expression to convert.
 
     Returns
     -------
     RelayExpr
+        The expression in A-normal form.
     """
     return to_a_normal_form(e)
 
 
 def ToBasicBlockNormalForm() -> RelayFunctionPass:
-    """Lets for values that several blocks share."""
+    """Convert functions to basic-block normal form: only values that several blocks share are bound by a let."""
     return _make("ToBasicBlockNormalForm", to_basic_block_normal_form)
 
 
 def ToGraphNormalForm() -> RelayFunctionPass:
-    """No lets."""
+    """Convert functions to graph normal form, without let bindings."""
     return _make("ToGraphNormalForm", to_graph_normal_form)
 
 

@@ -1,13 +1,12 @@
-"""PartialEvaluate: compute while compiling what does not depend on the inputs.
+"""PartialEvaluate: evaluate at compile time the parts of a program that do not depend on the inputs.
 
-Each expression has a ``Partial``: the variable or constant that stands for it in the new program and, as far as they
-are known, its parts. Known functions are called while compiling, matches of known constructors and branches on known
-conditions are decided, and references are followed through their reads and writes. Everything else is bound to a
-variable by a let, in the order of execution. ``DeadCodeElimination(inline_once=True)`` removes the lets that nothing
-uses.
+Each expression is represented by a ``Partial``: the variable or constant that replaces it in the new program and, if
+known, its structure. Known functions are called at compile time, matches of known constructors and branches on known
+conditions are resolved, and references are tracked through their reads and writes. All other expressions are bound by
+lets in execution order. ``DeadCodeElimination(inline_once=True)`` removes unused lets.
 
-A function that calls itself is unfolded as long as one of its arguments gets smaller: a data type with fewer
-constructors, or a smaller whole number. So partial evaluation ends.
+A recursive function is unfolded as long as one of its arguments becomes smaller: a data type value with fewer
+constructors, or a smaller integer. Partial evaluation therefore terminates.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ from ..infer import infer_function
 from .fold_constant import FoldConstantExpr
 from .function_pass import RelayFunctionPass, function_pass
 
-# A whole number above it does not count as getting smaller: a loop of so many steps is not unrolled.
+# Larger integers do not count as becoming smaller, so that loops with more steps are not unrolled.
 _LARGEST = 100
 _UNKNOWN = float("inf")
 
 
 class Partial(NamedTuple):
-    """An expression: a variable, constant or name, and what is known of it."""
+    """A variable, constant or global name, with the structure that is known of its value."""
 
     expr: RelayExpr
     known: Any = None
@@ -67,7 +66,7 @@ class KnownTuple(NamedTuple):
 
 
 class KnownValue(NamedTuple):
-    """A value of a data type."""
+    """A known constructor with its fields."""
 
     constructor: Constructor
     fields: tuple[Partial, ...]
@@ -76,17 +75,17 @@ class KnownValue(NamedTuple):
 class KnownFunction(NamedTuple):
     function: Function
     scope: Scope
-    # By what calls of the same function are recognized.
+    # Identifies calls of the same function.
     key: Any
 
 
 class KnownRef:
-    """A reference; what it contains is in the store."""
+    """Identifies a reference; the store contains its content."""
 
 
 class Scope:
-    """The variables and the expressions of a function that is called, or of a block in it, and its lets. A function
-    that is unfolded adds to the lets of the block that calls it."""
+    """The variables, evaluated expressions and lets of a called function or of a block in it. An unfolded function
+    appends its lets to the calling block."""
 
     def __init__(self, outer: Scope | None = None, is_block: bool = False, caller: Scope | None = None):
         self.outer, self.is_block = outer, is_block
@@ -103,7 +102,8 @@ class Scope:
         return None
 
     def evaluated(self, e: RelayExpr) -> Partial | None:
-        """What an expression is, where this block or one around it in the same function has it."""
+        """Return the value of an expression that this block or an enclosing block of the same function has evaluated.
+        """
         scope: Scope | None = self
         while scope is not None:
             if id(e) in scope.done:
@@ -126,7 +126,7 @@ class _Evaluator:
     def __init__(self, mod: IRModule):
         self.mod = mod
         self.store: dict[KnownRef, Partial] = {}
-        # How often a reference was written, or may have been.
+        # The number of writes to references, including possible writes.
         self.writes = 0
         self.sizes: dict[Any, tuple[float, ...]] = {}
         self.type_params: set[Any] = set()
@@ -138,7 +138,7 @@ class _Evaluator:
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def value(self, e: RelayExpr, scope: Scope) -> Generator:
-        """The ``Partial`` of an expression; calls of parts are yielded, so nothing recurses."""
+        """Return the ``Partial`` of an expression. Evaluations of subexpressions are yielded, to avoid recursion."""
         while type(e) is Let:
             if isinstance(e.value, Function):
                 yield self.function(e.value, scope, e.var)
@@ -181,7 +181,7 @@ class _Evaluator:
         if kind is Match:
             made = yield self.match(e, scope)
             return made
-        # Constants, operators and constructors.
+        # The remaining kinds are constants, operators and constructors.
         return Partial(e)
 
     def values(self, parts: Iterable[RelayExpr], scope: Scope) -> Generator:
@@ -222,7 +222,7 @@ class _Evaluator:
         return Partial(scope.push(If(cond.expr, first, second)))
 
     def alternatives(self, blocks: list[tuple[RelayExpr, Scope]]) -> Generator:
-        """Blocks of which one runs. What they write is not known afterwards."""
+        """Evaluate alternative blocks. References that one of them writes are unknown afterwards."""
         before, writes = self.store, self.writes
         made = []
         for body, scope in blocks:
@@ -269,8 +269,8 @@ class _Evaluator:
         return Partial(e, KnownFunction(found, Scope(), e.name_hint))
 
     def function(self, e: Function, scope: Scope, name: Var | None) -> Generator:
-        """A function of the program: known, and written again for calls that are not unfolded. One with a name may
-        call itself by it."""
+        """Return the ``Partial`` of a local function, and emit the function for calls that are not unfolded. A named
+        function may be recursive."""
         var = Var(name.name_hint if name is not None else "f")
         if not _is_plain(e):
             scope.lets.append((var, e))
@@ -283,7 +283,7 @@ class _Evaluator:
         return made
 
     def residual(self, e: Function, scope: Scope, key: Any = None) -> Generator:
-        """A function whose parameters are not known."""
+        """Return a function evaluated with unknown parameters."""
         inner = Scope(scope)
         params = [Var(p.name_hint, self.annotation(p.type_annotation)) for p in e.params]
         inner.variables = {p: Partial(new) for p, new in zip(e.params, params)}
@@ -296,7 +296,7 @@ class _Evaluator:
         return Function(params, inner.result(result.expr), self.annotation(e.ret_type), e.type_params, e.attrs, e.span)
 
     def annotation(self, t: Any) -> Any:
-        """A type that may be written: one without type variables of a function that is unfolded."""
+        """Return a type annotation if it contains no type variables of unfolded functions, else None."""
         free = [] if t is None else [n for n in post_order(t) if type(n).__name__ == "TypeVar"]
         return t if all(n in self.type_params for n in free) else None
 
@@ -315,13 +315,14 @@ class _Evaluator:
             if sizes is not None:
                 made = yield self.unfolded(callee.known, args, sizes, scope)
                 return made
-        # The function may write any reference.
+        # The unknown callee may write to any reference.
         self.store = {}
         self.writes += 1
         return Partial(scope.push(written))
 
     def smaller(self, callee: KnownFunction, args: tuple[Partial, ...]) -> tuple[float, ...] | None:
-        """The smallest sizes of the arguments so far; None where no argument is smaller than in the calls around."""
+        """Return the smallest sizes of the arguments so far; None if no argument is smaller than in the enclosing
+        calls."""
         sizes = tuple(_size(a) for a in args)
         before = self.sizes.get(callee.key)
         if before is None:
@@ -344,7 +345,7 @@ def _is_plain(function: Function) -> bool:
 
 
 def _computed(call: Call, args: tuple[Partial, ...], scope: Scope) -> Partial:
-    """A call of an operator; on constants, its value."""
+    """Fold a call of an operator on constants, or else emit the call."""
     constants = [_constant(a) for a in args]
     stateful = call.op.attrs.get("TOpIsStateful") or call.op.attrs.get("random")
     if all(c is not None for c in constants) and not stateful:
@@ -357,7 +358,7 @@ def _computed(call: Call, args: tuple[Partial, ...], scope: Scope) -> Partial:
 
 
 def _constant(value: Partial) -> RelayExpr | None:
-    """A constant, or a tuple of constants."""
+    """Return a constant or a tuple of constants as an expression; None for other values."""
     if isinstance(value.expr, Constant):
         return value.expr
     if isinstance(value.known, KnownTuple) and all(isinstance(f.expr, Constant) for f in value.known.fields):
@@ -366,7 +367,7 @@ def _constant(value: Partial) -> RelayExpr | None:
 
 
 def _size(value: Partial) -> float:
-    """How large an argument is: constructors and tuples count, and whole numbers."""
+    """Return the size of an argument: the number of its constructors and tuples, or the value of a small integer."""
     if isinstance(value.expr, Constant):
         array = value.expr.data.numpy()
         small = array.ndim == 0 and array.dtype.kind in "iu" and 0 <= array <= _LARGEST
@@ -383,7 +384,7 @@ def _size(value: Partial) -> float:
 
 
 def _fits(pattern: Pattern, value: Partial, found: dict[Var, Partial]) -> bool | None:
-    """Whether a value matches; None where it is not known."""
+    """Return whether a value matches a pattern; None if this is unknown. Matched variables are added to ``found``."""
     if isinstance(pattern, PatternWildcard):
         return True
     if isinstance(pattern, PatternVar):
@@ -408,9 +409,10 @@ def _all_fit(patterns: Iterable[Pattern], values: Iterable[Partial], found: dict
 
 
 def PartialEvaluate() -> RelayFunctionPass:
-    """Evaluate while compiling what does not depend on the inputs: calls of known functions, matches of known
-    constructors, branches on known conditions, references. The result is a chain of lets;
-    ``DeadCodeElimination(inline_once=True, ignore_impurity=True)`` removes those that nothing uses.
+    """Evaluate the parts of functions that do not depend on the inputs.
+
+    This includes calls of known functions, matches of known constructors, branches on known conditions, and references.
+    The result is a chain of lets; ``DeadCodeElimination(inline_once=True, ignore_impurity=True)`` removes unused ones.
 
     Returns
     -------

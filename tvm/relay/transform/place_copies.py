@@ -1,4 +1,4 @@
-"""Functions with copies: expressions are rebuilt on the devices of their domains, with ``device_copy`` between them."""
+"""Rebuild functions on the devices of their domains, with ``device_copy`` between devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .function_pass import is_call, type_of, typed_module
 
 
 def fields_inside_marks(func: Function) -> Function:
-    """The function with fields of marked tuples as marked fields, so that a field is copied and not the tuple."""
+    """Move accesses to fields of ``on_device`` tuples inside the annotation, so that only the field is copied."""
 
     def post(node: Any) -> Any:
         if not isinstance(node, TupleGetItem) or not is_call(node.tuple_value, "on_device"):
@@ -47,7 +47,7 @@ def _device(place: VirtualDevice) -> Device:
 
 
 def _fixed(e: RelayExpr, place: VirtualDevice) -> RelayExpr:
-    """An expression whose device is written down, except where a binding or a function has it."""
+    """Annotate an expression with its device, unless its variable or function already stores the device."""
     if isinstance(e, (Var, Function)) or is_call(e, "on_device"):
         return e
     return with_type(on_device(e, _device(place), constrain_result=True), e.checked_type_)
@@ -57,11 +57,11 @@ def _check_copied(e: RelayExpr, have: VirtualDevice, wanted: VirtualDevice) -> N
     t = e.checked_type_
     if not isinstance(t, (TensorType, TupleType)):
         raise TVMError(f"PlanDevices: a value of type {t} on {_device(have)} is used on {_device(wanted)}; only "
-                       "tensors are copied between devices")  # fmt: skip
+                       "tensors can be copied between devices")  # fmt: skip
 
 
 class Placed:
-    """Rebuilds the functions of a module from the domains of their expressions."""
+    """Rebuilds the functions of a module with the domains of their expressions."""
 
     def __init__(self, constraints: Constraints):
         self.of = constraints
@@ -79,7 +79,7 @@ class Placed:
         return with_type(made, param.checked_type_)
 
     def _child(self, child: Any, around: VirtualDevice, wanted: VirtualDevice | None = None) -> Any:
-        """A rebuilt child for a parent whose own device is ``around``, on the device ``wanted``."""
+        """Return the rebuilt child of a parent on device ``around``, copied to the device ``wanted`` if necessary."""
         made = self.memo[id(child)]
         if isinstance(child, (Op, Constructor, GlobalVar)):
             return made
@@ -106,7 +106,7 @@ class Placed:
             return self._let(node, here)
 
         def part(child: Any) -> Any:
-            # A match takes data apart where it is.
+            # A match reads its data on the device where the data is.
             stays = not isinstance(child, RelayExpr) or isinstance(node, Match)
             return self.memo[id(child)] if stays else self._child(child, here)
 
@@ -150,7 +150,7 @@ def _without_host(target: Any) -> dict[str, Any]:
 
 
 def _canonical(config: Any) -> Callable[[VirtualDevice], VirtualDevice]:
-    """How a configuration completes a device: with the target of the build for its type."""
+    """Return a function that completes a device with the build target of its device type."""
 
     def complete(place: VirtualDevice) -> VirtualDevice:
         if config is None or place.device_type_int < 0:
@@ -178,19 +178,19 @@ def _settled(mod: IRModule, config: Any, default: VirtualDevice) -> Constraints:
 
 @register_func("relay.transform.RecoverVirtualDeviceMap")
 def recover_virtual_devices(mod: IRModule, function: Function) -> dict[RelayExpr, VirtualDevice]:
-    """The devices of the expressions of a planned function.
+    """Return the devices of the expressions of a planned function.
 
     Parameters
     ----------
     mod : IRModule
         The module of the function.
     function : Function
-        The output of PlanDevices.
+        The function, after PlanDevices.
 
     Returns
     -------
     dict of RelayExpr to VirtualDevice
-        The devices of parameters and of all expressions in the function, and that of its result.
+        The devices of the parameters, of all expressions in the function, and of its result.
     """
     place = function.virtual_device_
     whole = mod if any(f is function for f in mod.functions.values()) else IRModule.from_expr(function)
@@ -205,17 +205,18 @@ def recover_virtual_devices(mod: IRModule, function: Function) -> dict[RelayExpr
 
 
 def PlanDevices(config: Any) -> ModulePass:
-    """Decide where everything runs: values are copied where they change devices, and functions and their parameters
-    have a ``virtual_device_``. What no mark reaches runs on the default device of the configuration
-    (``tvm.target.make_compilation_config``), without one on a CPU.
+    """Assign a device to every expression, and insert copies where values change devices.
 
-    Devices follow variables, calls of functions, fields of data types and references; all fields of a tuple or data
-    type are on one device. An argument that is on another device than its function requires is copied.
+    Functions and their parameters get a ``virtual_device_``. Expressions that no annotation constrains run on the
+    default device of the configuration (``tvm.target.make_compilation_config``), or on a CPU if there is none.
+
+    Devices propagate through variables, function calls, fields of data types and references. All fields of a tuple or
+    data type are on one device. An argument on another device than the function requires is copied.
 
     Parameters
     ----------
     config : CompilationConfig
-        The targets.
+        The configuration with the targets of the build.
 
     Returns
     -------

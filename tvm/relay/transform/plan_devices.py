@@ -1,8 +1,9 @@
-"""Where the operators of a compiled function run: marks of devices become copies of values between them.
+"""Assign devices to the operators of a graph: device annotations become copies between devices.
 
-A mark (``on_device``) holds for an expression and for what it is computed from, down to other marks: an operator
-without a mark runs where its result is read. Where readers disagree, and where no mark reaches, it runs on the default
-device. A parameter lies where it is read; a constant lies on every device that reads it.
+An ``on_device`` annotation applies to an expression and its operands, down to other annotations: an operator without
+annotation runs on the device that reads its output. If its readers use different devices, or no annotation constrains
+it, it runs on the default device. A parameter is stored on the device that reads it; a constant is stored on every
+device that reads it.
 """
 
 from __future__ import annotations
@@ -22,39 +23,39 @@ from .device_domains import named_device
 from .function_pass import is_call, type_of
 from .fuse_ops import own_nodes
 
-# The device types of the results of a planned function, tuples taken apart, are kept under this name.
+# The attribute of a planned function with the device types of its outputs, tuples flattened.
 RESULT_DEVICES = "result_devices"
 CPU = Device.kDLCPU
 
 
 def kind_of(place: Any) -> int | None:
-    """The device type of a virtual device or of a device; None where it is open."""
+    """Return the device type of a device or virtual device; None if it is unconstrained."""
     kind = getattr(place, "device_type_int", getattr(place, "device_type", None))
     return None if kind is None or kind < 0 else int(kind)
 
 
 def is_placed(func: Function) -> bool:
-    """Whether a function says for any of its expressions where they run."""
+    """Return whether a function contains any device annotation or copy."""
     if RESULT_DEVICES in func.attrs or any(kind_of(e.virtual_device_) is not None for e in (func, *func.params)):
         return True
     return any(is_call(n, "on_device", "device_copy") for n in post_order(func))
 
 
 def device_type_of(text: str) -> int:
-    """The device type of a mark."""
+    """Return the device type of an ``on_device`` annotation."""
     return named_device(text).device_type_int
 
 
 @dataclass
 class Planned:
-    """A function without marks, in which values change devices by ``device_copy`` alone, and where they lie: the device
-    type of each call, choice of a field and parameter, by identity."""
+    """A function without ``on_device`` annotations, in which values change devices only by ``device_copy``. ``devices``
+    maps the id of each call, tuple access and parameter to its device type."""
 
     function: Function
     devices: dict[int, int]
 
     def used(self) -> list[int]:
-        """The device types that the function runs on, in order."""
+        """Return the device types that the function uses, in ascending order."""
         return sorted(set(self.devices.values()))
 
 
@@ -65,7 +66,7 @@ def _unmarked(e: RelayExpr) -> RelayExpr:
 
 
 def _holder(e: RelayExpr) -> RelayExpr:
-    """The expression that decides where a value lies: a field of a tuple lies where the tuple does."""
+    """Return the expression that determines the device of a value; for a field, the tuple that contains it."""
     e = _unmarked(e)
     while isinstance(e, TupleGetItem) and not isinstance(_unmarked(e.tuple_value), Tuple):
         e = _unmarked(e.tuple_value)
@@ -73,7 +74,8 @@ def _holder(e: RelayExpr) -> RelayExpr:
 
 
 def flat_fields(e: RelayExpr) -> Iterator[RelayExpr]:
-    """The values of an expression: the fields of tuples that are written out, else itself. Marks are left out."""
+    """Yield the values of an expression: the fields of explicit tuples, else the expression itself, without
+    annotations."""
     e = _unmarked(e)
     if isinstance(e, TupleGetItem) and isinstance(_unmarked(e.tuple_value), Tuple):
         yield from flat_fields(_unmarked(e.tuple_value).fields[e.index])
@@ -92,7 +94,7 @@ class _Devices:
         self.default = default
         self.order = own_nodes(func.body)
         self.marked: dict[int, int] = {}
-        # The device that a copy or a mark of a result suggests for the operator that reads it.
+        # The device that an operand with a copy or result annotation suggests for the operator that reads it.
         self.suggested: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {}
         self._collect_marks()
@@ -101,8 +103,8 @@ class _Devices:
     def _collect_marks(self) -> None:
         for node in self.order:
             if not isinstance(node, (Call, Tuple, TupleGetItem, Var, Constant, Function)):
-                raise TVMError(f"PlanDevices: {type(node).__name__} in the graph: devices are planned for straight "
-                               "graphs; control flow needs the virtual machine")  # fmt: skip
+                raise TVMError(f"PlanDevices: unsupported expression {type(node).__name__} in the graph; graph "
+                               "executors support only graphs without control flow; use the virtual machine")
             if is_call(node, "on_device") and node.attrs.constrain_body:
                 self._mark(node.args[0], device_type_of(node.attrs.device))
             elif is_call(node, "device_copy"):
@@ -122,7 +124,7 @@ class _Devices:
         for value in flat_fields(e):
             holder = _holder(value)
             if not isinstance(holder, Constant):
-                # The inner one of nested marks is visited first.
+                # The inner one of nested annotations is visited first and takes precedence.
                 self.marked.setdefault(id(holder), kind)
 
     def _suggest(self, node: Call) -> None:
@@ -155,7 +157,7 @@ class _Devices:
 
 
 class _Copies:
-    """Rebuilds a function without marks and with a copy wherever a value is read on another device than it lies on."""
+    """Rebuilds a function without annotations, and copies each value that is read on another device."""
 
     def __init__(self, func: Function, devices: dict[int, int]):
         self.func = func
@@ -176,7 +178,7 @@ class _Copies:
         return Planned(Function(f.params, body, f.ret_type, f.type_params, attrs, f.span), self.devices)
 
     def place(self, value: RelayExpr) -> int | None:
-        """Where a rebuilt value lies; None for a constant, which lies anywhere."""
+        """Return the device type of a rebuilt value; None for a constant, which is available on every device."""
         return self.devices.get(id(_holder(value)))
 
     def _rebuilt(self, node: RelayExpr) -> RelayExpr:
@@ -201,14 +203,14 @@ class _Copies:
         return new
 
     def _on(self, value: RelayExpr, kind: int) -> RelayExpr:
-        """A rebuilt value for a reader on a device."""
+        """Return a rebuilt value on the device of its reader, copied if necessary."""
         if isinstance(value, Tuple):
             fields = [self._on(f, kind) for f in value.fields]
             return value if all(a is b for a, b in zip(fields, value.fields)) else with_type_of(Tuple(fields), value)
         place = self.place(value)
         if place is None or place == kind:
             return value
-        # A field may be chosen by several expressions; it is one value.
+        # Several tuple accesses of the same field share one copy.
         chosen = isinstance(value, TupleGetItem)
         key = (id(value.tuple_value), value.index, kind) if chosen else (id(value), -1, kind)
         if key not in self.copied:
@@ -231,7 +233,8 @@ class _Copies:
 
 
 def plan_function(func: Function, default: int) -> Planned:
-    """The function with its copies; what nobody placed runs on devices of the default type."""
+    """Plan the devices of a function and insert copies; unconstrained expressions run on the ``default`` device type.
+    """
     return _Copies(func, _Devices(func, default).devices).run()
 
 

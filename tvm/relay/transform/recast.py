@@ -1,4 +1,4 @@
-"""Chosen operators in other types, between casts."""
+"""Compute selected operators in other types, between casts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def recast(
     ops: Sequence[str] | None = None,
     skip_layers: Sequence[int] | None = None,
 ) -> RelayExpr | IRModule:
-    """Cast the inputs of ``ops`` (nn.conv2d) to ``dtype`` and compute their sums in ``out_dtype``. Their outputs are
-    cast back to the type they had. ``skip_layers`` contains the numbers of calls that stay, in order, negative from the
-    end.
+    """Cast the inputs of the operators ``ops`` to ``dtype`` and compute them with ``out_dtype``.
+
+    Their outputs are cast back to their original types.
 
     Parameters
     ----------
     expr : RelayExpr or IRModule
-        The expression, or a module, whose function ``main`` is changed.
+        The expression, or a module whose function ``main`` is changed.
     dtype : str
         The type of the inputs.
     out_dtype : str
-        The type of the sums.
+        The accumulation and output type (the attribute ``out_dtype``).
     ops : Sequence[str], optional
-        The operators.
+        The names of the operators; ``nn.conv2d`` by default.
     skip_layers : Sequence[int], optional
-        The numbers of calls that stay.
+        The indices of calls that stay unchanged, in execution order; negative indices count from the end.
 
     Returns
     -------
@@ -54,12 +54,12 @@ def recast(
 
 
 def _annotated_as(old: RelayExpr, new: RelayExpr) -> RelayExpr:
-    """A function with its return type written down only where that of the old one is."""
+    """Remove the inferred return type of a function whose original had none."""
     return new.replace(ret_type=None) if isinstance(old, Function) and old.ret_type is None else new
 
 
 def _recast(expr: RelayExpr, dtype: str, out_dtype: str, names: tuple[str, ...], skip: Sequence[int]) -> RelayExpr:
-    """The expression, which has types, with casts."""
+    """Insert the casts into a typed expression."""
     calls = _calls(expr, names)
     skipped = {i % len(calls) for i in skip} if calls else set()
     number = -1
@@ -71,7 +71,7 @@ def _recast(expr: RelayExpr, dtype: str, out_dtype: str, names: tuple[str, ...],
         number += 1
         if number in skipped:
             return None
-        # Types of the original call: those of rewritten operands are not known yet.
+        # The types of the original call are used, since rewritten operands have no types yet.
         old = calls[number]
         args = [_cast(a, t.checked_type_, lambda t: dtype) for a, t in zip(node.args, old.args)]
         entries = dict(node.attrs.entries) if node.attrs is not None else {}
@@ -84,7 +84,7 @@ def _recast(expr: RelayExpr, dtype: str, out_dtype: str, names: tuple[str, ...],
 
 
 def _cast(e: RelayExpr, t: Type, wanted: Callable[[Type], str]) -> RelayExpr:
-    """A tensor, or the fields of a tuple, in the types that ``wanted`` returns."""
+    """Cast a tensor, or each field of a tuple, to the type that ``wanted`` returns."""
     if not isinstance(t, TupleType):
         return tensor.cast(e, wanted(t))
     fields = e.fields if isinstance(e, Tuple) else [TupleGetItem(e, i) for i in range(len(t.fields))]
@@ -92,7 +92,7 @@ def _cast(e: RelayExpr, t: Type, wanted: Callable[[Type], str]) -> RelayExpr:
 
 
 def _calls(expr: RelayExpr, names: tuple[str, ...]) -> list[Call]:
-    """The calls of the operators, in the order in which they are rewritten."""
+    """Return the calls of the operators in the order in which they are rewritten."""
     found: list[Call] = []
 
     def note(node: RelayExpr) -> None:

@@ -1,6 +1,6 @@
-"""Operators that a graph spells out, written as one: layer normalization.
+"""Rules that recognize layer normalization written as elementary operators.
 
-Rules for the table of ``simplify_expr``: ``rule(node, counts)`` gives the replacement of a call or None.
+They are rules of the table in ``simplify_expr``: ``rule(node, counts)`` returns the replacement of a call or None.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .function_pass import is_call
 
 
 def _number(e: RelayExpr) -> float | None:
-    """The value of a constant of one element."""
+    """Return the value of a floating-point constant with one element, else None."""
     if not isinstance(e, Constant) or e.data.dtype not in ("float32", "float64") or e.data.size != 1:
         return None
     return float(e.data.numpy().reshape(-1)[0])
 
 
 def _row_mean(e: RelayExpr) -> RelayExpr | None:
-    """x of mean(x) over its last dimension, which is kept."""
+    """Return x of ``mean(x)`` over the last dimension with ``keepdims``, else None."""
     if not isinstance(e, Call) or not is_call(e, "mean") or not e.attrs.keepdims or e.attrs.exclude:
         return None
     rank = len(e.args[0].checked_type_.shape)
@@ -33,7 +33,7 @@ def _row_mean(e: RelayExpr) -> RelayExpr | None:
 
 
 def _squared(e: RelayExpr) -> RelayExpr | None:
-    """x of x * x or x ^ 2."""
+    """Return x of ``x * x`` or ``x ^ 2``, else None."""
     if not isinstance(e, Call) or not is_call(e, "multiply", "power"):
         return None
     a, b = e.args
@@ -43,7 +43,7 @@ def _squared(e: RelayExpr) -> RelayExpr | None:
 
 
 def _spread(e: RelayExpr) -> tuple[RelayExpr, float] | None:
-    """(x, epsilon) of mean(x ^ 2) + epsilon."""
+    """Return ``(x, epsilon)`` of ``mean(x ^ 2) + epsilon``, else None."""
     if not isinstance(e, Call) or not is_call(e, "add"):
         return None
     for mean, small in (e.args, e.args[::-1]):
@@ -55,7 +55,7 @@ def _spread(e: RelayExpr) -> tuple[RelayExpr, float] | None:
 
 
 def _centered(e: RelayExpr) -> RelayExpr | None:
-    """x of x - mean(x)."""
+    """Return x of ``x - mean(x)``, else None."""
     if not isinstance(e, Call) or not is_call(e, "subtract"):
         return None
     x, mean = e.args
@@ -63,7 +63,8 @@ def _centered(e: RelayExpr) -> RelayExpr | None:
 
 
 def normalized(node: Call, counts) -> RelayExpr | None:
-    """(x - mean) / sqrt(variance + epsilon), or times the reciprocal root."""
+    """Recognize ``(x - mean) / sqrt(variance + epsilon)``, or the multiplication by ``rsqrt``, as layer normalization.
+    """
     root = {"divide": "sqrt", "multiply": "rsqrt"}[node.op.name]
     sides = (node.args,) if node.op.name == "divide" else (node.args, node.args[::-1])
     for centered, below in sides:
@@ -81,7 +82,8 @@ def normalized(node: Call, counts) -> RelayExpr | None:
 
 
 def _affine(node: Call, taken: str, *free: str) -> tuple[Call, RelayExpr] | None:
-    """(layer normalization, vector) where the vector can become its ``taken`` part."""
+    """Return ``(layer normalization, vector)`` if the vector can become the gamma or beta of the layer normalization.
+    """
     for norm, vector in (node.args, node.args[::-1]):
         if not isinstance(norm, Call) or not is_call(norm, "nn.layer_norm"):
             continue
@@ -95,7 +97,7 @@ def _affine(node: Call, taken: str, *free: str) -> tuple[Call, RelayExpr] | None
 
 
 def scaled(node: Call, counts) -> RelayExpr | None:
-    """A layer normalization times a vector: its gamma."""
+    """Fold a multiplication by a vector into the gamma of a layer normalization."""
     found = _affine(node, "scale", "center")
     if found is None or counts.get(id(found[0]), 1) > 1:
         return None
@@ -105,7 +107,7 @@ def scaled(node: Call, counts) -> RelayExpr | None:
 
 
 def shifted(node: Call, counts) -> RelayExpr | None:
-    """A layer normalization plus a vector: its beta."""
+    """Fold an addition of a vector into the beta of a layer normalization."""
     found = _affine(node, "center")
     if found is None or counts.get(id(found[0]), 1) > 1:
         return None

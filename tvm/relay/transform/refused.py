@@ -1,4 +1,4 @@
-"""Passes of TVM that are not offered, and why."""
+"""Passes of Apache TVM that are not available, with the reasons."""
 
 from __future__ import annotations
 

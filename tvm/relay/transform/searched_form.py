@@ -1,4 +1,5 @@
-"""Kernels as a search takes them: operators with constant weights by the algorithm that the target's back end names."""
+"""Rewrite kernels to the form that a search schedules: operators with constant weights use the algorithm of the back
+end."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from .function_pass import rewrite_typed
 
 
 def searched_form(call: Call, target: Target) -> Call:
-    """The call of a kernel with the algorithms that a search schedules; the call itself where they are those it has.
-    Weights stay arguments, so that a schedule may say how they are stored."""
+    """Return the call of a kernel with the algorithms that a search schedules; the unchanged call if there are none.
+
+    Weights stay arguments, so that a schedule can choose their layout.
+    """
     form = passes_of(target).searched
     return call if form is None else _by(form, call)
 

@@ -1,5 +1,5 @@
-"""Simplifications that shorten graphs, whatever the target: full tensors, adjacent constants, casts after clips,
-adjacent layout transforms."""
+"""Target-independent simplifications: full tensors, adjacent constants, casts after clips, adjacent layout transforms.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .function_pass import is_call, type_of
 
 
 def static_shape(e: RelayExpr) -> tuple[int, ...] | None:
-    """The shape of a tensor if all of it is known."""
+    """Return the shape of a tensor if it is static, else None."""
     shape = getattr(e.checked_type_, "shape", None)
     if shape is None:
         return None
@@ -25,13 +25,13 @@ def static_shape(e: RelayExpr) -> tuple[int, ...] | None:
 
 
 def filled_with(e: RelayExpr) -> Constant | None:
-    """The scalar a tensor is filled with."""
+    """Return the scalar constant with which a tensor is filled, else None."""
     fill = e.args[0] if is_call(e, "full") else None
     return fill if isinstance(fill, Constant) and fill.data.shape == () else None
 
 
 def full_to_scalar(node: Call, counts) -> RelayExpr | None:
-    """A full tensor beside an operand that has the shape of the result becomes its scalar."""
+    """Replace a full tensor by its scalar if the other operand has the shape of the output."""
     for side in (0, 1):
         fill, other = filled_with(node.args[side]), node.args[1 - side]
         if fill is not None and filled_with(other) is None and other.checked_type_ == node.checked_type_:
@@ -46,7 +46,7 @@ def _exact(c: RelayExpr) -> bool:
 
 
 def split_constant(node: RelayExpr, name: str, counts) -> tuple[RelayExpr, Constant] | None:
-    """(x, c) of x + c or c + x (or x * c), if it has no other user."""
+    """Return ``(x, c)`` of ``x + c`` or ``c + x`` (or of ``x * c``) if it has no other user, else None."""
     if not is_call(node, name) or counts.get(id(node), 1) > 1:
         return None
     for x, c in (node.args, tuple(reversed(node.args))):
@@ -56,7 +56,7 @@ def split_constant(node: RelayExpr, name: str, counts) -> tuple[RelayExpr, Const
 
 
 def combine_constants(node: Call, counts) -> RelayExpr | None:
-    """(x + c) + d is x + (c + d), and the same for multiplications, on whichever side the constants are."""
+    """Rewrite ``(x + c) + d`` as ``x + (c + d)``, and multiplications likewise; the constants may be on either side."""
     name = node.op.name
     outer = split_constant(node, name, {})
     inner = None if outer is None else split_constant(outer[0], name, counts)
@@ -67,7 +67,7 @@ def combine_constants(node: Call, counts) -> RelayExpr | None:
 
 
 def distribute_scale(node: Call, counts) -> RelayExpr | None:
-    """(x + c) * d is x * d + (c * d)."""
+    """Rewrite ``(x + c) * d`` as ``x * d + (c * d)``."""
     outer = split_constant(node, "multiply", {})
     inner = None if outer is None else split_constant(outer[0], "add", counts)
     if outer is None or inner is None:
@@ -81,7 +81,7 @@ def distribute_scale(node: Call, counts) -> RelayExpr | None:
 
 
 def divide_by_sqrt(node: Call, counts) -> RelayExpr | None:
-    """c / sqrt(x) is c * rsqrt(x)."""
+    """Rewrite ``c / sqrt(x)`` as ``c * rsqrt(x)``."""
     c, root = node.args
     if not isinstance(c, Constant) or not is_call(root, "sqrt") or root.checked_type_ != node.checked_type_:
         return None
@@ -91,7 +91,7 @@ def divide_by_sqrt(node: Call, counts) -> RelayExpr | None:
 
 
 def order_before_dequantize(node: Call, counts) -> RelayExpr | None:
-    """Values are in the same order before they are dequantized, if there is one scale for all."""
+    """Apply argmax, argmin or argsort before dequantization, which preserves the order if there is one scale."""
     data = node.args[0]
     if not is_call(data, "qnn.dequantize") or data.args[0].checked_type_.dtype not in ("int8", "uint8", "int16"):
         return None
@@ -109,7 +109,7 @@ def _range(dtype: str) -> tuple[int, int] | None:
 
 
 def skip_cast_after_clip(node: Call, counts) -> RelayExpr | None:
-    """A cast to an integer type that holds the range of the clip before it may be skipped before another cast."""
+    """Remove a cast between a clip and another cast if its integer type contains the range of the clip."""
     middle = node.args[0]
     if not is_call(middle, "cast") or not is_call(middle.args[0], "clip"):
         return None
@@ -126,7 +126,7 @@ def skip_cast_after_clip(node: Call, counts) -> RelayExpr | None:
 
 
 def drop_full_range_clip(node: Call, counts) -> RelayExpr | None:
-    """A clip to the whole range of an integer type goes."""
+    """Remove a clip to the whole range of an integer type."""
     holds = _range(node.checked_type_.dtype)
     if holds is not None and node.attrs.a_min <= holds[0] and node.attrs.a_max >= holds[1]:
         return node.args[0]
@@ -134,8 +134,7 @@ def drop_full_range_clip(node: Call, counts) -> RelayExpr | None:
 
 
 def merge_clips(node: Call, counts) -> RelayExpr | None:
-    """Two clips with a cast between them to an integer type that holds the first range: one clip to the common
-    range."""
+    """Merge two clips with a cast between them if the integer type of the cast contains the range of the first clip."""
     source = node.args[0]
     if not is_call(source, "cast") or not is_call(source.args[0], "clip"):
         return None
@@ -148,7 +147,7 @@ def merge_clips(node: Call, counts) -> RelayExpr | None:
 
 
 def double_to_scale(node: Call, counts) -> RelayExpr | None:
-    """x + x is x * 2, exactly."""
+    """Rewrite ``x + x`` as ``x * 2``, which is exact."""
     x, y = node.args
     if x is not y or isinstance(x, Constant) or info(node.checked_type_.dtype).code not in ("int", "uint", "float"):
         return None
@@ -156,14 +155,15 @@ def double_to_scale(node: Call, counts) -> RelayExpr | None:
 
 
 def axes_of(node: Call) -> tuple[int, ...]:
-    """The order of the dimensions of a transpose."""
+    """Return the permutation of a transpose as non-negative axes."""
     rank = len(dims(node.args[0].checked_type_))
     axes = node.attrs.axes
     return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
 
 
 def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str]] | None:
-    """The axes before and after a transpose or layout transform; ``named`` are the axes of a transpose's output."""
+    """Return the axis names before and after a transpose or layout transform; ``named`` are the axes of a transpose's
+    output."""
     if is_call(node, "layout_transform"):
         return tuple([f"{n or ''}{c}" for c, n in parts(x)] for x in (node.attrs.src_layout, node.attrs.dst_layout))
     axes = axes_of(node)
@@ -176,7 +176,7 @@ def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str
 
 
 def merge_transposes(node: Call, counts) -> RelayExpr | None:
-    """Adjacent transposes and layout transforms are one; inverse ones cancel."""
+    """Merge adjacent transposes and layout transforms; inverse ones cancel out."""
     inner = node.args[0]
     if is_call(node, "layout_transform") and node.attrs.src_layout == node.attrs.dst_layout:
         return inner
@@ -208,7 +208,7 @@ def _transposed(source: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:
 def _moved(source: RelayExpr, before: list[str], after: list[str], node: Call) -> RelayExpr | None:
     shape, wanted = static_shape(source), static_shape(node)
     if shape is None or wanted is None or math.prod(shape) != math.prod(wanted):
-        # The padding of blocks is removed on the way back, so that the two do not cancel.
+        # A block layout contains padding that the second transform removes, so the two do not cancel.
         return None
     if sorted(before) == sorted(after):
         return _transposed(source, tuple(before.index(name) for name in after))

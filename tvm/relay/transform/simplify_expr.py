@@ -1,4 +1,4 @@
-"""Local simplifications: one row per rule, by the operator at the root of what it matches."""
+"""Local simplifications: a table of rules by the operator at the root of the matched pattern."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .simplify_algebra import axes_of, filled_with, static_shape
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten", "contrib_reverse_reshape")
 Rule = Callable[[Call, dict], "RelayExpr | None"]
 Table = dict[str, tuple[Rule, ...]]
-# A scalar is hoisted past a matmul if it, or its reciprocal, is at most this: accumulators grow or shrink as much.
+# A scalar is moved past a matmul only if it and its reciprocal are at most this, since accumulators scale likewise.
 MODERATE = 1024.0
 
 
 def reshape_chain(node: Call, counts) -> RelayExpr | None:
-    """Adjacent reshapes are one; a reshape to the same shape goes."""
+    """Merge adjacent reshapes, and remove a reshape to the same shape."""
     shape = static_shape(node)
     if shape is None:
         return None
@@ -40,7 +40,7 @@ def reshape_chain(node: Call, counts) -> RelayExpr | None:
 
 
 def transpose_chain(node: Call, counts) -> RelayExpr | None:
-    """Adjacent transposes are one; the identity goes."""
+    """Merge adjacent transposes, and remove identity transposes."""
     axes, source = axes_of(node), node.args[0]
     while is_call(source, "transpose"):
         inner = axes_of(source)
@@ -51,13 +51,13 @@ def transpose_chain(node: Call, counts) -> RelayExpr | None:
     if shape is not None:
         order = [a for a in axes if shape[a] != 1]
         if order == sorted(order):
-            # Only axes of one element are permuted: the elements stay in place.
+            # The transpose permutes only dimensions of size 1, so no element moves.
             return transform.reshape(source, [shape[a] for a in axes], True)
     return transform.transpose(source, axes) if source is not node.args[0] else None
 
 
 def take_to_slice(node: Call, counts) -> RelayExpr | None:
-    """A take of one constant index is a slice, which only moves data."""
+    """Replace a take of one constant index by a slice, which is a layout-changing op."""
     data, indices = node.args
     shape, wanted = static_shape(data), static_shape(node)
     if shape is None or wanted is None or not isinstance(indices, Constant) or indices.data.shape != ():
@@ -71,7 +71,7 @@ def take_to_slice(node: Call, counts) -> RelayExpr | None:
 
 
 def layout_chain(node: Call, counts) -> RelayExpr | None:
-    """A layout transform to the same layout goes, and so does a pair of inverse ones."""
+    """Remove a layout transform to the same layout, and pairs of inverse layout transforms."""
     inner, source = node.args[0], None
     if node.attrs.src_layout == node.attrs.dst_layout:
         return inner
@@ -83,7 +83,7 @@ def layout_chain(node: Call, counts) -> RelayExpr | None:
 
 
 def _holds_all(wide: str, narrow: str) -> bool:
-    """Whether type ``wide`` represents every value of type ``narrow``."""
+    """Return whether type ``wide`` represents every value of type ``narrow``."""
     w, n = info(wide), info(narrow)
     if narrow == "bool":
         return True
@@ -96,7 +96,7 @@ def _holds_all(wide: str, narrow: str) -> bool:
 
 
 def cast_chain(node: Call, counts) -> RelayExpr | None:
-    """A cast to the type a tensor has goes; a lossless cast before another cast is skipped."""
+    """Remove a cast to the same type, and skip a lossless cast before another cast."""
     source = node.args[0]
     dtype = node.attrs.dtype
     if getattr(source.checked_type_, "dtype", "") == dtype:
@@ -109,7 +109,7 @@ def cast_chain(node: Call, counts) -> RelayExpr | None:
 
 
 def _uniform(e: RelayExpr) -> Any:
-    """The one value of a constant, None if there are several."""
+    """Return the value of a constant whose elements are all equal, else None."""
     fill = filled_with(e)
     e = e if fill is None else fill
     if not isinstance(e, Constant) or e.data.dtype == "bfloat16":
@@ -121,12 +121,12 @@ def _uniform(e: RelayExpr) -> Any:
     return first if (array == first).all() else None
 
 
-# Operators with a neutral element: name -> (the element, the operands that may be it).
+# Operators with a neutral element: name -> (the neutral element, the operands that may be neutral).
 NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,))}
 
 
 def neutral(node: Call, counts) -> RelayExpr | None:
-    """x + 0, x - 0, x * 1, x / 1."""
+    """Remove ``x + 0``, ``x - 0``, ``x * 1`` and ``x / 1``."""
     value, sides = NEUTRAL[node.op.name]
     for side in sides:
         other = node.args[1 - side]
@@ -137,7 +137,7 @@ def neutral(node: Call, counts) -> RelayExpr | None:
 
 
 def fold_constants_right(node: Call, counts) -> RelayExpr | None:
-    """(x + c) + d is x + (c + d), and the same for multiplications."""
+    """Rewrite ``(x + c) + d`` as ``x + (c + d)``, and multiplications likewise."""
     name = node.op.name
     inner, outer = node.args
     if not isinstance(outer, Constant) or not is_call(inner, name) or counts.get(id(inner), 1) > 1:
@@ -153,7 +153,7 @@ def fold_constants_right(node: Call, counts) -> RelayExpr | None:
 
 
 def constant_right(node: Call, counts) -> RelayExpr | None:
-    """Constants are the right operand of commutative operators."""
+    """Move constants to the right operand of commutative operators."""
     a, b = node.args
     if isinstance(a, Constant) and not isinstance(b, Constant):
         return Call(node.op, (b, a), node.attrs, (), node.span)
@@ -161,7 +161,7 @@ def constant_right(node: Call, counts) -> RelayExpr | None:
 
 
 def rsqrt(node: Call, counts) -> RelayExpr | None:
-    """1 / sqrt(x) is rsqrt(x)."""
+    """Rewrite ``1 / sqrt(x)`` as ``rsqrt(x)``."""
     one, root = node.args
     numerator = _uniform(one)
     if is_call(root, "sqrt") and numerator is not None and numerator == 1 and root.checked_type_ == node.checked_type_:
@@ -170,13 +170,13 @@ def rsqrt(node: Call, counts) -> RelayExpr | None:
 
 
 def absorb_padding(node: Call, counts) -> RelayExpr | None:
-    """A zero padding of the data of a convolution becomes its padding attribute."""
+    """Fold zero padding of the data of a convolution into its padding attribute."""
     return padding_absorbed(node, node.attrs.data_layout, lambda value: value == 0)
 
 
 def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
-    """a . transpose(b) is a matmul with the other ``transpose_b``, also where matrices of two batch dimensions are
-    transposed before these are one."""
+    """Fold a transpose of the right operand into ``transpose_b`` of a batched matmul. A reshape that merges two batch
+    dimensions may follow the transpose."""
     a, b = node.args
     is_merged = is_call(b, "reshape") and counts.get(id(b), 1) == 1 and _merges_batches(b)
     moved = b.args[0] if is_merged else b
@@ -189,7 +189,7 @@ def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
 
 
 def _merges_batches(node: Call) -> bool:
-    """Whether a reshape makes one dimension of the first two of four and keeps the others."""
+    """Return whether a reshape merges the first two of four dimensions and keeps the others."""
     if node.attrs.newshape is not None and tuple(node.attrs.newshape) in ((-3, -2), (-3, 0, 0)):
         return len(type_of(node.args[0]).shape) == 4
     before, after = static_shape(node.args[0]), static_shape(node)
@@ -197,7 +197,7 @@ def _merges_batches(node: Call) -> bool:
 
 
 def _is_moved(e: RelayExpr) -> bool:
-    """Whether an expression reorders data."""
+    """Return whether an expression moves elements, that is, contains a layout-changing op other than a reshape."""
     while is_mover(e):
         if not e.op.attrs.get("reshape_only"):
             return True
@@ -206,8 +206,12 @@ def _is_moved(e: RelayExpr) -> bool:
 
 
 def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr, float] | None:
-    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user. If
-    ``mixed``, x * c may be computed in a wider type than that of x and of the operand."""
+    """Return ``(x, c)`` of ``x * c`` with a scalar c, if the matmul is the only user and x is computed by
+    layout-changing ops.
+
+    Layout-changing ops after the multiplication are kept. If ``mixed``, the multiplication may be computed in a wider
+    type than x and the operand.
+    """
     chain: list[Call] = []
     dtype = e.checked_type_.dtype
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
@@ -221,10 +225,11 @@ def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr,
                 x = x.args[0]
             scalar = float(c.data.numpy().reshape(()))
             if not 1 / MODERATE <= abs(scalar) <= MODERATE or not _is_moved(x):
-                # The scalar keeps accumulators from overflowing, or belongs to the kernel that computes x.
+                # A larger scalar may prevent overflow of accumulators; otherwise it is fused into the kernel that
+                # computes x.
                 return None
-            for mover in reversed(chain):
-                x = Call(mover.op, (x,), mover.attrs, (), mover.span)
+            for moving_op in reversed(chain):
+                x = Call(moving_op.op, (x,), moving_op.attrs, (), moving_op.span)
             return x, scalar
         if is_mover(e):
             chain.append(e)
@@ -235,14 +240,16 @@ def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr,
 
 
 def _widens(narrow: str, wide: str) -> bool:
-    """Whether every number of a type of half precision is one of the other type."""
+    """Return whether a half-precision type is converted to float32 or float64."""
     return narrow in ("float16", "bfloat16") and wide in ("float32", "float64")
 
 
 def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayExpr | None:
-    """(a * c) . b is (a . b) * c: the matmul can then read the operand through the operators that move it. Not where
-    the output is in half precision, which might not hold the unscaled sums, and where operands have another type than
-    the output only if ``mixed``: such operands are then not rounded after they are scaled."""
+    """Rewrite ``(a * c) . b`` as ``(a . b) * c``, so that the matmul reads its operand through layout-changing ops.
+
+    The rewrite is not applied to half-precision outputs, which might not represent the unscaled sums. Operands of
+    another type than the output are rewritten only if ``mixed``, because they are then no longer rounded after scaling.
+    """
     dtype = node.checked_type_.dtype
     if dtype not in ("float32", "float64") or not mixed and any(a.checked_type_.dtype != dtype for a in node.args):
         return None
@@ -266,7 +273,7 @@ def filled_like(value: int) -> Rule:
 
 
 def concrete_like(node: Call, counts) -> RelayExpr | None:
-    """Operators that take a shape or type from another tensor take the shape or type itself."""
+    """Replace the reference tensor of ``*_like`` operators by its shape or type."""
     data, shape, name = node.args[0], static_shape(node), node.op.name
     if name == "cast_like":
         return tensor.cast(data, node.args[1].checked_type_.dtype)
@@ -286,7 +293,7 @@ _LIKE = {
                     (concrete_like,)),
 }
 
-# Rules that shorten graphs, applied by the public pass.
+# Target-independent simplification rules, applied by the public pass.
 RULES: Table = {
     **dict.fromkeys(RESHAPES, (reshape_chain,)),
     **dict.fromkeys(("transpose", "layout_transform"), (algebra.merge_transposes,)),
@@ -300,7 +307,7 @@ RULES: Table = {
     **_LIKE,
 }
 
-# Rules that bring graphs into the form that makes better kernels.
+# Rules that prepare a graph for code generation.
 KERNEL_RULES: Table = {
     **dict.fromkeys(RESHAPES, (reshape_chain,)),
     "transpose": (transpose_chain,),
@@ -344,15 +351,14 @@ def simplify_function(func: Function, mod: IRModule | None = None, table: Table 
 
 
 def SimplifyExpr(kernels: bool = False, rules: Table | None = None) -> RelayFunctionPass:
-    """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation. ``rules``
-    are those of a back end, which come after those of the table.
+    """Apply a table of simplification rules.
 
     Parameters
     ----------
     kernels : bool, optional
-        Whether the graph is prepared for code generation.
+        Whether to apply the rules that prepare a graph for code generation instead of the general ones.
     rules : Table, optional
-        Further simplifications.
+        Additional rules of a back end, which are tried after those of the table.
 
     Returns
     -------

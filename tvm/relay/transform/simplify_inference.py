@@ -1,4 +1,4 @@
-"""Operators of training in the simpler form they have when a model only predicts."""
+"""Replace training operators by the simpler operators that are equivalent in inference."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ NAMES = frozenset({"nn.batch_norm", "nn.dropout", "nn.instance_norm", "nn.layer_
 
 
 def SimplifyInference(target: Target | None = None) -> RelayFunctionPass:
-    """Normalizations and dropout as they are when predicting. Those with a kernel of their own on the target, by
-    default the current one, stay (``stays_whole(attrs, types, target)`` of their records).
+    """Expand normalizations and dropout for inference.
+
+    Operators with a separate kernel on the target stay unchanged (``stays_whole(attrs, types, target)`` in their
+    records).
 
     Parameters
     ----------
     target : Target, optional
-        The target; without it, the current one.
+        The target; None selects the current target.
 
     Returns
     -------

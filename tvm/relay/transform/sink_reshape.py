@@ -1,9 +1,9 @@
-"""Reshapes move below the epilogue of a matmul or convolution.
+"""Move reshapes below the epilogue of a matmul or convolution.
 
-``reshape(x . w) + y`` is ``reshape(x . w + reshape(y))``: a reshape between an anchor and its elementwise consumers
-ends the anchor's fused function. Deferred until an operator needs the shape, it remains as a view of the result. The
-other operands take the shape of the anchor instead, where they have or broadcast whole groups of the dimensions that
-the reshape fuses or splits.
+``reshape(x . w) + y`` becomes ``reshape(x . w + reshape(y))``. A reshape between an anchor and its element-wise
+consumers would end the fused function of the anchor. The reshape is deferred until an operator needs the shape, and is
+then a view of the result. The other operands are reshaped to the shape of the anchor. This requires that each operand
+spans or broadcasts complete groups of the dimensions that the reshape merges or splits.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .fuse_ops import is_reshape, own_nodes
 
 Shape = tuple[int, ...]
 
-# Attributes that name dimensions: operators with one of them are not the same in another shape.
+# Attributes that refer to dimensions. Operators with one of them depend on the shape.
 DIMENSION_ATTRIBUTES = {"axis", "axes", "shape", "reps", "repeats", "depth"}
-# The longest chain of operators above an operand that is computed in the shape of the anchor.
+# The maximum depth of operators above an operand that are computed in the shape of the anchor.
 MAX_DEPTH = 8
 
 
@@ -38,7 +38,7 @@ class DeferredReshape(NamedTuple):
 
 
 def shape_of(e: RelayExpr) -> Shape | None:
-    """The shape of a tensor with elements, if all of it is known."""
+    """Return the shape of a non-empty tensor if it is static, else None."""
     t = e.checked_type_
     if not isinstance(t, TensorType):
         return None
@@ -47,8 +47,11 @@ def shape_of(e: RelayExpr) -> Shape | None:
 
 
 def groups_of(shape: Shape, other: Shape) -> list[tuple[Shape, Shape]]:
-    """Two shapes with as many elements, cut into the shortest groups of dimensions with as many elements; a dimension
-    of size one belongs to the group before it, or to the first."""
+    """Split two shapes with equal numbers of elements into the smallest groups of dimensions with equal numbers of
+    elements.
+
+    A dimension of size 1 belongs to the preceding group, or to the first group.
+    """
     groups: list[tuple[Shape, Shape]] = []
     i = j = 0
     while i < len(shape) or j < len(other):
@@ -67,8 +70,10 @@ def groups_of(shape: Shape, other: Shape) -> list[tuple[Shape, Shape]]:
 
 
 def moved_shape(shape: Shape, out: Shape, flat: Shape) -> Shape | None:
-    """The shape with which an operand of ``shape`` broadcasts to ``flat`` as it does to ``out``; None if it broadcasts
-    along part of a group of dimensions only."""
+    """Return the shape with which an operand of ``shape`` broadcasts to ``flat`` as it does to ``out``.
+
+    None if the operand broadcasts along only a part of a group of dimensions.
+    """
     if len(shape) > len(out):
         return None
     rest = (1,) * (len(out) - len(shape)) + shape
@@ -85,22 +90,25 @@ def moved_shape(shape: Shape, out: Shape, flat: Shape) -> Shape | None:
 
 
 def without_ones(shape: Shape) -> Shape:
-    """A shape without its leading dimensions of size one."""
+    """Return a shape without its leading dimensions of size 1."""
     while shape and shape[0] == 1:
         shape = shape[1:]
     return shape
 
 
 def is_shape_free(e: RelayExpr) -> bool:
-    """Whether an operator is elementwise in any shape."""
+    """Return whether an operator is element-wise and does not depend on the shape."""
     if not isinstance(e, Call) or not isinstance(e.op, Op) or is_reshape(e) or pattern_of(e.op) > BROADCAST:
         return False
     return e.attrs is None or DIMENSION_ATTRIBUTES.isdisjoint(e.attrs.entries)
 
 
 class Sinking:
-    """Rewrites one function. An expression of the old one has its new value in ``rewritten``, or in ``deferred`` while
-    its reshape is deferred; ``epilogue`` are anchors and the elementwise operators that follow them."""
+    """Rewrites one function.
+
+    ``rewritten`` maps original expressions to new ones; ``deferred`` contains those whose reshape is deferred.
+    ``epilogue`` contains the ids of anchors and of the element-wise operators that follow them.
+    """
 
     def __init__(self, func: Function, mod: IRModule | None):
         self.mod = mod
@@ -123,14 +131,14 @@ class Sinking:
             self.rewritten[id(node)] = with_type_of(new, node)
 
     def value(self, old: RelayExpr) -> RelayExpr:
-        """The new value of an old expression, in its shape."""
+        """Return the new expression for an original one, in its original shape."""
         new = self.rewritten.get(id(old))
         if new is None:
             new = self.rewritten[id(old)] = self.view(*self.deferred[id(old)])
         return new
 
     def view(self, new: RelayExpr, shape: Shape) -> RelayExpr:
-        """A new value in another shape."""
+        """Return a new expression reshaped to another shape."""
         if shape_of(new) == shape:
             return new
         key = (id(new), shape)
@@ -143,7 +151,7 @@ class Sinking:
         return new
 
     def defer(self, node: Call) -> bool:
-        """Defer a reshape of an anchor or its epilogue."""
+        """Defer a reshape of an anchor or of its epilogue."""
         source, shape = node.args[0], shape_of(node)
         if id(source) not in self.epilogue or shape is None:
             return False
@@ -170,7 +178,7 @@ class Sinking:
         self.epilogue.add(id(node))
         deferred = next((self.deferred[id(a)] for a in leading if id(a) in self.deferred), None)
         if deferred is None or any(id(a) not in self.deferred and self.counts[id(a)] == 1 for a in leading):
-            # Nothing is reshaped, or the operator is the epilogue of an anchor that has its shape.
+            # No operand has a deferred reshape, or the operator is the epilogue of an anchor with its shape.
             return False
         flat = shape_of(deferred.source)
         new = None if flat is None else self.moved_call(node, out, flat, 0)
@@ -179,7 +187,8 @@ class Sinking:
         return new is not None
 
     def moved_call(self, node: Call, out: Shape, flat: Shape, depth: int) -> RelayExpr | None:
-        """A call whose result has the shape ``out``, with the elements in the shape ``flat``."""
+        """Return a call with output shape ``out``, computed in the shape ``flat``; None if an operand cannot be
+        reshaped."""
         args: list[RelayExpr] = []
         for arg in node.args:
             new = self.moved(arg, out, flat, depth)
@@ -189,7 +198,8 @@ class Sinking:
         return self.typed(Call(node.op, tuple(args), node.attrs, (), node.span))
 
     def moved(self, arg: RelayExpr, out: Shape, flat: Shape, depth: int) -> RelayExpr | None:
-        """The operand of the operation on ``flat``."""
+        """Return an operand of a call, reshaped for the computation in the shape ``flat``; None if this is not
+        possible."""
         shape = shape_of(arg)
         if shape is None:
             return None
@@ -198,7 +208,8 @@ class Sinking:
             if deferred is not None:
                 return self.view(deferred.source, flat)
             if isinstance(arg, Call) and is_shape_free(arg) and self.counts.get(id(arg), 1) == 1 and depth < MAX_DEPTH:
-                # Otherwise its kernel would end at the reshape; it has no other user that needs its shape.
+                # Computed in the shape of the anchor too, so that its kernel does not end at the reshape; it has no
+                # other user.
                 new = self.moved_call(arg, out, flat, depth + 1)
                 if new is not None:
                     return new

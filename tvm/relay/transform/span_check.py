@@ -1,4 +1,4 @@
-"""SpanCheck: which expressions do not record where they come from."""
+"""SpanCheck: report expressions without a source span."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ def _described(node: RelayExpr) -> str:
 
 
 def SpanCheck() -> RelayFunctionPass:
-    """Warn of each expression without a span, at the nearest expression around it that has one. The messages go to
-    the current renderer of diagnostics (``tvm.ir.diagnostics.get_renderer``).
+    """Report a warning for each expression without a span, at the nearest enclosing expression that has one.
+
+    The warnings go to the current diagnostic renderer (``tvm.ir.diagnostics.get_renderer``).
 
     Returns
     -------
     RelayFunctionPass
-        A pass that leaves the functions as they are.
+        A pass that returns the functions unchanged.
     """
 
     @function_pass(opt_level=0, name="SpanCheck")

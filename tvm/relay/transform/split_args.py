@@ -1,4 +1,4 @@
-"""Concatenations with more inputs than a kernel of the device takes arguments."""
+"""Split concatenations with more inputs than a kernel of the device can have arguments."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from .function_pass import RelayFunctionPass, function_pass, is_call
 
 
 def _arguments(value: RelayExpr) -> int:
-    """How many arguments a tensor is: itself, and sizes and strides where some are known at run time only."""
+    """Return the number of kernel arguments of a tensor: 1, plus its dynamic dimensions and its strides if it has any.
+    """
     shape = dims(value.checked_type_)
-    late = sum(not isinstance(d, int) for d in shape)
-    return 1 + (late + len(shape) if late else 0)
+    dynamic = sum(not isinstance(d, int) for d in shape)
+    return 1 + (dynamic + len(shape) if dynamic else 0)
 
 
 def _split(node: Call, fields: Sequence[RelayExpr], most: int, buffers: int) -> Call | None:
-    """A chain of concatenations, each of what the one before it gave and of as many more inputs as there is room for;
-    None where there is room for all. ``fields`` are the inputs, perhaps made anew."""
+    """Split a concatenation into a chain of concatenations within the limits; None if it is within the limits.
+
+    ``fields`` are the inputs, possibly rewritten.
+    """
     own, each = _arguments(node), [_arguments(f) for f in node.args[0].fields]
-    # The sizes of the result are among those of the inputs, its strides are not.
+    # The dynamic dimensions of the output occur in the inputs, but its strides are additional arguments.
     room = most - (1 if own == 1 else 1 + len(dims(node.checked_type_)))
     if (not most or sum(each) <= room) and (not buffers or len(fields) < buffers):
         return None
@@ -41,14 +44,14 @@ def _split(node: Call, fields: Sequence[RelayExpr], most: int, buffers: int) -> 
 
 
 def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
-    """Concatenations of more inputs than a device takes arguments become chains of concatenations.
+    """Split concatenations with too many inputs for the device into chains of concatenations.
 
     Parameters
     ----------
     max_function_args : int
-        The most arguments of a kernel, its result among them; 0 for no limit.
+        The maximum number of arguments of a kernel, including its output; 0 for no limit.
     max_buffer_args : int, optional
-        The most buffers of a kernel, its result among them; 0 for no limit.
+        The maximum number of buffers of a kernel, including its output; 0 for no limit.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A graph without names: what an executor of kernels runs has no lets and no calls of graph functions."""
+"""Convert ``main`` to a graph without lets, function calls and branches, as executors of kernels require."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..substitute import substitute_vars
 from .inline import fresh
 from .normal_form import to_graph_normal_form
 
-# Functions that are kernels, or meant for another compiler: their calls stay.
+# Attributes of kernels and of functions for external compilers; their calls are kept.
 KEPT = ("Primitive", "Composite", "Compiler", "SkipOptimization")
 
 
@@ -25,8 +25,10 @@ def _is_plain(f) -> bool:
 
 
 def straighten(func: Function, mod: IRModule) -> Function:
-    """``func`` with the values of lets where their names are used, and the bodies of functions where they are called.
-    Values used several times stay one expression. Functions that call themselves stay."""
+    """Inline let values and calls of functions into ``func``.
+
+    Values with several uses stay shared. Recursive functions are not inlined.
+    """
     recursive = CallGraph(mod).recursive
 
     def callee(op):
@@ -53,8 +55,10 @@ def straighten(func: Function, mod: IRModule) -> Function:
 
 
 def _both_branches(func: Function) -> Function:
-    """``func``, which has types, with both branches of an ``if`` computed and their values chosen from, where they are
-    tensors of the same known sizes: an executor of kernels cannot branch."""
+    """Replace each ``if`` of a typed function by the evaluation of both branches and a ``where``.
+
+    Only values with static shapes are converted. Executors of kernels cannot branch.
+    """
 
     new: dict[int, RelayExpr] = {}
     for node in post_order(func.body):
@@ -71,7 +75,7 @@ def _both_branches(func: Function) -> Function:
 
 
 def _is_sized(t) -> bool:
-    """Whether a type is a tensor of known sizes, or a tuple of such."""
+    """Return whether a type is a tensor with a static shape, or a tuple of such tensors."""
     if isinstance(t, TupleType):
         return all(isinstance(f, TensorType) and _is_sized(f) for f in t.fields)
     return isinstance(t, TensorType) and all(isinstance(d, IntImm) for d in t.shape)
@@ -84,7 +88,7 @@ def _with_main(mod: IRModule, main: Function) -> IRModule:
 
 
 def StraightGraph() -> ModulePass:
-    """Lets, calls of graph functions and branches in ``main`` replaced by what they stand for."""
+    """Inline lets and calls of functions in ``main``, and replace branches by ``where``."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         if "main" not in mod or not isinstance(mod["main"], Function):

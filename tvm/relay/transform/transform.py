@@ -1,4 +1,4 @@
-"""``tvm.relay.transform.transform``: the passes, under TVM's inner path."""
+"""``tvm.relay.transform.transform``: the passes under the module path of Apache TVM."""
 
 import sys
 

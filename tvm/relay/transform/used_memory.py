@@ -1,4 +1,4 @@
-"""The memory that is live at each call of a primitive function, as attributes of the functions."""
+"""Annotate functions with the memory that is live at each call of a primitive function."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from ...ir.transform import PASSES, ModulePass, PassContext, PassInfo
 from ...ir.type import FuncType, TupleType, Type
 from ...ir.visit import post_order
 from ..expr import Call, Function, If, Let, RelayExpr, Var
-from ..symbolic import flatten_type, has_unknown_sizes
+from ..symbolic import flatten_type, has_dynamic_dims
 from .function_pass import typed_module
 
 
 def _bytes(e: RelayExpr) -> int:
-    """Bytes of a value; a function has none."""
+    """Return the size of a value in bytes; 0 for a function."""
     from ..backend.program import byte_size
 
     t: Type | None = e.checked_type_
     if t is None or isinstance(t, FuncType):
         return 0
-    if has_unknown_sizes(t):
+    if has_dynamic_dims(t):
         raise ValueError(f"AnnotateUsedMemory: a value of type {t} has dynamic dimensions, so its memory is not known "
                          "at compile time; give every dimension a size")
     if isinstance(t, TupleType):
@@ -27,14 +27,14 @@ def _bytes(e: RelayExpr) -> int:
 
 
 class _Annotation:
-    """Walks blocks of lets from the last to the first and keeps the variables that are live."""
+    """Visits the lets of a block from last to first and tracks the live variables."""
 
     def __init__(self) -> None:
-        # The bytes at each call of a function, by the variable of the function; the last call comes first.
+        # The live bytes at each call of a function, by the variable of the function, last call first.
         self.used: dict[Var, list[int]] = {}
 
     def block(self, body: RelayExpr, after: set[Var]) -> tuple[RelayExpr, set[Var]]:
-        """The block with annotations, and the variables that are live before it; ``after`` are live behind it."""
+        """Return the annotated block and the variables that are live before it; ``after`` are live after it."""
         lets: list[Let] = []
         while isinstance(body, Let):
             lets.append(body)
@@ -60,7 +60,7 @@ class _Annotation:
                              "pass takes graphs whose functions are all marked Primitive")
 
     def value(self, value: RelayExpr, live: set[Var]) -> tuple[RelayExpr, set[Var]]:
-        """The value of a let with annotations in its branches, and the variables it reads."""
+        """Return a let value with annotated branches, and the variables that it reads."""
         if isinstance(value, If):
             yes, in_yes = self.block(value.true_branch, live)
             no, in_no = self.block(value.false_branch, live)
@@ -82,7 +82,8 @@ def _graph(e: RelayExpr) -> list:
 
 
 def annotate_used_memory(function: Function) -> Function:
-    """A typed function in A-normal form with ``io_used_memory``, and its primitive functions with ``used_memory``."""
+    """Annotate a typed function in A-normal form with ``io_used_memory``, and its primitive functions with
+    ``used_memory``."""
     io = sum(_bytes(e) for e in (*function.params, function.body))
     body, _ = _Annotation().block(function.body, set())
     return function.replace(body=body).with_attr("io_used_memory", io)
@@ -95,9 +96,10 @@ def _run(mod: IRModule, ctx: PassContext) -> IRModule:
 
 
 def AnnotateUsedMemory() -> ModulePass:
-    """Annotate each primitive function of ``main`` with the bytes that are live at each of its calls
-    (``used_memory``), and ``main`` with the bytes of its inputs and outputs (``io_used_memory``). ``main`` is in
-    A-normal form, and all its dimensions are known.
+    """Annotate functions with the number of bytes that are live during execution.
+
+    Each primitive function of ``main`` gets ``used_memory``, the live bytes at each of its calls. ``main`` gets
+    ``io_used_memory``, the bytes of its inputs and outputs. It must be in A-normal form and have static shapes.
 
     Raises
     ------

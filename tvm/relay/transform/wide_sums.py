@@ -1,8 +1,8 @@
-"""Half-precision matmuls and convolutions accumulate in fp32 and round once, at the end.
+"""Accumulate half-precision matmuls and convolutions in float32, and round once at the end.
 
-A graph says which type the output of a matmul has (``out_dtype="float16"``); accumulating in that type would lose most
-of the digits, and processors without half-precision arithmetic would convert at every step. The cast that follows is
-fused into the epilogue.
+The graph specifies the output type of a matmul (``out_dtype="float16"``). Accumulation in this type would lose most of
+the precision, and processors without half-precision arithmetic would convert at every step. The following cast is fused
+into the epilogue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _widened(node: RelayExpr) -> RelayExpr | None:
 
 
 def WideSums() -> RelayFunctionPass:
-    """Accumulate in fp32 where the output of a matmul or convolution is in half precision."""
+    """Accumulate in float32 if the output of a matmul or convolution is in half precision."""
 
     @function_pass(opt_level=0, name="WideSums", required=["InferType"])
     def widen(func: Function, mod: IRModule, ctx: PassContext) -> Function:

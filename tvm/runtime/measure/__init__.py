@@ -1,1 +1,1 @@
-"""Measuring candidates of a tuner: worker processes, what they run, and files that a crash does not spoil."""
+"""Measurement of tuning candidates: worker processes, the code they run, and crash-safe record files."""

@@ -1,10 +1,10 @@
-"""Measuring candidates of a tuner that were built elsewhere: ``python -m tvm.runtime.measure_files FOLDER``.
+"""Measures tuning candidates that were built on another machine: ``python -m tvm.runtime.measure_files FOLDER``.
 
-``tvmc tune --build-only FOLDER`` makes the folder; only the runtime is needed here. ``candidates.json`` has one JSON
-object on a line: the library's file, its arguments, how to measure, the record it will be, and the file with what the
-arguments hold after a run, where results are to be compared. Results are records as ``tvmc compile --tuning-records``
-reads them, appended as they are made; candidates that have one are left out, so the same command goes on after it was
-stopped. Candidates run in a worker process: one that crashes or hangs costs only itself.
+``tvmc tune --build-only FOLDER`` creates the folder; measuring needs only the runtime. ``candidates.json`` contains one
+JSON object per line: the library file, its arguments, the measurement options, the future tuning record, and a file
+with the expected contents of the arguments after a run, if outputs are compared. Results are appended as tuning
+records, which ``tvmc compile --tuning-records`` reads. Candidates that already have a record are skipped, so the same
+command continues an interrupted run. Candidates run in a worker process, so a crash or hang affects only one candidate.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ from .worker_pool import Failure, Job, Pool
 
 LIST, RECORDS = "candidates.json", "records.json"
 CANDIDATE_BEGIN = '{"file": '
-# Numbers of the tuners' MeasureErrorNo.
+# Values of the tuners' MeasureErrorNo.
 RUNTIME_DEVICE, WRONG_ANSWER, RUN_TIMEOUT = 4, 5, 7
-# How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
+# Relative tolerances of outputs, of each element and of the maximum: rounding depends on the order of summation.
 _TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
 _WORKER = "tvm.runtime.measure.worker"
-# What a line of the list may say about measuring. Other fields of a request are not a file's to set: a package is
+# The measurement options that a line of the list may contain. A file must not set other request fields, such as a
+# package, which is imported by its name.
 # imported by its name.
 MEASURE_OPTIONS = frozenset({"number", "repeat", "min_repeat_ms", "cooldown", "slow_factor", "flush"})
 _INTERRUPTED = 130
 
 
 class Candidate(NamedTuple):
-    """A line of the list."""
+    """An entry of the list of candidates."""
 
     file: str
     entry: str
@@ -48,16 +49,16 @@ class Candidate(NamedTuple):
     device: int
     record: dict[str, Any]
     measure: dict[str, Any]
-    # The file with what arguments hold after a run, and which arguments these are.
+    # The file with the expected contents of arguments after a run, and the indices of these arguments.
     outputs: str | None
     compared: list[int]
     flop: float
-    # The shapes in which the function takes its arguments where it has them in another order.
+    # The shapes of the function's arguments, if they differ from those of the task.
     shapes: list[list[int]] | None = None
-    # Further kernels that run after it, by their files and arguments; their times are added.
+    # Further kernels that run afterwards, with their files and arguments; their times are added.
     more: tuple[tuple[str, list[tuple[list[int], str]]], ...] = ()
     title: str = ""
-    # In which order the function takes the elements of its arguments, where that is not the task's.
+    # The element order of the function's arguments, if it differs from that of the task.
     layouts: str = ""
 
     @property
@@ -74,13 +75,13 @@ class Candidate(NamedTuple):
 
 
 def read_candidate(line: str) -> Candidate:
-    """A line of the list; a ValueError says why it is none."""
+    """Parse an entry of the list; raise a ValueError with the reason if it is invalid."""
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not a JSON object")
     missing = [name for name in ("file", "entry", "args", "device", "record") if name not in row]
     if missing:
-        raise ValueError(f"it has no {missing[0]}")
+        raise ValueError(f"the field {missing[0]} is missing")
     try:
         key_of(row["record"])
         args = _arguments(row["args"])
@@ -92,17 +93,17 @@ def read_candidate(line: str) -> Candidate:
         compared = [int(i) for i in row.get("compared", range(len(args)))]
         device = int(row["device"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"its {type(error).__name__}: {error}") from None
+        raise ValueError(f"{type(error).__name__}: {error}") from None
     for name in (row["file"], *(file for file, _ in more), *([outputs] if outputs is not None else [])):
         if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
-            raise ValueError(f"{name!r} is no name of a file in the folder")
+            raise ValueError(f"{name!r} is not a file name without a folder")
     unknown = sorted(set(measure) - MEASURE_OPTIONS)
     if unknown:
-        raise ValueError(f"its way of measuring has no '{unknown[0]}'")
+        raise ValueError(f"unknown measurement option '{unknown[0]}'")
     if any(not 0 <= i < len(args) for i in compared):
-        raise ValueError(f"it has {len(args)} arguments and compares {compared}")
+        raise ValueError(f"it has {len(args)} arguments but compares arguments {compared}")
     if shapes and [math.prod(shape) for shape in shapes] != [math.prod(shape) for shape, _ in args]:
-        raise ValueError("its arguments do not have the sizes of its shapes")
+        raise ValueError("the sizes of the arguments do not match the shapes")
     return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop,
                      shapes or None, more, title, layouts)
 
@@ -112,19 +113,19 @@ def _arguments(values: Any) -> list[tuple[list[int], str]]:
 
 
 def read_candidates(folder: str, complain: bool = True) -> list[Candidate]:
-    """The list of a folder, without lines that cannot be read."""
+    """Read the entries of a folder's list; skip invalid lines."""
     found = []
     for number, line in _lines(os.path.join(folder, LIST)):
         try:
             found.append(read_candidate(line))
         except ValueError as error:
             if complain:
-                print(f"{LIST}: line {number} is left out, {error}", file=sys.stderr)
+                print(f"{LIST}: line {number} is skipped: {error}", file=sys.stderr)
     return found
 
 
 def known_records(path: str) -> set[str]:
-    """Keys of the records of a file. Lines that are none say nothing."""
+    """Return the keys of the records in a file; skip lines that are not records."""
     known = set()
     for _, line in _lines(path, comments=True):
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
@@ -141,7 +142,7 @@ def _lines(path: str, comments: bool = False) -> Iterator[tuple[int, str]]:
 
 
 def pieces(info: Sequence[tuple[Sequence[int], str]], data: bytes) -> list[bytes]:
-    """The arguments that stand one after the other in ``data``."""
+    """Split ``data`` into the arguments that it contains one after another."""
     found, at = [], 0
     for shape, dtype in info:
         size = math.prod(shape) * numpy_dtype(dtype).itemsize
@@ -151,7 +152,7 @@ def pieces(info: Sequence[tuple[Sequence[int], str]], data: bytes) -> list[bytes
 
 
 def difference(info: Sequence[tuple[Sequence[int], str]], got: bytes, wanted: bytes) -> str | None:
-    """How arguments after a run differ from those wanted; None if they do not."""
+    """Describe how the arguments after a run differ from the expected ones; None if they match."""
     import numpy as np
 
     for (_, dtype), *both in zip(info, pieces(info, got), pieces(info, wanted)):
@@ -164,7 +165,7 @@ def difference(info: Sequence[tuple[Sequence[int], str]], got: bytes, wanted: by
 
 
 class Count(NamedTuple):
-    """What came of a folder: candidates measured, those of them that failed, and those whose file is not there."""
+    """Counts of a run: measured candidates, failed ones among them, and candidates whose library file is missing."""
 
     measured: int = 0
     failed: int = 0
@@ -172,7 +173,7 @@ class Count(NamedTuple):
 
 
 class Folder:
-    """A folder that is being measured. ``options`` replace what its list says about measuring."""
+    """A folder of candidates to be measured. ``options`` override the measurement options of its list."""
 
     def __init__(self, path: str, output: str | None = None, timeout: float = 30.0, **options: Any):
         self.path, self.timeout, self.options = path, timeout, options
@@ -182,7 +183,7 @@ class Folder:
         self.count = Count()
 
     def todo(self) -> list[Candidate]:
-        """What has no record yet and whose file is there."""
+        """Return the candidates that have no record yet and whose library file exists."""
         known = known_records(self.records) | known_records(os.path.join(self.path, RECORDS))
         waiting = [c for c in read_candidates(self.path) if key_of(c.record) not in known]
         absent = {c.file: [n for n in c.files if not os.path.isfile(os.path.join(self.path, n))] for c in waiting}
@@ -190,13 +191,14 @@ class Folder:
         self.count = self.count._replace(missing=len(waiting) - len(found))
         if len(found) < len(waiting):
             first = next(names[0] for names in absent.values() if names)
-            print(f"{self.count.missing} candidates are left out: their file is not there ({first})", file=sys.stderr)
+            print(f"{self.count.missing} candidates are skipped because their files are missing "
+                  f"({first})", file=sys.stderr)
         return found
 
     def measure(self, seconds: float | None = None) -> Count:
-        """Measure what has no record yet; begin no candidate after so many seconds."""
+        """Measure the candidates without a record; start no further candidate after ``seconds``."""
         todo = self.todo()
-        # A file that cannot be written to is found out before anything is measured.
+        # Check that the output file is writable before the first measurement.
         self._record_file(todo[0].format if todo else FORMATS["input"]).append(())
         end = float("inf") if seconds is None else time.monotonic() + seconds
         progress = Progress(todo)
@@ -224,13 +226,13 @@ class Folder:
         answer = _ask(pool, {"action": "device", "device": (device, 0)}, 120.0)
         if isinstance(answer, Failure) or not answer[0]["exist"]:
             name = answer if isinstance(answer, Failure) else answer[0]["name"]
-            raise TVMError(f"the candidates are for a device this machine does not have ({name})")
+            raise TVMError(f"this machine does not have the device of the candidates ({name})")
 
     def _record_file(self, format: Records) -> RecordFile:
         return RecordFile(self.records, format.begin)
 
     def _measure_one(self, pool: Pool, candidate: Candidate) -> tuple[str, list[float]]:
-        """Measure a candidate and write its record: what went wrong, or its seconds."""
+        """Measure a candidate and write its record; return the error message and the times in seconds."""
         start, format = time.time(), candidate.format
         number, problem, costs, device = self._measured(pool, candidate)
         if problem:
@@ -243,8 +245,8 @@ class Folder:
         return problem, costs
 
     def _measured(self, pool: Pool, candidate: Candidate) -> tuple[int, str, list[float], str | None]:
-        """The number of what went wrong and its words, the seconds, and the name of the device."""
-        # The parts of a candidate are not held to the time of whole ones.
+        """Return error code, error message, times in seconds, and name of the device."""
+        # The time limit of whole candidates does not apply to parts of a candidate.
         best = None if candidate.more else self.best.get(candidate.task)
         costs, device = [], None
         for place, (file, args) in enumerate([(candidate.file, candidate.args), *candidate.more]):
@@ -266,7 +268,7 @@ class Folder:
         return 0, "", [sum(parts) for parts in zip(*costs)], device
 
     def _wrong(self, candidate: Candidate, got: bytes) -> str | None:
-        """How results differ from those of the plain schedule, where the folder has them."""
+        """Describe how outputs differ from those of the unoptimized schedule, if the folder contains them."""
         if candidate.outputs is None:
             return None
         if self.reference[0] != candidate.outputs:
@@ -274,7 +276,7 @@ class Folder:
                 with open(os.path.join(self.path, candidate.outputs), "rb") as file:
                     self.reference = (candidate.outputs, file.read())
             except OSError:
-                print(f"{candidate.outputs} is not there: results of its task are not compared", file=sys.stderr)
+                print(f"{candidate.outputs} is missing: outputs of its task are not compared", file=sys.stderr)
                 self.reference = (candidate.outputs, b"")
         wanted, info = self.reference[1], [candidate.args[i] for i in candidate.compared]
         arguments = pieces(candidate.args, got)
@@ -292,7 +294,7 @@ def _ask(pool: Pool, message: dict[str, Any], seconds: float) -> Any:
 
 
 class Progress:
-    """One line that stays in place on a terminal; elsewhere one line for each task when it is done."""
+    """Progress output: one line that is updated in place on a terminal, otherwise one line per finished task."""
 
     def __init__(self, todo: Sequence[Candidate]):
         self.total, self.left = len(todo), [c.task for c in todo]
@@ -348,22 +350,24 @@ class Progress:
 def measure_folder(
     folder: str, output: str | None = None, timeout: float = 30.0, seconds: float | None = None, **options: Any
 ) -> Count:
-    """Measure what has no record yet. ``options`` (number, repeat, min_repeat_ms) replace what the list says."""
+    """Measure the candidates without a record. ``options`` (number, repeat, min_repeat_ms) override those of the
+    list."""
     return Folder(folder, output, timeout, **options).measure(seconds)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m tvm.runtime.measure_files", description="Measure built candidates.")
-    parser.add_argument("folder", help="what tvmc tune --build-only made")
+    parser.add_argument("folder", help="folder created by tvmc tune --build-only")
     parser.add_argument("-o", "--output", help=f"the file to append records to (default: {RECORDS} in the folder)")
-    parser.add_argument("--number", type=int, help="runs whose mean is one time (default: as the list says)")
-    parser.add_argument("--repeat", type=int, help="times of a candidate (default: as the list says)")
-    parser.add_argument("--min-repeat-ms", type=int, help="each time is of runs that take this long")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds of a candidate at most (default: 30)")
-    parser.add_argument("--seconds", type=float, help="begin no candidate after this many seconds")
+    parser.add_argument("--number", type=int, help="runs that are averaged for one time (default: as in the list)")
+    parser.add_argument("--repeat", type=int, help="times per candidate (default: as in the list)")
+    parser.add_argument("--min-repeat-ms", type=int, help="minimum duration of the runs for one time")
+    parser.add_argument("--timeout", type=float, default=30.0, help="time limit of a candidate in seconds (default: "
+                                                                    "30)")
+    parser.add_argument("--seconds", type=float, help="start no further candidate after this many seconds")
     args = parser.parse_args(argv)
     if not os.path.isfile(os.path.join(args.folder, LIST)):
-        parser.error(f"'{args.folder}' is no folder of candidates: there is no {LIST} in it")
+        parser.error(f"'{args.folder}' is not a folder of candidates: it contains no {LIST}")
     options = {"number": args.number, "repeat": args.repeat, "min_repeat_ms": args.min_repeat_ms}
     for name, value in options.items():
         if value is not None and value < (0 if name == "min_repeat_ms" else 1):
@@ -375,7 +379,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"measure_files: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"stopped; {folder.records} has the records, and the same command continues", file=sys.stderr)
+        print(f"stopped; {folder.records} contains the records so far; run the same command to "
+              "continue", file=sys.stderr)
         return _INTERRUPTED
     count = folder.count
     print(f"{count.measured} candidates measured, {count.failed} of them failed; records: {folder.records}")

@@ -1,4 +1,4 @@
-"""Files of lines that several processes append to and that a crash does not spoil: tuning records and candidates."""
+"""Crash-safe files to which several processes append lines: tuning records and candidates."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ _TAIL = 1 << 20
 
 
 class RecordFile:
-    """Appends lines so that a crash at any moment leaves whole lines, and says clearly when it cannot write.
+    """Append complete lines even if the process crashes, and report write errors clearly.
 
-    ``begin`` is how each line of such a file begins: one that was cut short is known by it.
+    ``begin`` is the start of each line; it identifies a line that was cut off by a crash.
 
     Parameters
     ----------
     path : str | os.PathLike
-        The file.
+        The path of the file.
     begin : str, optional
-        How each line begins.
+        The start of each line.
     """
 
     def __init__(self, path: str | os.PathLike, begin: str = RECORD_BEGIN):
         self.path, self.begin = Path(path), begin.encode()
 
     def append(self, lines: Iterable[str]) -> None:
-        """Append lines at once, with nothing of other processes between them. A record that a crash cut short is taken
-        away first; file and folder are made where they are not there.
+        """Append lines without interleaving lines of other processes.
+
+        A record that a crash cut off is removed first; the file and its folder are created if they do not exist.
 
         Parameters
         ----------
         lines : Iterable[str]
-            The lines, without their ends; none for finding out whether the file can be written to.
+            The lines without newlines; an empty iterable only checks whether the file is writable.
 
         Raises
         ------
         TVMError
-            The file cannot be written to.
+            The file is not writable.
         """
         data = "".join(line + "\n" for line in lines).encode()
         try:
@@ -57,11 +58,11 @@ class RecordFile:
                 os.close(descriptor)
         except OSError as error:
             raise TVMError(
-                f"tuning records cannot be written to '{self.path}': {error.strerror}; what was written before is kept"
+                f"cannot write tuning records to '{self.path}': {error.strerror}; records written before are kept"
             ) from None
 
     def is_cut_short(self) -> bool:
-        """Whether the last line was never ended and is the beginning of a record.
+        """Whether the last line has no newline and is the start of a record.
 
         Returns
         -------
@@ -76,7 +77,7 @@ class RecordFile:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             data = _mend(descriptor, self.begin) + data
         try:
-            # One write for a batch of lines: it takes a crash in the middle of it to leave a line half written.
+            # Write all lines with one call: then only a crash during the call can leave an incomplete line.
             while data:
                 data = data[os.write(descriptor, data):]
         except OSError:
@@ -86,7 +87,8 @@ class RecordFile:
 
 
 def _mend(descriptor: int, begin: bytes) -> bytes:
-    """Take away a record that was cut short at the end of a file. What is not ours stays; the result ends its line."""
+    """Remove a cut-off record at the end of a file; return the newline that an unfinished foreign line needs, if
+    any."""
     size = os.fstat(descriptor).st_size
     start = max(size - _TAIL, 0)
     tail = os.pread(descriptor, size - start, start)
@@ -100,7 +102,7 @@ def _mend(descriptor: int, begin: bytes) -> bytes:
 
 
 def _cut_short(tail: bytes, begin: bytes) -> bytes | None:
-    """The last line of a file where it is the beginning of a record and no more."""
+    """Return the last line of a file if it is an incomplete record."""
     cut = tail[tail.rfind(b"\n") + 1 :]
     if not cut or not cut.startswith(begin[: len(cut)]):
         return None
@@ -113,7 +115,7 @@ def _cut_short(tail: bytes, begin: bytes) -> bytes | None:
 
 @contextlib.contextmanager
 def _alone_with(descriptor: int) -> Iterator[None]:
-    """Keep other writers of the file waiting. A file system without locks has one writer."""
+    """Lock the file against other writers. On a file system without locks, only one writer is assumed."""
     try:
         import fcntl
 

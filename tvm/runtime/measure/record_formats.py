@@ -1,6 +1,6 @@
-"""The records that candidates of a folder become: those of templates, and those of schedules found by search.
+"""Record formats of candidates: AutoTVM templates and auto-scheduler schedules.
 
-A record says which candidate of which task it is, and has a place for what was measured. The table is by the field that
+A record identifies a candidate of a task and stores its measured times. The table of formats is indexed by a field that
 only records of one format have.
 """
 
@@ -13,12 +13,12 @@ from .record_file import RECORD_BEGIN
 
 
 class TemplateRecords:
-    """AutoTVM's: ``{"input": ..., "config": ..., "result": ...}``."""
+    """AutoTVM records: ``{"input": ..., "config": ..., "result": ...}``."""
 
     words, begin, failed_cost = "candidates of templates", RECORD_BEGIN, 1e9
 
     def identity(self, record: dict[str, Any]) -> tuple[Any, Any]:
-        """The task, and which candidate of it."""
+        """Return the identity of the task and of the candidate."""
         return record["input"], record["config"].get("entity")
 
     def title(self, record: dict[str, Any]) -> str:
@@ -28,14 +28,14 @@ class TemplateRecords:
         self, record: dict[str, Any], costs: list[float], error_no: int, seconds: float, timestamp: float,
         device: str | None = None,
     ) -> str:
-        """The record of a measurement, on a device of that name."""
+        """Return the record line of a measurement on a device with the given name."""
         made_on = {} if device is None else {"made_on": {"device": device}}
         return json.dumps({**record, **made_on, "result": [costs, error_no, seconds, timestamp]})
 
 
 class SearchRecords:
-    """Ansor's: ``{"i": [task, [[], steps]], "r": ..., "v": ...}``. Those of the code without tuning have no state, and
-    are comments, which other readers skip."""
+    """Ansor records: ``{"i": [task, [[], steps]], "r": ..., "v": ...}``. Records of the untuned code have no state and
+    are written as comments, which other readers skip."""
 
     words, begin, failed_cost = "candidates found by search", '{"i": ', 1e10
 
@@ -59,12 +59,12 @@ FORMATS: dict[str, Records] = {"input": TemplateRecords(), "i": SearchRecords()}
 
 
 def format_of(record: dict[str, Any]) -> Records:
-    """The format of a record; a KeyError where it has none."""
+    """Return the format of a record; raise a KeyError if it has none."""
     return next((made for field, made in FORMATS.items() if field in record), FORMATS["input"])
 
 
 def key_of(record: dict[str, Any]) -> str:
-    """The same for the same candidate of the same task."""
+    """Return a key that identifies the candidate and its task."""
     return json.dumps(format_of(record).identity(record))
 
 

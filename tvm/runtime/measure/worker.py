@@ -1,8 +1,8 @@
-"""The process that runs candidates: ``python -m tvm.runtime.measure.worker``.
+"""The worker process that runs candidates: ``python -m tvm.runtime.measure.worker``.
 
-It reads messages from its standard input and answers each on its standard output (see worker_pool). Text that code
-prints goes to the standard error stream. It ends when its parent does. The worker of a tuner is this one that also
-compiles (``tvm.exec.autotvm_worker``).
+It reads messages from standard input and writes a reply to each to standard output (see worker_pool). Text that code
+prints is redirected to standard error. The process ends when its parent ends. The worker of a tuner
+(``tvm.exec.autotvm_worker``) extends this one by compilation.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from ..registry import get_global_func
 from .worker_pool import HEAD, pack
 
 _WATCH_SECONDS = 1
-# The share of the machine's memory that one worker may use.
+# Fraction of the machine's memory that one worker may use.
 _MEMORY_SHARE = 0.75
-# The total bytes of the copies of a task's arguments: more than an L2 cache, less than an L3 cache.
+# Total size in bytes of the copies of a task's arguments: more than an L2 cache, less than an L3 cache.
 _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
-# A candidate that takes less than this share of the reference's time is the reference from then on.
+# A candidate that takes less than this fraction of the reference's time becomes the new reference.
 _MUCH_FASTER = 0.5
-# References that are kept: those of the tasks of a model, which are measured in turn.
+# Number of references that are kept, for the tasks of a model, which are measured in turn.
 _MOST_REFERENCES = 64
-# The share of a run's time that neighbours take at most: what is adjusted for them to less is an error.
+# Maximum fraction of a run's time attributed to other processes; a larger adjustment is treated as an error.
 _MOST_TAKEN = 0.5
-# Milliseconds of a first look at a candidate, on the CPU and on a device, and how much slower than the best it may be
-# to get another. Neighbours disturb what runs on the CPU.
+# Duration in ms of the first measurement of a candidate, on the CPU and on a device, and the slowdown relative to the
+# best candidate above which there is no second one. On the CPU other processes cause noise.
 GLANCE_MS, CLEARLY_SLOWER = 10, 1.3
 _GLANCE_MS = (GLANCE_MS, 30)
 _CLEARLY_SLOWER = (CLEARLY_SLOWER, 1.1)
-# Seconds at most that starting a kernel and waiting for it take beside the kernel itself.
+# Upper bound in seconds for the overhead of launching a kernel and waiting for it.
 _LAUNCH_SECONDS = 2e-4
-# The function that drops the arguments of a call from the caches, all but the first.
+# The function that evicts the arguments of a call from the caches, except the first argument.
 _FLUSH = "cache_flush_cpu_non_first_arg"
 _GOLDEN, _MIX = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
@@ -58,30 +58,31 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 class Arguments:
-    """The arguments candidates run on, kept for the next candidate of the same task.
+    """The arguments on which candidates run, kept for the next candidate of the same task.
 
-    In a model a kernel finds its input where the kernel before it left it, but its weights were last read a whole
-    inference ago. So runs take turns on several copies of all arguments but the first, together more than the caches
-    of single cores hold: what is fastest on hot weights is often not the fastest in the model.
+    In a model, a kernel finds its input in the cache, because the previous kernel wrote it, but its weights were last
+    read one inference ago. Therefore runs rotate through several copies of all arguments but the first, which together
+    exceed the caches of a core: the fastest kernel with weights in the cache is often not the fastest in the model.
     """
 
     def __init__(self):
         self.key = ""
         self.sets: list[list[ndarray.NDArray]] = []
-        # Sets in the shapes of a candidate and of its reference, by the last array, in which sets differ.
+        # Copies in the shapes of a candidate and of its reference, keyed by the last array, which differs between
+        # copies.
         self.views: dict[Shapes, dict[int, list[ndarray.NDArray]]] = {}
         self.turn = 0
 
     def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
-        """Arrays of these shapes and dtypes, with the content of a file where one is named; ``fresh`` where the last
-        ones may have been written to."""
+        """Create arrays of these shapes and dtypes, with the contents of a file if one is named; ``fresh``: do not
+        reuse arrays that may have been written to."""
         key = json.dumps([info, device.device_type, device.device_id])
         if fresh or key != self.key:
             values = [content(*one, seed=i) for i, one in enumerate(info)]
             first, *rest = values
             size = sum(value.nbytes for value in rest)
             copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
-            # A device's clock is started and stopped around many runs, which then are on the same arguments.
+            # The clock of a device is started and stopped around many runs, which therefore use the same arguments.
             copies = copies if device.device_type == Device.kDLCPU else 1
             kept = ndarray.array(first, device)
             self.sets = [[kept, *(ndarray.array(value, device) for value in rest)] for _ in range(copies)]
@@ -89,11 +90,11 @@ class Arguments:
             self.views.clear()
 
     def viewed(self, arrays: Sequence[ndarray.NDArray], shapes: Shapes | None) -> Sequence[ndarray.NDArray]:
-        """One of the sets in other shapes; as it is without any."""
+        """Return views of one copy in other shapes; unchanged if there are no other shapes."""
         if shapes is None:
             return arrays
         if shapes not in self.views:
-            # Candidates come and go by the thousand: the views of all but the last two go with them.
+            # There are thousands of candidates: only the views of the last two are kept.
             for old in [*self.views][:-1]:
                 del self.views[old]
             self.views[shapes] = {}
@@ -107,7 +108,7 @@ class Arguments:
         return self.sets[self.turn % len(self.sets)]
 
     def time(self, function: Callable[..., Any], prepare: Callable[..., Any] | None = None) -> float:
-        """Seconds of a call; ``prepare`` is called with its arguments before. Views are made before the clock runs."""
+        """Return the seconds of a call. ``prepare`` is called with the arguments before; views are created untimed."""
         arguments: Sequence[ndarray.NDArray] = self.next()
         if prepare is not None:
             prepare(*arguments)
@@ -119,7 +120,7 @@ class Arguments:
 
 
 class Shaped:
-    """A function that takes its arguments in other shapes than those of the arrays."""
+    """A function whose arguments have other shapes than the arrays."""
 
     def __init__(self, function: Callable[..., Any], shapes: Shapes):
         self.function, self.shapes = function, shapes
@@ -129,25 +130,26 @@ class Shaped:
 
 
 class Reference:
-    """The first candidate of a task, or one much faster, run before every single run of the others.
+    """A reference kernel (the first candidate of a task, or a much faster one) that runs before every run of the
+    others.
 
-    Neighbours on the same hardware slow everything down, for milliseconds or for minutes; what they take from a run
-    they take from the reference's runs beside it. So the ratio of the two is what is measured, and the median of ratios
-    counts: on a machine whose speed varies by a half, two measurements of 150 configurations then agree at a rank
-    correlation of 0.92 instead of 0.66. Costs are given as if the reference always took the same time, the one of its
-    own measurement, so those of minutes ago compare with those of now.
+    Other processes on the same hardware slow down all kernels, for milliseconds or minutes; they slow down a run and
+    the adjacent runs of the reference equally. Therefore the ratio of the two is measured, and the median of the ratios
+    is used: on a machine whose speed varies by a factor of 1.5, two measurements of 150 configurations then have a rank
+    correlation of 0.92 instead of 0.66. Costs are scaled to the reference's own measured time, so earlier costs remain
+    comparable.
     """
 
     def __init__(self):
-        # By the key of a task's arguments: the function and its seconds, the task that was measured last at the end.
+        # By key of a task's arguments: the function and its seconds; the most recently measured task is last.
         self.known: dict[str, tuple[Callable[..., Any], float]] = {}
 
     def adjusted(
         self, function: Callable[..., Any], number: int, repeat: int, milliseconds: float = 0,
         prepare: Callable[..., Any] | None = None,
     ) -> list[float]:
-        """Seconds of each repeat of a function: of ``number`` runs, or as many as begin within ``milliseconds``, each
-        after a call of ``prepare``."""
+        """Return the seconds of each repeat: of ``number`` runs, or as many as start within ``milliseconds``.
+        ``prepare`` is called before each run."""
         known = self.known.pop(ARGUMENTS.key, None)
         if known is None:
             known = function, statistics.median(ARGUMENTS.time(function, prepare) for _ in range(number * repeat))
@@ -163,9 +165,11 @@ class Reference:
         self, function: Callable[..., Any], reference: tuple[Callable[..., Any], float], number: int, seconds: float,
         prepare: Callable[..., Any] | None,
     ) -> float:
-        """Seconds of one run, between runs of the reference. A run that was held up, as those of several threads are
-        when one of them waits for a core, says nothing: of the two runs of the reference beside one of the function the
-        faster one counts, and no cost is less than neighbours may have taken."""
+        """Return the adjusted seconds of one run, measured between runs of the reference.
+
+        A run can be delayed, for example if one of its threads waits for a core. Therefore the faster one of the two
+        adjacent runs of the reference is used, and the cost has a lower bound: the maximum fraction attributed to other
+        processes."""
         end = time.perf_counter() + seconds
         around, own = [ARGUMENTS.time(reference[0], prepare)], []
         while len(own) < number or seconds and time.perf_counter() < end:
@@ -176,10 +180,10 @@ class Reference:
 
 
 def example(shape: list[int], dtype: str, seed: int) -> Any:
-    """Numbers to run on: the same for the same argument in every process, with every version of NumPy."""
+    """Return argument values that are the same for the same argument in every process and NumPy version."""
     import numpy as np
 
-    # Splitmix64: the state is a counter, the bits of each state are mixed.
+    # Splitmix64: the state is a counter, and the bits of each state are mixed.
     bits = (np.arange(int(np.prod(shape)), dtype="uint64") + np.uint64((seed << 40) + 1)) * np.uint64(_GOLDEN)
     for shift, factor in _MIX:
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
@@ -192,7 +196,7 @@ def example(shape: list[int], dtype: str, seed: int) -> Any:
 
 
 def content(shape: list[int], dtype: str, file: str | None = None, *, seed: int) -> Any:
-    """An argument: numbers to run on, or those of a file."""
+    """Return the value of an argument: generated, or read from a file."""
     if file is None:
         return example(shape, dtype, seed)
     import numpy as np
@@ -201,7 +205,7 @@ def content(shape: list[int], dtype: str, file: str | None = None, *, seed: int)
 
 
 ARGUMENTS = Arguments()
-# References of runs on arguments as they are, and of runs on arguments that were dropped from the caches.
+# References measured with cached arguments, and with arguments evicted from the caches.
 REFERENCE, COLD_REFERENCE = Reference(), Reference()
 
 
@@ -211,11 +215,12 @@ def request(
     outputs: bool = False, filename: str | None = None, size: int = 0, names: Sequence[str] = (),
     package: str = "", shapes: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, Any]:
-    """The message that asks for a measurement: of a library in a file, or of an object of ``size`` bytes with
-    functions ``names`` that comes with the message. ``best`` are the seconds of the best candidate so far; one that
-    takes more than ``slow_factor`` times as long is not run further. ``package`` is a module that brings the device.
-    ``shapes`` are those in which the function takes its arguments where they are not those of ``args``, as of arrays
-    that each candidate of a task has stored in another order."""
+    """Return the message that requests a measurement of a library file, or of an object file that follows the message.
+
+    ``size`` is the size of the object file and ``names`` are its functions. ``best`` is the time of the best candidate
+    so far; a candidate that takes more than ``slow_factor`` times as long is not measured further. ``package`` is the
+    module that provides the device. ``shapes`` are the shapes of the function's arguments if they differ from ``args``,
+    for arrays that each candidate stores in a different layout."""
     return {
         "action": "run", "args": args, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms,
         "cooldown": cooldown, "best": best, "limit": best and best * slow_factor, "flush": flush, "outputs": outputs,
@@ -225,7 +230,8 @@ def request(
 
 
 def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Run a module as an executor does: seconds of each repeat, and its arguments afterwards where they are wanted."""
+    """Run a module as an executor does; return the seconds of each repeat, and its arguments afterwards if
+    requested."""
     with flush_denormals():
         return _measure(module, message)
 
@@ -239,7 +245,7 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
     limit = hopeless_from(message, device)
     if limit and first > limit:
-        # The first call also warms caches and threads: a second one decides.
+        # The first call also warms up caches and threads, so a second call decides.
         first = _seconds(function, arguments, device)
         if first > limit:
             return {"costs": [first], **_name_of(device)}, outputs
@@ -250,14 +256,16 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
 
 
 def _shapes(message: dict[str, Any]) -> Shapes | None:
-    """The shapes in which a function takes its arguments where they are not those of the arrays."""
+    """Return the shapes of a function's arguments if they differ from those of the arrays."""
     shapes = message.get("shapes")
     return None if shapes is None else tuple(map(tuple, shapes))
 
 
 def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
-    """Seconds of one call from which on a candidate is not run further. On a device most of the call of a small kernel
-    is not the kernel; on the CPU a long call is as good as a first look."""
+    """Return the time of one call above which a candidate is not measured further.
+
+    On a device, overhead dominates the call of a small kernel; on the CPU a long call replaces the first
+    measurement."""
     limit, best = message.get("limit"), message.get("best")
     if not limit:
         return None
@@ -269,25 +277,25 @@ def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
 
 
 def _is_looked_at_first(message: dict[str, Any], device: Device) -> bool:
-    """Whether only candidates that may be among the best are measured for long."""
+    """Whether a short first measurement decides which candidates are measured longer."""
     glance = _GLANCE_MS[device.device_type != Device.kDLCPU]
     return bool(message.get("best")) and message["min_repeat_ms"] > glance
 
 
 def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
-    """What one call takes until the device is done."""
+    """Return the seconds of one call until the device has finished."""
     start = time.perf_counter()
     function(*arguments)
     device.sync()
     return time.perf_counter() - start
 
 
-# Seconds of each repeat, by the runs of a repeat, the repeats, and the milliseconds that a repeat takes at least.
+# Returns the seconds of each repeat; arguments: runs per repeat, number of repeats, minimum milliseconds per repeat.
 Evaluator = Callable[[int, int, float], list[float]]
 
 
 def _evaluator(module: Module, function: Callable[..., Any], message: dict[str, Any], device: Device) -> Evaluator:
-    """What times a module: a device by its own clock, which has no noisy neighbours, the CPU beside a reference."""
+    """Return the function that times a module: with the clock of a device, or on the CPU relative to a reference."""
     if device.device_type == Device.kDLCPU:
         if message["flush"]:
             flush = get_global_func(_FLUSH)
@@ -306,7 +314,7 @@ def _evaluator(module: Module, function: Callable[..., Any], message: dict[str, 
 
 
 def _timed(evaluate: Evaluator, message: dict[str, Any], device: Device, call: float = 0.0) -> list[float]:
-    """Seconds of each repeat; ``call`` are those of one call so far."""
+    """Return the seconds of each repeat; ``call`` is the time of one call so far."""
     is_device = device.device_type != Device.kDLCPU
     if _is_looked_at_first(message, device) and (is_device or call * 1e3 < _GLANCE_MS[0]):
         glance = evaluate(1, 1, _GLANCE_MS[is_device])
@@ -316,18 +324,18 @@ def _timed(evaluate: Evaluator, message: dict[str, Any], device: Device, call: f
 
 
 def _name_of(device: Device) -> dict[str, Any]:
-    """What kind of device this is, for records; nothing for the CPU, which its target tells."""
+    """Return the name of the device type for records; empty for the CPU, which the target describes."""
     if device.device_type == Device.kDLCPU:
         return {}
     try:
         return {"device": str(device.device_name or "")}
     except TVMError:
-        # What was measured counts, whether or not the driver tells what it was measured on.
+        # The measurement is valid even if the driver does not report a device name.
         return {"device": ""}
 
 
 def is_usable(device: Device) -> bool:
-    """Whether a device still works. After a fault in a kernel CUDA refuses everything its process asks for."""
+    """Whether a device still works. After a fault in a kernel, CUDA rejects all further requests of the process."""
     try:
         device.sync()
         return ndarray.array(example([1], "float32", 0), device).numpy().size == 1
@@ -336,12 +344,12 @@ def is_usable(device: Device) -> bool:
 
 
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Measure a library in a file."""
+    """Measure a library file."""
     return measure(load_module(message["filename"]), message)
 
 
 def find_device(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Whether a device is there."""
+    """Report whether a device exists."""
     device = Device(*message["device"])
     return {"exist": device.exist, "name": str(device)}, b""
 
@@ -361,7 +369,7 @@ def answer(message: dict[str, Any], payload: bytes, actions: Actions = ACTIONS) 
         text = f"{type(error).__name__}: {error}"[:2000]
     found: dict[str, Any] = {"error": text}
     if message.get("device") and message["action"] == "run":
-        # Whatever went wrong, the arguments may have been written to.
+        # After any error, the arguments may have been written to.
         ARGUMENTS.key = ""
         if not is_usable(Device(*message["device"])):
             found["unusable"] = True
@@ -369,7 +377,7 @@ def answer(message: dict[str, Any], payload: bytes, actions: Actions = ACTIONS) 
 
 
 def serve(inlet: BinaryIO, outlet: BinaryIO, actions: Actions = ACTIONS) -> None:
-    """Answer messages until there are no more."""
+    """Reply to messages until the input ends."""
     outlet.write(pack({"ready": True}))
     outlet.flush()
     while True:
@@ -386,9 +394,9 @@ def serve(inlet: BinaryIO, outlet: BinaryIO, actions: Actions = ACTIONS) -> None
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent is gone, also in the middle of a candidate that never returns.
+    """End this process when the parent ends, even during a candidate that does not return.
 
-    Its end closes the pipe it speaks through. Whoever it started may hold a copy of that pipe, so it is asked for too.
+    The end of the parent closes the pipe. Child processes may hold a copy of the pipe, so the parent is polled too.
     """
     gone = select.poll()
     gone.register(0, 0)
@@ -398,7 +406,7 @@ def _end_with(parent: int) -> None:
 
 
 def _be_first_to_go() -> None:
-    """When memory runs out, Linux should take this process, not the tuner."""
+    """Make Linux kill this process before the tuner when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")
@@ -407,7 +415,7 @@ def _be_first_to_go() -> None:
 
 
 def machine_memory() -> int:
-    """Bytes this process and its group may have at most."""
+    """Return the maximum memory of this process and its cgroup in bytes."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")
@@ -417,7 +425,7 @@ def machine_memory() -> int:
 
 
 def _limit_memory() -> None:
-    """What asks for more memory than the machine can give is refused, where the system would end a process."""
+    """Limit the memory of this process, so that excessive allocations fail instead of killing a process."""
     limit = int(machine_memory() * _MEMORY_SHARE)
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY or limit < most:
@@ -428,7 +436,7 @@ def _limit_memory() -> None:
 
 
 def main(actions: Actions = ACTIONS) -> None:
-    # Ctrl-C is the tuner's to handle: it stops between candidates.
+    # The tuner handles Ctrl-C: it stops between candidates.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _be_first_to_go()
     _limit_memory()
@@ -439,7 +447,7 @@ def main(actions: Actions = ACTIONS) -> None:
     try:
         serve(sys.stdin.buffer, answers, actions)
     except BrokenPipeError:
-        # The tuner has gone while a candidate ran.
+        # The tuner ended while a candidate was running.
         os._exit(0)
 
 

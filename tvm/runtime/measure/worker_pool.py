@@ -1,8 +1,8 @@
-"""Worker processes: persistent children that compile and run candidates.
+"""Worker processes: persistent child processes that compile and run candidates.
 
-A worker is a module run by Python (see worker), never a copy of this process: a user's script is not run again.
-It gets a message, answers it, and waits. When a candidate crashes its worker or takes too long, only that worker ends;
-the others are warm and a new one starts beside them.
+A worker is a module run by a new Python process (see worker), not a fork, so the user's script is not executed again.
+It receives a message, replies, and waits for the next. If a candidate crashes its worker or exceeds its time limit,
+only that worker ends; the others continue, and a new worker is started.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ...error import TVMError
 from ..module_process import ROOT, module_command
 
 HEAD = struct.Struct("<IQ")
-# Longer than starting a worker ever takes, also on a busy machine.
+# Upper bound of the time that starting a worker takes, even on a busy machine.
 START_SECONDS = 120.0
 
 
 def pack(message: dict[str, Any], payload: bytes = b"") -> bytes:
-    """A message: the lengths of its two parts, JSON, bytes."""
+    """Serialize a message: the lengths of its two parts, JSON text, bytes."""
     text = json.dumps(message).encode()
     return HEAD.pack(len(text), len(payload)) + text + payload
 
 
 class Failure(Exception):
-    """A worker could not do a job. ``kind`` is "timeout", "crash" or "error"."""
+    """A job that a worker could not complete. ``kind`` is "timeout", "crash" or "error"."""
 
     def __init__(self, kind: str, text: str):
         super().__init__(text)
@@ -40,7 +40,7 @@ class Failure(Exception):
 
 
 class Job:
-    """One message for a worker and what to do with the answer."""
+    """A message for a worker and the function that handles its reply."""
 
     __slots__ = ("deadline", "done", "message", "payload", "retried", "seconds")
 
@@ -51,7 +51,7 @@ class Job:
 
 
 class Worker:
-    """One child process."""
+    """A child process."""
 
     def __init__(self, module: str):
         environment = dict(os.environ)
@@ -60,7 +60,7 @@ class Worker:
         self.process = subprocess.Popen(
             module_command(module, str(os.getpid())),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
-            # Ctrl-C on a terminal is for the tuner, also while a worker is starting.
+            # Ctrl-C on a terminal must reach only the tuner, even while a worker is starting.
             start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -79,7 +79,7 @@ class Worker:
             data = data[os.write(self.inlet, data):]
 
     def read(self) -> tuple[dict[str, Any], bytes] | None:
-        """Take in what has come; a whole answer, or None while part of it is missing."""
+        """Read available data; return a complete reply, or None while it is incomplete."""
         chunk = os.read(self.outlet, 1 << 20)
         if not chunk:
             raise EOFError
@@ -96,7 +96,7 @@ class Worker:
         return message, data
 
     def end(self) -> int | None:
-        """Stop the process; its exit code."""
+        """Stop the process and return its exit code."""
         try:
             self.process.kill()
         except OSError:
@@ -114,7 +114,7 @@ class Worker:
 
 
 class Pool:
-    """Some workers that run ``module``. ``submit`` gives a job to one that is free; ``poll`` takes in answers."""
+    """A pool of workers that run ``module``. ``submit`` passes a job to a free worker; ``poll`` handles replies."""
 
     def __init__(self, size: int, module: str):
         self.size, self.module = max(size, 1), module
@@ -122,7 +122,7 @@ class Pool:
         self.selector = selectors.DefaultSelector()
         self.owner = os.getpid()
         self.failed_starts = 0
-        # Jobs whose worker was killed from outside; each gets one more chance.
+        # Jobs whose worker was killed by another process; each job is retried once.
         self.again: list[Job] = []
         while len(self.workers) < self.size:
             self._start()
@@ -137,34 +137,34 @@ class Pool:
         return bool(self.again) or any(w.job is not None for w in self.workers)
 
     def submit(self, job: Job) -> None:
-        """Give the job to a free worker; waits until there is one."""
+        """Pass the job to a free worker; wait until there is one."""
         while not self._give(job):
             self.poll(0.5)
 
     def _give(self, job: Job) -> bool:
-        """Give the job to a worker that is free now; False if there is none."""
+        """Pass the job to a worker that is free now; return False if there is none."""
         for worker in [w for w in self.workers if w.ready and w.job is None]:
             try:
                 worker.send(job)
                 return True
             except OSError:
-                # It died while it was waiting: the job is not to blame.
+                # The worker died while it was idle, so the job is not the cause.
                 worker.job = None
                 self._lose(worker)
         return False
 
     def finish(self) -> None:
-        """Wait until no job is left."""
+        """Wait until all jobs are done."""
         while self.busy:
             self.poll(0.5)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Take in answers, and end workers whose time is up."""
+        """Handle replies, and end workers that exceed their time limit."""
         before = time.monotonic()
         events = self.selector.select(seconds)
         slept = time.monotonic() - before
         if slept > seconds + 1:
-            # This process stood still (a machine that slept): so did the workers, and their time did not run.
+            # This process was suspended (the machine slept), and so were the workers: extend their time limits.
             for worker in self.workers:
                 worker.started += slept - seconds
                 if worker.job is not None:
@@ -187,7 +187,7 @@ class Pool:
             self._lose(worker, Failure("crash", ""))
             return
         except ValueError as error:
-            self._lose(worker, Failure("crash", f"wrote what is no answer: {error}"))
+            self._lose(worker, Failure("crash", f"wrote an invalid reply: {error}"))
             return
         if answer is None:
             return
@@ -199,12 +199,12 @@ class Pool:
         if job is not None:
             message, data = answer
             if message.get("unusable"):
-                # Before the job is done, so that whoever waits for it finds the next worker starting.
+                # Start the next worker before the job is reported as done, so that a waiting caller finds it starting.
                 self._lose(worker)
             job.done(Failure("error", message["error"]) if "error" in message else (message, data))
 
     def _lose(self, worker: Worker, why: Failure | None = None) -> None:
-        """Replace a worker; its job, if it had one, fails."""
+        """Replace a worker; its current job, if any, fails."""
         job, worker.job = worker.job, None
         self.selector.unregister(worker.outlet)
         self.workers.remove(worker)

@@ -1,6 +1,7 @@
 """Hybrid script: tensor programs written as Python functions with loops.
 
-``@script`` gives a function that, called with tensors, makes tensors; called with NumPy arrays, it runs as Python.
+``@script`` returns a function. Called with tensors, the function creates tensors; called with NumPy arrays, it runs as
+Python.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ def script(pyfunc: Any) -> Any:
     Returns
     -------
     callable
-        Makes tensors when called with tensors, and runs when called with NumPy arrays.
+        A function that creates tensors when called with tensors, and runs as Python when called with NumPy arrays.
     """
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any):
         if kwargs:
-            raise TypeError(f"hybrid script {pyfunc.__name__}: arguments are given by position")
+            raise TypeError(
+                f"hybrid script {pyfunc.__name__}: pass arguments by position; keyword arguments are not supported"
+            )
         if any(isinstance(a, (Tensor, PrimExpr)) or _holds_tensor(a) for a in args):
             return parse(pyfunc, args)
         return runtime.run(pyfunc, args)
@@ -47,7 +50,7 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def source_to_op(src: Any, args: Any, symbols: Any, closure_vars: Any = None):
-    """The tensors made by hybrid script given as a function.
+    """The output tensors of a hybrid script given as a function.
 
     Parameters
     ----------
@@ -56,9 +59,9 @@ def source_to_op(src: Any, args: Any, symbols: Any, closure_vars: Any = None):
     args : list
         Its arguments.
     symbols : dict
-        What free names in it stand for.
+        The values of free names in the function.
     closure_vars : dict, optional
-        Values from around the function.
+        Values of variables of enclosing functions.
 
     Returns
     -------
@@ -67,11 +70,11 @@ def source_to_op(src: Any, args: Any, symbols: Any, closure_vars: Any = None):
     Raises
     ------
     TypeError
-        ``src`` is no function.
+        ``src`` is not a function.
     """
     if inspect.isfunction(src):
         return parse(src, args)
-    raise TypeError("source_to_op: a function is wanted")
+    raise TypeError("source_to_op: expected a function")
 
 
 __all__ = ["HybridModule", "build", "script", "source_to_op"]

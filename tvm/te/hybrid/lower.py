@@ -1,4 +1,5 @@
-"""Loops of hybrid scripts under a schedule: split, fused, reordered and annotated where they stand."""
+"""Lowering of hybrid scripts: applies the split, fuse, reorder and annotation steps of a stage to the script's
+loops."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def hybrid_stage(lowering: Lowering, stage: Stage) -> Stmt:
-    """The script's statement, writing into the stage's own tensors, with the stage's loops."""
+    """Return the script's statement with scheduled loops, writing to the stage's own tensors."""
     op = stage.op
-    assert isinstance(op, HybridOp), f"stage {stage.name} is no hybrid script"
+    assert isinstance(op, HybridOp), f"stage {stage.name} is not a hybrid script"
     table = dict(zip(op.outputs_, op.outputs))
 
     def post(node: Any):
@@ -80,7 +81,7 @@ def _fuse(body: Stmt, r: Fuse, stage: Stage, lowering: Lowering) -> Stmt:
         inside = loop.body
         if type(inside) is not For or inside.loop_var is not r.inner.var:
             raise ScheduleError(
-                f"fuse on stage {stage.name}: loop {r.inner.var.name} does not stand directly inside {r.outer.var.name}"
+                f"fuse on stage {stage.name}: loop {r.inner.var.name} is not directly inside {r.outer.var.name}"
             )
         values = {r.outer.var: floordiv(r.fused.var, inner_extent), r.inner.var: floormod(r.fused.var, inner_extent)}
         return For(r.fused.var, const(0, extent.dtype), extent, loop.kind, substitute(inside.body, values))
@@ -89,7 +90,7 @@ def _fuse(body: Stmt, r: Fuse, stage: Stage, lowering: Lowering) -> Stmt:
 
 
 def _reorder(body: Stmt, stage: Stage) -> Stmt:
-    """Perfectly nested loops are put in the order of the stage's leaves."""
+    """Put perfectly nested loops into the order of the stage's leaf axes."""
     rank = {a.var: i for i, a in enumerate(stage.leaf_iter_vars)}
 
     def pre(node: Any):

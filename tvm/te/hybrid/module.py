@@ -1,4 +1,4 @@
-"""Schedules written out as hybrid script: Python text that runs as Python and compiles to the same loops again."""
+"""Conversion of schedules to hybrid script: Python text that runs as Python and compiles to the same loops again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INTRINSICS = ("log", "exp", "sigmoid", "tanh", "power", "sqrt", "rsqrt", "erf",
 
 
 class _Writer:
-    """Statements over tensors as lines of hybrid script."""
+    """A printer of statements over tensors as lines of hybrid script."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -74,7 +74,7 @@ class _Writer:
         if kind in (prim.IntImm, prim.FloatImm):
             if e.dtype in ("bool", "int32"):
                 return repr(bool(e.value) if e.dtype == "bool" else e.value)
-            # A number of Python that is over every other is infinite; NaN has no such text.
+            # Python evaluates the literal 1e999 to infinity. NaN has no such literal.
             return f"{e.dtype}({repr(e.value).replace('inf', '1e999')})"
         if kind in _BINARY:
             return f"({self.expr(e.a)} {_BINARY[kind]} {self.expr(e.b)})"
@@ -90,7 +90,7 @@ class _Writer:
             return f"({self.expr(e.true_value)} if {self.expr(e.condition)} else {self.expr(e.false_value)})"
         if isinstance(e, Call):
             return self.call(e)
-        raise TVMError(f"hybrid script has no form for {type(e).__name__}: {e}")
+        raise TVMError(f"hybrid script cannot express {type(e).__name__}: {e}")
 
     def call(self, e: Call) -> str:
         name = getattr(e.op, "name", "").removeprefix("tir.")
@@ -106,7 +106,7 @@ class _Writer:
     def stmt(self, s: Stmt, depth: int) -> None:
         writer = getattr(self, "on_" + type(s).__name__, None)
         if writer is None:
-            raise TVMError(f"hybrid script has no form for a {type(s).__name__} statement")
+            raise TVMError(f"hybrid script cannot express a {type(s).__name__} statement")
         writer(s, depth)
 
     def on_SeqStmt(self, s: SeqStmt, depth: int) -> None:
@@ -157,7 +157,7 @@ class _Writer:
 
 
 def source_of(schedule: Schedule, inputs: Any, outputs: Any, name: str) -> str:
-    """The schedule as the text of a hybrid script of ``inputs`` that returns ``outputs``."""
+    """Return the schedule as the text of a hybrid script that takes ``inputs`` and returns ``outputs``."""
     from ..infer import Bounds
     from ..lower import Lowering
 
@@ -187,12 +187,13 @@ _numbers = itertools.count()
 
 
 class HybridModule:
-    """A hybrid script held as text: called with tensors it makes tensors, with NumPy arrays it runs.
+    """A hybrid script stored as text. Called with tensors, it creates tensors; called with NumPy arrays, it runs as
+    Python.
 
     Parameters
     ----------
     src : str, optional
-        The script; without it, ``load`` reads one.
+        The source text; if it is missing, ``load`` reads one from a file.
     name : str, optional
         The name of the function.
     """
@@ -208,9 +209,9 @@ class HybridModule:
 
         functions = [n for n in ast.parse(src).body if isinstance(n, ast.FunctionDef)]
         if len(functions) != 1:
-            raise TVMError(f"a hybrid module holds one function, the text has {len(functions)}")
+            raise TVMError(f"a hybrid module must contain exactly one function; the text has {len(functions)}")
         self.src, self.name = src, self.name or functions[0].name
-        # The parser reads the source of functions through linecache.
+        # The parser reads the source of functions through ``linecache``.
         path = f"<hybrid {next(_numbers)}>"
         linecache.cache[path] = (len(src), None, src.splitlines(True), path)
         space: dict[str, Any] = {}
@@ -218,12 +219,12 @@ class HybridModule:
         self.func_ = script(space[functions[0].name])
 
     def get_source(self) -> str:
-        """The text of the script.
+        """The source text of the script.
 
         Returns
         -------
         str
-            Empty where no script was given or loaded.
+            Empty if no script was given or loaded.
         """
         return self.src or ""
 
@@ -233,12 +234,12 @@ class HybridModule:
         Parameters
         ----------
         path : str
-            The file; ".py" is added where it does not end so.
+            The file; ".py" is appended if the name does not end with it.
 
         Raises
         ------
         TVMError
-            There is no script.
+            The module contains no script.
         """
         if self.src is None:
             raise TVMError("this hybrid module is empty: there is nothing to save")
@@ -256,7 +257,7 @@ class HybridModule:
         Raises
         ------
         TVMError
-            The file does not hold exactly one function.
+            The file does not contain exactly one function.
         """
         with open(path, encoding="utf-8") as f:
             self._set(f.read())
@@ -268,7 +269,7 @@ class HybridModule:
 
 
 def build(sch: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> HybridModule:
-    """A schedule as a hybrid script, to be read, kept in a file, or used again.
+    """The schedule as a hybrid script, for reading, saving or reuse.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ def build(sch: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -
     inputs : list of Tensor
         The inputs of the script.
     outputs : list of Tensor
-        What it returns.
+        The outputs of the script.
     name : str, optional
         The name of the function.
 

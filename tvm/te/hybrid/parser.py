@@ -1,4 +1,4 @@
-"""From the source of a hybrid script to an operation whose body is a statement over tensors."""
+"""The parser of hybrid script: converts the source to an operation whose body is a statement over tensors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CASTS = (
 
 
 class _Scalar:
-    """A scalar variable of the script: one element of memory."""
+    """A scalar variable of the script, stored in a buffer of one element."""
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
@@ -109,7 +109,7 @@ class Parser:
     def run(self) -> HybridOp:
         tree = ast.parse(self.source).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            self.fail(tree, "a function is wanted")
+            self.fail(tree, "expected a function")
         self.writes = _writes(tree)
         names = [a.arg for a in tree.args.args]
         if len(names) != len(self.args):
@@ -118,7 +118,7 @@ class Parser:
             self.symbols[0][name] = self._argument(value)
         body = self.block(tree.body)
         if not self.returned:
-            self.fail(tree, "the function returns no tensor made with output_tensor")
+            self.fail(tree, "the function does not return a tensor made with output_tensor")
         for tensor in self.outputs:
             if tensor not in self.returned:
                 self.fail(tree, f"output tensor '{tensor.op.name}' is not returned")
@@ -161,7 +161,7 @@ class Parser:
     def statement(self, node: Any) -> Stmt | None:
         method = getattr(self, "stmt_" + type(node).__name__.lower(), None)
         if method is None:
-            self.fail(node, f"{type(node).__name__} statements are not part of hybrid script")
+            self.fail(node, f"hybrid script does not support {type(node).__name__} statements")
         return method(node)
 
     def stmt_pass(self, node: Any):
@@ -173,7 +173,7 @@ class Parser:
 
     def stmt_return(self, node: Any):
         if len(self.symbols) > 2:
-            self.fail(node, "return stands at the end of the function only")
+            self.fail(node, "'return' is allowed only at the end of the function")
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         out = [self.value(v) for v in values]
         for v in out:
@@ -194,12 +194,12 @@ class Parser:
 
     def stmt_for(self, node: Any):
         if not isinstance(node.target, ast.Name):
-            self.fail(node, "a loop has one variable")
+            self.fail(node, "a for loop must have exactly one variable")
         if not isinstance(node.iter, ast.Call) or not isinstance(node.iter.func, ast.Name):
-            self.fail(node, "a loop goes over range, unroll, parallel, vectorize, const_range or bind")
+            self.fail(node, "a for loop must iterate over range, unroll, parallel, vectorize, const_range or bind")
         kind_name = node.iter.func.id
         if kind_name not in FOR_KINDS:
-            self.fail(node, f"'{kind_name}' is no loop; known are {', '.join(FOR_KINDS)}")
+            self.fail(node, f"unknown loop '{kind_name}'; expected one of {', '.join(FOR_KINDS)}")
         args = [self.value(a) for a in node.iter.args]
         if kind_name == "bind":
             return self._bind_loop(node, args)
@@ -214,7 +214,7 @@ class Parser:
             return const(0, args[0].dtype), args[0]
         if len(args) == 2:
             return args[0], args[1] - args[0]
-        self.fail(node, "a loop takes one bound or two")
+        self.fail(node, "a loop takes one or two bounds")
         raise AssertionError
 
     def _const_loop(self, node: Any, low: Any, extent: Any) -> Stmt:
@@ -250,7 +250,7 @@ class Parser:
 
     def stmt_assign(self, node: Any):
         if len(node.targets) != 1:
-            self.fail(node, "one target is assigned at a time")
+            self.fail(node, "an assignment must have exactly one target")
         target = node.targets[0]
         inner = self._inner_script(node.value)
         if inner is not None:
@@ -258,7 +258,7 @@ class Parser:
         if isinstance(target, ast.Subscript):
             return self._store(target, self.value(node.value))
         if not isinstance(target, ast.Name):
-            self.fail(node, "a variable or an element is assigned")
+            self.fail(node, "the target of an assignment must be a variable or an element of a tensor")
         if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
             if node.value.func.id in ("allocate", "output_tensor"):
                 return self._declare(node, target.id, node.value)
@@ -314,11 +314,11 @@ class Parser:
     def _store(self, target: Any, value: Any) -> Stmt:
         tensor = self.value(target.value)
         if not isinstance(tensor, Tensor):
-            self.fail(target, "an element of a tensor is assigned")
+            self.fail(target, "the target of an assignment must be an element of a tensor")
         indices = self._indices(target)
         if len(indices) != len(tensor.shape):
             self.fail(
-                target, f"'{tensor.op.name}' has {len(tensor.shape)} dimensions, {len(indices)} indices are given"
+                target, f"'{tensor.op.name}' has {len(tensor.shape)} dimensions, but {len(indices)} indices are given"
             )
         return ProducerStore(tensor, primop.cast(tensor.dtype, convert(value)), tuple(convert(i) for i in indices))
 
@@ -331,7 +331,7 @@ class Parser:
     def value(self, node: Any) -> Any:
         method = getattr(self, "expr_" + type(node).__name__.lower(), None)
         if method is None:
-            self.fail(node, f"{type(node).__name__} expressions are not part of hybrid script")
+            self.fail(node, f"hybrid script does not support {type(node).__name__} expressions")
         return method(node)
 
     def expr_constant(self, node: Any):
@@ -359,11 +359,12 @@ class Parser:
         indices = self._indices(node)
         if isinstance(base, Tensor):
             if len(indices) != len(base.shape):
-                self.fail(node, f"'{base.op.name}' has {len(base.shape)} dimensions, {len(indices)} indices are given")
+                self.fail(node, f"'{base.op.name}' has {len(base.shape)} dimensions, but {len(indices)} indices are "
+                                "given")
             return ProducerLoad(base, tuple(convert(i) for i in indices))
         for index in map(convert, indices):
             if not isinstance(index, IntImm):
-                self.fail(node, "a constant index is wanted here")
+                self.fail(node, "expected a constant index")
             base = base[index.value]
         return base
 
@@ -375,7 +376,7 @@ class Parser:
                 return primop.truncdiv(a, b)
             return primop.div(a, b)
         if type(node.op) not in BINARY:
-            self.fail(node, f"operator {type(node.op).__name__} is not part of hybrid script")
+            self.fail(node, f"hybrid script does not support the operator {type(node.op).__name__}")
         return BINARY[type(node.op)](a, b)
 
     def expr_unaryop(self, node: Any):
@@ -393,7 +394,7 @@ class Parser:
         out = None
         for kind, right_node in zip(node.ops, node.comparators):
             if type(kind) not in COMPARE:
-                self.fail(node, f"comparison {type(kind).__name__} is not part of hybrid script")
+                self.fail(node, f"hybrid script does not support the comparison {type(kind).__name__}")
             right = convert(self.value(right_node))
             test = convert(COMPARE[type(kind)](left, right))
             out = test if out is None else primop.logical_and(out, test)
@@ -437,7 +438,7 @@ class Parser:
             return getattr(math, name)(*[convert(a) for a in args])
         function = self.lookup(node, name)
         if hasattr(function, "__hybrid_script__"):
-            self.fail(node, "the result of another hybrid script must be given a name: x = other(...)")
+            self.fail(node, "assign the output of another hybrid script to a name: x = other(...)")
         return function(*args)
 
     def _max_threads(self, node: Any, args: Any) -> PrimExpr:
@@ -448,7 +449,7 @@ class Parser:
         return const(int(target.max_num_threads) if target is not None else 1)
 
     def _inner_script(self, node: Any) -> Any:
-        """The Python function of another hybrid script that this expression calls, if it does."""
+        """Return the Python function of the hybrid script that this expression calls, or None."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id in MATH + CASTS:
             return None
         for scope in (*reversed(self.symbols), self.outside):
@@ -457,11 +458,12 @@ class Parser:
         return None
 
     def _call_script(self, target: Any, call: Any, pyfunc: Any) -> Stmt:
-        """The body of another script, its outputs being memory of this one."""
+        """Return the body of a called script, with its outputs as local buffers of this script."""
         op = Parser(pyfunc, [self.value(a) for a in call.args]).run()
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         if len(names) != len(op.outputs_):
-            self.fail(call, f"{pyfunc.__name__} gives {len(op.outputs_)} tensors, {len(names)} names stand for them")
+            self.fail(call, f"{pyfunc.__name__} returns {len(op.outputs_)} tensors, but {len(names)} names are "
+                            "assigned")
         self.axes += op.axis
         for name, tensor in zip(names, op.outputs_):
             self.symbols[-1][name.id] = tensor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -470,7 +472,8 @@ class Parser:
 
 
 def _writes(tree: Any) -> Counter[str]:
-    """How often each name is assigned: one that is assigned once, from no memory, is its value."""
+    """Count the assignments of each name. A name that is assigned once, and not from memory, is replaced by its
+    value."""
     return Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
@@ -482,7 +485,7 @@ def _as_load(target: Any):
 
 
 def parse(pyfunc: Any, args: Any) -> Any:
-    """The tensor or tensors that the script makes from ``args``."""
+    """Return the tensor or tensors that the script creates from ``args``."""
     op = Parser(pyfunc, args).run()
     outputs = op.outputs
     return outputs[0] if len(outputs) == 1 else outputs

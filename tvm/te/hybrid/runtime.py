@@ -1,4 +1,4 @@
-"""Hybrid script as plain Python: the names it uses, over NumPy."""
+"""Execution of hybrid script as plain Python: its built-in names, implemented with NumPy."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def _names() -> dict[str, Any]:
 
 
 def __getattr__(name: str):
-    # Made when asked for: NumPy is not loaded with the compiler.
+    # The table is created on first use, so importing the compiler does not import NumPy.
     if name == "HYBRID_GLOBALS":
         return _names()
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def run(pyfunc: Any, args: Any) -> Any:
-    """Call the function as Python, with the names of hybrid script in reach."""
+    """Call the function as Python, with the built-in names of hybrid script defined."""
     names = _names()
     space = pyfunc.__globals__
     saved = {k: space[k] for k in names if k in space}

@@ -1,7 +1,7 @@
-"""Functions that build expressions: mathematics, reductions, calls of intrinsics and of other functions.
+"""Functions that build expressions: mathematical functions, reductions, and calls of intrinsics and other functions.
 
-Arithmetic and comparison are in ``ir.primop``; these files add what has a name instead of an operator. ``tvm.te`` and
-``tvm.tir`` export these same functions.
+Arithmetic and comparison operators are in ``ir.primop``; this package adds the operations without a Python operator.
+``tvm.te`` and ``tvm.tir`` export these functions.
 """
 
 from __future__ import annotations

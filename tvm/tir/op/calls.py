@@ -1,4 +1,4 @@
-"""Calls of intrinsics, of packed and of external functions."""
+"""Calls of intrinsics, of packed functions and of external functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call_intrin(dtype, func_name, *args, span=None) -> PrimExpr:
 
 
 def _pack_buffer(buffer: Buffer) -> PrimExpr:
-    """A buffer as the array descriptor packed functions take."""
+    """Return the array descriptor of a buffer, which packed functions take as an argument."""
     shape = call("handle", "tvm_stack_make_shape", *buffer.shape)
     strides = call("handle", "tvm_stack_make_shape", *buffer.strides) if buffer.strides else const(0, "int32")
     args = (buffer.data, shape, strides, len(buffer.shape), const(0, buffer.dtype), buffer.elem_offset)
@@ -56,7 +56,7 @@ def call_packed(*args, span=None) -> PrimExpr:
 
 
 def call_cpacked(*args, span=None) -> PrimExpr:
-    """As call_packed, for a function of the packed C signature found at link time.
+    """A call of a function with the packed C signature; the linker resolves its name.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def call_cpacked(*args, span=None) -> PrimExpr:
 
 
 def call_packed_lowered(*args, span=None) -> PrimExpr:
-    """A call_packed whose arguments lie in the stack of packed values already.
+    """A lowered call_packed: the arguments are already stored on the stack of packed values.
 
     Parameters
     ----------
     *args
-        The name of the function, the values, their codes, and where they begin and end.
+        The name of the function, the stack of values, their type codes, and the begin and end index of the arguments.
 
     Returns
     -------
@@ -86,12 +86,12 @@ def call_packed_lowered(*args, span=None) -> PrimExpr:
 
 
 def call_cpacked_lowered(*args, span=None) -> PrimExpr:
-    """A call_cpacked whose arguments lie in the stack of packed values already.
+    """A lowered call_cpacked: the arguments are already stored on the stack of packed values.
 
     Parameters
     ----------
     *args
-        The name of the function, the values, their codes, and where they begin and end.
+        The name of the function, the stack of values, their type codes, and the begin and end index of the arguments.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def call_cpacked_lowered(*args, span=None) -> PrimExpr:
 
 
 def call_extern(dtype, func_name, *args, span=None) -> PrimExpr:
-    """Call a C function, which may have effects.
+    """Call a C function that may have side effects.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def call_extern(dtype, func_name, *args, span=None) -> PrimExpr:
 
 
 def call_pure_extern(dtype, func_name, *args, span=None) -> PrimExpr:
-    """Call a C function that only computes its value.
+    """Call a C function without side effects.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def call_pure_extern(dtype, func_name, *args, span=None) -> PrimExpr:
 
 
 def call_llvm_intrin(dtype, name, *args, span=None) -> PrimExpr:
-    """Call an LLVM intrinsic by name; the first argument is the number of operands its overload is chosen by.
+    """Call an LLVM intrinsic by name.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def call_llvm_intrin(dtype, name, *args, span=None) -> PrimExpr:
     name : str
         The name, such as "llvm.fma.v4f32".
     *args
-        The number of operands its overload is chosen by, then the operands.
+        The number of leading operands that select the overload, then the operands.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def call_llvm_intrin(dtype, name, *args, span=None) -> PrimExpr:
 
 
 def call_llvm_pure_intrin(dtype, name, *args, span=None) -> PrimExpr:
-    """As call_llvm_intrin, for an intrinsic without effects.
+    """A call of an LLVM intrinsic without side effects.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def call_llvm_pure_intrin(dtype, name, *args, span=None) -> PrimExpr:
     name : str
         The name, such as "llvm.fma.v4f32".
     *args
-        The number of operands its overload is chosen by, then the operands.
+        The number of leading operands that select the overload, then the operands.
 
     Returns
     -------
@@ -198,24 +198,24 @@ def call_tir(global_var, *args) -> PrimExpr:
 
 
 def trace(args, trace_action="tvm.default_trace_action") -> PrimExpr:
-    """Call ``trace_action`` with ``args`` when the value is computed; the value is the last of them.
+    """Call ``trace_action`` with ``args`` at run time; the value is the last argument.
 
     Parameters
     ----------
     args : list of PrimExpr
-        What is passed; the last is the value.
+        The arguments of the call; the last one is the value.
     trace_action : str, optional
-        The name of the global function that is called.
+        The name of the global function to call.
 
     Returns
     -------
     PrimExpr
-        The last of ``args``, whose evaluation makes the call.
+        The last of ``args``; evaluating it makes the call.
 
     Raises
     ------
     ExprTypeError
-        ``args`` is no list.
+        ``args`` is not a list.
     """
     if not isinstance(args, (list, tuple)):
         raise ExprTypeError(f"trace takes a list of values, got {type(args).__name__}")
@@ -233,7 +233,7 @@ def ret(val, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
-        The call that leaves the function.
+        The call that returns from the function.
     """
     val = convert(val)
     return call(val.dtype, "ret", val)
@@ -257,14 +257,14 @@ def address_of(buffer_load, span=None) -> PrimExpr:
 
 
 def tvm_struct_get(arr, index, field, dtype) -> PrimExpr:
-    """A field of the ``index``-th record at ``arr``.
+    """A field of the ``index``-th struct at ``arr``.
 
     Parameters
     ----------
     arr : PrimExpr
-        The address of the first record.
+        The address of the first struct.
     index : PrimExpr
-        Which record.
+        The index of the struct.
     field : int or str
         The field.
     dtype : str
@@ -278,18 +278,18 @@ def tvm_struct_get(arr, index, field, dtype) -> PrimExpr:
 
 
 def tvm_warp_shuffle(mask, value, warp_id, width, warp_size) -> PrimExpr:
-    """The value that another thread of the warp has.
+    """The value of another thread of the same warp.
 
     Parameters
     ----------
     mask : PrimExpr
-        The threads that take part, a bit each.
+        The bit mask of the participating threads.
     value : PrimExpr
         The value of this thread.
     warp_id : PrimExpr
-        The thread to read from.
+        The index of the thread to read from.
     width : PrimExpr
-        The size of the groups of threads that exchange.
+        The size of the thread groups that exchange values.
     warp_size : PrimExpr
         The number of threads of a warp.
 
@@ -301,18 +301,18 @@ def tvm_warp_shuffle(mask, value, warp_id, width, warp_size) -> PrimExpr:
 
 
 def tvm_warp_shuffle_up(mask, value, offset, width, warp_size) -> PrimExpr:
-    """The value of the thread ``offset`` places away in the warp.
+    """The value of the thread whose index in the warp is smaller by ``offset``.
 
     Parameters
     ----------
     mask : PrimExpr
-        The threads that take part, a bit each.
+        The bit mask of the participating threads.
     value : PrimExpr
         The value of this thread.
     offset : PrimExpr
-        How far away the other thread is.
+        The distance to the other thread.
     width : PrimExpr
-        The size of the groups of threads that exchange.
+        The size of the thread groups that exchange values.
     warp_size : PrimExpr
         The number of threads of a warp.
 
@@ -324,18 +324,18 @@ def tvm_warp_shuffle_up(mask, value, offset, width, warp_size) -> PrimExpr:
 
 
 def tvm_warp_shuffle_down(mask, value, offset, width, warp_size) -> PrimExpr:
-    """The value of the thread ``offset`` places away in the warp.
+    """The value of the thread whose index in the warp is larger by ``offset``.
 
     Parameters
     ----------
     mask : PrimExpr
-        The threads that take part, a bit each.
+        The bit mask of the participating threads.
     value : PrimExpr
         The value of this thread.
     offset : PrimExpr
-        How far away the other thread is.
+        The distance to the other thread.
     width : PrimExpr
-        The size of the groups of threads that exchange.
+        The size of the thread groups that exchange values.
     warp_size : PrimExpr
         The number of threads of a warp.
 
@@ -362,16 +362,16 @@ def tvm_thread_context(var) -> PrimExpr:
 
 
 def dp4a(vec1, vec2, acc=0) -> PrimExpr:
-    """acc + the dot product of two vectors of four 8-bit integers.
+    """``acc`` plus the dot product of two vectors of four 8-bit integers.
 
     Parameters
     ----------
     vec1 : PrimExpr
         A vector of four 8-bit integers.
     vec2 : PrimExpr
-        Another.
+        The other vector of four 8-bit integers.
     acc : PrimExpr, optional
-        What is added to.
+        The accumulator.
 
     Returns
     -------

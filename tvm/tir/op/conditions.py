@@ -1,4 +1,4 @@
-"""Conditions, and values that depend on them."""
+"""Logical operators and conditional expressions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def all(*args, span=None) -> PrimExpr:
     Raises
     ------
     ValueError
-        Where there is no condition.
+        No condition was given.
     """
     return _join("all", primop.logical_and, args)
 
@@ -56,22 +56,23 @@ def any(*args, span=None) -> PrimExpr:
     Raises
     ------
     ValueError
-        Where there is no condition.
+        No condition was given.
     """
     return _join("any", primop.logical_or, args)
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
-    """``t`` where ``cond`` holds, else ``f``; only the chosen side is evaluated, so the other may be out of bounds.
+    """``t`` if ``cond`` is true, else ``f``. Only the selected value is evaluated, so the other one may access memory
+    out of bounds.
 
     Parameters
     ----------
     cond : PrimExpr
         The condition, a bool.
     t : PrimExpr
-        The value where the condition holds.
+        The value if the condition is true.
     f : PrimExpr
-        The value elsewhere.
+        The value if the condition is false.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
     Raises
     ------
     ExprTypeError
-        The condition is no scalar bool.
+        The condition is not a scalar bool.
 
     Examples
     --------
@@ -99,7 +100,8 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
 
 
 def likely(cond, span=None) -> PrimExpr:
-    """``cond``, marked as true nearly always: loop partitioning splits off where it is false.
+    """``cond`` with a mark that it is true in nearly all cases. Loop partitioning splits a loop so that it is always
+    true in the main part.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all functions on expressions begin with."""
+"""Checks and helpers that the functions on expressions share."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ...ir.prim import Call, PrimExpr, convert
 
 
 def element(name: str, value: Any) -> PrimExpr:
-    """An operand of the function ``name``."""
+    """Convert the operand of the function ``name`` to an expression."""
     value = convert(value)
     if not isinstance(value, PrimExpr):
         raise ExprTypeError(
-            f"{name}: takes an expression such as an element of a tensor, got {type(value).__name__}; "
+            f"{name}: the operand must be an expression, such as an element of a tensor, got {type(value).__name__}; "
             f"functions of whole tensors are in tvm.topi"
         )
     return value
 
 
 def call(dtype: str, name: str, *args: Any) -> PrimExpr:
-    """A call of an intrinsic."""
+    """Return a call of an intrinsic."""
     return Call(dtype, Op.get("tir." + name), args)
 
 

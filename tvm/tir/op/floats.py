@@ -1,4 +1,4 @@
-"""Functions of real numbers."""
+"""Functions of floating-point numbers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ def _float_operand(name: str, value: Any) -> PrimExpr:
         return const(float(value), "float32")
     value = element(name, value)
     if not info(value.dtype).is_float:
-        raise ExprTypeError(
-            f"{name} is a function of floats, got {value.dtype}; cast the operand with .astype('float32')"
-        )
+        raise ExprTypeError(f"{name}: the operand must be a float, got {value.dtype}; cast it with .astype('float32')")
     return value
 
 
 def _as_float(name: str, value: Any) -> PrimExpr:
-    """The one operand of a function of real numbers; whole numbers and truth values are taken as float32."""
+    """Convert the operand of a float function to an expression; integers and bools are cast to float32."""
     value = element(name, value)
     kind = info(value.dtype)
     if kind.is_handle:
-        raise ExprTypeError(f"{name} is a function of numbers, got {value.dtype}")
+        raise ExprTypeError(f"{name}: the operand must be a number, got {value.dtype}")
     return value if kind.is_float else cast(with_lanes("float32", kind.lanes), value)
 
 
@@ -65,7 +63,7 @@ def _round_away(x: float) -> float:
 
 
 def _whole(rule: Callable[[float], float]) -> Callable[[float], float]:
-    """``rule`` on finite values; infinities and NaN stay as they are."""
+    """Return a function that applies ``rule`` to finite values and returns infinities and NaN unchanged."""
     return lambda x: float(rule(x)) if math.isfinite(x) else x
 
 
@@ -89,7 +87,7 @@ def _rounding(name: str, what: str) -> Callable:
         if isinstance(x, FloatImm):
             return FloatImm(x.dtype, fold(x.value))
         if not info(x.dtype).is_float:
-            raise ExprTypeError(f"{name} is a function of numbers, got {x.dtype}")
+            raise ExprTypeError(f"{name}: the operand must be a number, got {x.dtype}")
         return Call(x.dtype, op, (x,))
 
     function.__name__ = function.__qualname__ = name
@@ -114,7 +112,7 @@ nearbyint = _rounding("nearbyint", "The nearest integer, halves to even")
 
 
 def abs(x, span=None) -> PrimExpr:
-    """The absolute value of a number; literals are folded.
+    """The absolute value of a number; constants are folded.
 
     Parameters
     ----------
@@ -128,7 +126,7 @@ def abs(x, span=None) -> PrimExpr:
     Raises
     ------
     ExprTypeError
-        ``x`` is no number.
+        ``x`` is not a number.
     """
     x = element("abs", x)
     kind = info(x.dtype)
@@ -142,7 +140,7 @@ def abs(x, span=None) -> PrimExpr:
         return x
     if kind.is_int:
         return select(primop.greater_equal(x, const(0, x.dtype)), x, primop.negative(x))
-    raise ExprTypeError(f"abs is a function of numbers, got {x.dtype}")
+    raise ExprTypeError(f"abs: the operand must be a number, got {x.dtype}")
 
 
 def isnan(x, span=None) -> PrimExpr:
@@ -221,14 +219,14 @@ atan2, hypot, copysign, nextafter = map(_float_binary, ("atan2", "hypot", "copys
 
 
 def fmod(x, y) -> PrimExpr:
-    """The remainder of the division rounded towards zero.
+    """The remainder of division rounded towards zero.
 
     Parameters
     ----------
     x : PrimExpr
-        The operand.
+        The dividend.
     y : PrimExpr
-        The second operand.
+        The divisor.
 
     Returns
     -------
@@ -244,7 +242,7 @@ _pow = _float_binary("pow")
 
 
 def ldexp(x1, x2) -> PrimExpr:
-    """x1 times two to the power of the integer x2.
+    """``x1`` times two to the power of the integer ``x2``.
 
     Parameters
     ----------
@@ -262,7 +260,7 @@ def ldexp(x1, x2) -> PrimExpr:
 
 
 def power(x, y, span=None) -> PrimExpr:
-    """x to the power of y, both floats; a literal exponent of one drops out.
+    """``x`` to the power of ``y``, both floats; a constant exponent of one is removed.
 
     Parameters
     ----------
@@ -284,7 +282,7 @@ def power(x, y, span=None) -> PrimExpr:
 
 
 def pow(x, y, span=None) -> PrimExpr:
-    """See power.
+    """An alias of ``power``.
 
     Parameters
     ----------
@@ -301,16 +299,16 @@ def pow(x, y, span=None) -> PrimExpr:
 
 
 def fma(x, y, z) -> PrimExpr:
-    """x * y + z, rounded once.
+    """``x * y + z`` with a single rounding.
 
     Parameters
     ----------
     x : PrimExpr
-        A factor.
+        The first factor.
     y : PrimExpr
-        A factor.
+        The second factor.
     z : PrimExpr
-        What is added.
+        The addend.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Functions of integers and of bits: counts, fixed-point products, division."""
+"""Functions of integers and bits: bit counts, fixed-point multiplication, division."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def popcount(x) -> PrimExpr:
 
 
 def clz(x) -> PrimExpr:
-    """The number of leading zero bits; of zero, the width of the type.
+    """The number of leading zero bits; for zero, the bit width of the type.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def clz(x) -> PrimExpr:
 
 
 def q_multiply_shift(x, y, q, s) -> PrimExpr:
-    """Fixed-point product of int32 ``x`` and the Q-``q`` number ``y``, shifted by ``s``, rounded half up.
+    """The fixed-point product of the int32 ``x`` and the number ``y`` with ``q`` fractional bits, shifted by ``s``,
+    rounded half up.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def q_multiply_shift(x, y, q, s) -> PrimExpr:
     q : int
         The number of fractional bits of ``y``.
     s : int
-        How far to shift: to the left where positive.
+        The number of bits to shift: a positive value shifts to the left.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def q_multiply_shift(x, y, q, s) -> PrimExpr:
 
 
 def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_required) -> PrimExpr:
-    """As q_multiply_shift with separate left and right shifts, for per-channel scales.
+    """``q_multiply_shift`` with separate left and right shifts, for per-channel scales.
 
     Parameters
     ----------
@@ -78,15 +79,15 @@ def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_req
     y : PrimExpr
         The factor, a fixed-point number.
     ls : PrimExpr
-        How far to shift left before.
+        The number of bits to shift left before the multiplication.
     rs : PrimExpr
-        How far to shift right after.
+        The number of bits to shift right after the multiplication.
     q : int
         The number of fractional bits of ``y``.
     is_lshift_required : PrimExpr
-        Whether there is a shift to the left.
+        Whether the left shift is applied.
     is_rshift_required : PrimExpr
-        Whether there is a shift to the right.
+        Whether the right shift is applied.
 
     Returns
     -------
@@ -98,12 +99,12 @@ def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_req
 
 
 def reinterpret(dtype, value, span=None) -> PrimExpr:
-    """The same bits read as another type of the same size.
+    """The bits of a value reinterpreted as another type of the same size.
 
     Parameters
     ----------
     dtype : str
-        The type to read as.
+        The new type.
     value : PrimExpr
         The value.
 
@@ -114,7 +115,7 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
     Raises
     ------
     ExprTypeError
-        The types differ in size.
+        The types have different sizes.
     """
     dtype, value = canonical(dtype), element("reinterpret", value)
     if value.dtype == dtype:
@@ -128,7 +129,7 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
 def _want_integers(name: str, a, b) -> tuple[PrimExpr, PrimExpr]:
     a, b = primop.match_types(element(name, a), element(name, b))
     if not info(a.dtype).is_integer:
-        raise ExprTypeError(f"{name} is a function of integers, got {a.dtype}")
+        raise ExprTypeError(f"{name}: the operands must be integers, got {a.dtype}")
     return a, b
 
 
@@ -150,7 +151,7 @@ def truncdiv(a, b, span=None) -> PrimExpr:
 
 
 def truncmod(a, b, span=None) -> PrimExpr:
-    """What truncdiv leaves; it has the sign of the dividend.
+    """The remainder of ``truncdiv``; it has the sign of the dividend.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def truncmod(a, b, span=None) -> PrimExpr:
 
 
 def indexdiv(a, b, span=None) -> PrimExpr:
-    """Division of indices, which are not negative: whatever rounding simplifies best.
+    """Division of non-negative indices. The rounding mode is the one that simplifies best.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ def indexdiv(a, b, span=None) -> PrimExpr:
 
 
 def indexmod(a, b, span=None) -> PrimExpr:
-    """What indexdiv leaves.
+    """The remainder of ``indexdiv``.
 
     Parameters
     ----------

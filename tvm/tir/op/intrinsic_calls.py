@@ -1,4 +1,4 @@
-"""Intrinsics that are a call and nothing more, made from a table."""
+"""Functions that only call an intrinsic, generated from a table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .calls import packed
 _MMA_OPERANDS = (
     "shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator c_index"
 )
-# By name: (type of the value, parameters). The type "dtype" means that the caller gives it first; a parameter may have
-# a default, and a last one with a star takes the rest.
+# By name: (type of the value, parameters). With the type "dtype" the caller passes the type as first argument. A
+# parameter may have a default, and a last parameter with a star takes the remaining arguments.
 _PLAIN_CALLS = {
     "isnullptr": ("bool", "val"),
     "handle_add_byte_offset": ("handle", "handle offset"),

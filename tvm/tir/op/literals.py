@@ -1,4 +1,4 @@
-"""Extreme values of types."""
+"""The extreme values of types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...dtype import CUSTOM_MIN, canonical, info, int_range, with_lanes
 from ...error import ExprValueError
 from ...ir.prim import PrimExpr, const
 
-# Largest finite values of the float types.
+# The largest finite values of the float types.
 _FLOAT_MAX = {
     "float64": 1.7976931348623157e308,
     "float32": 3.4028234663852886e38,
@@ -38,12 +38,12 @@ def min_value(dtype, span=None) -> PrimExpr:
 
 
 def _custom_min(dtype: str) -> PrimExpr:
-    """The smallest value of a custom type, by the function registered for it (``tvm.target.datatype``)."""
+    """Return the smallest value of a custom type from the function registered for it (``tvm.target.datatype``)."""
     kind = info(dtype)
     function = CUSTOM_MIN.get(kind.code[7:-1])
     if function is None:
         raise ExprValueError(
-            f"the smallest value of '{dtype}' is not known; register it with tvm.target.datatype.register_min_func"
+            f"the smallest value of '{dtype}' is unknown; register it with tvm.target.datatype.register_min_func"
         )
     return function(kind.bits)
 
@@ -67,7 +67,7 @@ def max_value(dtype, span=None) -> PrimExpr:
 def _float_max(dtype: str) -> float:
     got = _FLOAT_MAX.get(with_lanes(dtype, 1))
     if got is None:
-        raise ExprValueError(f"the range of type '{dtype}' is not known")
+        raise ExprValueError(f"the range of type '{dtype}' is unknown; only integer and float types have a maximum")
     return got
 
 
@@ -86,7 +86,7 @@ def infinity(dtype, span=None) -> PrimExpr:
     Raises
     ------
     ExprValueError
-        For a type that is not a float.
+        The type is not a float type.
     """
     dtype = canonical(dtype)
     if not info(dtype).is_float:

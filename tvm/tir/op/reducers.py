@@ -1,4 +1,4 @@
-"""Reductions: what combines values, and the reductions over axes."""
+"""Reductions over axes, and reducers that combine values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .literals import infinity, max_value, min_value
 
 
 def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") -> Callable:
-    """A commutative reduction.
+    """A commutative reducer.
 
-    ``fcombine(x, y)`` combines two values (or two tuples of values) and ``fidentity(*dtypes)`` gives what changes
-    nothing. The result is called as ``reducer(expr, axis, where, init)``; with plain expressions instead of axes,
-    ``reducer(a, b, ...)`` combines them directly.
+    ``fcombine(x, y)`` combines two values (or two tuples of values) and ``fidentity(*dtypes)`` returns the identity
+    element. Call the reducer as ``reducer(expr, axis, where, init)``; with expressions instead of axes, ``reducer(a, b,
+    ...)`` combines them directly.
 
     Parameters
     ----------
     fcombine : callable
-        Combines two values, or two tuples of values.
+        The function that combines two values, or two tuples of values.
     fidentity : callable
-        Gives, for the types of the values, what changes nothing when combined.
+        The function that returns the identity element for the types of the values.
     name : str, optional
         The name of the reduction.
 
@@ -39,7 +39,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     Raises
     ------
     ExprTypeError
-        ``fcombine`` takes another number of arguments than two.
+        ``fcombine`` does not take two arguments.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     """
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:
-        raise ExprTypeError(f"comm_reducer: the combiner takes two arguments, this one takes {len(names)}")
+        raise ExprTypeError(f"comm_reducer: fcombine must take two arguments, got a function of {len(names)}")
 
     def make(expr, axis, where, init):
         single = not isinstance(expr, (list, tuple))
@@ -64,8 +64,8 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
         identity = _as_tuple(fidentity(*types))
         if not len(result) == len(identity) == len(sources):
             raise ExprValueError(
-                f"{name}: {len(sources)} values are reduced, but the combiner gives {len(result)} "
-                f"and the identity {len(identity)}"
+                f"{name}: {len(sources)} values are reduced, but fcombine returns {len(result)} "
+                f"and fidentity returns {len(identity)}"
             )
         combiner = CommReducer(lhs, rhs, result, identity)
         axes = _axes(name, axis)
@@ -77,7 +77,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     def reducer(expr, axis, where=None, init=None, *args):
         if isinstance(axis, (IterVar, list, tuple)):
             if args:
-                raise ExprTypeError(f"{name}: takes (expr, axis, where, init), got {len(args)} arguments more")
+                raise ExprTypeError(f"{name}: the arguments are (expr, axis, where, init), got {len(args)} more")
             return make(expr, axis, where, init)
         out = convert(expr)
         for other in (axis, where, init, *args):

@@ -1,7 +1,8 @@
-"""Passes over loops, under TVM's names: ``tvm.tir.transform.Simplify()`` makes a pass, a pass maps module to module.
+"""Passes on TensorIR under the names of Apache TVM. ``tvm.tir.transform.Simplify()`` returns a pass; a pass maps a
+module to a module.
 
-One file per pass; a file is loaded when its pass first runs. The function in the file works on a PrimFunc (or a module)
-alone, and this table says under which name, level and options it runs.
+Each pass has its own file, which is imported when the pass first runs. The function in the file works on a PrimFunc or
+a module; this table defines the name, level and options of its pass.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def _load(file: str, function: str) -> Callable:
 def _on_functions(
     name: str, file: str, *args: Any, config: str | None = None, function: str | None = None, **options: Any
 ) -> Pass:
-    """A pass that runs the function named as its file on every PrimFunc, with its options from the context."""
+    """Return a pass that applies the function with the name of its file to every PrimFunc; its options come from the
+    context."""
 
     def run(func, mod, ctx):
         given = {"config": ctx.get_config(config)} if config else {}
@@ -45,7 +47,7 @@ def Apply(ftransform: Callable) -> Pass:
     Parameters
     ----------
     ftransform : callable
-        Gives the new function for each.
+        The function that returns the replacement of a PrimFunc.
 
     Returns
     -------
@@ -55,12 +57,12 @@ def Apply(ftransform: Callable) -> Pass:
 
 
 def Filter(fcond: Callable) -> Pass:
-    """Keeps the PrimFuncs for which ``fcond(func)`` is true.
+    """A pass that keeps the PrimFuncs for which ``fcond(func)`` is true.
 
     Parameters
     ----------
     fcond : callable
-        Says which functions stay.
+        The function that returns whether to keep a PrimFunc.
 
     Returns
     -------
@@ -70,26 +72,26 @@ def Filter(fcond: Callable) -> Pass:
 
 
 def ApplyLayoutTransforms() -> Pass:
-    """Buffers get the shape of the layout that the attribute ``layout_transform_map`` of the function has for them, and
-    are accessed by its indices."""
+    """Change buffers to the layouts in the attribute ``layout_transform_map`` of the function: their shapes and the
+    indices of their accesses."""
     return _on_functions("ApplyLayoutTransforms", "apply_layout_transforms")
 
 
 def InjectRollingBuffer() -> Pass:
-    """Buffers marked by ``rolling_buffer_scope`` keep what later iterations of the loops around them read again."""
+    """Rewrite buffers with ``rolling_buffer_scope`` as circular buffers that keep elements which later loop iterations
+    read again."""
     return _on_functions("InjectRollingBuffer", "inject_rolling_buffer")
 
 
 def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False) -> Pass:
-    """Buffers of many dimensions become flat memory; realizations become allocations.
+    """A pass that flattens multi-dimensional buffers and replaces realizations by allocations.
 
     Parameters
     ----------
     cache_line_size : int, optional
-        The size of a cache line in bytes, by which prefetches step.
+        The size of a cache line in bytes; prefetches advance by this size.
     create_bound_attribute : bool, optional
-        Whether the number of elements of every buffer is noted around it, as the attribute ``buffer_bound`` of its
-        pointer.
+        Whether to record the number of elements of every buffer in an attribute ``buffer_bound`` of its pointer.
 
     Returns
     -------
@@ -99,33 +101,33 @@ def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = Fal
 
 
 def LowerCustomDatatypes() -> Pass:
-    """Values of custom types (``tvm.target.datatype``) become unsigned integers, and what is done with them calls of
-    the functions that were registered for it."""
+    """Replace values of custom types (``tvm.target.datatype``) by unsigned integers, and operations on them by calls of
+    the registered functions."""
     return _on_functions("LowerCustomDatatypes", "lower_custom_datatypes")
 
 
 def JoinPhysicalAxes() -> Pass:
-    """Memory of several dimensions, as ``te.AXIS_SEPARATOR`` makes it, becomes flat."""
+    """Flatten the physical memory of buffers that ``te.AXIS_SEPARATOR`` made multi-dimensional."""
     return _on_functions("JoinPhysicalAxes", "storage_flatten", function="join_physical_axes")
 
 
 def FlattenBuffer() -> Pass:
-    """Like StorageFlatten, for functions whose allocations are explicit."""
+    """Flatten multi-dimensional buffers, as ``StorageFlatten`` does, in functions with explicit allocations."""
     return _on_functions("FlattenBuffer", "storage_flatten")
 
 
 def Simplify() -> Pass:
-    """Arithmetic and branches, with what loops and conditions say about variables."""
+    """Simplify arithmetic and branches with the bounds and conditions of enclosing loops and branches."""
     return _on_functions("Simplify", "simplify")
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
-    """Loops marked vectorized become vector operations.
+    """A pass that replaces vectorized loops by vector operations.
 
     Parameters
     ----------
     enable_vectorize : bool, optional
-        Whether it does so; otherwise such loops become plain ones.
+        If false, vectorized loops become serial loops.
 
     Returns
     -------
@@ -134,7 +136,7 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
 
     def run(func, mod, ctx):
         wanted = enable_vectorize and not ctx.get_config("tir.disable_vectorize")
-        # Functions of a custom type take one value.
+        # The registered functions of a custom type take scalars, not vectors.
         wanted = wanted and not _load("lower_custom_datatypes", "uses_custom_types")(func)
         return _load("vectorize_loop", "vectorize_loop")(func, wanted)
 
@@ -142,22 +144,22 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
 
 
 def UnrollLoop() -> Pass:
-    """Expands loops marked unrolled and short loops that a pragma or the configuration asks for."""
+    """Expand loops marked as unrolled, and short loops that a pragma or the configuration selects."""
     return _on_functions("UnrollLoop", "unroll_loop", config="tir.UnrollLoop")
 
 
 def MarkUnrolledLoops() -> Pass:
-    """What UnrollLoop chooses to expand is marked instead; the code generator expands it."""
+    """Mark the loops that ``UnrollLoop`` would expand; the code generator expands them."""
     return _on_functions("UnrollLoop", "unroll_loop", config="tir.UnrollLoop", mark_only=True)
 
 
 def RemoveNoOp() -> Pass:
-    """Drops statements without effect."""
+    """Remove statements without effect."""
     return _on_functions("RemoveNoOp", "remove_no_op")
 
 
 def NarrowDataType(target_bits: int = 32) -> Pass:
-    """Index arithmetic in ``target_bits`` bits where every value is known to fit.
+    """A pass that narrows index arithmetic to ``target_bits`` bits where all values provably fit.
 
     Parameters
     ----------
@@ -172,27 +174,29 @@ def NarrowDataType(target_bits: int = 32) -> Pass:
 
 
 def LoopPartition() -> Pass:
-    """Loops whose likely conditions hold in the interior are divided; the interior loses the conditions."""
+    """Split loops so that ``likely`` conditions are always true in the main part, and remove these conditions from
+    it."""
     return _on_functions("LoopPartition", "loop_partition", config="tir.LoopPartition")
 
 
 def InjectVirtualThread() -> Pass:
-    """Virtual threads become loops around the statements that differ between them."""
+    """Replace virtual threads by loops around the statements that depend on the thread."""
     return _on_functions("InjectVirtualThread", "inject_virtual_thread")
 
 
 def InjectDoubleBuffer() -> Pass:
-    """Memory marked for it is filled for the next iteration while it is used in this one."""
+    """Double-buffer marked memory: fill one part for the next iteration while the current iteration reads the other."""
     return _on_functions("InjectDoubleBuffer", "inject_double_buffer", config="tir.InjectDoubleBuffer")
 
 
 def OverlapEpilogue() -> Pass:
-    """The rows that a loop marked for it writes from a product are written while the next product is computed."""
+    """Overlap the epilogue of a marked loop with its matmuls: the rows of one matmul are written while the next one
+    runs."""
     return _on_functions("OverlapEpilogue", "overlap_epilogue")
 
 
 def StorageRewrite() -> Pass:
-    """Allocations whose lives do not meet share memory."""
+    """Let allocations with disjoint lifetimes share memory."""
 
     def run(func, mod, ctx):
         if ctx.get_config("tir.disable_storage_rewrite"):
@@ -203,33 +207,33 @@ def StorageRewrite() -> Pass:
 
 
 def InjectPrefetch() -> Pass:
-    """Prefetches that a schedule asks for become statements."""
+    """Insert the prefetches that a schedule requests."""
     return _on_functions("InjectPrefetch", "inject_prefetch")
 
 
 def LowerInitBlock() -> Pass:
-    """Initial values of reduction blocks become conditional statements."""
+    """Replace the initial values of reduction blocks by conditional statements."""
     return _on_functions("LowerInitBlock", "lower_init_block")
 
 
 def PlanAndUpdateBufferAllocationLocation() -> Pass:
-    """Buffers are allocated in the innermost loop around all their uses."""
+    """Move the allocation of a buffer into the innermost loop that contains all its uses."""
     name = "PlanAndUpdateBufferAllocationLocation"
     return _on_functions(name, "plan_and_update_buffer_allocation_location")
 
 
 def ConvertBlocksToOpaque() -> Pass:
-    """Axes of blocks are replaced by their values."""
+    """Replace the axes of blocks by their values."""
     return _on_functions("ConvertBlocksToOpaque", "convert_blocks_to_opaque")
 
 
 def CompactBufferAllocation(is_strict: bool = True) -> Pass:
-    """Memory allocated inside loops shrinks to what is touched there.
+    """A pass that shrinks memory allocated inside loops to the region that is accessed there.
 
     Parameters
     ----------
     is_strict : bool, optional
-        Whether memory never grows beyond its declaration. Otherwise it has the size of what is touched, be that more.
+        If true, memory never becomes larger than declared. If false, it gets the size of the accessed region.
 
     Returns
     -------
@@ -239,17 +243,17 @@ def CompactBufferAllocation(is_strict: bool = True) -> Pass:
 
 
 def LowerMatchBuffer() -> Pass:
-    """Views declared by blocks become accesses of the buffers they lie over."""
+    """Replace the buffers that blocks declare as views of regions by accesses of the original buffers."""
     return _on_functions("LowerMatchBuffer", "lower_match_buffer")
 
 
 def LowerOpaqueBlock() -> Pass:
-    """Blocks become their bodies inside their allocations."""
+    """Replace blocks by their bodies and allocations."""
     return _on_functions("LowerOpaqueBlock", "lower_opaque_block")
 
 
 def LowerBlocks() -> Pass:
-    """All passes over blocks in order, on the functions that have any."""
+    """Run all passes over blocks in order, on the functions that contain blocks."""
     steps = (
         "lower_init_block", "plan_and_update_buffer_allocation_location", "convert_blocks_to_opaque",
         "compact_buffer_region", "lower_match_buffer", "lower_opaque_block",
@@ -265,16 +269,16 @@ def LowerBlocks() -> Pass:
 
 
 def InjectCopyIntrin(pragma_key: str, fintrin: Callable) -> Pass:
-    """Copies of memory that a pragma marks become what a function makes of them.
+    """A pass that replaces memory copies with a pragma by the statement that a function returns.
 
     Parameters
     ----------
     pragma_key : str
-        The pragma, as it was given to ``Stage.pragma``.
+        The name of the pragma, as passed to ``Stage.pragma``.
     fintrin : callable
-        Gives the statement of a copy: ``fintrin(src, dst, pad_before, pad_after, pad_value)``. The buffers are views of
-        what is read and written, with a dimension for each loop. Where the copy pads, the padding is given in elements
-        for each dimension with its value; otherwise the lists are empty and the value is None.
+        The function ``fintrin(src, dst, pad_before, pad_after, pad_value)`` that returns the statement of a copy. The
+        buffers describe the accessed regions, with one dimension for each loop. For a padding copy, the lists contain
+        the number of padding elements of each dimension; otherwise they are empty and ``pad_value`` is None.
 
     Returns
     -------
@@ -284,17 +288,18 @@ def InjectCopyIntrin(pragma_key: str, fintrin: Callable) -> Pass:
 
 
 def CoProcSync() -> Pass:
-    """The program waits for a coprocessor, and the queues of the coprocessor for each other, where data pass."""
+    """Insert synchronization between the program and a coprocessor, and between the queues of the coprocessor, where
+    data is exchanged."""
     return _on_functions("CoProcSync", "coproc_sync")
 
 
 def ThreadSync(storage_scope: str) -> Pass:
-    """Barriers between accesses of shared memory by different threads.
+    """A pass that inserts barriers between accesses of shared memory by different threads.
 
     Parameters
     ----------
     storage_scope : str
-        The memory that threads share: "shared", "global", "warp".
+        The scope of the memory that threads share: "shared", "global" or "warp".
 
     Returns
     -------
@@ -304,59 +309,59 @@ def ThreadSync(storage_scope: str) -> Pass:
 
 
 def LowerThreadAllreduce() -> Pass:
-    """Reductions over threads become trees over shared memory."""
+    """Replace reductions over threads by warp shuffles or tree reductions in shared memory."""
     return _on_functions("LowerThreadAllreduce", "lower_thread_allreduce")
 
 
 def InjectPTXAsyncCopy() -> Pass:
-    """Copies from global to shared memory run beside the program, on CUDA devices that can."""
+    """Make copies from global to shared memory asynchronous on CUDA devices that support it."""
     return _on_functions("InjectPTXAsyncCopy", "inject_ptx_async_copy", config="tir.use_async_copy")
 
 
 def LowerWarpMemory() -> Pass:
-    """Memory of a warp is spread over its threads' registers and read by shuffles."""
+    """Distribute memory of scope ``warp`` over the registers of the threads; loads become warp shuffles."""
     return _on_functions("LowerWarpMemory", "lower_warp_memory")
 
 
 def AnnotateDeviceRegions() -> Pass:
-    """What runs on the device is marked with the device's target."""
+    """Annotate device regions with the target of the device."""
     return _on_functions("AnnotateDeviceRegions", "annotate_device_regions")
 
 
 def SplitHostDevice() -> Pass:
-    """Regions of the device become functions of their own."""
+    """Move device regions to separate functions."""
     return _on_module("SplitHostDevice", "split_host_device")
 
 
 def LowerDeviceKernelLaunch() -> Pass:
-    """Calls of kernels become packed calls with the sizes of their grid."""
+    """Replace calls of kernels by packed calls with the grid and block sizes."""
     return _on_module("LowerDeviceKernelLaunch", "lower_device_kernel_launch")
 
 
 def LowerDeviceStorageAccessInfo() -> Pass:
-    """Pointers that say how memory is used become plain addresses."""
+    """Replace pointers that describe their access mode by plain addresses."""
     return _on_functions("LowerDeviceStorageAccessInfo", "lower_device_storage_access_info")
 
 
 def DecorateDeviceScope() -> Pass:
-    """The whole body of each function runs on the device."""
+    """Mark the whole body of each function as a device region."""
     return _on_functions("DecorateDeviceScope", "decorate_device_scope")
 
 
 def CombineContextCall() -> Pass:
-    """Equal thread contexts are made once."""
+    """Merge equal thread contexts."""
     return _on_functions("CombineContextCall", "combine_context_call")
 
 
 def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
-    """Expressions that occur more than once get a name.
+    """A pass that stores the value of repeated expressions in variables.
 
     Parameters
     ----------
     enable_cse_tir : bool, optional
-        Whether it does anything.
+        Whether the pass is enabled.
     identify_equiv_terms : bool, optional
-        Whether expressions that are equal after normalization count as one.
+        Whether expressions that are equal after normalization are the same expression.
 
     Returns
     -------
@@ -366,76 +371,76 @@ def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool
 
 
 def ConvertSSA() -> Pass:
-    """Variables that are defined more than once are told apart."""
+    """Rename variables so that each variable is defined once."""
     return _on_functions("ConvertSSA", "convert_ssa")
 
 
 def RemoveAssume() -> Pass:
-    """Drops statements that only tell the compiler something."""
+    """Remove ``tir.assume`` statements."""
     return _on_functions("RemoveAssume", "remove_assume")
 
 
 def BF16ComputeLegalize() -> Pass:
-    """Arithmetic on bfloat16 is done in float32 and rounded back."""
+    """Compute bfloat16 arithmetic in float32 and round the values back."""
     return _on_functions("BF16ComputeLegalize", "bf16_legalize", function="bf16_compute_legalize")
 
 
 def BF16StorageLegalize() -> Pass:
-    """bfloat16 is kept as 16-bit words, casts become bit operations."""
+    """Store bfloat16 values as 16-bit integers; casts become bit operations."""
     return _on_functions("BF16StorageLegalize", "bf16_legalize", function="bf16_storage_legalize")
 
 
 def ForceNarrowIndexToInt32() -> Pass:
-    """Every index in 32 bits, or a refusal."""
+    """Convert every index to 32 bits; an index that may not fit is an error."""
     return _on_functions("ForceNarrowIndexToInt32", "force_narrow_index_to_int32")
 
 
 def MergeDynamicSharedMemoryAllocations() -> Pass:
-    """One piece of dynamic shared memory per kernel."""
+    """Merge the dynamic shared memory of each kernel into one allocation."""
     name = "MergeDynamicSharedMemoryAllocations"
     return _on_functions(name, "merge_dynamic_shared_memory_allocations")
 
 
 def PrepareWarpgroupProducts() -> Pass:
-    """Memory as the unit of a warpgroup reads it, and waits behind its products."""
+    """Arrange shared memory as warpgroup matmul instructions read it, and insert the waits for their completion."""
     return _on_functions("PrepareWarpgroupProducts", "prepare_warpgroup_products")
 
 
 def MakeUnpackedAPI() -> Pass:
-    """Functions of plain pointers and scalars, without checks."""
+    """Generate functions that take plain pointers and scalars and do not check their arguments."""
     return _on_module("MakeUnpackedAPI", "make_unpacked_api")
 
 
 def VerifyMemory() -> Pass:
-    """Refuses functions for a device that touch its memory from the host."""
+    """Report an error if host code accesses the memory of a device."""
 
     def run(func, mod, ctx):
         problems = memory_errors(func)
         if problems:
-            raise TVMError(f"{'; '.join(problems)}. Did you forget to bind? Loops of a kernel are bound to threads")
+            raise TVMError(f"{'; '.join(problems)}. Did you forget to bind? Bind the loops of a kernel to threads")
         return func
 
     return PrimFuncPass(run, PassInfo(0, "tir.VerifyMemory"))
 
 
 def SplitOddVectors() -> Pass:
-    """Vectors whose lanes are not a power of two become several."""
+    """Split vectors whose number of lanes is not a power of two."""
     return _on_functions("SplitOddVectors", "split_odd_vectors")
 
 
 def RewriteUnsafeSelect() -> Pass:
-    """A Select whose sides may not both be evaluated becomes if_then_else."""
+    """Replace a Select by if_then_else if one of its values is unsafe to evaluate."""
     return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")
 
 
 def HoistIfThenElse(variant: str | None = None) -> Pass:
-    """Conditions that a loop does not change move out of it.
+    """A pass that moves loop-invariant conditions out of loops.
 
     Parameters
     ----------
     variant : str, optional
-        ``"basic"`` moves conditions out of loops, whatever the setting ``tir.HoistIfThenElse`` says. By default they
-        also move out of the launch of threads where its ``support_block_scope_hosting`` is true.
+        ``"basic"`` moves conditions out of loops only, and ignores the setting ``tir.HoistIfThenElse``. By default
+        conditions also move out of thread launches if ``support_block_scope_hosting`` of this setting is true.
 
     Returns
     -------
@@ -447,50 +452,53 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
         The variant is neither ``"basic"`` nor None.
     """
     if variant not in (None, "basic"):
-        raise ValueError(f"HoistIfThenElse: the variant is 'basic' or None, got {variant!r}")
+        raise ValueError(f"HoistIfThenElse: the variant must be 'basic' or None, got {variant!r}")
     config = None if variant else "tir.HoistIfThenElse"
     return _on_functions("HoistIfThenElse", "hoist_if_then_else", config=config)
 
 
 def EndLoops() -> Pass:
-    """Unrolled loops that store results under a condition on an unknown size end where it does."""
+    """Bound unrolled loops that store outputs under a condition on a dynamic dimension, so that they end where the
+    condition does."""
     return _on_functions("EndLoops", "end_loops")
 
 
 def JoinTasks() -> Pass:
-    """Two parallel loops of which an unknown size chooses become one whose tasks choose."""
+    """Merge two parallel loops in the branches of a condition on a dynamic dimension into one loop with the condition
+    in its tasks."""
     return _on_functions("JoinTasks", "join_tasks")
 
 
 def UnswitchLoops() -> Pass:
-    """Choices between values that a loop does not change are made before it."""
+    """Move loop-invariant choices between values out of loops."""
     return _on_functions("UnswitchLoops", "unswitch_loops")
 
 
 def SkipAssert() -> Pass:
-    """Drops assertions."""
+    """Remove assertions."""
     return _on_functions("SkipAssert", "skip_assert")
 
 
 def ConvertForLoopsToSerial() -> Pass:
-    """Parallel loops run in order on one thread."""
+    """Replace parallel loops by serial loops."""
     return _on_functions("ConvertForLoopsToSerial", "convert_for_loops_to_serial")
 
 
 def InstrumentProfileIntrinsics() -> Pass:
-    """Functions and loops count under numbers of their own: the light-weight profiling that ``tir.instr_siblings``,
-    ``tir.lwp_max_depth``, ``tir.lwp_min_height``, ``tir.lwp_disable_func_prof`` and ``tir.reset_start_id`` are about.
+    """Insert profiling calls with an id for each function and loop. The settings ``tir.instr_siblings``,
+    ``tir.lwp_max_depth``, ``tir.lwp_min_height``, ``tir.lwp_disable_func_prof`` and ``tir.reset_start_id`` control this
+    light-weight profiling.
     """
     return _on_module("InstrumentProfileIntrinsics", "instrument_profile_intrinsics")
 
 
 def InstrumentBoundCheckers() -> Pass:
-    """Every access is checked at run time against the size of its memory."""
+    """Check every access at run time against the size of its memory."""
     return _on_functions("InstrumentBoundCheckers", "instrument_bound_checkers")
 
 
 def BindTarget(target) -> Pass:
-    """Every function without a target gets this one.
+    """A pass that attaches a target to every function without a target.
 
     Parameters
     ----------
@@ -509,7 +517,7 @@ def BindTarget(target) -> Pass:
 
 
 def AnnotateEntryFunc() -> Pass:
-    """The only function of a module is its entry."""
+    """Mark the only function of a module as its entry."""
 
     def run(mod, ctx):
         if len(mod) != 1:
@@ -520,7 +528,7 @@ def AnnotateEntryFunc() -> Pass:
 
 
 def MakePackedAPI() -> Pass:
-    """A checked packed entry beside each public function."""
+    """Generate an argument-checking packed function for each public function."""
 
     def run(mod, ctx):
         return _load("make_packed_api", "make_packed_api_module")(mod)
@@ -529,12 +537,12 @@ def MakePackedAPI() -> Pass:
 
 
 def LowerTVMBuiltin() -> Pass:
-    """Packed calls and large allocations become calls of the runtime."""
+    """Replace packed calls and large allocations by calls of the runtime."""
     return _on_functions("LowerTVMBuiltin", "lower_tvm_builtin")
 
 
 def LowerIntrin() -> Pass:
-    """Intrinsics become what the target of the function has."""
+    """Replace intrinsics by operations that the target of the function supports."""
     return _on_functions("LowerIntrin", "lower_intrin")
 
 
@@ -544,7 +552,7 @@ _PLAIN = tuple(
 
 
 def _register() -> None:
-    """Passes that need no arguments can be required by name."""
+    """Register the passes without arguments, so that other passes can require them by name."""
     for make in _PLAIN:
         if make.__name__ not in (
             "Apply", "Filter", "MarkUnrolledLoops", "BindTarget", "ThreadSync", "InjectCopyIntrin"

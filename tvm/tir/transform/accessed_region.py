@@ -7,7 +7,8 @@ from ...ir.prim import Range
 
 
 def bounded_union(accesses: list[list[IntervalSet]]) -> list[Range] | None:
-    """The smallest box with all accesses, each given by an interval of every axis; None where one has no bound."""
+    """Return the smallest box that contains all accesses, each given by an interval per axis, or None if it is
+    unbounded."""
     region = []
     for intervals in zip(*accesses):
         whole = union(list(intervals))

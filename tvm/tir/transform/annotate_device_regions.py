@@ -1,4 +1,4 @@
-"""AnnotateDeviceRegions: what runs on the device is marked with the device's target."""
+"""AnnotateDeviceRegions: annotate device regions with the target of the device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""ApplyLayoutTransforms: buffers whose elements lie in another layout have its shape, and are accessed by its indices.
+"""ApplyLayoutTransforms: change the layouts of buffers: their shapes and the indices of their accesses.
 
-The attribute ``layout_transform_map`` of a function has the maps of indices of each such buffer, in their order. A view
-of one (``buffer_bind_scope``) is read as a part of the buffer: its elements do not lie one after the other.
+The attribute ``layout_transform_map`` of a function contains the index maps of each buffer, in the order of
+application. An access through a view (``buffer_bind_scope``) becomes an access of the buffer, because the elements of
+the view are not contiguous in the new layout.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ class LayoutRewriter(RangeRewriter):
         self.analyzer = Analyzer()
         self.layouts = layouts
         self.buffers = {buffer: _laid_out(buffer, maps) for buffer, maps in layouts.items()}
-        # Views of such buffers: the buffer, and where the view begins in it.
+        # For each view of a transformed buffer: the buffer and the indices at which the view begins.
         self.views: dict[Buffer, tuple[Buffer, list[PrimExpr]]] = {}
         self.values: dict[Var, PrimExpr] = {}
 
     def indices(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> tuple[Buffer, tuple[PrimExpr, ...]] | None:
-        """The buffer and the indices in place of these; None where nothing changes."""
+        """Return the buffer and indices that replace an access, or None if the access does not change."""
         if buffer in self.views:
             buffer, begins = self.views[buffer]
             own = len(begins) - len(indices)
@@ -96,16 +97,17 @@ class LayoutRewriter(RangeRewriter):
         parts = [v for v in (view.data, view.elem_offset, *view.strides) if isinstance(v, Var)]
         if target not in self.layouts or uses_any(body, parts):
             raise TVMError(
-                f"transform_layout of {target.name}: {view.name}, which stands for it in an extern or an intrinsic, is "
-                "not accessed element by element alone (its pointer, offset or strides are used); leave its layout as "
-                "it is"
+                f"transform_layout of {target.name}: an extern or intrinsic uses the pointer, offset or strides of "
+                f"its view {view.name}; only element accesses can be transformed; remove the layout transform"
             )
         return body
 
 
 def _laid_out(buffer: Buffer, maps: Sequence[IndexMap]) -> Buffer:
     if buffer.strides:
-        raise TVMError(f"transform_layout of {buffer.name}: its buffer has strides; only dense buffers have layouts")
+        raise TVMError(
+            f"transform_layout of {buffer.name}: the buffer has strides; only dense buffers can be transformed"
+        )
     shape = buffer.shape
     for index_map in maps:
         shape = index_map.map_shape(shape)
@@ -119,7 +121,10 @@ def apply_layout_transforms(func: PrimFunc) -> PrimFunc:
     rewriter = LayoutRewriter(dict(layouts.items()))
     for buffer in layouts:
         if uses_any(func.body, [buffer.data]):
-            raise TVMError(f"transform_layout of {buffer.name}: its pointer is used, which knows nothing of the layout")
+            raise TVMError(
+                f"transform_layout of {buffer.name}: the function uses its pointer directly; only element accesses "
+                "can be transformed"
+            )
     body = rewriter.stmt(func.body)
     buffers = {handle: rewriter.buffers.get(buffer, buffer) for handle, buffer in func.buffer_map.items()}
     return func.replace(body=body, buffer_map=buffers).without_attr(ATTRIBUTE)

@@ -1,7 +1,7 @@
-"""BF16ComputeLegalize, BF16StorageLegalize: bfloat16 for machines that have no such type.
+"""BF16ComputeLegalize, BF16StorageLegalize: lower bfloat16 for targets without this type.
 
-The first computes in float32 and rounds each result back; the second keeps bfloat16 as 16-bit words in memory and turns
-casts into bit operations.
+BF16ComputeLegalize computes in float32 and rounds each value back to bfloat16. BF16StorageLegalize stores bfloat16 as
+16-bit integers and replaces casts by bit operations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def bf16_compute_legalize(func: PrimFunc) -> PrimFunc:
     return func.replace(body=rewrite(func.body, compute_in_float32))
 
 
-# Storage as words -------------------------------------------------------------------------------------------------
+# Storage as 16-bit integers ---------------------------------------------------------------------------------------
 
 
 def word_to_float(word: PrimExpr) -> PrimExpr:
@@ -61,7 +61,7 @@ def word_to_float(word: PrimExpr) -> PrimExpr:
 
 
 def float_to_word(value: PrimExpr) -> PrimExpr:
-    """Round to the nearest even; a NaN stays one."""
+    """Round to the nearest bfloat16, ties to even; NaN stays NaN."""
     wide = like(value.dtype, "uint", 32)
     bits = Call(wide, Op.get("tir.reinterpret"), (value,))
     last = Call(wide, Op.get("tir.bitwise_and"), (Call(wide, Op.get("tir.shift_right"), (bits, const(16, wide))),
@@ -91,7 +91,7 @@ class StorageLegalizer(StmtRewriter):
         return rewrite(node, self.after, self.before, self.memo)
 
     def before(self, node: Any):
-        """A cast is looked at before its operand has become a word."""
+        """Rewrite a cast before its bfloat16 operand is replaced by an integer."""
         if type(node) is not Cast or not (is_bfloat(node.dtype) or is_bfloat(node.value.dtype)):
             return None
         value = self.expr(node.value)

@@ -1,4 +1,4 @@
-"""CombineContextCall: equal calls of ``tvm_thread_context`` in a function (or parallel body) are made once."""
+"""CombineContextCall: merge equal calls of ``tvm_thread_context`` in a function or parallel loop body."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""CommonSubexprElimTIR: expressions that occur more than once get a name where all their variables are known.
+"""CommonSubexprElimTIR: store the value of repeated expressions in variables.
 
-The name stands as far outside as the variables allow, but not outside of the case of a condition that alone needs it.
-Sharing inside one expression is kept by every pass already; this one finds equal expressions that were built apart.
-Loads, calls with effects and divisions that may fail stay where they are: naming them would move them.
+A variable is defined in the outermost scope where all variables of its value are defined, but inside the branch of a
+condition if only that branch uses it. All passes preserve shared nodes inside one expression; this pass also merges
+equal expressions that are separate nodes. Loads, calls with effects and divisions that may fail are not moved.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class Keys:
-    """A number per expression, the same for equal ones; where ``equivalent`` is set, for those that are equal once they
-    are in canonical form."""
+    """Numbers for expressions: equal expressions have the same number. With ``equivalent``, expressions with the same
+    canonical form have the same number."""
 
     def __init__(self, equivalent: bool = False):
         self.analyzer = Analyzer() if equivalent else None
         self.sizes: dict[int, int] = {}
-        # Canonical forms by number: of variables that cancel out an expression may have some that its form has not.
+        # Canonical forms by number. A canonical form may have fewer variables than its expression, because terms can
+        # cancel.
         self.forms: dict[int, PrimExpr] = {}
         self.numbers: dict[tuple, int] = {}
         self.known: dict[int, tuple[Any, int]] = {}
@@ -86,7 +87,7 @@ class Keys:
         return self.known[id(root)][1]
 
     def canonical(self, node: PrimExpr, number: int) -> int:
-        """The number of the canonical form of an expression."""
+        """Return the number of the canonical form of an expression."""
         assert self.analyzer is not None
         form = self.analyzer.simplify(node)
         if form is node:
@@ -112,28 +113,29 @@ class Keys:
 
 @dataclass
 class Scope:
-    """Where a name can stand: the function, what a statement that binds a variable holds, or a case of a condition."""
+    """A scope for new variables: the function, the body of a statement that binds a variable, or a branch of a
+    condition."""
 
     depth: int
     outer: Scope | None = None
     binds: tuple[Var, ...] = ()
     is_case: bool = False
-    shadows: bool = False  # whether a variable of this name is bound around it too
-    # What is named here, largest first: its number and a sample of it.
+    shadows: bool = False  # Whether an enclosing scope also binds a variable of this name
+    # The expressions to define here, largest first: number and one of the equal nodes.
     named: list[tuple[int, PrimExpr]] = field(default_factory=list)
 
 
 @dataclass
 class Uses:
-    """The places of equal expressions whose variables are bound by the same statements."""
+    """The uses of equal expressions whose variables are bound by the same statements."""
 
     sample: PrimExpr
-    scope: Scope  # the innermost that holds them all
+    scope: Scope  # The innermost scope that contains all uses
     count: int = 0
 
 
 def binding(node: Stmt) -> tuple[Var, ...]:
-    """The variables that a statement binds for its body."""
+    """Return the variables that a statement binds for its body."""
     if isinstance(node, For):
         return (node.loop_var,)
     if isinstance(node, LetStmt):
@@ -145,8 +147,8 @@ def binding(node: Stmt) -> tuple[Var, ...]:
     return tuple(axis.var for axis in node.iter_vars) if isinstance(node, Block) else ()
 
 
-def meeting(a: Scope, b: Scope) -> Scope:
-    """The innermost scope around both."""
+def common_scope(a: Scope, b: Scope) -> Scope:
+    """Return the innermost scope that contains both scopes."""
     while a is not b:
         if a.depth >= b.depth:
             assert a.outer is not None
@@ -158,11 +160,11 @@ def meeting(a: Scope, b: Scope) -> Scope:
 
 
 class Collector:
-    """One walk over a function that finds what occurs more than once, and where it is to be named."""
+    """An analysis of a function that finds repeated expressions and the scopes for their variables."""
 
     def __init__(self, table: Keys):
         self.table = table
-        self.scopes: dict[tuple[int, int], Scope] = {}  # by a statement and the one inside of it
+        self.scopes: dict[tuple[int, int], Scope] = {}  # By the identities of a statement and its body
         self.bound: dict[Var, Scope] = {}
         self.uses: dict[tuple[int, int], Uses] = {}
         self.seen: set[tuple[int, int]] = set()
@@ -195,7 +197,7 @@ class Collector:
                 self.expression(child, scope)
             return
         self.table.of(root)
-        # What an expression defines is known in a part of it only.
+        # Variables that the expression itself defines are visible only in a part of it.
         own = {n.var for n in post_order(root) if isinstance(n, Let)}
         for node in post_order(root):
             number = self.table.known[id(node)][1] if isinstance(node, PrimExpr) else -1
@@ -210,15 +212,15 @@ class Collector:
             self.seen.add((id(node), depth))
             known = self.uses.setdefault((number, depth), Uses(self.table.forms.get(number, node), scope))
             known.count += 1
-            known.scope = meeting(known.scope, scope)
+            known.scope = common_scope(known.scope, scope)
 
     def anchor(self, number: int) -> Scope | None:
-        """The innermost scope that binds a variable of the expression."""
+        """Return the innermost scope that binds a variable of the expression."""
         around = [self.bound[v] for v in self.table.variables[number] if v in self.bound]
         return max(around, key=lambda s: s.depth, default=None)
 
     def choose(self) -> None:
-        """Write into the scopes what is named in each."""
+        """Add the expressions to define to the lists of their scopes."""
         repeated = {key: use for key, use in self.uses.items() if use.count > 1}
         within: dict[int, int] = {}
         for (number, _), use in repeated.items():
@@ -227,7 +229,7 @@ class Collector:
                 if inner != number:
                     within[inner] = max(within.get(inner, 0), use.count)
         for (number, _), use in repeated.items():
-            # What only occurs inside of others that have a name needs none.
+            # An expression that only occurs inside other defined expressions needs no variable.
             if within.get(number, 0) >= use.count:
                 continue
             scope, variables = use.scope, self.table.variables[number]
@@ -237,7 +239,7 @@ class Collector:
 
 
 class Eliminator(StmtRewriter):
-    """Puts the names in. ``names`` are those that hold where the walk is."""
+    """A rewriter that inserts the variables. ``names`` contains the variables that are visible at the current node."""
 
     def __init__(self, table: Keys, scopes: dict[tuple[int, int], Scope]):
         self.table, self.scopes = table, scopes
@@ -255,7 +257,7 @@ class Eliminator(StmtRewriter):
             self.count += 1
             self.names[number] = Var(f"cse_var_{self.count}", sample.dtype)
         new = self.stmt(body)
-        # A large expression is named inside of the smaller ones, which its value may use.
+        # A large expression is defined after the smaller ones, because its value may use their variables.
         for number, sample in named:
             var = self.names.pop(number)
             new = LetStmt(var, self.expr(sample), new)

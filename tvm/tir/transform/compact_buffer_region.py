@@ -1,4 +1,4 @@
-"""CompactBufferAllocation: memory allocated inside a loop has the size of the part that is touched there."""
+"""CompactBufferAllocation: shrink memory that is allocated inside a loop to the region that is accessed there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .statement import StmtRewriter
 
 
 def touched(body: Stmt, buffer: Buffer) -> list[Range] | None:
-    """The region of a buffer that a statement touches; None when some of it is not known."""
+    """Return the region of a buffer that a statement accesses, or None if a part of it is unknown."""
     ranges: dict[Var, Any] = {}
     found: list[list] = []
 
@@ -92,7 +92,8 @@ class Compactor(StmtRewriter):
         return node.replace(body=body, alloc_buffers=tuple(buffers), reads=(), writes=())
 
     def fits(self, region: list[Range], buffer: Buffer) -> bool:
-        """Known extents that differ from the declared ones, and where this is strict none above them."""
+        """Return whether the extents are known and differ from the declared ones, and with ``strict`` do not exceed
+        them."""
         differs = False
         for r, extent in zip(region, buffer.shape):
             if not isinstance(r.extent, IntImm) or not isinstance(extent, IntImm):

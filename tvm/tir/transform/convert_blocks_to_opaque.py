@@ -1,5 +1,4 @@
-"""ConvertBlocksToOpaque: the axes of blocks are replaced by their values; what remains of a block is its body and
-memory.
+"""ConvertBlocksToOpaque: replace the axes of blocks by their values; only the body and the memory of a block remain.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from .statement import StmtRewriter
 
 
 class BlockRewriter(StmtRewriter):
-    """One that writes the values of block axes in their place."""
+    """A rewriter that replaces the axes of blocks by their values."""
 
     def __init__(self):
         self.values: dict[Var, PrimExpr] = {}
@@ -25,7 +24,7 @@ class BlockRewriter(StmtRewriter):
         return rewrite(node, lambda n: self.values.get(n) if isinstance(n, Var) else None)
 
     def enter(self, node: BlockRealize) -> PrimExpr:
-        """The condition of a block, whose axes have their values from here on."""
+        """Record the values of the axes of a block, and return its condition."""
         for axis, value in zip(node.block.iter_vars, node.iter_values):
             self.values[axis.var] = self.expr(value)
         return self.expr(node.predicate)

@@ -1,4 +1,4 @@
-"""ConvertForLoopsToSerial: parallel loops run in order on one thread."""
+"""ConvertForLoopsToSerial: replace parallel loops by serial loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConvertSSA: a variable that is defined more than once gets a new one for each further definition."""
+"""ConvertSSA: replace a variable that has several definitions by one variable for each definition."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""CoProcSync: the program waits for a coprocessor, and the queues of the coprocessor for each other, where data pass.
+"""CoProcSync: synchronize the program with a coprocessor, and the queues of the coprocessor with each other.
 
-Work for the coprocessor stands in attributes ``coproc_scope``, whose value is the queue that runs it; the name of their
-axis is the name of the coprocessor. Its operators ``tir.NAME.coproc_...`` are called
+An attribute ``coproc_scope`` contains the work of the coprocessor; its value is the queue that executes it, and the
+name of its axis is the name of the coprocessor. The pass inserts calls of these operators, named
+``tir.NAME.coproc_...``:
 
-- ``dep_push(a, b)`` and ``dep_pop(a, b)``: queue ``a`` leaves a token for queue ``b`` behind its work, and ``b`` takes
-  it before its own. Every token that is left is taken, on every path through the program;
-- ``sync()``: the program waits until the coprocessor has done everything, before it reads or writes memory that the
-  coprocessor works on, and at its end;
-- ``read_barrier(memory, bits, first, count)``: what the program has written there is seen by the coprocessor;
-- ``write_barrier(memory, bits, first, count)``: what the coprocessor has written there is seen by the program.
+- ``dep_push(a, b)`` and ``dep_pop(a, b)``: queue ``a`` sends a token to queue ``b`` after its work, and ``b`` receives
+  it before its own work. On every path through the program, every token is received;
+- ``sync()``: the program waits until the coprocessor has finished. This is called before the program accesses memory
+  that the coprocessor accesses, and at the end;
+- ``read_barrier(memory, bits, first, count)``: makes stores of the program visible to the coprocessor;
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ Token = tuple[int, int]
 
 
 class Insertions:
-    """Statements to be put before and after others, nearest last before them and first after them."""
+    """Statements to insert before and after others. Of several statements before one, the last is nearest; of several
+    after one, the first is nearest."""
 
     def __init__(self, name: str):
         self.name = name
@@ -62,8 +63,9 @@ class Insertions:
         return Inserter().stmt(body)
 
 
-class Apart(StmtRewriter):
-    """A statement that stands in two places becomes two, since what is put beside it differs."""
+class StatementCopier(StmtRewriter):
+    """A rewriter that copies a statement that occurs twice, because different statements are inserted next to each
+    occurrence."""
 
     def __init__(self):
         self.seen: dict[int, Stmt] = {}
@@ -81,8 +83,9 @@ class Apart(StmtRewriter):
 
 @dataclass
 class Flow:
-    """How a statement begins and ends: the queues that may work first and last, and the tokens it takes before it has
-    left any, or leaves for what comes after it. On some path a statement may do no work at all."""
+    """The synchronization state of a statement: the queues that may work first and last in it, the tokens it
+    receives before it sends any, and the tokens it sends for later statements. It also contains whether some path
+    does no work."""
 
     first: Stmt
     last: Stmt
@@ -94,7 +97,7 @@ class Flow:
 
 
 class Queues:
-    """Tokens between the queues."""
+    """The tokens that synchronize the queues of the coprocessor."""
 
     def __init__(self, out: Insertions):
         self.out = out
@@ -106,7 +109,7 @@ class Queues:
         if isinstance(node, AttrStmt) and node.attr_key == SCOPE:
             queue = int_value(node.value)
             if queue is None:
-                raise TVMError(f"{SCOPE}: a queue of the coprocessor is a number, got {node.value}")
+                raise TVMError(f"{SCOPE}: the queue of the coprocessor must be a constant integer, got {node.value}")
             return Flow(node.body, node.body, [queue], [queue])
         if isinstance(node, For):
             return self.loop(node)
@@ -114,7 +117,7 @@ class Queues:
             return self.branches(node)
         if isinstance(node, While):
             if any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in post_order(node.body)):
-                raise TVMError("a coprocessor cannot be waited for in a while loop: give the number of its iterations")
+                raise TVMError("a while loop cannot contain work of a coprocessor; use a for loop")
             return None
         total: Flow | None = None
         for child in node.children():
@@ -134,7 +137,8 @@ class Queues:
         if body is None:
             return None
         carried = self.join(body, body)
-        # The first iteration takes what the last one leaves: each is the business of what stands around the loop.
+        # The first iteration receives the tokens that the last one sends. The statements around the loop send and
+        # receive the missing ones.
         skipped = body.may_be_skipped or (int_value(node.extent) or 0) < 1
         return Flow(node, node, body.enter, body.leave, skipped, carried, carried)
 
@@ -149,13 +153,13 @@ class Queues:
         return Flow(node, node, enter, leave, len(flows) < 2 or any(f.may_be_skipped for f in flows))
 
     def join(self, one: Flow, two: Flow) -> list[Token]:
-        """Let the second wait for the first; the tokens that go from one to the other."""
+        """Make the second statement wait for the first; return the tokens from the first to the second."""
         wanted = [(a, b) for a in one.leave for b in two.enter if a != b]
         left = [*one.leaves, *(t for t in wanted if t not in one.leaves)]
         taken = [*two.takes, *(t for t in wanted if t not in two.takes)]
         pushes = [self.out.call("dep_push", *t) for t in left if t not in one.leaves]
         pops = [self.out.call("dep_pop", *t) for t in taken if t not in two.takes]
-        # What nobody takes is taken at once, and what nobody has left is left at once.
+        # A token without a receiver is received immediately, and a token without a sender is sent immediately.
         self.out.put_after(one.last, *pushes, *(self.out.call("dep_pop", *t) for t in left if t not in taken))
         self.out.put_before(two.first, *(self.out.call("dep_push", *t) for t in taken if t not in left), *pops)
         return [t for t in left if t in taken]
@@ -175,7 +179,7 @@ def merged(*queues: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Access:
-    """An access of memory that the program and the coprocessor both work on."""
+    """An access of memory that both the program and the coprocessor access."""
 
     data: Var
     bits: int
@@ -184,12 +188,12 @@ class Access:
     coprocessor: bool
 
 
-# A place where the program has waited for the coprocessor.
+# An entry in a list of accesses: the program waits for the coprocessor here.
 WAITED = None
 
 
 def accesses(node: Any, coprocessor: bool) -> Iterator[Access]:
-    """The accesses of a statement or expression without loops in it, in order."""
+    """Return the accesses of a statement or expression without loops, in order."""
     for n in post_order(node):
         if isinstance(n, BufferLoad):
             yield Access(n.buffer.data, info(n.dtype).bits, touched(n.indices[0]), False, coprocessor)
@@ -210,7 +214,7 @@ def touched(index: PrimExpr) -> IntervalSet:
 
 
 def leaves_of(node: Stmt) -> Iterator[Stmt]:
-    """The statements that run one after the other where ``node`` stands."""
+    """Return the statements that run one after the other in ``node``."""
     if isinstance(node, (For, While, IfThenElse, BufferStore, Evaluate)):
         yield node
     elif isinstance(node, AttrStmt) and node.attr_key == SCOPE:
@@ -222,7 +226,7 @@ def leaves_of(node: Stmt) -> Iterator[Stmt]:
 
 
 class Host:
-    """Waits and barriers between the program and the coprocessor."""
+    """The waits and barriers between the program and the coprocessor."""
 
     def __init__(self, shared: set[Var], out: Insertions):
         self.shared, self.out = shared, out
@@ -234,7 +238,7 @@ class Host:
             self.out.put_after(body, self.out.call("sync"))
 
     def of(self, node: Stmt, coprocessor: bool = False) -> list[Access | None]:
-        """What a statement accesses, in order, and where it waits."""
+        """Return the accesses of a statement in order, with its waits."""
         if isinstance(node, AttrStmt) and node.attr_key == SCOPE:
             return self.of(node.body, True)
         if isinstance(node, For):
@@ -243,7 +247,7 @@ class Host:
         if isinstance(node, IfThenElse):
             cases = [case for case in (node.then_case, node.else_case) if case is not None]
             inside = [self.of(case, True) if coprocessor else self.level(case, repeated=False) for case in cases]
-            # A wait in one case says nothing about the other.
+            # A wait in one branch does not apply to the other branch.
             return [*self.plain(node.condition, coprocessor), *(a for part in inside for a in part if a is not WAITED)]
         if isinstance(node, While):
             inside = self.of(node.body, True) if coprocessor else self.level(node.body, repeated=True)
@@ -259,7 +263,7 @@ class Host:
         return [a for a in accesses(node, coprocessor) if a.data in self.shared]
 
     def level(self, body: Stmt, repeated: bool, last: bool = False) -> list[Access | None]:
-        """Plan what runs in sequence; ``repeated`` if its end is followed by its beginning."""
+        """Insert the synchronization of a sequence; ``repeated`` means that the sequence is the body of a loop."""
         parts = [(leaf, self.of(leaf)) for leaf in leaves_of(body)]
         waited = self.wait(parts, repeated, last)
         self.read_barriers(parts, repeated)
@@ -267,7 +271,7 @@ class Host:
         return [a for place, (_, part) in enumerate(parts) for a in ([*part, WAITED] if place in waited else part)]
 
     def wait(self, parts: list[tuple[Stmt, list[Access | None]]], repeated: bool, last: bool) -> set[int]:
-        """After which of the statements the program waits."""
+        """Insert waits for the coprocessor; return the positions of the statements that they follow."""
         places: set[int] = set()
         pending: list[Access] = []
         for place, (_, part) in enumerate(parts):
@@ -292,7 +296,7 @@ class Host:
         return places
 
     def read_barriers(self, parts: list[tuple[Stmt, list[Access | None]]], repeated: bool) -> None:
-        """After the last writes of the program to what the coprocessor reads later."""
+        """Insert barriers after the last store of the program to memory that the coprocessor reads later."""
         ahead: dict[Var, list[Access]] = {}
         for stmt, part in reversed(parts):
             for data in {a.data for a in part if a and a.writes and not a.coprocessor} & set(ahead):
@@ -305,7 +309,7 @@ class Host:
             self.out.put_before(parts[0][0], self.barrier("read_barrier", ahead[data]))
 
     def write_barriers(self, parts: list[tuple[Stmt, list[Access | None]]], repeated: bool) -> None:
-        """Before the program first reads what the coprocessor has written."""
+        """Insert barriers before the program first reads memory that the coprocessor has written."""
         behind: dict[Var, list[Access]] = {}
         for place, (_, part) in enumerate(parts):
             for data in {a.data for a in part if a and not a.writes and not a.coprocessor} & set(behind):
@@ -320,16 +324,16 @@ class Host:
     def barrier(self, what: str, found: list[Access]) -> Stmt:
         whole, data = union([a.where for a in found]), found[0].data
         if not (whole.has_lower_bound() and whole.has_upper_bound()):
-            raise TVMError(f"{data.name}: the part of it that the coprocessor works on is not known")
+            raise TVMError(f"{data.name}: the region that the coprocessor accesses is unbounded")
         if len({a.bits for a in found}) > 1:
-            raise TVMError(f"{data.name}: the coprocessor sees it as elements of several sizes")
+            raise TVMError(f"{data.name}: the coprocessor accesses it with elements of different sizes")
         analyzer = Analyzer()
         first = analyzer.simplify(whole.min_value)
         return self.out.call(what, data, found[0].bits, first, analyzer.simplify(whole.max_value - first + 1))
 
 
 def before_wait(part: list[Access | None]) -> list[Access]:
-    """What the program accesses before it waits in there."""
+    """Return the accesses of the program before its first wait."""
     until = part.index(WAITED) if WAITED in part else len(part)
     return [a for a in part[:until] if a and not a.coprocessor]
 
@@ -339,7 +343,7 @@ def conflict(own: Access, pending: list[Access]) -> bool:
 
 
 def relaxed(access: Access, loop: For) -> Access:
-    """The access in all iterations of a loop."""
+    """Return the region that an access covers over all iterations of a loop."""
     over = {loop.loop_var: IntervalSet(loop.min, loop.min + loop.extent - 1)}
     return Access(access.data, access.bits, eval_set(access.where, over), access.writes, access.coprocessor)
 
@@ -349,19 +353,19 @@ def coproc_sync(func: PrimFunc) -> PrimFunc:
     if not axes:
         return func
     if len(axes) > 1 or not all(isinstance(axis, IterVar) for axis in axes):
-        raise TVMError(f"{SCOPE}: one axis names the coprocessor of a function, got {len(axes)}")
+        raise TVMError(f"{SCOPE}: a function must have exactly one axis for its coprocessor, got {len(axes)}")
     out = Insertions(next(iter(axes)).var.name)
     touches: dict[bool, set[Var]] = {True: set(), False: set()}
     for coprocessor, node in by_side(func.body):
         touches[coprocessor].update(a.data for a in accesses(node, coprocessor))
-    body = Apart().stmt(func.body)
+    body = StatementCopier().stmt(func.body)
     Queues(out).plan(body)
     Host(touches[True] & touches[False], out).plan(body)
     return func.replace(body=out.into(body))
 
 
 def by_side(body: Stmt) -> Iterator[tuple[bool, Any]]:
-    """The stores, calls and expressions of a function, and whether the coprocessor runs each."""
+    """Return the stores, calls and expressions of a function with a flag whether the coprocessor executes each."""
     stack: list[tuple[bool, Any]] = [(False, body)]
     while stack:
         coprocessor, node = stack.pop()

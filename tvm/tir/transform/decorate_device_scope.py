@@ -1,4 +1,4 @@
-"""DecorateDeviceScope: the whole body of a function runs on the device."""
+"""DecorateDeviceScope: mark the whole body of a function as a device region."""
 
 from __future__ import annotations
 

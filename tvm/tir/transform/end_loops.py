@@ -1,14 +1,16 @@
-"""EndLoops: an unrolled loop that only stores results, or only adds to a tile, under a condition on its variable,
-becomes one that begins or ends where the condition does.
+"""EndLoops: replace the condition in an unrolled loop by loop bounds, if the loop only stores outputs or only
+accumulates.
 
     unroll i in 14: if likely(x + i < n): out[x + i] = f(tile[i])  ->  for i in min(14, n - x): out[x + i] = f(tile[i])
 
-Such are the stores of tiles at the end of an axis of unknown size, and of tiles that overlap. Unrolled, each of them is
-a block of code with addresses of its own: more than the tile itself, in a place that few elements pass. So are the
-last steps of a reduction of unknown size. Loops over known sizes stay as they are, and so do those of threads, whose
-tiles are in registers only while all indices into them are known. A loop whose condition never holds to its end (``x``
-is ``n // 14 * 14``) stays as well where it stores: what is never stored is not computed. In one that is unrolled, loops
-are short: they cost less code than time.
+Examples are the stores of a partial tile at the end of a dynamic axis, and of overlapping tiles. Unrolled, each store
+has its own basic block and address computation, which is more code than the tile itself for few elements. The last
+steps of a reduction over a dynamic axis are another example.
+
+The pass does not change loops over constant extents. It does not change loops of GPU threads, because the tiles stay in
+registers only if all indices are constant. It also keeps a loop with stores whose condition never holds up to the last
+iteration (``x`` is ``n // 14 * 14``): elements that are not stored are then not computed either. Unrolled loops are
+short, so that the transformation affects code size more than time.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from .loop_partition import THREADS, conjuncts
 from .statement import RangeRewriter, int_value, is_call
 
 
-class Ender(RangeRewriter):
+class LoopBounder(RangeRewriter):
     def __init__(self, analyzer: Analyzer):
         self.analyzer = analyzer
         self.unrolled = 0
@@ -58,13 +60,13 @@ class Ender(RangeRewriter):
         return new
 
     def is_short(self, end: tuple[bool, PrimExpr], node: For) -> bool:
-        """Whether a loop always ends before its last iteration."""
+        """Return whether a loop always ends before its last iteration."""
         return not end[0] and self.analyzer.can_prove(end[1] < node.extent)
 
 
 def bound(condition: PrimExpr, var: Var) -> tuple[bool, PrimExpr] | None:
-    """The first value of ``var`` that meets a condition, or the first that does not, and which of both it is: an
-    unknown size says."""
+    """Return the first value of ``var`` for which a condition on a dynamic dimension becomes true or false, and which
+    of the two it is."""
     condition = condition.args[0] if is_call(condition, "tir.likely") else condition
     if not isinstance(condition, (LT, LE, GT, GE)):
         return None
@@ -78,7 +80,7 @@ def bound(condition: PrimExpr, var: Var) -> tuple[bool, PrimExpr] | None:
 
 
 def only_stores_results(body: Stmt) -> bool:
-    """Whether all a body does is to store values to memory that it does not read."""
+    """Return whether a body only stores values to global memory that it does not read."""
     stored, loaded = set(), set()
     for node in post_order(body):
         if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, SeqStmt)):
@@ -93,7 +95,7 @@ def only_stores_results(body: Stmt) -> bool:
 
 
 def only_accumulates(body: Stmt, var: Var) -> bool:
-    """Whether all a body does is to update a tile whose elements are the same in all iterations."""
+    """Return whether a body only updates a tile whose indices do not depend on the loop variable."""
     for node in post_order(body):
         if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, SeqStmt)):
             return False
@@ -106,4 +108,4 @@ def only_accumulates(body: Stmt, var: Var) -> bool:
 
 
 def end_loops(func: PrimFunc, config: Any = None) -> PrimFunc:
-    return func.replace(body=Ender(analyzer_of(func)).stmt(func.body))
+    return func.replace(body=LoopBounder(analyzer_of(func)).stmt(func.body))

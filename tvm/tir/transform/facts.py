@@ -1,4 +1,4 @@
-"""What a function says about its variables before any loop is entered."""
+"""Facts about the variables of a function that hold before any loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..function import PrimFunc
 
 
 def size_variables(func: PrimFunc) -> list[Var]:
-    """Variables that are extents of buffers given to the function: none is negative."""
+    """Return the variables that are extents of buffer parameters; they are non-negative."""
     out: dict[Var, None] = {}
     for buffer in func.buffer_map.values():
         for extent in buffer.shape:

@@ -1,4 +1,4 @@
-"""ForceNarrowIndexToInt32: every index is computed in 32 bits, or the function is refused."""
+"""ForceNarrowIndexToInt32: compute every index in 32 bits; report an error if an index may not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
         for extent in buffer.shape:
             elements *= extent.value if isinstance(extent, IntImm) else 1
         if elements >= 1 << 31:
-            raise TVMError(f"{buffer.name} has {elements} elements; 32-bit indices reach {(1 << 31) - 1}")
+            raise TVMError(f"{buffer.name} has {elements} elements; the largest 32-bit index is {(1 << 31) - 1}")
     new = narrow_data_type(func, 32)
     for n in post_order(new.body):
         wide = [n.loop_var.dtype] if isinstance(n, For) else []
@@ -25,5 +25,5 @@ def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
             wide = [i.dtype for i in n.indices]
         if any(info(d).bits > 32 for d in wide):
             what = f"loop {n.loop_var.name}" if isinstance(n, For) else f"an index of {n.buffer.name}"
-            raise TVMError(f"{what} is not known to fit in 32 bits")
+            raise TVMError(f"{what} may not fit in 32 bits")
     return new

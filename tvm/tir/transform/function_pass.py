@@ -1,4 +1,4 @@
-"""Passes over PrimFuncs: the class and the decorator."""
+"""Passes over PrimFuncs: the class and its decorator."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from ...ir.module import IRModule
 from ...ir.transform import FunctionPass, PassContext, function_pass_factory
 from ..function import PrimFunc
 
-# Passes recurse over statements (never over expressions). A chain of a few hundred stages nests as deep, at several
-# frames a level, which Python's own limit of 1000 does not allow for.
+# Passes recurse over statements (never over expressions). A program of a few hundred stages nests as deeply, with
+# several Python frames per level, and exceeds Python's default recursion limit of 1000.
 STATEMENT_DEPTH = 10_000
 
 
 class PrimFuncPass(FunctionPass):
-    """A pass that treats the PrimFuncs of a module one by one: a function ``(func, mod, ctx) -> func``.
+    """A pass that transforms the PrimFuncs of a module one by one with a function ``(func, mod, ctx) -> func``.
 
     Parameters
     ----------
     function : callable
-        Gives the new function for a function, its module and the context.
+        The function that returns the new PrimFunc for a PrimFunc, its module and the context.
     info : PassInfo
-        Name, level and requirements of the pass.
+        The name, level and required passes of the pass.
     """
 
     function_type = PrimFunc

@@ -1,8 +1,8 @@
-"""HoistIfThenElse: a condition that a loop does not change is tested before the loop.
+"""HoistIfThenElse: test loop-invariant conditions before the loop.
 
-Only a condition around the whole body of the loop moves, so no statement is copied. Where sizes are not known, more of
-them do on CPUs: guards of a tile come with each of its unrolled statements, and are tested once for all of them.
-Threads of a GPU may wait for each other between two statements.
+Only a condition around the whole body of a loop moves, so no statement is copied. With dynamic shapes, the pass also
+moves other conditions on CPUs: the unrolled statements of a tile have the same guard, which is then tested once for all
+of them. This is not done on GPUs, where threads may synchronize between two statements.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ..stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, LetSt
 from .loop_partition import conjuncts
 from .statement import StmtRewriter, is_call, uses_any
 
-# Nodes of a condition that is taken out of a loop. In a chain of choices each condition may hold all that come before.
+# Maximum number of nodes of a condition that moves out of a loop. In a chain of if_then_else, each condition may
+# contain all earlier ones.
 LARGEST = 256
 
 
 class Hoister(StmtRewriter):
     def __init__(self, out_of_threads: bool):
         self.out_of_threads = out_of_threads
-        # The numbers of steps of the loops around a statement: it runs, so none of their factors is zero.
+        # The extents of the enclosing loops. Inside the loops none of their factors is zero.
         self.factors: list[PrimExpr] = []
         self.threads = 0
 
@@ -37,33 +38,35 @@ class Hoister(StmtRewriter):
         self.factors += factors(node.extent)
         new = self.keep(node)
         del self.factors[known:]
-        return new if node.kind is ForKind.THREAD_BINDING else self.out_of(new)
+        return new if node.kind is ForKind.THREAD_BINDING else self.hoisted_from(new)
 
-    def out_of(self, loop: For) -> Stmt:
-        """The loop with the conditions around its whole body before it, those that become so included."""
+    def hoisted_from(self, loop: For) -> Stmt:
+        """Return the loop after its invariant conditions are moved out. Nested conditions around the whole body move
+        too."""
         body = loop.body
         if not isinstance(body, IfThenElse):
             return loop
         if not invariant(body.condition, loop.loop_var, self.not_zero(loop)):
-            return loop if self.threads else self.part_of(loop, body)
-        then_case = self.out_of(loop.replace(body=body.then_case))
-        else_case = None if body.else_case is None else self.out_of(loop.replace(body=body.else_case))
+            return loop if self.threads else self.hoisted_terms(loop, body)
+        then_case = self.hoisted_from(loop.replace(body=body.then_case))
+        else_case = None if body.else_case is None else self.hoisted_from(loop.replace(body=body.else_case))
         return IfThenElse(body.condition, then_case, else_case)
 
     def not_zero(self, loop: For) -> list[PrimExpr] | None:
-        """Divisors that are not zero before a loop; None where a first step that computes the same says so of all."""
+        """Return the divisors that are not zero before a loop, or None if an earlier statement evaluates the same
+        divisions."""
         if self.threads:
             return []
         return None if isinstance(loop.extent, IntImm) and loop.extent.value > 0 else self.factors
 
-    def part_of(self, loop: For, body: IfThenElse) -> Stmt:
-        """Those of several conditions that the loop does not change are tested before it."""
+    def hoisted_terms(self, loop: For, body: IfThenElse) -> Stmt:
+        """Move the invariant terms of a conjunction out of the loop."""
         parts = conjuncts(body.condition)
-        if body.else_case is not None or len(parts) < 2 or not is_of_unknown_size(body.condition):
+        if body.else_case is not None or len(parts) < 2 or not has_dynamic_dimension(body.condition):
             return loop
         outside: list[PrimExpr] = []
         for number, part in enumerate(parts):
-            # What comes after a condition that stays may only be computed where it holds.
+            # A term after one that stays may only be evaluated where the term that stays is true.
             not_zero = self.not_zero(loop) if len(outside) == number else self.factors
             outside += [part] if invariant(part, loop.loop_var, not_zero) else []
         if not outside:
@@ -73,11 +76,12 @@ class Hoister(StmtRewriter):
         return IfThenElse(reduce(primop.logical_and, outside), kept)
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
-        """A condition right inside another one is a part of it, which may leave a loop that the other one stays in."""
+        """Merge a condition with the condition directly inside it; one part may move out of a loop although the other
+        stays."""
         new = self.keep(node)
         body = new.then_case
         is_one = isinstance(body, IfThenElse) and new.else_case is None and body.else_case is None
-        if self.threads or not is_one or not is_of_unknown_size(body.condition):
+        if self.threads or not is_one or not has_dynamic_dimension(body.condition):
             return new
         if not invariant(body.condition, None, self.factors):
             return new
@@ -85,12 +89,12 @@ class Hoister(StmtRewriter):
 
     def on_SeqStmt(self, node: SeqStmt) -> Stmt:
         new = super().on_SeqStmt(node)
-        return new if self.threads or not isinstance(new, SeqStmt) else together(new)
+        return new if self.threads or not isinstance(new, SeqStmt) else merged_conditions(new)
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         new = self.keep(node)
         body = new.body
-        moves = isinstance(body, IfThenElse) and body.else_case is None and is_of_unknown_size(body.condition)
+        moves = isinstance(body, IfThenElse) and body.else_case is None and has_dynamic_dimension(body.condition)
         if not moves or uses_any(body.condition, [node.buffer_var]) or self.threads:
             return new
         return body.replace(then_case=new.replace(body=body.then_case))
@@ -100,11 +104,11 @@ class Hoister(StmtRewriter):
         new = self.keep(node)
         self.threads -= node.attr_key == "thread_extent"
         body = new.body
-        moves = isinstance(body, IfThenElse) and body.else_case is None and self.lets_out(node, body.condition)
+        moves = isinstance(body, IfThenElse) and body.else_case is None and self.may_move_out_of(node, body.condition)
         return IfThenElse(body.condition, new.replace(body=body.then_case)) if moves else new
 
-    def lets_out(self, node: AttrStmt, condition: PrimExpr) -> bool:
-        """Whether a condition may be tested before what the attribute stands for."""
+    def may_move_out_of(self, node: AttrStmt, condition: PrimExpr) -> bool:
+        """Return whether a condition may be tested outside an attribute statement."""
         if node.attr_key == "thread_extent":
             return self.out_of_threads and invariant(condition, node.node.var)
         return node.attr_key.startswith("pragma_")
@@ -114,8 +118,8 @@ class Hoister(StmtRewriter):
 
 
 def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[PrimExpr] | None = ()) -> bool:
-    """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
-    memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero, None all of them."""
+    """Return whether a condition does not depend on a loop variable and is safe to evaluate before the loop: it has no
+    loads and no division that may fail. ``not_zero`` are divisors known to be non-zero; None means all divisors."""
     for number, n in enumerate(pre_order(condition)):
         if number == LARGEST or n is variable or isinstance(n, BufferLoad):
             return False
@@ -130,24 +134,24 @@ def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[Prim
 
 
 def factors(extent: PrimExpr) -> list[PrimExpr]:
-    """What an extent is a product of."""
+    """Return the factors of an extent."""
     return factors(extent.a) + factors(extent.b) if isinstance(extent, Mul) else [extent]
 
 
-def is_of_unknown_size(condition: PrimExpr) -> bool:
+def has_dynamic_dimension(condition: PrimExpr) -> bool:
     return any(isinstance(n, SizeVar) for n in pre_order(condition))
 
 
-def together(node: SeqStmt) -> Stmt:
-    """Neighbours that stand under one condition, under it together, with the prefetches before each of them."""
+def merged_conditions(node: SeqStmt) -> Stmt:
+    """Merge adjacent statements with the same condition under one condition, with the prefetches between them."""
     runs: list[list[Any]] = []
     for one in node.seq:
         hints = runs.pop() if runs and is_hint(runs[-1][0]) else []
-        if hints and isinstance(one, IfThenElse) and is_one_choice(one, one):
+        if hints and isinstance(one, IfThenElse) and have_same_condition(one, one):
             one = one.replace(then_case=seq(*hints, one.then_case))
-            runs += [] if runs and is_one_choice(runs[-1][0], one) else [[]]
+            runs += [] if runs and have_same_condition(runs[-1][0], one) else [[]]
             runs[-1].append(one)
-        elif not hints and runs and is_one_choice(runs[-1][0], one):
+        elif not hints and runs and have_same_condition(runs[-1][0], one):
             runs[-1].append(one)
         else:
             runs += [hints, [one]] if hints else [[one]]
@@ -157,7 +161,7 @@ def together(node: SeqStmt) -> Stmt:
 
 
 def is_hint(stmt: Stmt) -> bool:
-    """Whether a statement does nothing but prefetch."""
+    """Return whether a statement only prefetches."""
     body = stmt
     while isinstance(body, For):
         body = body.body
@@ -166,14 +170,14 @@ def is_hint(stmt: Stmt) -> bool:
 
 def _joined(run: list[Any]) -> Stmt:
     body = seq(*[one.then_case for one in run])
-    return run[0].replace(then_case=together(body) if isinstance(body, SeqStmt) else body)
+    return run[0].replace(then_case=merged_conditions(body) if isinstance(body, SeqStmt) else body)
 
 
-def is_one_choice(first: Stmt, second: Stmt) -> bool:
-    """Whether two statements have one condition, which what the first of them does cannot change."""
+def have_same_condition(first: Stmt, second: Stmt) -> bool:
+    """Return whether two statements have the same condition and the first statement cannot change it."""
     if not isinstance(first, IfThenElse) or not isinstance(second, IfThenElse):
         return False
-    if first.else_case is not None or second.else_case is not None or not is_of_unknown_size(first.condition):
+    if first.else_case is not None or second.else_case is not None or not has_dynamic_dimension(first.condition):
         return False
     if any(isinstance(n, BufferLoad) or type(n) is Call and effect_of(n) >= CallEffectKind.ReadState
            for n in pre_order(first.condition)):

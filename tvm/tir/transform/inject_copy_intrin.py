@@ -1,7 +1,7 @@
-"""InjectCopyIntrin: a copy that a pragma marks becomes what a function makes of it, as an instruction of a DMA engine.
+"""InjectCopyIntrin: replace copies with a pragma by the statement that a function returns, such as a DMA instruction.
 
-A copy is loops from zero around one store of one load, each at an index that is linear in the loops. The load may be
-cast, or stand under bounds of the loops, outside of which a padding value is stored.
+A copy is a loop nest, starting at zero, around one store of one load whose indices are linear in the loop variables.
+The load may be cast. It may be under bounds of the loop variables, outside which a padding value is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, For, Stmt
 from .statement import StmtRewriter, int_value, is_call
 
-# source, destination, elements of padding before and after in each dimension, and the value of the padding.
+# Arguments: source, destination, padding elements before and after in each dimension, and the padding value.
 LowerCopy = Callable[[Buffer, Buffer, list[PrimExpr], list[PrimExpr], Any], Stmt]
 
 
@@ -35,12 +35,14 @@ class Copies(StmtRewriter):
             return self.keep(node)
         made = self.lower(*arguments(node.body, self.pragma_key))
         if not isinstance(made, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TVMError(f"pragma {self.pragma_key}: the function that lowers copies gives a statement, got {made!r}")
+            raise TVMError(
+                f"pragma {self.pragma_key}: the function that lowers copies must return a statement, got {made!r}"
+            )
         return made
 
 
 class Source(NamedTuple):
-    """What a copy stores: a load, where it is made, and what is stored elsewhere."""
+    """The source of a copy: a load, the condition of the load, and the padding value that is stored otherwise."""
 
     load: BufferLoad
     condition: PrimExpr | None = None
@@ -61,44 +63,44 @@ def source_of(value: PrimExpr) -> Source | None:
 def arguments(
     stmt: Stmt, pragma_key: str
 ) -> tuple[Buffer, Buffer, list[PrimExpr], list[PrimExpr], PrimExpr | None]:
-    """What the function that lowers copies is given."""
+    """Return the arguments of the function that lowers copies."""
 
     def refuse(reason: str) -> TVMError:
-        return TVMError(f"pragma {pragma_key}: this is no copy of memory, {reason}: {stmt}")
+        return TVMError(f"pragma {pragma_key}: the statement is not a copy of memory: {reason}: {stmt}")
 
     loops: list[For] = []
     body = stmt
     while isinstance(body, For):
         if int_value(body.min) != 0:
-            raise refuse(f"the loop over {body.loop_var.name} does not begin at zero")
+            raise refuse(f"the loop over {body.loop_var.name} does not start at zero")
         loops.append(body)
         body = body.body
     if not isinstance(body, BufferStore):
-        raise refuse("there is more than one store in the loops")
+        raise refuse("the loops contain more than one store")
     source = source_of(body.value)
     if source is None or info(source.load.dtype).lanes != 1:
-        raise refuse("what is stored is not one element of a buffer")
+        raise refuse("the stored value is not one element of a buffer")
     if len(body.indices) != 1 or len(source.load.indices) != 1:
-        raise refuse("memory is to be flat (StorageFlatten)")
+        raise refuse("the memory is not flat; run StorageFlatten first")
     variables = [loop.loop_var for loop in loops]
     to, of = (place(access.indices[0], loops) for access in (body, source.load))
     if to is None or of is None:
-        raise refuse("an index is not linear in the loops")
+        raise refuse("an index is not linear in the loop variables")
     shape = [loop.extent for loop in loops] or [const(1, "int32")]
     target = view(body.buffer, body.value.dtype, shape, *to)
     if source.condition is None:
         return view(source.load.buffer, source.load.dtype, shape, *of), target, [], [], None
     clip = detect_clip_bound(source.condition, variables)
     if not clip:
-        raise refuse("the condition says more than bounds of the loops")
+        raise refuse("the condition is not a conjunction of loop bounds")
     inside, start, before, after = clipped(shape, *of, clip)
     return view(source.load.buffer, source.load.dtype, inside, of[0], start), target, before, after, source.padding
 
 
 def place(index: PrimExpr, loops: list[For]) -> tuple[list[PrimExpr], PrimExpr] | None:
-    """The step of each loop through memory, and where the first iteration is; None for an index that is not linear.
+    """Return the stride of each loop and the index of the first iteration, or None if the index is not linear.
 
-    A loop of one iteration goes nowhere; its step is that of dense memory.
+    A loop of one iteration has no stride; it gets the stride of a dense layout.
     """
     variables = [loop.loop_var for loop in loops]
     form = detect_linear_equation(narrow(index), variables)
@@ -113,7 +115,7 @@ def place(index: PrimExpr, loops: list[For]) -> tuple[list[PrimExpr], PrimExpr] 
 
 
 def narrow(index: PrimExpr) -> PrimExpr:
-    """An index of 64 bits over variables of 32 in the type of its variables: only the steps are taken from it."""
+    """Return a 64-bit index over 32-bit variables in the type of its variables; it is used only to find the strides."""
 
     def after(node: Any):
         if isinstance(node, Cast) and node.dtype == "int64" and node.value.dtype == "int32":
@@ -132,7 +134,7 @@ def narrow(index: PrimExpr) -> PrimExpr:
 def clipped(
     shape: list[PrimExpr], steps: list[PrimExpr], start: PrimExpr, clip: list[PrimExpr | None]
 ) -> tuple[list[PrimExpr], PrimExpr, list[PrimExpr], list[PrimExpr]]:
-    """The shape and start of what is read, and the padding before and after it in each dimension."""
+    """Return the shape and start of the region that is read, and the padding before and after it in each dimension."""
     analyzer = Analyzer()
     inside, before, after = [], [], []
     for extent, step, low, high in zip(shape, steps, clip[::2], clip[1::2]):

@@ -1,12 +1,13 @@
-"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two pieces or more, so that the data of
-the next iterations are on their way while the present ones are used.
+"""InjectDoubleBuffer: memory that each loop iteration fills and reads gets two or more parts, so that one part is
+filled for later iterations while another is read.
 
-    for i: fill(t); use(t)   ->   fill(t piece 0)
-                                  for i: if i + 1 < n: fill(t piece (i + 1) % 2); use(t piece i % 2)
+    for i: fill(t); use(t)   ->   fill(t part 0)
+    for i: if i + 1 < n: fill(t part (i + 1) % 2); use(t part i % 2)
 
-The value of ``double_buffer_scope`` says how many iterations the fills are ahead. What fills for the first iterations
-is marked with a count from one (``double_buffer_write``), and a loop whose fills are further ahead than one iteration
-is annotated with how far. Memory that is read beside the program for some iterations more has as many pieces more.
+The value of ``double_buffer_scope`` is the prefetch distance: the number of iterations between filling and reading. The
+fills before the loop have an attribute ``double_buffer_write`` that counts from one. A loop with a distance greater
+than one has an annotation with the distance. If asynchronous instructions read the memory for further iterations, it
+has as many additional parts.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from .storage_flatten import product
 from .unroll_loop import rename_bound
 
 SCOPE = "double_buffer_scope"
-# Annotation of a loop: iterations by which its fills are ahead.
-AHEAD = "double_buffer_ahead"
+# Annotation of a loop: the prefetch distance of its fills in iterations.
+PREFETCH_DISTANCE = "double_buffer_ahead"
 
 
 class PieceShifter(StmtRewriter):
-    """Accesses of one allocation go to the piece that ``which`` names."""
+    """A rewriter that shifts the accesses of one allocation to the part with index ``which``."""
 
     def __init__(self, data: Var, size: PrimExpr, which: PrimExpr, pieces: int, buffers: dict[Buffer, Buffer]):
         self.data, self.size, self.which, self.pieces, self.buffers = data, size, which, pieces, buffers
@@ -72,7 +73,7 @@ class DoubleBuffers(StmtRewriter):
 
 
 def all_double_buffered(loop: For) -> Stmt:
-    """The loop with each allocation in pieces that is to have them."""
+    """Apply double buffering to all marked allocations of a loop."""
     loop = loop.replace(body=allocations_first(loop.body))
     for found in find_allocations(loop.body):
         made = double_buffered(loop, *found)
@@ -80,13 +81,14 @@ def all_double_buffered(loop: For) -> Stmt:
             allocation, first, rest = made
             return allocation.replace(body=seq(first, all_double_buffered(rest)))
     annotations = loop.annotations or {}
-    if annotations.get(AHEAD) == 1:
-        return loop.replace(annotations={k: v for k, v in annotations.items() if k != AHEAD})
+    if annotations.get(PREFETCH_DISTANCE) == 1:
+        return loop.replace(annotations={k: v for k, v in annotations.items() if k != PREFETCH_DISTANCE})
     return loop
 
 
 def allocations_first(body: Stmt) -> Stmt:
-    """An allocation around the last statements of a body, around all of it: the others do not know its memory."""
+    """Move an allocation around the last statements of a body to the whole body; the other statements do not use its
+    memory."""
     if isinstance(body, SeqStmt) and isinstance(body.seq[-1], Allocate):
         inner = body.seq[-1]
         return inner.replace(body=allocations_first(seq(*body.seq[:-1], inner.body)))
@@ -94,7 +96,8 @@ def allocations_first(body: Stmt) -> Stmt:
 
 
 def find_allocations(body: Stmt) -> Iterator[tuple[Allocate, list[Stmt]]]:
-    """The allocations to double in the body of a loop, and the statements (attributes, allocations) around each."""
+    """Return the allocations to double-buffer in the body of a loop, and the statements (attributes, allocations)
+    around each."""
     around: list[Stmt] = []
     node = body
     while True:
@@ -112,7 +115,8 @@ def find_allocations(body: Stmt) -> Iterator[tuple[Allocate, list[Stmt]]]:
 
 
 class Parts(NamedTuple):
-    """What a body is made of: statements around it, those before the ones that fill the memory, those that use it."""
+    """The parts of a loop body: enclosing statements, statements before the fills, the fills, and statements that read
+    the memory."""
 
     around: list[Stmt]
     before: list[Stmt]
@@ -142,8 +146,8 @@ def parts(body: Stmt, data: Var) -> Parts | None:
 
 
 def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tuple[Allocate, Stmt, For] | None:
-    """The allocation in pieces, what fills the first of them, and the loop then; None when its form does not allow
-    it."""
+    """Return the allocation with its parts, the first fills and the new loop, or None if the loop does not have the
+    required form."""
     data, size = allocation.buffer_var, product(allocation.extents)
     split = parts(allocation.body, data)
     if split is None:
@@ -158,8 +162,8 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
         return None
     if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
         return None
-    var, late = loop.loop_var, late_uses(use)
-    distance = max(ahead_of(allocation.body, data) - late, 1)
+    var, late = loop.loop_var, async_read_distance(use)
+    distance = max(prefetch_distance(allocation.body, data) - late, 1)
     if int_value(loop.extent) is not None:
         distance = min(distance, max(int_value(loop.extent) - 1, 1))
     pieces, buffers = distance + 1 + late, {}
@@ -178,26 +182,27 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
     body = seq(*before, ahead, moved(seq(*use), primop.floormod(step, count)))
     for statement in reversed([*around, *inner]):
         body = statement.replace(body=body)
-    # Waiting for the fill that is the least ahead is waiting for all of them.
-    known = min(distance, (loop.annotations or {}).get(AHEAD, distance))
-    annotations = {**(loop.annotations or {}), AHEAD: known}
+    # Waiting for the fill with the smallest distance also waits for all others.
+    known = min(distance, (loop.annotations or {}).get(PREFETCH_DISTANCE, distance))
+    annotations = {**(loop.annotations or {}), PREFETCH_DISTANCE: known}
     return allocation.replace(extents=(size * pieces,)), seq(*first), loop.replace(body=body, annotations=annotations)
 
 
-def ahead_of(body: Stmt, data: Var) -> int:
-    """Iterations by which the memory is to be filled before it is used."""
+def prefetch_distance(body: Stmt, data: Var) -> int:
+    """Return the prefetch distance of an allocation in iterations."""
     return next(n.value.value for n in statements_in(body)
                 if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
 
 
-def late_uses(use: list[Stmt]) -> int:
-    """Iterations after which the memory of one may still be read: by products that run beside the program."""
+def async_read_distance(use: list[Stmt]) -> int:
+    """Return the number of further iterations in which asynchronous matmul instructions may still read the memory."""
     waits = [int_value(n.args[0]) for s in use for n in post_order(s) if is_call(n, "tir.ptx_wgmma_wait")]
     return min(waits, default=0)
 
 
 def first_fill(loop: For, data: Var, index: int, fill: Stmt) -> Stmt:
-    """The fill for one of the first iterations, if the loop has as many. Its mark stands whether or not it has."""
+    """Return the fill for one of the first iterations, under a condition if the loop may be shorter. The attribute is
+    outside the condition."""
     if index:
         fill = rename_bound(fill)
     if int_value(loop.extent) is None:
@@ -214,7 +219,7 @@ def writes(node: Stmt, data: Var) -> bool:
 
 
 def touches_written(fill: Stmt, use: list[Stmt]) -> bool:
-    """Whether filling reads memory that using writes: then it cannot run ahead."""
+    """Return whether filling reads memory that the reading statements write; then the fill cannot run ahead."""
     written = {n.buffer.data for s in use for n in statements_in(s) if isinstance(n, BufferStore)}
     if any(isinstance(n, BufferLoad) and n.buffer.data in written for n in post_order(fill)):
         return True
@@ -240,10 +245,11 @@ def inject_double_buffer(func: PrimFunc, config: Any = None) -> PrimFunc:
         return func
     split = getattr(config, "split_loop", 1)
     if split not in (0, 1):
-        # Several iterations in one would fill pieces of memory that others of them use, between which there is no
-        # barrier.
-        raise TVMError(f"tir.InjectDoubleBuffer: split_loop is 0 or 1, got {split}: a loop that fills memory ahead is "
-                       "not split")
+        # With several original iterations per iteration, the fills would overwrite parts that another iteration reads,
+        # without a barrier between them.
+        raise TVMError(
+            f"tir.InjectDoubleBuffer: split_loop must be 0 or 1, got {split}; a double-buffered loop cannot be split"
+        )
     return func.replace(body=strip(DoubleBuffers().stmt(func.body), None))
 
 

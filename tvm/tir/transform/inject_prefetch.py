@@ -1,7 +1,7 @@
-"""InjectPrefetch: where a schedule asks for it, each iteration of a loop fetches what a later iteration will read.
+"""InjectPrefetch: loop iterations prefetch data that later iterations read, where a schedule requests it.
 
-The distance may be a pair ``tvm_tuple(distance, share)``: where the whole loop is run again and again by the loop
-around it, each run fetches one part in ``share`` of what is asked for, so that the fetches are spread over all runs.
+The distance may be a pair ``tvm_tuple(distance, share)``. If an outer loop repeats the whole loop, each repetition then
+prefetches one of ``share`` parts of the data, so that the prefetches are spread over all repetitions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCOPE = "prefetch_scope"
 
 
 def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
-    """The part of a buffer that a statement touches, loops inside it taken over their whole ranges."""
+    """Return the region of a buffer that a statement accesses over all iterations of its inner loops."""
     sets = {var: as_set(r) for var, r in inner_ranges(body).items()}
     found: list[list] = []
     for n in post_order(body):
@@ -38,7 +38,7 @@ def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
 
 
 def made_inside(body: Stmt, buffer: Buffer) -> bool:
-    """Whether the buffer only exists inside the loop: a later iteration's is not there to be fetched."""
+    """Return whether the buffer is allocated inside the loop: data of a later iteration does not exist yet."""
     return any(isinstance(n, BufferRealize) and n.buffer is buffer for n in statements_in(body))
 
 
@@ -47,7 +47,7 @@ class Prefetcher(StmtRewriter):
         self.loops: list[tuple[Var, bool]] = []
 
     def on_For(self, node: For) -> Stmt:
-        # A loop of one iteration is no run of what it holds.
+        # A loop of one iteration does not repeat its body.
         self.loops.append((node.loop_var, int_value(node.extent) != 1))
         new = self.keep(node)
         self.loops.pop()

@@ -1,12 +1,13 @@
-"""InjectPTXAsyncCopy: copies from global to shared memory that run beside the program.
+"""InjectPTXAsyncCopy: make copies from global to shared memory asynchronous.
 
-A store of what a load of global memory gives, 4, 8 or 16 aligned bytes at once, becomes ``ptx_cp_async``, which moves
-the bytes without holding up the thread; a load under a condition, with zero otherwise, becomes a copy of nothing that
-fills with zeros. Every barrier first waits for the copies of its thread, so that behind it they are there for all;
-at the head of a loop whose fills are several iterations ahead it waits for those of this iteration only.
+A store of 4, 8 or 16 aligned bytes that were loaded from global memory becomes ``ptx_cp_async``, which does not block
+the thread. If the load has a condition and zero is stored otherwise, the copy has size zero where the condition is
+false and fills the destination with zeros. Every barrier first waits for the copies of its thread, so that all threads
+see the data after it. At the head of a loop with a prefetch distance of several iterations, the barrier waits only for
+the copies of the current iteration.
 
-That serves double buffering, whose fills for the next iteration are changed wherever the device can (sm_80 and newer);
-other fills are changed when ``tir.use_async_copy`` is set.
+The pass converts the copies of double buffering on every device that supports it (sm_80 and newer), and other copies if
+``tir.use_async_copy`` is set.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, LetStmt, SeqStmt, Stmt, seq
-from .inject_double_buffer import AHEAD
+from .inject_double_buffer import PREFETCH_DISTANCE
 from .statement import StmtRewriter, int_value, is_call
 from .tagged_memory import scope_of
 
@@ -45,7 +46,7 @@ class AsyncCopies(StmtRewriter):
         new = self.keep(node)
         self.wanted = before
         if node.attr_key == "double_buffer_write" and int_value(node.value) > 1:
-            # What is for a later iteration is waited for later.
+            # Copies for a later iteration form a group that a later barrier waits for.
             return seq(Evaluate(Call("void", Op.get("tir.ptx_commit_group"), ())), new)
         return new
 
@@ -53,13 +54,13 @@ class AsyncCopies(StmtRewriter):
         return (self.copy(node) if self.wanted else None) or node
 
     def copy(self, node: BufferStore) -> Stmt | None:
-        """The asynchronous form of a store, or None where it has none."""
+        """Return the asynchronous form of a store, or None if it has none."""
         load, condition = source_of(node.value)
         if load is None or not scope_of(node.buffer.data).startswith("shared"):
             return None
         if scope_of(load.buffer.data) != "global" or load.buffer.dtype != node.buffer.dtype:
             return None
-        # A thread that reads its own element needs no barrier, and so would not wait for it.
+        # A thread that reads its own element has no barrier before the load, so nothing would wait for the copy.
         if any(structural_equal(node.indices[0], index) for index in self.reads.get(node.buffer.data, ())):
             return None
         kind = info(node.value.dtype)
@@ -74,7 +75,7 @@ class AsyncCopies(StmtRewriter):
         return Evaluate(Call(element(node.value.dtype), Op.get("tir.ptx_cp_async"), tuple(args)))
 
     def place(self, index: PrimExpr, lanes: int) -> PrimExpr | None:
-        """The first of elements that lie side by side, and begin at a multiple of their number."""
+        """Return the index of the first of adjacent elements; it is a multiple of their number."""
         if lanes == 1:
             return index if info(index.dtype).lanes == 1 else None
         if not (isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1):
@@ -83,14 +84,14 @@ class AsyncCopies(StmtRewriter):
         return index.base if known.coeff % lanes == 0 and known.base % lanes == 0 else None
 
 
-class Waits(StmtRewriter):
-    """Every barrier waits for the copies before it."""
+class WaitInserter(StmtRewriter):
+    """A rewriter that makes every barrier wait for the copies before it."""
 
     def __init__(self):
         self.heads: dict[int, int] = {}
 
     def on_For(self, node: For) -> Stmt:
-        ahead = (node.annotations or {}).get(AHEAD)
+        ahead = (node.annotations or {}).get(PREFETCH_DISTANCE)
         first = node.body
         while isinstance(first, (SeqStmt, AttrStmt, Allocate, LetStmt)):
             first = first.seq[0] if isinstance(first, SeqStmt) else first.body
@@ -107,7 +108,7 @@ class Waits(StmtRewriter):
 
 
 def source_of(value: PrimExpr) -> tuple[BufferLoad | None, PrimExpr | None]:
-    """The load whose result is stored as it is, and the condition under which it is; zero otherwise."""
+    """Return the load whose value is stored unchanged, and its condition; zero is stored if the condition is false."""
     if isinstance(value, BufferLoad):
         return value, None
     if is_call(value, "tir.if_then_else"):
@@ -130,5 +131,5 @@ def inject_ptx_async_copy(func: PrimFunc, config: Any = None) -> PrimFunc:
         return func
     copies = AsyncCopies(bool(config), func.body)
     body = copies.stmt(func.body)
-    return func.replace(body=Waits().stmt(body)) if copies.made else func
+    return func.replace(body=WaitInserter().stmt(body)) if copies.made else func
 

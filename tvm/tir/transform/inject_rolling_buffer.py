@@ -1,9 +1,11 @@
-"""InjectRollingBuffer: a buffer keeps what the next iteration of a loop reads again, instead of being computed anew.
+"""InjectRollingBuffer: keep elements that the next loop iteration reads again in a circular buffer instead of
+recomputing them.
 
-A buffer under ``rolling_buffer_scope`` is made inside loops, and holds a window that moves with them. Its memory is put
-around the outermost of the loops that it can roll over. The dimension that this loop moves becomes circular: element x
-is at x modulo the size of the window. Dimensions that loops further inside move have room for all their windows. An
-element is computed in the first iteration of its loop, or where the window before did not have it.
+A buffer under ``rolling_buffer_scope`` is computed inside loops and contains a window that moves with them. The pass
+moves its allocation outside the outermost loop over which it can roll. The dimension that moves with this loop becomes
+circular: element x is stored at x modulo the window size. Dimensions that move with inner loops are large enough for
+all their windows. An element is computed in the first iteration of its loop, or if the previous window did not contain
+it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _THREADS = ("thread_extent", "virtual_thread", "pipeline_exec_scope", "coproc_sc
 
 @dataclass(slots=True)
 class Roll:
-    """How a buffer rolls: the loop around its memory, the circular dimension with its size, and for each dimension
-    that moves the loop and the first element past the window before."""
+    """The parameters of a rolling buffer: the loop around its allocation, the circular dimension with its size, and for
+    each moving dimension the loop and the first element after the previous window."""
 
     outermost: For
     circular: int
@@ -42,11 +44,11 @@ class RollingBuffers(RangeRewriter):
     def __init__(self, buffers: set[Buffer]):
         self.analyzer = Analyzer()
         self.buffers = buffers
-        # Statements around the present one: loops, and None for what no memory may be moved out of.
+        # The enclosing statements: loops, and None for a statement that no allocation may move out of.
         self.around: list[For | None] = []
         self.rolls: dict[Buffer, Roll] = {}
         self.alignment: dict[Buffer, list[AttrStmt]] = {}
-        # By loop variable what is realized around the loop.
+        # The realizations to place around a loop, by loop variable.
         self.moved: dict[Var, list[BufferRealize]] = {}
 
     def on_For(self, node: For) -> Stmt:
@@ -58,7 +60,7 @@ class RollingBuffers(RangeRewriter):
         return new
 
     def aligned(self, realize: BufferRealize) -> Stmt:
-        """A realization inside what is noted about the strides of its buffer."""
+        """Return a realization inside the stride alignment attributes of its buffer."""
         new: Stmt = realize
         for attr in self.alignment.get(realize.buffer, ()):
             new = attr.replace(body=new)
@@ -78,7 +80,7 @@ class RollingBuffers(RangeRewriter):
                 self.alignment.setdefault(node.node, []).append(node)
                 return self.stmt(node.body)
         if node.attr_key == "buffer_bind_scope" and node.node[1] in self.buffers:
-            _refuse(node.node[1], "an intrinsic or an extern accesses it as memory whose elements follow each other")
+            _refuse(node.node[1], "an intrinsic or extern accesses it as contiguous memory")
         if node.attr_key not in _THREADS:
             return super().on_AttrStmt(node)
         self.around.append(None)
@@ -105,8 +107,8 @@ class RollingBuffers(RangeRewriter):
         return self.stmt(node.body)
 
     def roll(self, node: BufferRealize) -> Roll | None:
-        """The outermost loop that a buffer can roll over: it and those inside run one iteration after the other, and
-        each of them moves at most one dimension, which no other moves. None where all of them read the same."""
+        """Return the outermost loop over which a buffer can roll, or None if no loop moves its window. That loop and
+        the loops inside it must be serial, and each must move at most one dimension that no other loop moves."""
         loops: list[For] = []
         for loop in reversed(self.around):
             if loop is None or loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
@@ -126,12 +128,12 @@ class RollingBuffers(RangeRewriter):
             moving = {**moving, dims[0]: (loop, self.analyzer.simplify(substitute(r.min, before) + r.extent))}
             found = Roll(loop, dims[0], r.extent, moving)
         if found is None:
-            _refuse(node.buffer, "no loop around it that runs one iteration after the other moves one of its "
-                    "dimensions forward; compute it inside such a loop")  # fmt: skip
+            _refuse(node.buffer, "no serial loop around it moves one of its dimensions forward; compute it inside "
+                                 "such a loop")  # fmt: skip
         return found
 
     def _whole(self, node: BufferRealize, dim: int, loop: For) -> Range:
-        """All that a dimension holds while its loop runs."""
+        """Return the range of a dimension over all iterations of its loop."""
         r, last = node.bounds[dim], loop.min + loop.extent - 1
         low = self.analyzer.simplify(substitute(r.min, {loop.loop_var: loop.min}))
         end = substitute(r.min, {loop.loop_var: last}) + r.extent
@@ -162,19 +164,19 @@ class RollingBuffers(RangeRewriter):
 
 
 def _can_move(r: Range, var: Var) -> bool:
-    return int_value(r.extent) is not None and _never_falls(r.min, var)
+    return int_value(r.extent) is not None and _is_non_decreasing(r.min, var)
 
 
-def _never_falls(e: PrimExpr, var: Var) -> bool:
-    """Whether a value is known not to become smaller as the variable grows."""
+def _is_non_decreasing(e: PrimExpr, var: Var) -> bool:
+    """Return whether a value is monotonically non-decreasing in a variable."""
     if e is var or not uses_var(e, {var}.__contains__):
         return True
     if isinstance(e, (Add, Min, Max)):
-        return _never_falls(e.a, var) and _never_falls(e.b, var)
+        return _is_non_decreasing(e.a, var) and _is_non_decreasing(e.b, var)
     if isinstance(e, Sub):
-        return _never_falls(e.a, var) and not uses_var(e.b, {var}.__contains__)
+        return _is_non_decreasing(e.a, var) and not uses_var(e.b, {var}.__contains__)
     if isinstance(e, (Mul, FloorDiv)):
-        return isinstance(e.b, IntImm) and e.b.value > 0 and _never_falls(e.a, var)
+        return isinstance(e.b, IntImm) and e.b.value > 0 and _is_non_decreasing(e.a, var)
     return False
 
 
@@ -188,5 +190,5 @@ def inject_rolling_buffer(func: PrimFunc) -> PrimFunc:
         return func
     for buffer in found:
         if uses_any(func.body, [buffer.data]):
-            _refuse(buffer, "its pointer is used; it has no element in the place that a pointer would say")
+            _refuse(buffer, "its pointer is used directly; only element accesses can be made circular")
     return func.replace(body=RollingBuffers(found).stmt(func.body))

@@ -1,8 +1,9 @@
-"""InjectVirtualThread: virtual threads become loops around the statements that differ between them.
+"""InjectVirtualThread: replace virtual threads by loops around the statements that depend on the thread.
 
-Memory allocated inside that holds something different for each virtual thread gets one copy per thread; of threads that
-stand for contexts of a coprocessor (``cthread``) each has all memory for itself. A statement that does not depend on
-the thread runs once; the others are repeated as deep inside as possible, so that the work of all threads interleaves.
+Memory allocated inside a virtual thread gets one copy per thread if its contents depend on the thread. If the threads
+are contexts of a coprocessor (``cthread``), each thread has its own copy of all memory. A statement that does not
+depend on the thread runs once. The other statements are repeated in the innermost possible loops, so that the work of
+all threads interleaves.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .storage_flatten import product
 
 
 def written_pointers(value: PrimExpr) -> set[Var]:
-    """The pointers in a call but those that are given to it for reading only."""
+    """Return the pointers in a call, without those that are only read."""
     out: set[Var] = set()
     seen: set[int] = set()
     stack: list[Any] = [value]
@@ -54,8 +55,8 @@ def written_pointers(value: PrimExpr) -> set[Var]:
 
 
 def touched_memory(body: Stmt, var: Var) -> set[Var]:
-    """Variables and pointers whose contents depend on ``var``, to a fixed point."""
-    uses: dict[Any, set] = {}  # what is written -> what it is computed from
+    """Return the variables and pointers whose contents depend on ``var``, computed to a fixed point."""
+    uses: dict[Any, set] = {}  # Written variable or pointer -> the ones it is computed from
 
     def sources(*nodes: Node) -> set:
         out: set = set()
@@ -74,7 +75,7 @@ def touched_memory(body: Stmt, var: Var) -> set[Var]:
         elif kind is LetStmt:
             uses.setdefault(node.var, set()).update(sources(node.value))
         elif kind is Evaluate:
-            # A call with effects may write through any pointer it is given, unless it is given for reading.
+            # A call with effects may write through any pointer argument that is not marked as read-only.
             if has_effect(node.value):
                 given = sources(node.value)
                 for pointer in written_pointers(node.value):
@@ -105,7 +106,7 @@ class ThreadInjector(StmtRewriter):
         self.shares = shares
         if not shares:
             self.touched |= {n.buffer_var for n in post_order(body) if isinstance(n, Allocate)}
-        self.copies: dict[Var, PrimExpr] = {}  # pointer -> elements of one copy
+        self.copies: dict[Var, PrimExpr] = {}  # Pointer -> number of elements of one copy
         self.buffers: dict[Buffer, Buffer] = {}
         self.in_loop = False
         self.loops = 0
@@ -122,11 +123,11 @@ class ThreadInjector(StmtRewriter):
         return False
 
     def is_context(self, node: Any) -> bool:
-        """Whether this asks which of the contexts runs it."""
+        """Return whether an expression reads the index of the coprocessor context."""
         return not self.shares and is_call(node, "tir.tvm_context_id")
 
     def repeat(self, node: Stmt) -> Stmt:
-        """The statement for every virtual thread."""
+        """Return the statement, repeated for every virtual thread."""
         self.in_loop = True
         body = StmtRewriter.stmt(self, node)
         self.in_loop = False
@@ -212,7 +213,7 @@ class VirtualThreads(StmtRewriter):
         body = self.stmt(node.body)
         count = int_value(node.value)
         if count is None:
-            # No copies of memory can be made for an unknown number of threads: run them one after the other.
+            # Memory cannot be copied for an unknown number of threads, so the threads run one after the other.
             return For(node.node.var, 0, node.value, ForKind.SERIAL, body)
         if count == 1:
             return substitute(body, {node.node.var: const(0, node.node.var.dtype)})

@@ -1,7 +1,7 @@
-"""InstrumentBoundCheckers: every store is preceded by a check that all its indices stay inside their memory.
+"""InstrumentBoundCheckers: insert a check before every store that all indices are in bounds.
 
-The check is an assertion, so a compiled function reports the access instead of making it. Guarded loads
-(``if_then_else``) are checked only where their condition holds.
+The check is an assertion, so that a compiled function reports the invalid access before it happens. Loads guarded by
+``if_then_else`` are checked only if their condition is true.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BoundChecker(StmtRewriter):
 
 
 def collect(root: PrimExpr, condition: PrimExpr | None, out: list[tuple[PrimExpr, str]]) -> None:
-    """Conditions under which the loads in ``root`` are inside their memory."""
+    """Return the conditions under which all loads in ``root`` are in bounds."""
     stops = lambda n: is_call(n, "tir.if_then_else", "tir.address_of", "tir.tvm_access_ptr")
     for node in pre_order(root, stops):
         if is_call(node, "tir.if_then_else"):
@@ -66,7 +66,8 @@ def both(a: PrimExpr | None, b: PrimExpr) -> PrimExpr:
 
 
 def access(buffer: Buffer, indices) -> PrimExpr | None:
-    """The condition that an access is inside its buffer; None when it holds by itself or cannot be told."""
+    """Return the condition that an access is in bounds, or None if the access is provably in bounds or cannot be
+    checked."""
     total: PrimExpr | None = None
     for index, extent in zip(indices, buffer.shape):
         ends = (index.base, index.base + index.stride * (index.lanes - 1)) if isinstance(index, Ramp) else (index,)

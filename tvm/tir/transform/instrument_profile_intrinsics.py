@@ -1,7 +1,8 @@
-"""InstrumentProfileIntrinsics: functions and loops between the beginning and the end of a count under a number.
+"""InstrumentProfileIntrinsics: insert calls that start and end a counter around functions and loops, each with its own
+id.
 
-Numbers are given to functions and loops before what is inside them, and go on from function to function, and from one
-run of the pass to the next unless ``tir.reset_start_id`` is set. Threads of a parallel loop count nothing.
+Functions and loops get ids in pre-order. Ids continue from function to function, and from one run of the pass to the
+next unless ``tir.reset_start_id`` is set. The threads of a parallel loop are not counted.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _numbers = count()
 
 @dataclass(slots=True)
 class LoopFacts:
-    """A loop: its number, how many loops are around it, of how many loops those inside are, whether other loops stand
-    beside it, and whether it is run by the threads of a parallel loop."""
+    """Facts about a loop: its id, its depth, the height of the loops inside it, whether it has sibling loops, and
+    whether threads of a parallel loop execute it."""
 
     number: int
     depth: int
@@ -34,13 +35,13 @@ class LoopFacts:
 
 
 class LoopFinder:
-    """The facts about the loops of a function, by the identity of the loop."""
+    """An analysis that collects the facts about the loops of a function, by the identity of the loop."""
 
     def __init__(self):
         self.loops: dict[int, LoopFacts] = {}
 
     def visit(self, stmt: Stmt, depth: int, in_parallel: bool) -> int:
-        """The height of a statement: one more than that of the highest loop in it, 0 where there is none."""
+        """Return the height of a statement: 0 without loops, else one more than the height of its highest loop."""
         if isinstance(stmt, For):
             facts = self.loops[id(stmt)] = LoopFacts(next(_numbers), depth, 0, False, in_parallel)
             facts.height = self.visit(stmt.body, depth + 1, in_parallel or stmt.kind == ForKind.PARALLEL)

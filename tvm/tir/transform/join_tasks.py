@@ -1,9 +1,10 @@
-"""JoinTasks: two parallel loops of which an unknown size chooses become one whose tasks choose.
+"""JoinTasks: merge two parallel loops in the branches of a condition on a dynamic dimension into one parallel loop.
 
     if n < 14: parallel i in a: x(i)  else: parallel j in b: y(j)
         ->  parallel i in if_then_else(n < 14, a, b): if n < 14: x(i)  else: y(i)
 
-Such are kernels with classes of sizes. The code that hands out tasks is a good part of a short kernel.
+Kernels with size classes contain such conditions. In a short kernel, the code that starts parallel tasks is a
+considerable part of the code.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Joiner(StmtRewriter):
         first, second = new.then_case, new.else_case
         if not is_task(first) or not is_task(second) or first.loop_var.dtype != second.loop_var.dtype:
             return new
-        # What the tasks ask is what was asked before them, however often.
+        # The condition in the tasks is the condition before them, so its value must not change between both
+        # evaluations.
         asked = [n for n in post_order(new.condition) if isinstance(n, (Var, BufferLoad, Call))]
         if not asked or not all(isinstance(n, SizeVar) for n in asked):
             return new

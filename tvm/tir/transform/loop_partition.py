@@ -1,12 +1,11 @@
-"""LoopPartition: a loop whose ``likely`` conditions hold in its interior is divided, and the interior loses the
-conditions.
+"""LoopPartition: split a loop so that ``likely`` conditions are always true in its main part, and remove them there.
 
-    for i in n: if likely(i * 4 + 3 < m): a  ->  for i in the interior: a
-                                                 for i in the rest: if likely(...): a
+    for i in n: if likely(i * 4 + 3 < m): a  ->  for i in the main part: a
+    for i in the rest: if likely(...): a
 
-Loops of unknown length are divided; of the others only those whose condition stands in the way of a vector, unless
-``partition_const_loop`` asks for all. The hint ``pragma_loop_partition_hint`` asks for a loop, or with the value False
-for leaving it whole: a condition costs less than a second copy of a long body.
+The pass splits loops of dynamic extent. It splits a loop of constant extent only if the condition prevents
+vectorization, or if ``partition_const_loop`` is set. The hint ``pragma_loop_partition_hint`` requests splitting, or
+with the value False prevents it: for a long body, a condition costs less than a second copy.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def inner_ranges(body: Stmt) -> dict[Var, Range]:
-    """Ranges of the loops inside a statement."""
+    """Return the ranges of the loops inside a statement."""
     out = {}
     for n in post_order(body):
         if isinstance(n, For):
@@ -97,15 +96,15 @@ class Partitioner(StmtRewriter):
         self.func = func
         self.config = config
         self.outer: dict[Var, IntervalSet] = {}
-        # The hint before the next loop, if there is one.
+        # The hint that applies to the next loop, if there is one.
         self.hint: bool | None = None
-        # Variables of loops that stay as they are: parts of a loop of unknown length, and those a hint keeps whole.
+        # Variables of loops that are not split: parts of a loop of dynamic extent, and loops with the hint False.
         self.done: set[Var] = set()
         # Variables that differ between the threads of a block.
         self.threads: set[Var] = set()
-        # Factors of the lengths of the loops around, of which none is zero.
+        # Factors of the extents of the enclosing loops; none is zero inside the loops.
         self.counts: list[PrimExpr] = []
-        # Whether a loop around has no condition in it.
+        # Whether an enclosing loop contains no condition.
         self.bare = False
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
@@ -131,9 +130,10 @@ class Partitioner(StmtRewriter):
         return self.loop(node, bool(hint), self.config.unroll_loop_with_partition_hint_no_interval)
 
     def loop(self, node: For, hinted: bool, unroll: bool) -> Stmt:
-        """The loop, divided where that pays; a hinted loop that is not divided may be marked for unrolling."""
-        # Lanes and threads belong together: such a loop stays whole. Of a parallel loop the rest would wait for the
-        # interior to be done, and most threads would have nothing to do.
+        """Return the loop, split if that is profitable. A loop with a hint that is not split may be marked for
+        unrolling."""
+        # Vectorized loops and thread-bound loops are not split. A parallel loop is not split either: its rest would
+        # start only after the main part, and most threads would be idle.
         whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or node.loop_var in self.done
         whole = whole or node.kind is ForKind.PARALLEL and not hinted and not self.config.partition_const_loop
         outside_is_bare = self.bare
@@ -150,16 +150,16 @@ class Partitioner(StmtRewriter):
         return new
 
     def wanted(self, node: For, hinted: bool) -> list[PrimExpr]:
-        """The conditions worth dividing this loop for."""
+        """Return the conditions for which splitting this loop is profitable."""
         inside = Conditions(node.body)
         self.bare = inside.is_empty()
         if hinted:
             return inside.on(node.loop_var, True)
-        # Any choice that differs between lanes keeps a vector from being loaded or stored whole.
-        every = inside.concerning_vectors(node.loop_var, True)
+        # A condition that differs between lanes prevents a vector load or store.
+        every = inside.in_vectorized_loops(node.loop_var, True)
         if self.config.partition_const_loop or int_value(node.extent) is None:
             return list(dict.fromkeys(inside.on(node.loop_var, False) + every))
-        return list(dict.fromkeys(inside.concerning_vectors(node.loop_var, False) + every))
+        return list(dict.fromkeys(inside.in_vectorized_loops(node.loop_var, False) + every))
 
     def partition(self, node: For, hinted: bool) -> Stmt | None:
         conditions = self.wanted(node, hinted)
@@ -171,21 +171,21 @@ class Partitioner(StmtRewriter):
         interval, certain = self.interior(node.body, node.loop_var, span, conditions)
         if interval is None or not certain:
             return None
-        if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_ends(interval)):
-            # The parts of such a loop must have known lengths too.
+        if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_bounds(interval)):
+            # The parts of such a loop must have constant extents too.
             return None
         if self.threads and self.differs_between_threads(interval) and waits_for_other_threads(node.body):
-            # All threads of a block take the same number of steps up to each barrier.
+            # All threads of a block must execute the same number of iterations up to each barrier.
             return None
         return self.divide(node, interval, certain, hinted)
 
     def differs_between_threads(self, interval: IntervalSet) -> bool:
-        return any(n in self.threads for end in finite_ends(interval) for n in post_order(end) if isinstance(n, Var))
+        return any(n in self.threads for end in finite_bounds(interval) for n in post_order(end) if isinstance(n, Var))
 
     def interior(self, body: Stmt, var: Var, interval: IntervalSet | None, conditions: list[PrimExpr]):
-        """The part of ``interval`` in which conditions are certain, and what they are there.
+        """Return the part of ``interval`` in which conditions have a constant value, and these values.
 
-        In a known interval a condition that never holds is as good as one that always does.
+        In a known interval, a condition that is always false is as useful as one that is always true.
         """
         relax = {v: as_set(r) for v, r in inner_ranges(body).items()}
         bound_inside = {n.var for n in post_order(body) if isinstance(n, (LetStmt, Let))}
@@ -198,7 +198,7 @@ class Partitioner(StmtRewriter):
             if condition in certain or not same_before_the_loop(condition, bound_inside, self.counts):
                 continue
             where = deduce_bound(var, said, self.outer, relax)
-            ends = finite_ends(where)
+            ends = finite_bounds(where)
             if where.is_nothing() or not all(same_before_the_loop(end, hidden, self.counts) for end in ends):
                 continue
             both = where if interval is None else intersect([interval, where])
@@ -219,7 +219,7 @@ class Partitioner(StmtRewriter):
         analyzer = self.analyzer()
         dtype = node.loop_var.dtype
         begin, end = node.min, analyzer.simplify(node.min + node.extent)
-        # The parts never overlap and cover the loop, whatever the symbolic values are.
+        # The parts are disjoint and cover the loop for all values of the symbolic bounds.
         middle, after = begin, end
         if interval.has_lower_bound():
             middle = clamp(analyzer, primop.cast(dtype, interval.min_value), begin, end)
@@ -240,7 +240,8 @@ class Partitioner(StmtRewriter):
         return seq(*[part for part in parts if part is not None])
 
     def false_from(self, node: For, certain: dict[PrimExpr, bool]) -> dict[PrimExpr, PrimExpr]:
-        """The iterations from which on conditions that hold in the interior do not, whatever inner loops do."""
+        """Return for each condition of the main part the first iteration from which it is false for all inner
+        iterations."""
         relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
         found: dict[PrimExpr, PrimExpr] = {}
         for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
@@ -253,8 +254,8 @@ class Partitioner(StmtRewriter):
     def stop(
         self, node: For, analyzer: Analyzer, certain: dict[PrimExpr, bool], after: PrimExpr, end: PrimExpr
     ) -> PrimExpr:  # fmt: skip
-        """Where the iterations ``after`` an interior may end: from there on no condition holds under which they do
-        anything. The last block of rows, say, has fewer tiles than the others."""
+        """Return the end of the iterations that start at ``after``: from there on, all conditions that guard stores are
+        false. For example, the last block of rows has fewer tiles than the others."""
         inside = inner_ranges(node.body)
         hidden = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}.union(inside, [node.loop_var])
         never = {c: first for c, first in self.false_from(node, certain).items()
@@ -272,7 +273,7 @@ class Partitioner(StmtRewriter):
     def beyond(
         self, node: For, analyzer: Analyzer, interval: IntervalSet, certain: dict[PrimExpr, bool]
     ) -> Stmt:  # fmt: skip
-        """The body after an interior of unknown end, where conditions that end with the interior do not hold."""
+        """Return the body after a main part of dynamic end, without the conditions that are false there."""
         if not interval.has_upper_bound() or int_value(interval.max_value) is not None:
             return node.body
         never = {c: False for c, first in self.false_from(node, certain).items()
@@ -282,7 +283,8 @@ class Partitioner(StmtRewriter):
     def piece(
         self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, hinted: bool, fresh: bool
     ) -> Stmt | None:
-        """The iterations from ``low`` to ``high`` as a loop from zero; ``fresh`` if the body is used elsewhere too."""
+        """Return the iterations from ``low`` to ``high`` as a loop that starts at zero. ``fresh`` renames the variables
+        of a body that is also used elsewhere."""
         extent = analyzer.simplify(high - low)
         count = int_value(extent)
         if count is not None and count <= 0:
@@ -305,11 +307,11 @@ class Partitioner(StmtRewriter):
         return self.loop(loop, hinted, fresh and self.config.unroll_loop_with_partition_hint_no_interval)
 
     def partition_thread(self, node: AttrStmt, var: Var) -> Stmt | None:
-        """Threads whose vectors are complete take a branch of their own, without the conditions on lanes."""
+        """Give threads whose vectors are complete a separate branch without the conditions on lanes."""
         if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in statements_in(node.body)):
             return None
-        conditions = Conditions(node.body).concerning_vectors(var, False)
-        if not conditions or meets_other_threads(node.body):
+        conditions = Conditions(node.body).in_vectorized_loops(var, False)
+        if not conditions or has_thread_cooperation(node.body):
             return None
         interval, certain = self.interior(node.body, var, None, conditions)
         if interval is None:
@@ -329,7 +331,7 @@ class Partitioner(StmtRewriter):
 
 
 def acts_only_under(body: Stmt, conditions: set[PrimExpr]) -> bool:
-    """Whether all that is seen outside of ``body`` happens under one of the conditions."""
+    """Return whether all effects of ``body`` that are visible outside it happen under one of the conditions."""
     own: set[Any] = set()
     stack = [body]
     while stack:
@@ -366,7 +368,7 @@ def acts_only_under(body: Stmt, conditions: set[PrimExpr]) -> bool:
 
 
 def has_effects(expr: PrimExpr) -> bool:
-    """Whether something is called in ``expr`` that does more than compute a value."""
+    """Return whether ``expr`` contains a call with a side effect."""
     return any(isinstance(n, Call) and is_action(n) for n in post_order(expr))
 
 
@@ -375,8 +377,8 @@ def is_action(call: Call) -> bool:
 
 
 class Conditions:
-    """The conditions in a body, from one walk over it: what stands in ``likely``, with every other one (a hint asks for
-    these), and the variables of vectorized loops."""
+    """The conditions in a body, collected in one traversal: the arguments of ``likely``, with a hint also all other
+    conditions, and the variables of vectorized loops."""
 
     def __init__(self, body: Stmt):
         self.vectors: set[Var] = set()
@@ -398,9 +400,10 @@ class Conditions:
         return not self._found[True]
 
     def on(self, var: Var, hinted: bool) -> list[PrimExpr]:
-        """The conditions that mention a variable; none that reads memory: it cannot be decided before the loop."""
+        """Return the conditions that contain a variable and do not read memory; only these can be decided before the
+        loop."""
         parts = [c for condition in self._found[hinted] for c in conjuncts(condition)]
-        # id -> whether a node mentions the variable, and whether it reads memory or calls something.
+        # id -> whether a node contains the variable, and whether it reads memory or calls a function.
         known: dict[int, tuple[bool, bool]] = {}
         for n in (n for c in parts for n in post_order(c, known)):
             below = [known[id(k)] for k in n.children()]
@@ -408,16 +411,16 @@ class Conditions:
             known[id(n)] = n is var or any(m for m, _ in below), reads
         return list(dict.fromkeys(c for c in parts if known[id(c)] == (True, False)))
 
-    def concerning_vectors(self, var: Var, hinted: bool) -> list[PrimExpr]:
-        """Those that also mention the variable of a vectorized loop."""
+    def in_vectorized_loops(self, var: Var, hinted: bool) -> list[PrimExpr]:
+        """Return the conditions that also contain the variable of a vectorized loop."""
         if not self.vectors:
             return []
         return [c for c in self.on(var, hinted)
                 if any(v in self.vectors for v in post_order(c) if isinstance(v, Var))]
 
 
-def meets_other_threads(body: Stmt) -> bool:
-    """Whether threads work together in ``body``: it may then not stand in a branch that only some of them take."""
+def has_thread_cooperation(body: Stmt) -> bool:
+    """Return whether threads cooperate in ``body``; it must then not be in a branch that only some of them execute."""
     for n in post_order(body):
         if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope() not in ("global", "local", ""):
             return True
@@ -427,7 +430,7 @@ def meets_other_threads(body: Stmt) -> bool:
 
 
 def waits_for_other_threads(body: Stmt) -> bool:
-    """Whether what threads store in ``body`` is read there by others, so that there are barriers in it."""
+    """Return whether threads read in ``body`` what other threads store there, so that it contains barriers."""
     stored = loaded = False
     for n in post_order(body):
         if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope().startswith("shared"):
@@ -438,13 +441,13 @@ def waits_for_other_threads(body: Stmt) -> bool:
 
 
 def without(body: Stmt, certain: dict[PrimExpr, bool]) -> Stmt:
-    """``body`` where the conditions are known."""
+    """Return ``body`` with the conditions replaced by their values."""
     known = {c: const(value, "bool") for c, value in certain.items()}
     return drop_empty_likely(rewrite(body, None, known.get))
 
 
 def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
-    """``value`` kept between ``low`` and ``high``, the comparisons left out that are known."""
+    """Return ``value`` limited to ``low`` and ``high``, without the comparisons that are provably unnecessary."""
     value = analyzer.simplify(value)
     if not analyzer.can_prove(primop.greater_equal(value, low)):
         value = primop.maximum(value, low)
@@ -454,10 +457,10 @@ def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) ->
 
 
 def same_before_the_loop(expr: PrimExpr, hidden: set[Var], counts: list[PrimExpr]) -> bool:
-    """Whether ``expr`` may be computed before the loop, where the ``hidden`` variables are not defined.
+    """Return whether ``expr`` can be computed before the loop, where the ``hidden`` variables are not defined.
 
-    Memory may be written by the loop, and a load or a division may be safe only under another condition of the loop.
-    Divisors among ``counts`` are not zero.
+    The loop may write memory that ``expr`` reads, and a load or division may be safe only under another condition of
+    the loop. Divisors in ``counts`` are not zero.
     """
     for node in post_order(expr):
         if isinstance(node, (BufferLoad, ProducerLoad, Call)) or node in hidden:
@@ -469,7 +472,7 @@ def same_before_the_loop(expr: PrimExpr, hidden: set[Var], counts: list[PrimExpr
 
 
 def factors(extent: PrimExpr) -> list[PrimExpr]:
-    """The factors of a product that are no literals."""
+    """Return the factors of a product without its constants."""
     out, stack = [], [extent]
     while stack:
         node = stack.pop()
@@ -480,7 +483,7 @@ def factors(extent: PrimExpr) -> list[PrimExpr]:
     return out
 
 
-def finite_ends(values: IntervalSet) -> list[PrimExpr]:
+def finite_bounds(values: IntervalSet) -> list[PrimExpr]:
     low = [values.min_value] if values.has_lower_bound() else []
     return low + ([values.max_value] if values.has_upper_bound() else [])
 

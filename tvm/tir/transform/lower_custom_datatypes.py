@@ -1,7 +1,7 @@
-"""LowerCustomDatatypes: values of types that users registered become unsigned integers of their width, and operations
-on them what the registered functions give (``tvm.target.datatype``).
+"""LowerCustomDatatypes: replace values of registered custom types by unsigned integers of the same width, and
+operations on them by the lowering functions that are registered for them (``tvm.target.datatype``).
 
-Buffers that the caller gives keep their type in the function's interface; what is loaded from them is the integer.
+Buffer parameters keep the custom type in the signature of the function; loads from them have the integer type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CustomLowerer(StmtRewriter):
         self.target = target
         self.buffers: dict[Buffer, Buffer] = {}
         self.variables: dict[Var, Var] = {}
-        # The originals stay alive with their images, so that identities stay their own.
+        # The original nodes are kept alive with their replacements, so that their identities are not reused.
         self.done: dict[int, tuple[Any, Any]] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
@@ -81,7 +81,7 @@ class CustomLowerer(StmtRewriter):
         rule = old.op.attrs.get("default.FLowerIntrinsic") if intrinsic is not None else None
         simpler = rule(old) if rule is not None and key not in LOWER else None
         if simpler is not None and simpler is not old:
-            # In terms of intrinsics that more libraries have.
+            # Lower the intrinsic to simpler intrinsics, which more libraries implement.
             return self.expr(simpler)
         return self.replaced(key, new, f"Call of {name} with the result {old.dtype}")
 
@@ -110,13 +110,13 @@ class CustomLowerer(StmtRewriter):
 
 
 def type_name(dtype: str) -> str:
-    """A type as lowering functions are registered for it."""
+    """Return the name of a type as used by the registry of lowering functions."""
     kind = info(dtype)
     return kind.code[7:-1] if kind.is_custom else "uint" if kind.is_bool else kind.code
 
 
 def uses_custom_types(func: PrimFunc) -> bool:
-    """Whether a function computes with values of a type that the user registered."""
+    """Return whether a function computes with values of a custom type."""
     if not CUSTOM:
         return False
     return any(

@@ -1,4 +1,5 @@
-"""LowerDeviceKernelLaunch: a call of a kernel becomes a packed call with its arguments and the sizes of its grid."""
+"""LowerDeviceKernelLaunch: replace a call of a kernel by a packed call with its arguments and its grid and block
+sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
 
 
 def launch_sizes(kernel: PrimFunc) -> dict[str, PrimExpr]:
-    """Extent by thread tag, in order of appearance, and the bytes of dynamic shared memory last."""
+    """Return the extent of each thread tag, in order of appearance, and the size of dynamic shared memory last."""
     sizes: dict[str, PrimExpr] = {}
     dynamic: PrimExpr | None = None
     for node in pre_order(kernel.body, stop=lambda n: isinstance(n, PrimExpr)):
@@ -31,7 +32,7 @@ def launch_sizes(kernel: PrimFunc) -> dict[str, PrimExpr]:
             first = sizes.setdefault(tag, node.value)
             if isinstance(first, IntImm) and isinstance(node.value, IntImm) and first.value != node.value.value:
                 raise ScheduleError(
-                    f"kernel {kernel.attrs['global_symbol']}: {tag} has {first.value} threads in one place and "
+                    f"kernel {kernel.attrs['global_symbol']}: {tag} has extent {first.value} in one loop and "
                     f"{node.value.value} in another; bind both loops to one te.thread_axis, or give it an extent"
                 )
         elif isinstance(node, Allocate) and scope_of(node.buffer_var) == "shared.dyn":

@@ -1,4 +1,4 @@
-"""LowerDeviceStorageAccessInfo: ``tvm_access_ptr``, which says how memory is used, becomes the plain address."""
+"""LowerDeviceStorageAccessInfo: replace ``tvm_access_ptr``, a pointer with its access mode, by a plain address."""
 
 from __future__ import annotations
 

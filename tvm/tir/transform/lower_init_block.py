@@ -1,4 +1,4 @@
-"""LowerInitBlock: the initial value of a reduction block becomes a statement under a condition."""
+"""LowerInitBlock: replace the initial value of a reduction block by a conditional statement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InitLowerer(StmtRewriter):
 
 
 def first_time(block: Block) -> Stmt:
-    """The initialization, run where every reduction axis is at its beginning."""
+    """Return the initialization under the condition that every reduction axis has its first value."""
     condition: PrimExpr | None = None
     for axis in block.iter_vars:
         if axis.iter_type == IterVar.CommReduce:

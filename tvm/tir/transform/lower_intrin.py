@@ -1,9 +1,9 @@
-"""LowerIntrin: intrinsics become what the target has, by the rules registered on their operators.
+"""LowerIntrin: replace intrinsics by operations of the target, using the rules registered for their operators.
 
-A rule is the attribute ``<target>.FLowerIntrinsic`` (or ``.FLegalize``) of the operator: a function from the call to
-an expression; None or the same call means it has nothing to say. Rules are asked from the most to the least specific,
-and their result is lowered again. Division that rounds down is turned into what machines have: a shift for powers of
-two, the truncating division where the signs are known, else the truncating division with a correction.
+A rule is the attribute ``<target>.FLowerIntrinsic`` (or ``.FLegalize``) of the operator: a function from the call to an
+expression. If it returns None or the same call, the next rule is tried. Rules are tried from the most to the least
+specific, and their output is lowered again. Floor division becomes a shift for powers of two, a truncating division if
+the signs are known, and otherwise a truncating division with a correction.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .facts import analyzer_of
 from .simplify import plain
 from .statement import RangeRewriter
 
-_ROUNDS = 16  # rules that keep replacing one call by another are a mistake in the rules
-# Levels of a vector expression that are looked at for its sign.
+_ROUNDS = 16  # Maximum number of replacements of one call; more indicate rules that replace each other's output
+# Maximum depth of a vector expression that is searched to determine its sign.
 _DEEPEST = 64
 
 
 def rule_names(target: Any) -> list[str]:
-    """Beginnings of the attribute names to look under, most specific first."""
+    """Return the prefixes of the attribute names to look up, most specific first."""
     names: list[str] = []
     if target is not None:
         kind = target.kind.name
@@ -64,7 +64,7 @@ class IntrinLowerer(RangeRewriter):
         self.names = rule_names(target)
         self.analyzer = analyzer
         self.memo: dict = {}
-        # id of a vector -> the vector, and whether its lanes are known not to be negative.
+        # id of a vector -> the vector, and whether all its lanes are known to be non-negative.
         self.signs: dict[int, tuple[PrimExpr, bool]] = {}
         self.rules: dict[str, list] = {}
 
@@ -117,9 +117,9 @@ class IntrinLowerer(RangeRewriter):
         return None
 
     def again(self, node: PrimExpr, origin: Call, rounds: int = _ROUNDS) -> PrimExpr:
-        """Lower what a rule made of ``origin``, whose operands are lowered already."""
+        """Lower the expression that a rule returned for ``origin``, whose operands are already lowered."""
         if not rounds:
-            raise TVMError(f"the lowering rules of {node} do not come to an end")
+            raise TVMError(f"the lowering rules of {node} replace each other endlessly")
         lowerer = self
 
         def post(n):
@@ -138,7 +138,7 @@ class IntrinLowerer(RangeRewriter):
 
     # Division that rounds down --------------------------------------------------------------------------------
     def not_negative(self, e: PrimExpr, depth: int = 0) -> bool:
-        """Whether every lane is known to be zero or more; of deep expressions nothing is known."""
+        """Return whether every lane is provably non-negative; deep expressions are not analyzed."""
         if info(e.dtype).is_uint:
             return True
         if info(e.dtype).lanes == 1:
@@ -189,7 +189,7 @@ class IntrinLowerer(RangeRewriter):
 
 
 def remainder_has_other_sign(remainder: PrimExpr, divisor: PrimExpr, positive: bool) -> PrimExpr:
-    """Whether the truncated remainder is on the wrong side of zero for a division that rounds down."""
+    """Return whether the truncated remainder has the wrong sign for floor division."""
     zero = const(0, remainder.dtype)
     if positive:
         return primop.less(remainder, zero)

@@ -1,4 +1,4 @@
-"""LowerMatchBuffer: views that a block declares on regions of other buffers become accesses of those buffers."""
+"""LowerMatchBuffer: replace the views that a block declares on regions of buffers by accesses of those buffers."""
 
 from __future__ import annotations
 
@@ -60,12 +60,15 @@ class MatchLowerer(StmtRewriter):
         view, source = match.buffer, match.source
         target = source.buffer
         if view.dtype != target.dtype:
-            raise TVMError(f"view {view.name} of type {view.dtype} is laid over {target.name} of type {target.dtype}")
+            raise TVMError(
+                f"match_buffer: the type {view.dtype} of view {view.name} differs from the type {target.dtype} of "
+                f"{target.name}"
+            )
         begins = [self.expr(r.min) for r in source.region]
         extents = [self.expr(r.extent) for r in source.region]
         extra = len(extents) - len(view.shape)
         if extra < 0:
-            raise TVMError(f"view {view.name} has more dimensions than {target.name}, which it is laid over")
+            raise TVMError(f"match_buffer: view {view.name} has more dimensions than its source {target.name}")
         self.views[view] = (target, begins)
         strides = [self.expr(s) for s in target.strides] or list(row_major(target.shape))
         self.values[view.data] = target.data
@@ -83,7 +86,10 @@ class MatchLowerer(StmtRewriter):
         if isinstance(declared, Var):
             self.values[declared] = primop.cast(declared.dtype, found)
         elif isinstance(declared, IntImm) and isinstance(found, IntImm) and declared.value != found.value:
-            raise TVMError(f"view {view.name}: {what} is declared as {declared.value}, the region has {found.value}")
+            raise TVMError(
+                f"match_buffer: {what} of view {view.name} is declared as {declared.value}, but that of the region "
+                f"is {found.value}"
+            )
 
 
 def lower_match_buffer(func: PrimFunc) -> PrimFunc:

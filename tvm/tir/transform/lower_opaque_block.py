@@ -1,4 +1,4 @@
-"""LowerOpaqueBlock: blocks become their bodies inside their allocations; thread-bound loops become attributes."""
+"""LowerOpaqueBlock: replace blocks by their bodies and allocations, and thread-bound loops by attributes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""LowerThreadAllreduce: a reduction over threads becomes shuffles between the threads of warps, or a tree over shared
-memory.
+"""LowerThreadAllreduce: lower a reduction over threads to warp shuffles or to a tree reduction in shared memory.
 
-Tree: each thread writes its value into shared memory; in every round the lower half of the threads that are left
-combine their value with one of the upper half. All threads read the result. Threads of other dimensions form groups
-that reduce independently.
+Tree: each thread writes its value to shared memory; in every round the first half of the active threads combine their
+value with one of the second half. All threads read the final value. The threads of other dimensions form groups that
+reduce independently.
 
-Shuffles, on targets with warps where threadIdx.x alone is reduced and its extent divides a warp or is a multiple of
-one: the threads of a warp exchange values; the results of several warps meet in shared memory, from where every warp
-reduces them once more.
+Shuffles are used on targets with warps if only threadIdx.x is reduced and its extent divides the warp size or is a
+multiple of it. The threads of a warp exchange values. The values of several warps are stored in shared memory, and
+every warp reduces them once more.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class AllreduceLowerer(StmtRewriter):
     def __init__(self, warp_size: int = 1):
         self.warp_size = warp_size
         self.threads: list[tuple[IterVar, PrimExpr]] = []
-        self.buffers: list[Buffer] = []  # shared memory needed by the kernel being visited
+        self.buffers: list[Buffer] = []  # Shared memory that the current kernel needs
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == "thread_extent":
@@ -39,7 +38,7 @@ class AllreduceLowerer(StmtRewriter):
         if node.attr_key == SCOPE and isinstance(node.node, CommReducer):
             call = node.body.value if isinstance(node.body, Evaluate) else None
             if not is_call(call, "tir.tvm_thread_allreduce"):
-                raise TVMError("reduce_scope must stand around one tvm_thread_allreduce")
+                raise TVMError("reduce_scope must contain exactly one tvm_thread_allreduce")
             return self.reduction(node.node, call)
         return self.keep(node)
 
@@ -59,7 +58,7 @@ class AllreduceLowerer(StmtRewriter):
 
     def extent(self, value: PrimExpr, tag: str) -> int:
         if not isinstance(value, IntImm):
-            raise TVMError(f"a reduction over threads needs a constant number of them; {tag} has {value}")
+            raise TVMError(f"a reduction over threads needs a constant extent; the extent of {tag} is {value}")
         return value.value
 
     def reduction(self, combiner: CommReducer, call: Call) -> Stmt:
@@ -95,7 +94,7 @@ class AllreduceLowerer(StmtRewriter):
         outputs = [decl_buffer((1,), b.dtype, r.name, data=r) for b, r in zip(shared, results)]
         zero = (const(0, "int32"),)
         steps.extend(BufferStore(o, BufferLoad(b, (row * width,)), zero) for o, b in zip(outputs, shared))
-        # The memory is free again only when every thread has read it.
+        # The memory may be reused only after every thread has read it.
         steps.append(barrier())
         return seq(*steps)
 
@@ -133,7 +132,7 @@ class AllreduceLowerer(StmtRewriter):
         at = row * warps + primop.floordiv(place, self.warp_size)
         stores = [BufferStore(b, BufferLoad(o, zero), (at,)) for b, o in zip(shared, outputs)]
         steps += [IfThenElse(primop.equal(lane, const(0, lane.dtype)), seq(*stores)), barrier()]
-        # Every warp reads what all of them found, and reduces it for itself.
+        # Every warp reads the values of all warps and reduces them.
         choose = Op.get("tir.if_then_else")
         for output, memory, identity in zip(outputs, shared, combiner.identity_element):
             found = BufferLoad(memory, (row * warps + lane,))
@@ -141,19 +140,20 @@ class AllreduceLowerer(StmtRewriter):
         power = 1
         while power < warps:
             power *= 2
-        # With fewer warps than a warp has threads, only the first threads hold something: all of them take part, and
-        # the identity changes nothing.
+        # If there are fewer warps than threads in a warp, only the first threads have a value. All threads take part;
+        # the others contribute the identity element.
         steps += self.exchange(combiner, outputs, place, self.warp_size, power)
-        # The memory is free again only when every warp has read it.
+        # The memory may be reused only after every warp has read it.
         return seq(*steps, barrier())
 
     def exchange(self, combiner: CommReducer, outputs: list[Buffer], place, width: int, count: int = 0) -> list[Stmt]:
-        """Combine the values of ``width`` neighbours (of which the first ``count`` matter); all get the result."""
+        """Combine the values of ``width`` adjacent threads, of which the first ``count`` are valid; all threads get the
+        final value."""
         count = count or width
         lane = primop.floormod(place, width)
         zero = (const(0, "int32"),)
         steps: list[Stmt] = []
-        # Pairs and the like may prefer the first of equals, so there one order serves all threads.
+        # Reductions of tuples may prefer the first of equal values, so all threads must combine in the same order.
         each_for_itself = len(outputs) == 1
         step = count // 2
         while step >= 1:
@@ -179,7 +179,7 @@ class AllreduceLowerer(StmtRewriter):
         return [*steps, body]
 
     def together(self, shared: list[Buffer], combined, at) -> Stmt:
-        """Several results that depend on each other: all are computed before any is stored."""
+        """Compute several outputs that depend on each other before any of them is stored."""
         names = [Var(f"{b.name}_new", b.dtype) for b in shared]
         body = seq(*[BufferStore(b, n, (at,)) for b, n in zip(shared, names)])
         for name, value in reversed(list(zip(names, combined))):
@@ -188,7 +188,7 @@ class AllreduceLowerer(StmtRewriter):
 
 
 def guarded(combiner: CommReducer, condition: PrimExpr, values: list[PrimExpr]) -> list[PrimExpr]:
-    """The values of threads that have one, and what changes nothing in the others."""
+    """Return the value of each active thread and the identity element for the other threads."""
     if primop.is_literal(condition, 1):
         return values
     choose = Op.get("tir.if_then_else")
@@ -206,7 +206,7 @@ def barrier() -> Stmt:
 
 
 def flat_index(threads: list[tuple[IterVar, int]]) -> tuple[PrimExpr, int]:
-    """The number of a thread among these axes (x varies fastest) and how many there are."""
+    """Return the flat index of a thread among these axes (x varies fastest) and the number of threads."""
     index: PrimExpr = const(0, "int32")
     count = 1
     for axis, extent in sorted(threads, key=lambda t: t[0].thread_tag):

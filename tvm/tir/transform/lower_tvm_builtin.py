@@ -1,8 +1,8 @@
-"""LowerTVMBuiltin: packed calls, tensors made on the stack, and large allocations become plain operations.
+"""LowerTVMBuiltin: lower packed calls, tensors on the stack and large allocations to plain operations.
 
-A packed call needs arrays for its arguments and their type codes. They are allocated once where the function (or the
-body of a parallel loop, which runs in another frame) begins, as large as the largest statement needs, and filled
-right before the statement that calls.
+A packed call needs arrays for its arguments and their type codes. They are allocated once at the start of the function,
+or of the body of a parallel loop, which runs in another stack frame. Their size is that of the statement with the most
+arguments. They are filled directly before the statement with the call.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from .make_packed_api import (
 )
 from .statement import StmtRewriter, is_call, op_name
 
-# Allocations of at most this many bytes stay on the stack. Local memory stays there whatever its size.
+# Allocations up to this size stay on the stack. Memory of scope local always stays there.
 STACK_BYTES = 4096
-# Memory the schedule asked to keep close stays on the stack up to a size no thread's stack minds.
+# Memory that the schedule marked as local stays on the stack up to this size, which fits the stack of every thread.
 LOCAL_STACK_BYTES = 64 * 1024
 
 _PACKED = {
@@ -63,7 +63,7 @@ _STRING, _TENSOR, _OPAQUE = 11, 7, 3
 
 
 class Frame:
-    """The stack arrays of one function or parallel body, and how much of each the present statement uses."""
+    """The stack arrays of a function or parallel body, and the number of entries that the current statement uses."""
 
     def __init__(self):
         self.value = Var("stack_value", "handle")
@@ -82,7 +82,7 @@ class Frame:
         return begin
 
     def wrap(self, body: Stmt) -> Stmt:
-        """``body`` inside the allocations it needs."""
+        """Return ``body`` inside the allocations it needs."""
         for var, kind, size in (
             (self.array, "array", self.most["array"]),
             (self.shape, "shape", self.most["shape"]),
@@ -151,7 +151,7 @@ class BuiltinLowerer(StmtRewriter):
             count = None if count is None or not isinstance(extent, IntImm) else count * extent.value
         limit = STACK_BYTES if kind == "global" else LOCAL_STACK_BYTES
         if not (isinstance(self.device_type, IntImm) and self.device_type.value == 1):
-            limit = -1  # the host's stack is no memory of a device
+            limit = -1  # The stack of the host is not accessible on a device
         if count is not None and count * size <= limit or node.annotations.get("on_stack"):
             return node if body is node.body else node.replace(body=body)
         total: PrimExpr = const(size, "uint64")
@@ -234,12 +234,12 @@ class BuiltinLowerer(StmtRewriter):
 
 
 def packed_value(arg: PrimExpr) -> tuple[int, PrimExpr | None]:
-    """The type code an argument is passed with, and the value in the type packed calls carry."""
+    """Return the type code of an argument, and its value in the type that packed calls pass."""
     if isinstance(arg, StringImm):
         return _STRING, arg
     kind = info(arg.dtype)
     if kind.lanes != 1:
-        raise TVMError(f"a packed call takes scalars and tensors, got a vector of type {arg.dtype}")
+        raise TVMError(f"the arguments of a packed call must be scalars or tensors, got a vector of type {arg.dtype}")
     if kind.is_handle:
         tensor = is_call(arg, "tir.tvm_struct_get") and int(arg.args[2]) == ARRAY_ADDRESS
         return (_TENSOR if tensor else _OPAQUE), arg

@@ -1,8 +1,8 @@
-"""LowerWarpMemory: memory in scope ``warp`` is spread over the registers of a warp's threads.
+"""LowerWarpMemory: distribute memory of scope ``warp`` over the registers of the threads of a warp.
 
-A store writes the element that belongs to the storing thread, at an index ``width * m * y + m * thread + x`` with
-``x < m``: it becomes local memory ``m * y + x``. A load may want any element; it asks the thread that holds it by a
-shuffle.
+A thread stores only elements that it holds: an element at index ``width * m * y + m * thread + x`` with ``x < m``
+becomes element ``m * y + x`` of its local memory. A load may read any element: a shuffle gets it from the thread that
+holds it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class WarpLowerer(StmtRewriter):
         self.thread: IterVar | None = None
         self.width = warp_size
         self.analyzer = Analyzer()
-        # The memory may be declared outside of the threads that use it, so they are looked for first.
+        # The memory may be allocated outside the loop that binds its threads, so the loop is found first.
         for node in post_order(body):
             if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
                 self.meet(node)
-        self.factor: dict[Var, int] = {}  # consecutive elements of one thread
+        self.factor: dict[Var, int] = {}  # Number of consecutive elements of one thread
         self.local: dict[Var, Var] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
@@ -55,7 +55,7 @@ class WarpLowerer(StmtRewriter):
             return self.keep(node)
         var = node.buffer_var
         if self.thread is None:
-            raise TVMError(f"{var.name}: memory of a warp needs a loop bound to threadIdx.x")
+            raise TVMError(f"{var.name}: memory of scope 'warp' needs a loop bound to threadIdx.x")
         if self.warp_size <= 1:
             raise TVMError(f"{var.name}: the target has no warps; use scope 'shared' or 'local'")
         self.factor[var] = self.elements_per_thread(var, node.body)
@@ -64,16 +64,18 @@ class WarpLowerer(StmtRewriter):
         total = 1
         for extent in node.extents:
             if not isinstance(extent, IntImm):
-                raise TVMError(f"{var.name}: memory of a warp needs a known size, got {extent}")
+                raise TVMError(f"{var.name}: memory of scope 'warp' needs a constant size, got {extent}")
             total *= extent.value
         group = self.width * self.factor[var]
         if total % group:
-            raise TVMError(f"{var.name}: {total} elements do not divide evenly over {self.width} threads of a warp")
+            raise TVMError(
+                f"{var.name}: {total} elements cannot be divided evenly among the {self.width} threads of a warp"
+            )
         size = const(total // self.width, "int32")
         return Allocate(self.local[var], node.dtype, (size,), node.condition, self.stmt(node.body), node.annotations)
 
     def elements_per_thread(self, var: Var, body: Stmt) -> int:
-        """The coefficient of the thread in the indices of stores: all must agree."""
+        """Return the coefficient of the thread index in the indices of stores, which must be the same in all stores."""
         found: set[int] = set()
         for n in post_order(body):
             if isinstance(n, BufferStore) and n.buffer.data is var:
@@ -81,8 +83,8 @@ class WarpLowerer(StmtRewriter):
                 found.add(abs(total.coefficient(self.thread.var)) if total is not None else 0)
         if len(found) != 1 or 0 in found:
             raise TVMError(
-                f"{var.name}: each thread of a warp must store its own elements, at an index that grows with "
-                "threadIdx.x"
+                f"{var.name}: each thread of a warp must store its own elements, at an index that contains threadIdx.x "
+                "with a positive coefficient"
             )
         return found.pop()
 
@@ -94,7 +96,7 @@ class WarpLowerer(StmtRewriter):
         return got
 
     def split(self, data: Var, index: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """The index in the holder's local memory, and the thread that holds it."""
+        """Return the index in the local memory of the holding thread, and the index of that thread."""
         factor = self.factor[data]
         group = factor * self.width
         row = primop.floordiv(index, group) * factor + primop.floormod(index, factor)
@@ -110,7 +112,7 @@ class WarpLowerer(StmtRewriter):
         row, lane = self.split(node.buffer.data, node.indices[0])
         if any(n is self.thread.var for n in post_order(row)):
             raise TVMError(
-                f"{node.buffer.name}: which element of another thread is wanted may not depend on the asking thread"
+                f"{node.buffer.name}: the index in the memory of another thread must not depend on the reading thread"
             )
         load = BufferLoad(self.buffer(node.buffer), (row,))
         own = self.analyzer.simplify(primop.floormod(primop.cast(lane.dtype, self.thread.var), self.width))

@@ -1,14 +1,14 @@
-"""MakePackedAPI: a checked entry for callers beside the raw function.
+"""MakePackedAPI: generate a packed function that checks its arguments and calls the raw function.
 
-``NAME`` becomes two functions. ``NAME_compute_`` takes data pointers, scalars and the sizes its buffers are declared
-with, and returns a status. ``NAME`` has the packed signature: it checks the number, kind, type, shape, strides and
-device of the arguments, binds size variables (the first argument that mentions one gives its value, later ones are
-compared), and calls the raw function.
+``NAME`` becomes two functions. ``NAME_compute_`` takes data pointers, scalars and the size variables of its buffers,
+and returns a status. ``NAME`` has the packed signature. It checks the number, type code, type, shape, strides and
+device of the arguments, and calls the raw function. A size variable gets its value from the first argument that
+contains it; the sizes of later arguments are compared with this value.
 
-Two intrinsics appear only here. ``tir.tvm_check_tensor(function, name, index, value, code, type_annotation, device
-type, alignment, ndim, shape..., number of strides, strides...)`` is non-zero when the runtime refused the tensor; -1
-stands for any extent or stride. ``tir.tvm_raise_value(text, value)`` sets the last error to the text followed by the
-value and gives -1.
+Two intrinsics are used only here. ``tir.tvm_check_tensor(function, name, index, value, code, type_annotation, device
+type, alignment, ndim, shape..., number of strides, strides...)`` returns a non-zero status if the runtime rejects the
+tensor; -1 stands for any extent or stride. ``tir.tvm_raise_value(text, value)`` sets the last error to the text
+followed by the value and returns -1.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def ret(value: PrimExpr) -> Stmt:
 
 
 def raise_value(text: str, value: PrimExpr) -> Stmt:
-    """Leave the function with an error that ends in ``value``."""
+    """Return from the function with an error message that ends in ``value``."""
     return ret(Call("int32", RAISE_VALUE, (StringImm(text), primop.cast("int64", value))))
 
 
@@ -100,7 +100,7 @@ def device_type_of(func: PrimFunc) -> int:
 
 
 class Entry:
-    """Collects the checks and bindings of one packed entry, in order."""
+    """The checks and bindings of a packed function, in order."""
 
     def __init__(self, func: PrimFunc, name: str):
         self.func = func
@@ -114,8 +114,8 @@ class Entry:
         self.codes = array_over(self.type_codes, "int32")
         self.bound: set[Var] = set()
         self.order: list[Var] = []
-        self.data: dict[Var, PrimExpr] = {}  # data pointers, given to the raw function and used for nothing else
-        self.steps: list[Any] = []  # statements, and (var, value) pairs that open a let
+        self.data: dict[Var, PrimExpr] = {}  # Data pointers, which are only passed to the raw function
+        self.steps: list[Any] = []  # Statements, and (var, value) pairs that open a let
         self.device_type = device_type_of(func)
         self.device_id: Var | None = None if self.device_type == 1 else Var("device_id", "int32")
 
@@ -131,8 +131,8 @@ class Entry:
         self.order.append(var)
         self.let(var, value)
 
-    # Codes, tensors and data pointers are read where they are used and not named: a name for each would nest the body
-    # as deep as the function has arguments.
+    # Type codes, tensors and data pointers are not bound to variables: one let per argument would nest the body too
+    # deeply.
     def code_of(self, index: int) -> PrimExpr:
         return BufferLoad(self.codes, (const(index, "int32"),))
 
@@ -175,7 +175,7 @@ class Entry:
             self.bind(param, primop.cast(param.dtype, value))
 
     def data_pointer(self, given: PrimExpr, code: PrimExpr) -> PrimExpr:
-        """A pointer to elements may be given as such or as a tensor, whose data it then is."""
+        """Read a data pointer from a pointer argument or from a tensor argument."""
         offset = primop.cast("int64", struct_get("uint64", given, 0, ARRAY_BYTE_OFFSET))
         data = struct_get("handle", given, 0, ARRAY_DATA)
         data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, offset))
@@ -184,7 +184,7 @@ class Entry:
 
     # Tensors --------------------------------------------------------------------------------------------------
     def known(self, e: PrimExpr) -> PrimExpr | None:
-        """``e`` as an int64, if every variable in it has a value by now."""
+        """Return ``e`` as an int64 if every variable in it already has a value."""
         if isinstance(e, IntImm):
             return const(e.value, "int64")
         if all(v in self.bound for v in variables(e)):
@@ -192,7 +192,7 @@ class Entry:
         return None
 
     def check_tensor(self, index: int, buffer: Buffer) -> bool:
-        """Emit the check of one tensor; false when a part of its shape has no value yet."""
+        """Emit the check of a tensor; return False if a part of its shape has no value yet."""
         anything = const(-1, "int64")
         shape = [self.known(e) for e in buffer.shape]
         strides = [self.known(s) for s in buffer.strides]
@@ -219,7 +219,7 @@ class Entry:
         return complete
 
     def bind_device(self, index: int, buffer: Buffer, tensor: PrimExpr) -> None:
-        """All tensors live on one device; the first one says which."""
+        """Bind the device of the first tensor and check that all other tensors are on the same device."""
         found = struct_get("int32", tensor, 0, ARRAY_DEVICE_ID)
         if self.device_id not in self.bound:
             self.bind(self.device_id, found)
@@ -279,7 +279,7 @@ class Entry:
             data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, primop.subtract(offset, start)))
         self.data[buffer.data] = data
 
-    # The whole ------------------------------------------------------------------------------------------------
+    # The packed function --------------------------------------------------------------------------------------
     def collect(self) -> None:
         params = self.func.params
         words = "argument" if len(params) == 1 else "arguments"
@@ -299,8 +299,8 @@ class Entry:
                     parts = (*buffer.shape, *buffer.strides)
                     missing = [v.name for e in parts for v in variables(e) if v not in self.bound]
                     raise TVMError(
-                        f"{self.name}: the shape of {buffer.name} uses {', '.join(missing)}, which no argument gives a "
-                        "value; pass it as an argument"
+                        f"{self.name}: the shape of {buffer.name} uses {', '.join(missing)}, but no argument binds it; "
+                        "pass it as an argument"
                     )
 
     def build(self, call: PrimExpr) -> PrimFunc:
@@ -314,7 +314,8 @@ class Entry:
 
 
 def has_repeats(buffer: Buffer) -> bool:
-    """Whether binding its variables does not say all about a shape: one occurs twice, or inside an expression."""
+    """Return whether the shape must be checked after its variables are bound: one occurs twice or inside an
+    expression."""
     parts = [e for e in (*buffer.shape, *buffer.strides) if not isinstance(e, IntImm)]
     return any(not isinstance(e, Var) for e in parts) or len({id(e) for e in parts}) != len(parts)
 
@@ -340,7 +341,8 @@ def undefined_variables(body: Stmt, defined) -> list[Var]:
 
 
 def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
-    """The body with each ``ret(value)`` writing the value through the packed result; None when there is none."""
+    """Return the body with each ``ret(value)`` storing the value as the packed return value, or None without
+    ``ret``."""
     found = False
 
     def post(node):
@@ -363,7 +365,7 @@ def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
 
 
 def on_device(body: Stmt, entry: Entry) -> Stmt:
-    """The body with the device chosen first and named for what allocates memory."""
+    """Return the body after a call that selects the device; the device is also recorded for allocations."""
     if entry.device_id is None:
         return body
     kind = const(entry.device_type, "int32")
@@ -377,7 +379,7 @@ def on_device(body: Stmt, entry: Entry) -> Stmt:
 
 
 def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
-    """The raw function and the packed entry of one PrimFunc."""
+    """Return the raw function and the packed function of a PrimFunc."""
     name = str(func.attrs["global_symbol"])
     entry = Entry(func, name)
     entry.collect()
@@ -395,8 +397,8 @@ def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
     if missing:
         names = ", ".join(v.name for v in missing)
         raise TVMError(
-            f"{name}: {names} {'is' if len(missing) == 1 else 'are'} used but not bound by any argument; add to the "
-            "arguments the tensors or variables it comes from"
+            f"{name}: {names} {'is' if len(missing) == 1 else 'are'} used but not bound by any argument; add the "
+            "tensors or variables that contain it to the arguments"
         )
     attrs = {**func.attrs, "global_symbol": name + COMPUTE_SUFFIX, "calling_conv": DEFAULT}
     attrs.pop("tir.is_entry_func", None)
@@ -407,7 +409,7 @@ def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
 
 
 def is_public(func: Any) -> bool:
-    """Whether a function gets a packed entry."""
+    """Return whether a function gets a packed function."""
     if not isinstance(func, PrimFunc) or "global_symbol" not in func.attrs:
         return False
     if func.attrs.get("calling_conv", DEFAULT) != DEFAULT:
@@ -417,8 +419,8 @@ def is_public(func: Any) -> bool:
 
 
 class RawCalls(StmtRewriter):
-    """Calls of functions of the module go to their raw form; a failure is passed on. A call may give the sizes of
-    tensors after the arguments, in the order in which the raw function takes them."""
+    """A rewriter that redirects calls of functions in the module to their raw functions and returns their errors. A
+    call may pass size variables after the arguments, in the order in which the raw function takes them."""
 
     def __init__(self, caller: str, callees: dict[str, PrimFunc], raw: dict[str, PrimFunc]):
         self.caller = caller
@@ -435,7 +437,7 @@ class RawCalls(StmtRewriter):
             return self.checked(name, call.args)
         if len(call.args) != len(callee.params):
             raise TVMError(
-                f"{self.caller}: {name} takes {len(callee.params)} arguments, it is called with {len(call.args)}"
+                f"{self.caller}: {name} takes {len(callee.params)} arguments, but the call passes {len(call.args)}"
             )
         given = dict(zip(callee.params, call.args))
         pointers = [given[p] for p in callee.params if p in callee.buffer_map]
@@ -444,7 +446,8 @@ class RawCalls(StmtRewriter):
         if sizes - set(callee.params):
             names = ", ".join(sorted(v.name for v in sizes - set(callee.params)))
             raise TVMError(
-                f"{self.caller}: {name} takes the sizes {names} from its tensors and cannot be called directly"
+                f"{self.caller}: {name} reads the sizes {names} from its tensor arguments; pass them after the "
+                "arguments to call it directly"
             )
         return self.checked(name, (*pointers, *scalars))
 
@@ -464,7 +467,7 @@ def make_packed_api_module(mod: IRModule) -> IRModule:
             new[var] = func.replace(body=calls.stmt(func.body)) if isinstance(func, PrimFunc) else func
             continue
         raw, entry = made[var.name_hint]
-        # Only now: a `ret` of the function's own was its value, one of a failed call is a status.
+        # Calls are rewritten last: an original `ret` returns a value, the `ret` of a failed call returns a status.
         new[GlobalVar(raw.attrs["global_symbol"])] = raw.replace(body=calls.stmt(raw.body))
         new[var] = entry
     return new

@@ -1,6 +1,7 @@
-"""MakeUnpackedAPI: a function of plain pointers and scalars, without checks, for callers that know the signature.
+"""MakeUnpackedAPI: generate a function of plain pointers and scalars without checks, for callers that know the
+signature.
 
-Where it has buffers, attributes around its body say on which device they are.
+If the function has buffers, attributes around its body contain the device of the buffers.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def make_unpacked_api(mod: IRModule) -> IRModule:
         if missing:
             names = ", ".join(v.name for v in missing)
             raise TVMError(
-                f"{var.name_hint}: the unpacked interface has no place for the sizes {names}; give them as arguments"
+                f"{var.name_hint}: the unpacked interface does not pass the sizes {names}; add them to the arguments"
             )
         if "target" not in func.attrs:
-            raise TVMError(f"{var.name_hint}: Require the target attribute, which says on which device buffers are")
+            raise TVMError(f"{var.name_hint}: Require the target attribute, which determines the device of the buffers")
         body = seq(func.body, ret(const(0, "int32")))
         if func.buffer_map:
             device = const(func.attrs["target"].get_target_device_type(), "int32")

@@ -1,7 +1,8 @@
-"""MergeDynamicSharedMemoryAllocations: a kernel has one piece of dynamic shared memory; its buffers are parts of it.
+"""MergeDynamicSharedMemoryAllocations: merge the dynamic shared memory of a kernel into one allocation.
 
-Buffers used by different statements of the kernel, none of which repeats, share a part. Between them stands a barrier:
-threads that are done with one must not write the other while some still read.
+Buffers with disjoint lifetimes share memory. A lifetime consists of top-level statements of the kernel that are not in
+a loop. A barrier separates two buffers that share memory, because a thread must not write to it while another thread
+still reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ALIGNMENT = 16
 class Merger(StmtRewriter):
     def __init__(self, merged: Var, offsets: dict[Var, int], total: int, before: set[int]):
         self.merged, self.offsets, self.total = merged, offsets, total
-        self.before = before  # statements that have to wait for all threads
+        self.before = before  # Statements that wait for all threads
         self.buffers: dict[Buffer, Buffer] = {}
         self.placed = False
 
@@ -55,7 +56,7 @@ class Merger(StmtRewriter):
         return rewrite(node, self.after, self.pointer)
 
     def pointer(self, node: Any):
-        """A pointer keeps its form; its variable alone would become one."""
+        """Keep the form of a pointer expression; replacing only its variable would change the form."""
         if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.offsets:
             offset = self.place(node.args[1], node.args[0].dtype, self.expr(node.args[2]))
             return Call(node.dtype, node.op, (node.args[0], self.merged, offset, *node.args[3:]))
@@ -93,7 +94,7 @@ class Merger(StmtRewriter):
 
 @dataclass(slots=True)
 class Life:
-    """A buffer: its bytes, what its place is a multiple of, the first and the last statement that use it, its place."""
+    """A buffer with its size, the alignment of its offset, the first and last statement that use it, and its offset."""
 
     data: Var
     size: int
@@ -110,7 +111,7 @@ class Life:
 
 
 def statements_of(body: Stmt) -> list[Stmt]:
-    """What a kernel does one after the other; loops and conditions are one statement."""
+    """Return the statements that a kernel executes one after the other; a loop or condition is one statement."""
     if isinstance(body, SeqStmt):
         return [x for s in body.seq for x in statements_of(s)]
     return statements_of(body.body) if isinstance(body, (AttrStmt, Allocate, LetStmt)) else [body]
@@ -118,13 +119,13 @@ def statements_of(body: Stmt) -> list[Stmt]:
 
 def lives_of(found: list[Allocate], statements: list[Stmt]) -> list[Life]:
     lives = {}
-    # The pattern in which matrices lie begins at such places.
+    # Matrix operands must be aligned to the size of the swizzle pattern.
     matrices = {data for s in statements for data in operands_of(s)}
     for node in found:
         size = constant_bytes(node)
         if size is None:
             raise TVMError(
-                f"{node.buffer_var.name}: a kernel with several pieces of dynamic shared memory needs their sizes known"
+                f"{node.buffer_var.name}: a kernel with several dynamic shared memory allocations needs constant sizes"
             )
         alignment = ROW * ROWS if node.buffer_var in matrices else ALIGNMENT
         lives[node.buffer_var] = Life(node.buffer_var, -(-size // ALIGNMENT) * ALIGNMENT, alignment)
@@ -138,7 +139,7 @@ def lives_of(found: list[Allocate], statements: list[Stmt]) -> list[Life]:
 
 
 def place(lives: list[Life]) -> int:
-    """Give each buffer the first place that no buffer alive with it has; the bytes of all."""
+    """Assign each buffer the first free offset during its lifetime; return the total size."""
     total = 0
     for i, life in enumerate(lives):
         rivals = sorted((x for x in lives[:i] if x.meets(life)), key=lambda x: x.offset)
@@ -150,7 +151,8 @@ def place(lives: list[Life]) -> int:
 
 
 def waits(lives: list[Life], statements: list[Stmt]) -> set[int]:
-    """The statements before which all threads have to be done with what had the memory before."""
+    """Return the statements that must wait until all threads have finished with the previous buffer in the same
+    memory."""
     out: set[int] = set()
     for later in lives:
         before = [x.last for x in lives if x.last < later.first and x.overlaps(later)]

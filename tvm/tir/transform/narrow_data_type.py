@@ -1,9 +1,10 @@
-"""NarrowDataType: index arithmetic is done in fewer bits where every value in it is known to fit.
+"""NarrowDataType: compute index arithmetic in fewer bits if all values provably fit.
 
-Loops whose range fits get a narrower variable; an index or condition is narrowed as a whole when each step of its
-computation stays in range, and left alone otherwise. A function with the attribute ``tir.narrow_indices`` runs only
-where the elements of all its buffers can be counted in 32 bits: its indices are narrowed whatever is known of sizes.
-Where that attribute is false, they stay as they are: unknown sizes of 64 bits are in nearly all of them.
+Loops whose range fits get a narrower variable. An index or condition is narrowed as a whole if each step of its
+computation stays in range; otherwise it is unchanged. The attribute ``tir.narrow_indices`` of a function promises that
+the elements of all its buffers can be indexed with 32 bits: all its indices are narrowed, whatever is known of their
+sizes. If the attribute is False, no index is narrowed, because nearly all of them contain dynamic dimensions of 64
+bits.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Narrower(StmtRewriter):
         self.analyzer = analyzer
         self.indices_fit = indices_fit
         self.variables: dict[Var, Var] = {}
-        self.kept: set[Var] = set()  # variables used where they would have to be widened again
-        self.hopeless: set[int] = set()  # ids of indices that hold sizes, for which there is no narrow type
+        self.kept: set[Var] = set()  # Variables whose uses would require a cast back to the wide type
+        self.always_wide: set[int] = set()  # Ids of indices with dynamic dimensions, which cannot be narrowed
         self.memo: dict = {}
 
         self.failed: set[Var] = set()
@@ -60,9 +61,10 @@ class Narrower(StmtRewriter):
         return -self.limit <= bound.min_value and bound.max_value < self.limit
 
     def narrow(self, root: PrimExpr, fits: bool = False) -> PrimExpr | None:
-        """``root`` computed in the narrow type, or None when some step may not fit; it does where ``fits`` says so."""
+        """Return ``root`` computed in the narrow type, or None if a step may not fit; ``fits`` promises that all steps
+        fit."""
         order = self.arithmetic(root)
-        if any(map(self.is_wide_for_good, order)):
+        if any(map(self.is_always_wide, order)):
             return None
         done: dict[int, PrimExpr | None] = {}
         for node in order:
@@ -70,14 +72,15 @@ class Narrower(StmtRewriter):
         return done[id(root)]
 
     def arithmetic(self, root: PrimExpr) -> list[PrimExpr]:
-        """The nodes whose values ``root`` is computed from, operands first, down to numbers that are narrow already."""
+        """Return the nodes from which ``root`` is computed, operands first, without the operands of casts from the
+        narrow type."""
         def operands(node: PrimExpr) -> Any:
             return () if type(node) is Cast and node.value.dtype == self.dtype else node.children()
 
         return list(post_order(root, operands=operands))
 
-    def is_wide_for_good(self, node: PrimExpr) -> bool:
-        """Whether a node is a variable without a narrow form: nothing computed from it has one."""
+    def is_always_wide(self, node: PrimExpr) -> bool:
+        """Return whether a node is a variable that cannot be narrowed; nothing computed from it can be narrowed."""
         return isinstance(node, Var) and node.dtype != self.dtype and node not in self.variables
 
     def narrow_one(self, node: Any, done: dict, fits: bool) -> PrimExpr | None:
@@ -90,7 +93,7 @@ class Narrower(StmtRewriter):
             return const(node.value, self.dtype) if -self.limit <= node.value < self.limit else None
         if type(node) is Cast:
             if node.value.dtype == self.dtype:
-                # What is read from memory is read at indices that are narrowed, too.
+                # The indices of loads are narrowed too.
                 return self.expr(node.value)
             return done[id(node.value)] if info(node.value.dtype).is_int else None
         if type(node) in _ARITHMETIC:
@@ -117,10 +120,10 @@ class Narrower(StmtRewriter):
         return None
 
     def index(self, index: PrimExpr) -> PrimExpr:
-        if self.wide(index) and id(index) not in self.hopeless:
+        if self.wide(index) and id(index) not in self.always_wide:
             got = self.narrow(index, self.indices_fit)
-            if got is None and not any(map(self.is_wide_for_good, self.arithmetic(index))):
-                # What is computed from numbers alone may fit where the numbers do not.
+            if got is None and not any(map(self.is_always_wide, self.arithmetic(index))):
+                # Simplification may remove an intermediate value that does not fit.
                 got = self.narrow(self.analyzer.simplify(index))
             if got is not None:
                 return got
@@ -148,7 +151,8 @@ class Narrower(StmtRewriter):
             return self.keep(node)
         if var in self.kept:
             return self.keep(node)
-        # Loops that were one have its variable in common, and their bodies the indices, which are narrowed once.
+        # Loops that were split from one loop share its variable, and their bodies share the indices, which are narrowed
+        # once.
         if var not in self.variables:
             self.variables[var] = Var(var.name, self.dtype)
         new = self.variables[var]
@@ -182,8 +186,8 @@ class Narrower(StmtRewriter):
         return BufferStore(node.buffer, value, indices)
 
 
-def holding_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
-    """The indices, by id, that hold a wide variable which no loop or let defines, and all their variables."""
+def indices_with_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
+    """Return the indices with a wide variable that no loop or let defines: by id, all variables of the index."""
     nodes = list(post_order(body))
     defined = {n.loop_var if isinstance(n, For) else n.var for n in nodes if isinstance(n, (For, LetStmt))}
     found: dict[int, list[Var]] = {}
@@ -206,12 +210,12 @@ def has_wide_integers(node: Node, bits: int) -> bool:
 def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not func.attrs.get(INDICES_FIT, True) or not has_wide_integers(func.body, target_bits):
         return func
-    # What would be found when narrowing fails, and have all begin anew.
-    hopeless = holding_sizes(Narrower(target_bits, Analyzer()), func.body)
-    kept = {var for inside in hopeless.values() for var in inside}
+    # Finding these indices first avoids restarts when narrowing fails.
+    always_wide = indices_with_sizes(Narrower(target_bits, Analyzer()), func.body)
+    kept = {var for inside in always_wide.values() for var in inside}
     while True:
         narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and bool(func.attrs.get(INDICES_FIT)))
-        narrower.kept, narrower.hopeless = kept, set(hopeless)
+        narrower.kept, narrower.always_wide = kept, set(always_wide)
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}
         if not again:

@@ -1,4 +1,4 @@
-"""Where a variable occurs."""
+"""Tests for occurrences of a variable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ..stmt import AttrStmt, BufferStore
 
 
 def mentions(node: Node, var: Var) -> bool:
-    """Whether ``var`` occurs in ``node`` at all: as a value, the pointer of a buffer, or what an attribute is about."""
+    """Return whether ``var`` occurs in ``node``: as a value, as the pointer of a buffer, or as the node of an
+    attribute."""
     for n in post_order(node):
         if n is var:
             return True

@@ -1,19 +1,20 @@
-"""OverlapEpilogue: rows of an epilogue are written by the product that computes them, and iterations overlap.
+"""OverlapEpilogue: interleave the epilogue of a matmul with the matmul of the same and the next iteration.
 
-    for j: product(j) -> c; for row: out[j, row] = f(c[row])
+    for j: matmul(j) -> c; for row: out[j, row] = f(c[row])
 
-    ->  first(0); for j: product(j), which writes out[j, row] = f(x) in place of c[row] = x; last(n - 1)
+    ->  first(0); for j: matmul(j), which writes out[j, row] = f(x) in place of c[row] = x; last(n - 1)
 
-The pragma ``overlap_epilogue`` asks for it. A product says by attributes what may be done with its statements:
+The pragma ``overlap_epilogue`` requests this transformation. Attributes of the statements of a matmul describe what may
+be done with them:
 
-- ``overlap_row``: the body stores a row of ``c``, which the product does not use any more. Its value is the number of
-  the row, its node is how many rows there are.
-- ``overlap_first``: what begins a product, and ``overlap_last``: what is left to do at its end. Of several iterations
-  that overlap, only the first and the last one have them.
-- ``overlap_next``: loads for an iteration so many later, as its value says, of which the last one needs none.
-- ``overlap_previous``: what the product before has left to do. It stands where nobody has used ``c`` yet.
+- ``overlap_row``: the body stores a row of ``c`` that the matmul does not use any more. The value is the index of the
+  row, the node is the number of rows.
+- ``overlap_first`` and ``overlap_last``: statements at the start and the end of a matmul. Of several overlapping
+  iterations, only the first and the last one contain them.
+- ``overlap_next``: loads for a later iteration. The value is the distance; the last iterations do not need them.
 
-Where a loop stays as it is, products keep what is first, last and next, and have nothing to do for the one before.
+If a loop is not transformed, the statements under ``first``, ``last`` and ``next`` are kept, and those under
+``previous`` are removed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from .unroll_loop import rename_bound
 PRAGMA = "pragma_overlap_epilogue"
 ROW, FIRST, LAST, NEXT, PREVIOUS = (f"overlap_{x}" for x in ("row", "first", "last", "next", "previous"))
 KEYS = frozenset((ROW, FIRST, LAST, NEXT, PREVIOUS))
-# How a call uses memory that it takes a pointer to.
+# Access modes of a call for a pointer argument.
 _READS, _WRITES = 1, 2
 
 
@@ -56,8 +57,9 @@ def marked(node: Stmt, *keys: str) -> list[AttrStmt]:
 
 
 class Parts(NamedTuple):
-    """A loop whose iterations have a ``memory`` of their own, which the product sets, and then an epilogue: a loop over
-    ``rows`` with attributes ``around`` it. The product is ``statements`` inside the ``allocations`` of what it uses."""
+    """A loop whose iterations compute a matmul into ``memory`` and then run an epilogue: a loop over ``rows`` inside
+    the attributes ``around``. The matmul consists of ``statements`` inside the ``allocations`` of its temporary
+    memory."""
 
     loop: For
     memory: Allocate
@@ -68,7 +70,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(loop: For) -> Parts | None:
-    """The parts of a loop whose epilogue may be written by the product; None of another."""
+    """Return the parts of a loop if the matmul may write its epilogue, else None."""
     memory = loop.body
     if loop.kind is not ForKind.SERIAL or (int_value(loop.extent) or 0) < 2:
         return None
@@ -91,9 +93,9 @@ def parts_of(loop: For) -> Parts | None:
 
 
 def may_overlap(parts: Parts) -> bool:
-    """Whether rows of the epilogue may be written by the product: neither touches what the other writes, but for the
-    memory of the product, of which a row reads what the product last stores there. Every row of the epilogue is one of
-    the product's, and its first and last statements stand alone."""
+    """Return whether the matmul may write the rows of the epilogue. Neither may access what the other writes, except
+    for the memory of the matmul: each row of the epilogue reads only the final value of the same row there. The first
+    and last statements must be top-level statements."""
     memory, row, product = parts.memory.buffer_var, accesses(parts.rows), accesses(seq(*parts.statements))
     if row is None or product is None or row.unknown or memory in row.writes | product.unknown:
         return False
@@ -110,7 +112,7 @@ def may_overlap(parts: Parts) -> bool:
 
 
 class Accesses(NamedTuple):
-    """Pointers to memory that is read, memory that is written, and memory that is used in ways that are not known."""
+    """The pointers to memory that is read, to memory that is written, and to memory that is used in unknown ways."""
 
     reads: set[Var]
     writes: set[Var]
@@ -118,7 +120,7 @@ class Accesses(NamedTuple):
 
 
 def accesses(node: Stmt) -> Accesses | None:
-    """What a statement uses; None where pointers have other names."""
+    """Return the accesses of a statement, or None if pointers have aliases."""
     found = Accesses(set(), set(), set())
     for n in post_order(node):
         if isinstance(n, BufferLoad):
@@ -139,8 +141,8 @@ def accesses(node: Stmt) -> Accesses | None:
 
 
 def row_of(parts: Parts, final: AttrStmt) -> Stmt | None:
-    """The row of the epilogue that follows a row of the product, with its value in place of memory; None where it reads
-    something else of that memory."""
+    """Return the row of the epilogue for a row of the matmul, with its value in place of the load, or None if the row
+    reads another element of that memory."""
     store, rows = final.body, parts.rows
     if not isinstance(store, BufferStore) or store.buffer.data is not parts.memory.buffer_var:
         return None
@@ -156,7 +158,7 @@ def row_of(parts: Parts, final: AttrStmt) -> Stmt | None:
 
 
 def is_same_place(some: tuple[PrimExpr, ...], others: tuple[PrimExpr, ...]) -> bool:
-    """Whether two indices into a memory of few elements, which no type of an index is too small for, are the same."""
+    """Return whether two indices are equal. The memory is so small that indices cannot overflow."""
     (a,), (b,) = some, others
     if isinstance(a, Ramp) and isinstance(b, Ramp):
         is_row = a.lanes == b.lanes and int_value(a.stride) == int_value(b.stride) == 1
@@ -165,7 +167,7 @@ def is_same_place(some: tuple[PrimExpr, ...], others: tuple[PrimExpr, ...]) -> b
 
 
 def short(index: PrimExpr) -> PrimExpr:
-    """An index in 32 bits."""
+    """Return an index in 32 bits."""
 
     def change(n):
         if isinstance(n, Cast) and n.dtype == "int64" and n.value.dtype == "int32":
@@ -176,7 +178,7 @@ def short(index: PrimExpr) -> PrimExpr:
 
 
 class Rows(StmtRewriter):
-    """The statements of an iteration among others, with rows of the epilogue."""
+    """A rewriter that combines the statements of an iteration with rows of the epilogue."""
 
     def __init__(self, parts: Parts):
         self.parts, self.at = parts, parts.loop.loop_var
@@ -229,7 +231,7 @@ class Overlapper(StmtRewriter):
             return self.stmt(node.body)
         if node.attr_key != PRAGMA:
             return self.keep(node)
-        # A loop that has been divided into parts is several.
+        # A loop that was split consists of several loops.
         loops = node.body.seq if isinstance(node.body, SeqStmt) else (node.body,)
         return seq(*(self.loop(part) for part in loops))
 

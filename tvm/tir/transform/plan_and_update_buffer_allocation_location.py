@@ -1,8 +1,8 @@
-"""PlanAndUpdateBufferAllocationLocation: a buffer that a block allocates moves to the innermost loop around all its
+"""PlanAndUpdateBufferAllocationLocation: move the allocation of a buffer into the innermost loop that contains all its
 uses.
 
-It stays outside of every loop that carries its value from one iteration to the next: the loops a reduction block that
-writes it runs over.
+The allocation stays outside every loop that carries the value of the buffer between iterations. These are the reduction
+loops of a block that writes the buffer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .statement import StmtRewriter
 
 
 class Locations:
-    """For each buffer: the loops and blocks around all its uses, outermost first."""
+    """The loops and blocks around all uses of each buffer, outermost first."""
 
     def __init__(self):
         self.path: list[Stmt] = []
         self.common: dict[Buffer, list[Stmt]] = {}
-        self.bindings: dict[Var, set[Var]] = {}  # axis of a block -> loop variables it is computed from
+        self.bindings: dict[Var, set[Var]] = {}  # Axis of a block -> loop variables in its value
 
     def note(self, buffer: Buffer, path: list[Stmt]) -> None:
         old = self.common.get(buffer)

@@ -1,8 +1,9 @@
-"""PrepareWarpgroupProducts: memory whose matrices a warpgroup multiplies (``ptx_wgmma``), and the end of its products.
+"""PrepareWarpgroupProducts: arrange shared memory for warpgroup matmuls (``ptx_wgmma``) and wait for their completion.
 
-The unit reads shared memory in rows of 128 bytes whose pieces of 16 bytes change places: piece p of row r lies where
-piece ``p xor r % 8`` would. Each write to such memory goes there; eight rows then lie in all banks, whichever way they
-are read. Products run beside the program; behind the last of them it waits, before anything looks at the sums.
+The matrix unit reads shared memory in a swizzled layout with rows of 128 bytes: the 16-byte chunk p of row r is stored
+at position ``p xor r % 8``. The pass rewrites each store to such memory accordingly. Eight rows then use all banks,
+whether the unit reads them along rows or columns. The matmuls are asynchronous; the pass inserts a wait after the last
+one, before the accumulators are read.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from ..stmt import (
 from .statement import StmtRewriter, is_call
 
 PRODUCT, WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait"
-# Bytes of a piece and of a row, and how many rows there are before the pattern begins again.
+# The size of a chunk and of a row in bytes, and the number of rows after which the pattern repeats.
 PIECE, ROW, ROWS = 16, 128, 8
-# Operands of a product: the accumulator, and where pointers to the matrices stand.
+# Arguments of ptx_wgmma: the index of the accumulator, and the indices of the pointers to the matrices.
 ACCUMULATOR, MATRICES = 4, (6, 9)
 
 
 def operands_of(body: Stmt) -> set[Var]:
-    """Memory that products read."""
+    """Return the memory that warpgroup matmuls read."""
     return {node.args[at].args[1] for node in post_order(body) if is_call(node, PRODUCT) for at in MATRICES
             if is_call(node.args[at], "tir.tvm_access_ptr")}
 
 
 def swizzled(index: PrimExpr, size: int) -> PrimExpr:
-    """Where the element at ``index`` lies; ``size`` is that of an element in bytes."""
+    """Return the swizzled position of the element at ``index``; ``size`` is the size of an element in bytes."""
     piece, row = PIECE // size, ROW // size
     total = integer_sum(index)
     if total is None:
         return _moved(index, piece, row)
-    # What is a multiple of the whole pattern does not change it.
+    # A multiple of the pattern size does not change the position in the pattern.
     whole = row * ROWS
     high = {a: c for a, c in total.terms.items() if c % whole == 0}
     low = {a: c for a, c in total.terms.items() if c % whole}
@@ -64,7 +65,7 @@ def _moved(index: PrimExpr, piece: int, row: int) -> PrimExpr:
 
 
 class Swizzle(StmtRewriter):
-    """Writes to the memory of matrices go to where the unit reads them."""
+    """A rewriter that swizzles the stores to the operands of warpgroup matmuls."""
 
     def __init__(self, memory: set[Var]):
         self.memory = memory
@@ -77,17 +78,18 @@ class Swizzle(StmtRewriter):
             return node.replace(indices=(swizzled(index, size),))
         if not (isinstance(index.stride, IntImm) and index.stride.value == 1 and PIECE // size % index.lanes == 0):
             raise ScheduleError(
-                f"{node.buffer.name} is multiplied by ptx_wgmma: vectors stored to it lie side by side inside of 16 "
-                f"bytes; got {index.lanes} elements of {node.buffer.dtype} with stride {index.stride}"
+                f"{node.buffer.name} is an operand of ptx_wgmma: the lanes of a vector store to it must be "
+                f"contiguous and inside one chunk of 16 bytes; got {index.lanes} elements of {node.buffer.dtype} "
+                f"with stride {index.stride}"
             )
         return node.replace(indices=(Ramp(swizzled(index.base, size), index.stride, index.lanes),))
 
 
-class Ends:
-    """Puts a wait behind the last of the products of a statement, outside of all loops."""
+class WaitInserter:
+    """A rewriter that inserts a wait after the last warpgroup matmul of a statement, outside all loops."""
 
     def __init__(self, root: Stmt):
-        # The ids of nodes that hold products.
+        # The ids of nodes that contain warpgroup matmuls.
         self.busy: set[int] = set()
         for node in post_order(root):
             if is_call(node, PRODUCT) or any(id(child) in self.busy for child in node.children()):
@@ -114,6 +116,6 @@ def prepare_warpgroup_products(func: PrimFunc) -> PrimFunc:
     memory = operands_of(func.body)
     read = next((n for n in post_order(func.body) if isinstance(n, BufferLoad) and n.buffer.data in memory), None)
     if read is not None:
-        raise ScheduleError(f"{read.buffer.name} is multiplied by ptx_wgmma; it cannot be read element by element too")
+        raise ScheduleError(f"{read.buffer.name} is an operand of ptx_wgmma and cannot also be read by element")
     moved = Swizzle(memory).stmt(func.body)
-    return func.replace(body=Ends(moved).stmt(moved))
+    return func.replace(body=WaitInserter(moved).stmt(moved))

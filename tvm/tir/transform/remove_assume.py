@@ -1,4 +1,4 @@
-"""RemoveAssume: statements that only tell the compiler something are dropped."""
+"""RemoveAssume: remove ``tir.assume`` statements."""
 
 from __future__ import annotations
 

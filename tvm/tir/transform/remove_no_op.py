@@ -1,4 +1,4 @@
-"""RemoveNoOp: drops statements without effect: empty loops and branches, values that are not used."""
+"""RemoveNoOp: remove statements without effect: empty loops and branches, and unused values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""RewriteUnsafeSelect: a Select whose sides may not both be evaluated becomes ``if_then_else``.
+"""RewriteUnsafeSelect: replace a Select by ``if_then_else`` if one of its values is unsafe to evaluate.
 
-A side is safe when every load in it is known to stay inside its memory; then both are computed and one is chosen, which
-is what vector code wants.
+A value is safe to evaluate if every load in it is provably in bounds. A Select with safe values is kept: it evaluates
+both and selects one, which is suitable for vector code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .facts import analyzer_of
 from .simplify import plain
 from .statement import RangeRewriter, is_call
 
-# Nodes of a condition that are looked at; in a chain of choices each condition holds all that come before.
+# Maximum number of nodes of a condition that are analyzed; in a chain of if_then_else each condition contains all
+# earlier ones.
 _MOST_OF_A_CONDITION = 1024
 _DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
 
@@ -57,7 +58,7 @@ class UnsafeSelects(RangeRewriter):
         return Call(node.dtype, Op.get("tir.if_then_else"), (node.condition, node.true_value, node.false_value))
 
     def evaluated_anyway(self, condition: PrimExpr, sides: list[PrimExpr]) -> bool:
-        """Whether the parts that may not be safe are computed for the condition already, as in ``x < 0 ? 0 : x``."""
+        """Return whether the condition already evaluates the parts that may be unsafe, as in ``x < 0 ? 0 : x``."""
         part = islice(pre_order(condition, lambda n: is_call(n, "tir.if_then_else")), _MOST_OF_A_CONDITION)
         given = {id(n) for n in part}
 
@@ -73,7 +74,7 @@ class UnsafeSelects(RangeRewriter):
         return known[id(root)][1]
 
     def harmless(self, node: Any) -> bool:
-        """Whether the node itself, given safe operands, can be evaluated anywhere."""
+        """Return whether the node is safe to evaluate anywhere, provided that its operands are safe."""
         if type(node) is BufferLoad:
             return self.inside(node)
         if is_call(node, "tir.if_then_else"):

@@ -1,9 +1,9 @@
-"""Simplify: a walk over statements with an analyzer that knows the loops and conditions around each expression.
+"""Simplify: a traversal of statements with an analyzer that contains the bounds and conditions of each expression.
 
-Arithmetic on loop variables and sizes is simplified under the assumption that indices do not overflow; arithmetic on
-data (anything a load or a call feeds) wraps and is only folded where the operands say so by themselves. Indices come
-out as sums with the outermost loop first, so that what does not change in a loop is a prefix of the sum, and
-unrolling adds constants only.
+Arithmetic on loop variables and dimensions is simplified under the assumption that indices do not overflow. Arithmetic
+on data (values from loads or calls) can wrap around and is only folded if the operands are constants. Indices are
+written as sums with the terms of the outermost loop first, so that the loop-invariant part is a prefix of the sum and
+unrolling only adds constants.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from ..stmt import (
 from .facts import analyzer_of
 from .statement import KEPT, StmtRewriter, has_effect, int_value, is_call
 
-# Conditions inside an expression are assumed in their branches to this depth; beyond it a shared operand would be
-# simplified once per branch per level.
+# Conditions of if_then_else are assumed in their branches up to this depth. At a greater depth a shared operand would
+# be simplified once per branch and level.
 _BRANCH_DEPTH = 3
 
 
@@ -57,8 +57,9 @@ class Simplifier(StmtRewriter):
     def __init__(self, analyzer: Analyzer | None = None):
         self.analyzer = analyzer if analyzer is not None else Analyzer()
         self.values: dict[Var, PrimExpr] = {}
-        self.depth: dict[Var, int] = {}  # position of each loop variable in the nest
-        self.depths: dict[int, tuple[PrimExpr, int]] = {}  # and of the innermost one in other terms of sums, by id
+        self.depth: dict[Var, int] = {}  # Position of each loop variable in the loop nest
+        # By id, the position of the innermost loop variable of a term
+        self.depths: dict[int, tuple[PrimExpr, int]] = {}
         self.level = 0
         self.branch_depth = 0
         self.memo: dict = {}
@@ -73,7 +74,7 @@ class Simplifier(StmtRewriter):
         return rewrite(node, self.after, self.before, self.memo)
 
     def find_pure(self, root: PrimExpr) -> None:
-        """Note which parts are made of variables and numbers only: the analyzer may reason about those."""
+        """Collect the subexpressions that consist of variables and constants; only these are passed to the analyzer."""
         pure = self.pure
         for node in post_order(root, pure):
             if isinstance(node, Var):
@@ -121,13 +122,13 @@ class Simplifier(StmtRewriter):
         if is_call(node, "tir.if_then_else") and type(node.args[0]) is IntImm:
             return node.args[1] if node.args[0].value else node.args[2]
         if kind is Let and type(node.value) in (IntImm, Var):
-            # The body was rewritten before the value was known to be trivial.
+            # The body was rewritten before the value turned out to be a constant or variable.
             value = node.value
             return rewrite(node.body, lambda n: value if n is node.var else None)
         return None
 
     def integer(self, node: PrimExpr) -> PrimExpr:
-        """A scalar or vector of loop variables and sizes."""
+        """Simplify a scalar or vector expression of loop variables and dimensions."""
         kind = type(node)
         if kind is IntImm:
             return node
@@ -135,7 +136,8 @@ class Simplifier(StmtRewriter):
             return self.values.get(node, node)
         cancelled: list[PrimExpr] = []
         total = integer_sum(node, cancelled)
-        # A sum of variables needs no rules. Where other parts cancel, the rules also share what the rest has in common.
+        # A sum of variables needs no rewrite rules. If other terms cancel, the rules also merge common factors of the
+        # rest.
         if total is not None and all(isinstance(a, Var) and a not in self.values for a in (*total.terms, *cancelled)):
             return self.ordered(node, total)
         if self.values:
@@ -152,7 +154,7 @@ class Simplifier(StmtRewriter):
         return got if total is None else self.ordered(got, total)
 
     def ordered(self, node: PrimExpr, total: Sum) -> PrimExpr:
-        """The sum with its terms from the outermost loop to the innermost."""
+        """Return the sum with its terms ordered from the outermost loop to the innermost."""
         new = written(total, node.dtype, self.term_depth)
         return node if _same(node, new) else new
 
@@ -170,7 +172,7 @@ class Simplifier(StmtRewriter):
         self.depths.clear()
 
     def ordered_load(self, node: BufferLoad) -> PrimExpr | None:
-        """Indices that hold loads themselves were not reordered as a whole."""
+        """Order the terms of indices that contain loads; these were not ordered with their sum."""
         new = tuple(self.index(i) for i in node.indices)
         return None if all(a is b for a, b in zip(new, node.indices)) else BufferLoad(node.buffer, new)
 
@@ -183,13 +185,14 @@ class Simplifier(StmtRewriter):
         return index if total is None or len(total.terms) + len(cancelled) < 2 else self.ordered(index, total)
 
     def choice(self, node: PrimExpr):
-        """Select and if_then_else: each side is simplified knowing the condition."""
+        """Simplify a Select or if_then_else: each value is simplified under its condition."""
         if type(node) is Select:
             condition, yes, no = node.condition, node.true_value, node.false_value
         else:
             condition, yes, no = node.args
         if not self.is_pure(condition):
-            # Choices may depend on each other through such conditions, in long chains: the walk goes on by itself.
+            # Nested conditions may form long chains; the iterative traversal continues into the operands instead of a
+            # recursion.
             return None
         condition = self.expr(condition)
         if type(condition) is IntImm:
@@ -208,7 +211,7 @@ class Simplifier(StmtRewriter):
 
     @contextmanager
     def assume(self, condition: PrimExpr):
-        """Facts of a condition hold inside; what was simplified with them is not reused outside."""
+        """Assume a condition in a block; expressions simplified under it are not reused outside."""
         outer = self.memo
         self.memo = {}
         try:
@@ -294,7 +297,7 @@ class Simplifier(StmtRewriter):
         return node if value is node.value and body is node.body else LetStmt(node.var, value, body)
 
     def on_While(self, node: While) -> Stmt:
-        # The condition is not assumed inside: the body may change what it reads.
+        # The condition is not assumed in the body, because the body may change the memory that the condition reads.
         return self.keep(node)
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
@@ -308,7 +311,7 @@ class Simplifier(StmtRewriter):
 
 
 def plain(condition: PrimExpr) -> PrimExpr:
-    """A condition without the ``likely`` around it or around its parts."""
+    """Return a condition without the ``likely`` around it or around its terms."""
     def inside(n: Any) -> PrimExpr | None:
         return n.args[0] if is_call(n, "tir.likely") else None
 
@@ -320,7 +323,7 @@ def _same_indices(a, b) -> bool:
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two sums are written alike (variables and atoms by identity)."""
+    """Return whether two sums have the same terms (variables and atoms are compared by identity)."""
     stack = [(a, b)]
     while stack:
         x, y = stack.pop()

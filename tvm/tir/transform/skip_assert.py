@@ -1,4 +1,4 @@
-"""SkipAssert: assertions are dropped."""
+"""SkipAssert: remove assertions."""
 
 from __future__ import annotations
 

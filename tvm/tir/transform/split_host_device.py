@@ -1,6 +1,6 @@
-"""SplitHostDevice: regions marked for a device become functions of their own, called from the host.
+"""SplitHostDevice: move device regions to separate functions, which the host calls.
 
-The region's free variables are the parameters: pointers first, then scalars, each in order of use.
+The free variables of a region are the parameters of its function: pointers first, then scalars, each in order of use.
 """
 
 from __future__ import annotations

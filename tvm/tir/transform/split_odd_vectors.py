@@ -1,7 +1,7 @@
-"""SplitOddVectors: a vector whose lanes are not a power of two is stored as several that are.
+"""SplitOddVectors: split a vector whose number of lanes is not a power of two into several vectors.
 
-No register holds such a vector, and LLVM carries one from block to block lane by lane: a sum of 48 lanes that stays in
-three registers as vectors of 32 and 16 is 48 scalars otherwise.
+No register has such a size, and LLVM passes such a vector between basic blocks lane by lane: an accumulator of 48 lanes
+fits in three registers as vectors of 32 and 16 lanes, but becomes 48 scalars otherwise.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .vectorize_loop import lanes_of, op_attribute
 
 
 class NoSlice(Exception):
-    """Raised where the lanes of a value cannot be computed apart from each other."""
+    """Raised if the lanes of a value cannot be computed separately."""
 
 
 class Slice:
-    """The lanes of expressions from ``first`` on, ``count`` of ``whole``."""
+    """A slice of vector expressions with ``whole`` lanes: ``count`` lanes from lane ``first``."""
 
     def __init__(self, whole: int, first: int, count: int):
         self.whole, self.first, self.count = whole, first, count
@@ -60,12 +60,12 @@ class Slice:
 
 
 def powers_of(lanes: int) -> list[int]:
-    """Powers of two whose sum is a number, the largest first."""
+    """Return the powers of two whose sum is a number, largest first."""
     return [1 << bit for bit in reversed(range(lanes.bit_length())) if lanes >> bit & 1]
 
 
 def overlaps(store: BufferStore) -> bool:
-    """Whether the value has lanes of the memory it is stored to other than its own."""
+    """Return whether the value reads other lanes of the memory that it is stored to."""
     return any(
         type(node) is BufferLoad and node.buffer.data is store.buffer.data
         and not all(structural_equal(a, b) for a, b in zip(node.indices, store.indices))

@@ -1,4 +1,4 @@
-"""What the passes share: a statement rewriter with a method per statement type, and questions about nodes."""
+"""Helpers for passes: a statement rewriter with a method per statement type, and tests on nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import AttrStmt, For, SeqStmt, Stmt, seq
 
-# Annotation of a loop of one iteration that is to stay a loop.
+# Annotation of a loop of one iteration that must not be removed.
 KEPT = "single_iteration_is_kept"
 
 
 class StmtRewriter:
-    """Rebuilds a statement, the same object where nothing changed.
+    """A rewriter of statements that returns the same object if nothing changes.
 
-    A subclass writes ``on_For(self, node)`` and the like for the statements it changes, and ``expr`` for expressions
-    (ranges, axes and regions reach ``expr`` too). ``keep(node)`` rebuilds a node from its rewritten children.
+    A subclass defines ``on_For(self, node)`` and similar methods for the statements it changes, and ``expr`` for
+    expressions (``expr`` also receives ranges, axes and regions). ``keep(node)`` rebuilds a node from its rewritten
+    children.
     """
 
     _handlers: dict[type, Callable] = {}
@@ -56,7 +57,7 @@ StmtRewriter._handlers = {SeqStmt: StmtRewriter.on_SeqStmt}
 
 
 class RangeRewriter(StmtRewriter):
-    """One whose analyzer learns the ranges of loops and threads on the way down."""
+    """A rewriter with an analyzer that contains the ranges of the enclosing loops and threads."""
 
     analyzer: Analyzer
 
@@ -72,7 +73,7 @@ class RangeRewriter(StmtRewriter):
 
 
 def op_name(node: Any) -> str:
-    """The name of the intrinsic a call is of; the empty text for anything else."""
+    """Return the name of the intrinsic that a call calls; the empty string for any other node."""
     return getattr(node.op, "name", "") if type(node) is Call else ""
 
 
@@ -85,18 +86,18 @@ def int_value(node: Any) -> int | None:
 
 
 def uses_any(node: Node, variables: Iterable[Var]) -> bool:
-    """Whether any of the variables occurs in ``node``; the buffers it accesses are not looked into."""
+    """Return whether ``node`` uses one of the variables, without searching the fields of accessed buffers."""
     wanted = {id(v) for v in variables}
     return any(id(n) in wanted for n in post_order(node))
 
 
 def has_effect(e: PrimExpr) -> bool:
-    """Whether evaluating ``e`` may change something."""
+    """Return whether evaluating ``e`` may have a side effect."""
     return any(type(n) is Call and effect_of(n) > CallEffectKind.ReadState for n in post_order(e))
 
 
 def substitute_folding(node: Node, values: dict[Var, PrimExpr]) -> Any:
-    """``node`` with variables replaced, and arithmetic done where numbers meet."""
+    """Replace variables in ``node`` and fold arithmetic on constants."""
 
     def post(n: Any):
         if isinstance(n, Var):
@@ -110,7 +111,7 @@ def substitute_folding(node: Node, values: dict[Var, PrimExpr]) -> Any:
 
 
 def statements_in(root: Stmt) -> Iterator[Any]:
-    """A statement and those inside of it, these first; expressions, the most of a program, are not looked into."""
+    """Return a statement and the statements inside it, inner ones first; expressions are not traversed."""
     return post_order(root, operands=lambda node: [c for c in node.children() if isinstance(c, Stmt)])
 
 

@@ -1,9 +1,8 @@
-"""StorageFlatten: buffers of many dimensions become flat memory.
+"""StorageFlatten: flatten multi-dimensional buffers.
 
-After it every access has one index, every intermediate is an ``Allocate``, and no view is left. Where a view of a
-buffer was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset,
-strides and extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to
-be that small.
+After this pass every access has one index, every intermediate buffer is an ``Allocate``, and there are no views. The
+variables of a view that was declared for an intrinsic (``buffer_bind_scope``) are replaced by the pointer, offset,
+strides and extents of its region. Index arithmetic uses 32 bits only if the memory is known to be small enough.
 """
 
 from __future__ import annotations
@@ -52,30 +51,30 @@ from ..stmt import (
 from .statement import StmtRewriter, int_value, statements_in
 
 _INT32_MAX = (1 << 31) - 1
-# Prefetches of a region that are written out one by one rather than in loops.
+# A region with at most this many prefetches is unrolled instead of using loops.
 UNROLLED_PREFETCHES = 32
 
 
 @dataclass(slots=True)
 class Layout:
-    """Where the elements of a buffer lie: ``flat[offset + sum((index - min) * stride)]``."""
+    """The layout of a buffer: ``flat[offset + sum((index - min) * stride)]``."""
 
     flat: Buffer
     mins: tuple[PrimExpr, ...]
     extents: tuple[PrimExpr, ...]
     strides: tuple[PrimExpr, ...]
     offset: PrimExpr
-    wide: bool  # index arithmetic needs 64 bits
-    compact: bool = False  # the strides are those of extents that lie side by side
-    cuts: tuple[int, ...] = ()  # where the dimensions are cut into those of a memory of several
+    wide: bool  # Index arithmetic needs 64 bits
+    compact: bool = False  # The strides are those of a contiguous array
+    cuts: tuple[int, ...] = ()  # Where the dimensions are split into groups, one per physical dimension
 
 
 _LINEAR = (Add, Sub, Mul, FloorDiv, FloorMod)
 
 
 def _rejoined(indices: Sequence[PrimExpr], where: Layout) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Indices with their strides. The quotient and the remainder of a loop over fused axes are that loop again where
-    the axes lie side by side: among sizes that are not known, nobody would find it in the sum of their products."""
+    """Return indices with their strides. The quotient and remainder of a fused loop variable are merged again if the
+    axes are contiguous; with dynamic dimensions later simplification would not find this."""
     found: list[tuple[PrimExpr, PrimExpr]] = []
     is_open = where.compact and any(int_value(e) is None for e in where.extents)
     for index, extent, stride in zip(indices, where.extents, where.strides):
@@ -87,7 +86,7 @@ def _rejoined(indices: Sequence[PrimExpr], where: Layout) -> list[tuple[PrimExpr
 
 
 def _is_rest(quotient: PrimExpr, index: PrimExpr, extent: PrimExpr) -> bool:
-    """Whether two indices are the quotient and the remainder of one number by the extent of the second."""
+    """Return whether two indices are the quotient and remainder of one expression by the extent of the second."""
     if not isinstance(quotient, FloorDiv) or not isinstance(index, FloorMod):
         return False
     known = int_value(index.b)
@@ -96,7 +95,7 @@ def _is_rest(quotient: PrimExpr, index: PrimExpr, extent: PrimExpr) -> bool:
 
 
 def widen(e: PrimExpr) -> PrimExpr:
-    """``e`` computed in int64. Sums and products are widened at their leaves, so they stay linear."""
+    """Return ``e`` computed in int64. Sums and products are widened at their operands, so that they stay linear."""
     lanes = info(e.dtype).lanes
     if lanes != 1:
         if isinstance(e, Ramp):
@@ -115,7 +114,8 @@ def widen(e: PrimExpr) -> PrimExpr:
 
 
 def product(values) -> PrimExpr:
-    """The number of elements of a shape: a literal where it is known, else an int64 expression when it is not small."""
+    """Return the number of elements of a shape: a constant if known, else an expression, in int64 unless it is
+    small."""
     literals, rest = 1, None
     for value in values:
         known = int_value(value)
@@ -131,7 +131,7 @@ def product(values) -> PrimExpr:
 
 
 def row_major(extents) -> tuple[PrimExpr, ...]:
-    """Strides of a dense array."""
+    """Return the strides of a dense array."""
     strides: list[PrimExpr] = []
     for i in range(len(extents)):
         strides.append(product(extents[i + 1 :]))
@@ -139,7 +139,7 @@ def row_major(extents) -> tuple[PrimExpr, ...]:
 
 
 def _aligned_strides(extents, alignment: dict[int, tuple[int, int]]) -> tuple[PrimExpr, ...]:
-    """Row-major strides, that of axis k raised until it is ``offset`` modulo ``factor``."""
+    """Return row-major strides; the stride of axis k is increased until it is ``offset`` modulo ``factor``."""
     stride: PrimExpr = const(1, "int32")
     out: list[PrimExpr] = []
     for axis in reversed(range(len(extents))):
@@ -157,18 +157,19 @@ def _aligned_strides(extents, alignment: dict[int, tuple[int, int]]) -> tuple[Pr
 
 
 def _cuts(buffer: Buffer) -> tuple[int, ...]:
-    """Where the dimensions of a buffer are cut into those of its memory, the ends included; empty for flat memory."""
+    """Return the positions that split the dimensions of a buffer into physical dimensions, including both ends; empty
+    for flat memory."""
     return (0, *(int(i) for i in buffer.axis_separators), len(buffer.shape)) if buffer.axis_separators else ()
 
 
 def _strides_between(cuts: tuple[int, ...], extents) -> tuple[PrimExpr, ...]:
-    """Strides of dense memory, in each of its dimensions."""
+    """Return the strides of dense memory, in each physical dimension."""
     parts = list(zip(cuts, cuts[1:])) or [(0, len(extents))]
     return tuple(stride for low, high in parts for stride in row_major(extents[low:high]))
 
 
 def _sizes_between(cuts: tuple[int, ...], extents) -> tuple[PrimExpr, ...]:
-    """The dimensions of a memory of several."""
+    """Return the extents of the physical dimensions."""
     return tuple(product(extents[low:high]) for low, high in zip(cuts, cuts[1:]))
 
 
@@ -181,10 +182,10 @@ def _dot(indices: Sequence[PrimExpr], strides: Sequence[PrimExpr], wide: bool) -
 
 
 def _needs_int64(extents, strides, offset) -> bool:
-    """Whether the largest position is not known to fit in 32 bits."""
+    """Return whether the largest index may not fit in 32 bits."""
     largest = int_value(offset)
     if largest is None:
-        # An offset variable is bound at the call; it is as wide as its type says.
+        # An offset variable is bound at the call; its type determines its range.
         largest = 0
         if info(offset.dtype).bits > 32:
             return True
@@ -207,12 +208,12 @@ def _storage_dtype(dtype: str) -> str:
 class Flattener(StmtRewriter):
     def __init__(self, cache_line_size: int = 64, create_bound_attribute: bool = False, joins_axes: bool = False):
         self.cache_line_size = cache_line_size
-        # Whether memory of several dimensions becomes flat, too.
+        # Whether memory with several physical dimensions is flattened too.
         self.joins_axes = joins_axes
         self.create_bound_attribute = create_bound_attribute
         self.layouts: dict[Buffer, Layout] = {}
         self.realized: set[Buffer] = set()
-        self.values: dict[Var, PrimExpr] = {}  # variables of views, in force
+        self.values: dict[Var, PrimExpr] = {}  # Current values of the variables of views
         self.alignment: dict[Any, dict[int, tuple[int, int]]] = {}
         self.memo: dict = {}
         self.flats: dict[tuple[Var, str], Buffer] = {}
@@ -236,7 +237,7 @@ class Flattener(StmtRewriter):
         return got
 
     def layout(self, buffer: Buffer) -> Layout:
-        """The layout of a buffer; one that was never realized is memory laid out as it says itself."""
+        """Return the layout of a buffer; a buffer without realization uses the layout in its own fields."""
         got = self.layouts.get(buffer)
         if got is None:
             extents = tuple(self.expr(e) for e in buffer.shape)
@@ -252,7 +253,7 @@ class Flattener(StmtRewriter):
         return got
 
     def positions(self, buffer: Buffer, indices) -> tuple[PrimExpr, ...]:
-        """The indices into the memory of an access: one, unless the memory has several dimensions."""
+        """Return the physical indices of an access: one, unless the memory has several physical dimensions."""
         where = self.layout(buffer)
         if not where.cuts:
             return (self.position(buffer, indices),)
@@ -265,11 +266,13 @@ class Flattener(StmtRewriter):
                      for low, high in zip(where.cuts, where.cuts[1:]))
 
     def position(self, buffer: Buffer, indices) -> PrimExpr:
-        """The flat index of an access whose indices are rewritten already."""
+        """Return the flat index of an access whose indices are already rewritten."""
         where = self.layout(buffer)
         if where.cuts:
-            raise TVMError(f"{buffer.name}: its memory has {len(where.cuts) - 1} dimensions; it is accessed element by "
-                           "element alone, not as a part of flat memory")
+            raise TVMError(
+                f"{buffer.name}: its memory has {len(where.cuts) - 1} physical dimensions; it can only be accessed "
+                "by element, not as a part of flat memory"
+            )
         if len(indices) != len(where.extents):
             if len(indices) == 1 and not buffer.strides:
                 return indices[0] + where.offset
@@ -329,7 +332,7 @@ class Flattener(StmtRewriter):
         sizes: tuple[PrimExpr, ...] = (product(extents),) if extents else (const(1, "int32"),)
         if cuts:
             if alignment:
-                raise TVMError(f"{buffer.name}: strides of memory of several dimensions cannot be aligned")
+                raise TVMError(f"{buffer.name}: strides cannot be aligned in memory with several physical dimensions")
             sizes = _sizes_between(cuts, extents)
         elif alignment:
             sizes = (product([strides[0], extents[0]]),)
@@ -346,7 +349,7 @@ class Flattener(StmtRewriter):
         )
 
     def bounded(self, data: Var, size: PrimExpr, body: Stmt) -> Stmt:
-        """``body``, in which a pointer has so many elements."""
+        """Return ``body`` with an attribute for the number of elements of a pointer."""
         return AttrStmt(data, "buffer_bound", size, body) if self.create_bound_attribute else body
 
     def on_Allocate(self, node: Allocate) -> Stmt:
@@ -394,18 +397,18 @@ class Flattener(StmtRewriter):
         return body
 
     def view_values(self, view: Buffer, target: Buffer, begins, extents) -> dict[Var, PrimExpr]:
-        """What the variables of ``view`` stand for when it is laid over a region of ``target``."""
+        """Return the values of the variables of ``view`` when it is bound to a region of ``target``."""
         where = self.layout(target)
         if len(begins) != len(where.extents):
             raise TVMError(
-                f"binding {view.name} to {target.name}: a region of {len(begins)} ranges was given for "
+                f"binding {view.name} to {target.name}: the region has {len(begins)} ranges, but the buffer has "
                 f"{len(where.extents)} dimensions"
             )
         extra = len(extents) - len(view.shape)
         if extra < 0 or any(int_value(e) not in (None, 1) for e in extents[:extra]):
             raise TVMError(
                 f"binding {view.name} to {target.name}: the view has {len(view.shape)} dimensions, the region has "
-                f"extents {_text(extents)}; the leading ones must be 1"
+                f"extents {_text(extents)}; leading extents must be 1"
             )
         offset = self.position(target, begins)
         strides = list(where.strides[extra:])
@@ -422,12 +425,12 @@ class Flattener(StmtRewriter):
             if want is not None and got is not None and want != got:
                 raise TVMError(
                     f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, "
-                    f"the region has {got}"
+                    f"but the region has {got}"
                 )
             if want is not None and got is None:
                 raise TVMError(
-                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, the region has "
-                    f"{found}, which is not known to be equal; declare it as a variable"
+                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, but the region "
+                    f"has {found}, and they are not provably equal; declare it as a variable"
                 )
 
         values[view.data] = where.flat.data
@@ -445,10 +448,10 @@ class Flattener(StmtRewriter):
         return values
 
     def on_Prefetch(self, node: Prefetch) -> Stmt:
-        """One prefetch per cache line of the region."""
+        """Return one prefetch per cache line of the region."""
         where = self.layout(node.buffer)
         lanes = max(self.cache_line_size // info(where.flat.dtype).bytes, 1)
-        # Innermost dimensions that fit into a line together are fetched together.
+        # Innermost dimensions that fit into one cache line are prefetched together.
         last = len(node.bounds) - 1
         while last > 0 and int_value(where.extents[last]) is not None and int_value(where.extents[last]) <= lanes:
             lanes //= max(int_value(where.extents[last]), 1)
@@ -479,7 +482,7 @@ class Flattener(StmtRewriter):
 
 
 def _literal(e: PrimExpr) -> int | None:
-    """The value of ``e`` once like terms are collected, if it is a number."""
+    """Return the value of ``e`` if it is a constant after like terms are collected."""
     if isinstance(e, Cast):
         e = e.value
     got = integer_sum(e)

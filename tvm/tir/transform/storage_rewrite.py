@@ -1,9 +1,9 @@
-"""StorageRewrite: allocations whose lives do not meet share memory, and large ones leave the loops.
+"""StorageRewrite: allocations with disjoint lifetimes share memory, and large allocations move out of loops.
 
-A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations move out
-of the loops of their frame. Allocations at one level (a frame, or the body of a loop) share memory when one is dead
-before the other is written, those that come from a workspace whatever their types are. A value may also take the place
-of its operand, when each element is computed from the same element and from nothing else of that operand.
+A frame is code that runs in one thread: a function, the body of a parallel loop, or a kernel. Large allocations move
+out of the loops of their frame. Allocations at one level (a frame or the body of a loop) share memory if one is dead
+before the other is written; workspace allocations share it also between types. A value may overwrite its operand if
+each element is computed from the same element and from no other element of that operand.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from .statement import StmtRewriter, int_value, statements_in, uses_any
 from .storage_flatten import product
 from .tagged_memory import check_tagged_memory, constant_bytes, is_packed, is_tagged, pack_tagged_memory, scope_of
 
-# Attributes that begin a frame of their own.
+# Attributes that start a new frame.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
-# The vector registers that most processors have.
+# The size of a vector register on most processors.
 _REGISTER_BYTES = 32
 
 
 def may_share(node: Allocate) -> bool:
-    """Memory that a vector register holds becomes one: merging it would keep it out of there."""
+    """Return whether memory may be shared. Memory that fits in a vector register is not shared, so that it stays in a
+    register."""
     if int_value(node.condition) != 1 or node.annotations:
         return False
     size, scope = constant_bytes(node), scope_of(node.buffer_var)
@@ -43,7 +44,7 @@ def may_share(node: Allocate) -> bool:
 
 
 def may_leave_loops(node: Allocate) -> bool:
-    """What comes from a workspace, or from memory of its own kind, is better requested once."""
+    """Return whether an allocation should move out of loops: a workspace, or memory of a tagged scope."""
     size = constant_bytes(node)
     return may_share(node) and (size is None or size > STACK_BYTES or is_tagged(scope_of(node.buffer_var)))
 
@@ -51,11 +52,11 @@ def may_leave_loops(node: Allocate) -> bool:
 # Moving allocations out of loops ----------------------------------------------------------------------------------
 
 
-class Puller(StmtRewriter):
-    """Takes allocations that may leave out of a loop body, loops and frames inside it excepted."""
+class AllocationRemover(StmtRewriter):
+    """A rewriter that removes the allocations that may leave a loop body, without those of inner loops and frames."""
 
     def __init__(self, bound: set[Var]):
-        self.bound = bound  # variables that have no value outside
+        self.bound = bound  # Variables that are not defined outside the loop
         self.moved: list[Allocate] = []
 
     def on_Allocate(self, node: Allocate) -> Stmt:
@@ -87,7 +88,7 @@ class Puller(StmtRewriter):
 
 @dataclass
 class Life:
-    """Where an allocation is used: positions of the first and last statement of its level that touch it."""
+    """The lifetime of an allocation: the positions of the first and last statement of its level that access it."""
 
     node: Allocate
     first: int = -1
@@ -98,7 +99,7 @@ class Life:
 
 
 def pointers_of(node: Node) -> tuple[set[Var], set[Var], set[Var]]:
-    """Pointers read and written through buffers, and those that are used in any other way."""
+    """Return the pointers that are read or written through buffers, and those that are used in any other way."""
     reads, writes, other = set(), set(), set()
     for n in post_order(node):
         if isinstance(n, BufferLoad):
@@ -112,9 +113,9 @@ def pointers_of(node: Node) -> tuple[set[Var], set[Var], set[Var]]:
     return reads, writes, other
 
 
-class Sharer(StmtRewriter):
-    """Plans each level once its inside is done, then lets allocations leave the loop; the replacements are applied in
-    one walk at the end."""
+class MemorySharing(StmtRewriter):
+    """A rewriter that plans each level after its inner levels and then moves allocations out of loops. The replacements
+    are applied in one traversal at the end."""
 
     def __init__(self):
         self.replaced: dict[Var, Var] = {}
@@ -126,14 +127,16 @@ class Sharer(StmtRewriter):
         return var
 
     def level(self, body: Stmt) -> None:
-        """A function body or loop body: allocations in it, in sequence or nested without loops between."""
+        """Plan a level, a function or loop body: the allocations in it, in sequence or nested, without those of inner
+        loops."""
         allocations: list[Allocate] = []
         statements: list[Stmt] = []
         if self.flatten(body, allocations, statements) and len(allocations) > 1:
             self.plan(self.lives(allocations, statements))
 
     def flatten(self, node: Stmt, allocations: list[Allocate], statements: list[Stmt]) -> bool:
-        """Statements of a level in order. Attributes and lets in the way end it: their extent matters."""
+        """Return the statements of a level in order. Attributes and lets are not entered, because their extent
+        matters."""
         if isinstance(node, Allocate):
             if may_share(node) and node.buffer_var not in self.replaced:
                 allocations.append(node)
@@ -157,12 +160,12 @@ class Sharer(StmtRewriter):
                     life.last = position
                     life.statements[position] = statement
                 if var in other:
-                    life.shares = var  # a pointer escaped: keep the memory its own
+                    life.shares = var  # The address escapes, so the memory is not shared
         return [v for v in lives.values() if v.first >= 0 and v.shares is None]
 
     def plan(self, lives: list[Life]) -> None:
-        """Greedy, in order of first use: take the memory of a dead allocation that fits best, of the same type where
-        there is one."""
+        """Assign memory greedily, in order of first use: reuse the dead allocation that fits best, preferably one of
+        the same type."""
         free: list[Life] = []
         active: list[Life] = []
         for life in sorted(lives, key=lambda v: v.first):
@@ -181,12 +184,12 @@ class Sharer(StmtRewriter):
             active.append(life)
 
     def best(self, free: list[Life], life: Life) -> Life | None:
-        """The dead allocation closest in size; one that is far too large or small is left for others."""
+        """Return the dead allocation closest in size; much larger or smaller ones are not used."""
         wanted = constant_bytes(life.node)
         fitting = [v for v in free if same_kind(v.node, life.node)]
         if wanted is None:
             return next(iter(fitting), None)
-        fitting = fitting or [v for v in free if takes_any_type(v.node, life.node)]
+        fitting = fitting or [v for v in free if may_change_type(v.node, life.node)]
         fitting = [v for v in fitting if wanted / 16 <= self.held(v) <= wanted * 16]
         return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
 
@@ -200,7 +203,7 @@ class Sharer(StmtRewriter):
                     return other
         return None
 
-    # The walk -------------------------------------------------------------------------------------------------
+    # Traversal ------------------------------------------------------------------------------------------------
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
         self.level(new.body)
@@ -212,8 +215,8 @@ class Sharer(StmtRewriter):
         return self.outside(new, set())
 
     def outside(self, loop: Stmt, bound: set[Var]) -> Stmt:
-        """The loop with the allocations that may leave it around it."""
-        puller = Puller(bound)
+        """Return the loop with the allocations that leave it around it."""
+        puller = AllocationRemover(bound)
         body = puller.stmt(loop.body)
         if not puller.moved:
             return loop
@@ -238,7 +241,7 @@ class Sharer(StmtRewriter):
 
 
 def same_kind(a: Allocate, b: Allocate) -> bool:
-    """Whether one may stand for the other: same type and scope, and both sizes numbers or the same expression."""
+    """Return whether one allocation may replace the other: same type and scope, and both sizes constant or equal."""
     if a.dtype != b.dtype or scope_of(a.buffer_var) != scope_of(b.buffer_var):
         return False
     known = constant_bytes(a) is not None
@@ -247,9 +250,9 @@ def same_kind(a: Allocate, b: Allocate) -> bool:
     return Analyzer().can_prove_equal(product(a.extents), product(b.extents))
 
 
-def takes_any_type(a: Allocate, b: Allocate) -> bool:
-    """Whether one may stand for the other though their types differ: memory of known sizes from a workspace, or with a
-    tag. Shared memory of a kernel is an array of its type and aligned as one."""
+def may_change_type(a: Allocate, b: Allocate) -> bool:
+    """Return whether one allocation may replace the other although their types differ: constant-size workspace memory
+    or memory with a tag. Shared memory of a kernel is declared as an array of its type, with that type's alignment."""
     scope = scope_of(a.buffer_var)
     if scope != scope_of(b.buffer_var) or scope.startswith("shared") or "handle" in (a.dtype, b.dtype):
         return False
@@ -257,9 +260,9 @@ def takes_any_type(a: Allocate, b: Allocate) -> bool:
 
 
 def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
-    """Whether every element of ``target`` is computed from the same element of ``source`` alone.
+    """Return whether every element of ``target`` is computed only from the same element of ``source``.
 
-    The statement must be loops around one store of ``target``, whose index takes each value once.
+    The statement must be a loop nest around one store of ``target`` that stores each element once.
     """
     loops: list[For] = []
     while isinstance(statement, For) and statement.kind in (ForKind.SERIAL, ForKind.UNROLLED):
@@ -284,7 +287,7 @@ def same_index(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def visits_once(index: PrimExpr, loops: list[For]) -> bool:
-    """Whether different iterations give different positions: a mixed-radix sum over all the loops."""
+    """Return whether different iterations have different indices: the index is a mixed-radix sum over all loops."""
     width = 1
     if isinstance(index, Ramp):
         if int_value(index.stride) != 1:
@@ -311,7 +314,7 @@ def visits_once(index: PrimExpr, loops: list[For]) -> bool:
 
 
 def row_major_over(index: PrimExpr, loops: list[For]) -> bool:
-    """Whether the index counts the iterations of the nest from some start, sizes being expressions."""
+    """Return whether the index enumerates the iterations of the nest consecutively; the extents may be expressions."""
     analyzer = Analyzer()
     weight: PrimExpr = const(1, index.dtype)
     zero = {loop.loop_var: const(0, loop.loop_var.dtype) for loop in loops}
@@ -326,7 +329,7 @@ def row_major_over(index: PrimExpr, loops: list[For]) -> bool:
 
 
 class Applier(StmtRewriter):
-    """Puts the planned memory in place of the allocations."""
+    """A rewriter that replaces the allocations by the planned memory."""
 
     def __init__(self, replaced: dict[Var, Var], sizes: dict[Var, int]):
         self.replaced, self.sizes = replaced, sizes
@@ -365,9 +368,9 @@ class Applier(StmtRewriter):
         return node if body is node.body else node.replace(body=body)
 
 
-def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
-    """Shared memory is allocated where its level begins, since its users may stand in another branch of a sequence.
-    Memory of one piece goes there too: what is packed into it keeps its order."""
+def move_owners_to_start(body: Stmt, roots: set[Var]) -> Stmt:
+    """Move shared memory to the start of its level, because its users may be in different branches of a sequence.
+    Packed memory is moved there too, so that its contents keep their order."""
     moved: list[Allocate] = []
 
     class Raiser(StmtRewriter):
@@ -401,11 +404,11 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
 def storage_rewrite(func: PrimFunc) -> PrimFunc:
     if not any(isinstance(n, Allocate) for n in statements_in(func.body)):
         return func
-    sharer = Sharer()
+    sharer = MemorySharing()
     body = sharer.stmt(func.body)
     sharer.level(body)
     if sharer.replaced:
-        body = raise_owners(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
+        body = move_owners_to_start(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
         body = Applier({v: sharer.root(v) for v in sharer.replaced}, sharer.sizes).stmt(body)
     check_tagged_memory(body)
     return func.replace(body=pack_tagged_memory(body))

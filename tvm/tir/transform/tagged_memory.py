@@ -1,4 +1,4 @@
-"""Memory with a tag, as ``local.L0A``: a scratchpad that has a size of its own."""
+"""Memory with a tag, such as ``local.L0A``: a scratchpad memory of limited size."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ def constant_bytes(node: Allocate) -> Any:
     return size
 
 
-# The kinds of memory that every program may use.
+# The storage scopes that are available to every program.
 _PLAIN = ("global", "shared", "local", "warp")
 
 
 def is_tagged(scope: str) -> bool:
-    """Whether a scope names more than a plain kind of memory: ``local.L0A``, ``global:weights``, ``local_TB``."""
+    """Return whether a scope has a tag, such as ``local.L0A``, ``global:weights`` or ``local_TB``."""
     return scope not in _PLAIN
 
 
 def memory_info(scope: str) -> MemoryInfo | None:
-    """What is known of the memory of a scope; None of those without a tag."""
+    """Return the properties of the memory of a scope, or None for scopes without a tag."""
     tell = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True) if is_tagged(scope) else None
     return None if tell is None else tell()
 
 
 def is_packed(scope: str) -> bool:
-    """Whether a memory is one piece: its device has said what it is, or the program has named it after a colon."""
+    """Return whether allocations of a scope are packed into one: the device describes the memory, or the tag follows a
+    colon."""
     return ":" in scope or memory_info(scope) is not None
 
 
 def check_tagged_memory(body: Stmt) -> None:
-    """Refuse a program whose allocations, after sharing, need more of a tagged memory than there is."""
+    """Report an error if the allocations of a tagged memory, after sharing, exceed its size."""
     totals: dict[str, int] = {}
     for node in statements_in(body):
         known = memory_info(scope_of(node.buffer_var)) if isinstance(node, Allocate) else None
@@ -58,24 +59,25 @@ def check_tagged_memory(body: Stmt) -> None:
             continue
         scope, size = scope_of(node.buffer_var), constant_bytes(node)
         if size is None:
-            raise TVMError(f"{node.buffer_var.name}: memory of {scope} has a size known when compiling")
-        # Each allocation starts where a whole access may.
+            raise TVMError(f"{node.buffer_var.name}: an allocation in {scope} needs a constant size")
+        # Each allocation is aligned to the size of the largest access.
         totals[scope] = totals.get(scope, 0) + -(-size * 8 // known.max_simd_bits) * known.max_simd_bits
         if totals[scope] > known.max_num_bits:
             raise TVMError(
                 f"Allocation exceed bound of memory tag {scope}: {totals[scope]} bits with {node.buffer_var.name}, "
-                f"there are {known.max_num_bits}"
+                f"but the memory has {known.max_num_bits}"
             )
 
 
 def pack_tagged_memory(body: Stmt) -> Stmt:
-    """Allocations of one tagged memory that stand at one level become one: such a memory is addressed from its
-    beginning, and its device gives no second piece of it. Each begins where a whole access may."""
+    """Merge the allocations of a tagged memory at one level into one allocation, because such a memory is addressed
+    from its start. Each part is aligned to the size of the largest access."""
     return Packer().stmt(body)
 
 
 class Packer(StmtRewriter):
-    """``places`` are the packed allocations: the one that holds each, and the first of its elements there."""
+    """A rewriter that packs allocations; ``places`` contains for each allocation the packed allocation and its offset
+    there."""
 
     def __init__(self) -> None:
         self.places: dict[Var, tuple[Var, int]] = {}
@@ -119,8 +121,8 @@ class Packer(StmtRewriter):
 
 
 def _at_level(node: Stmt) -> list[Allocate]:
-    """The allocations below a statement that are in no loop, no branch and no other thread, and whose address nobody
-    has."""
+    """Return the allocations below a statement that are not in a loop, a branch or another thread, and whose address
+    does not escape."""
     found: list[Allocate] = []
     stack = [node]
     while stack:

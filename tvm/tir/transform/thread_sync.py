@@ -1,10 +1,10 @@
-"""ThreadSync: barriers between accesses of shared memory by different threads.
+"""ThreadSync: insert barriers between accesses of shared memory by different threads.
 
-A statement that reads what earlier statements wrote since the last barrier, or writes what they read, gets a barrier
-before it. A loop gets one where its end and its beginning conflict. Two accesses of the same element of which
-each thread has its own need none. What double buffering writes ahead lies in the other half than what is read in
-the same iteration; only the next one has to wait for it. Under a condition that threads decide differently no barrier
-may stand: such a statement is treated as one.
+A statement gets a barrier before it if it reads what earlier statements wrote since the last barrier, or writes what
+they read. A loop gets one if the end of an iteration conflicts with the start of the next. Two accesses of an element
+that only one thread uses need no barrier. Double buffering writes ahead to another part of the memory than the one that
+the same iteration reads; only the next iteration needs a barrier. A condition that differs between threads must not
+contain a barrier, so such a statement is treated as a whole.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from .tagged_memory import scope_of
 
 @dataclass(slots=True)
 class Access:
-    """One access of shared memory; ``index`` is None where the place is not known."""
+    """An access of shared memory; ``index`` is None if it is unknown."""
 
     data: Var
     index: PrimExpr | None
     writes: bool
-    # Written for the next iteration of the loop around, into the half that this one does not read.
+    # Whether this store is for the next iteration of the enclosing loop, into the part that this iteration does not
+    # read.
     ahead: bool = False
 
 
 @dataclass(slots=True)
 class Summary:
-    """Accesses of a statement before its first barrier and after its last; without a barrier both are all of them."""
+    """The accesses of a statement before its first barrier and after its last; without a barrier both contain all
+    accesses."""
 
     first: list[Access] = field(default_factory=list)
     last: list[Access] = field(default_factory=list)
@@ -47,9 +49,9 @@ class SyncPlanner:
     def __init__(self, scope: str):
         self.scope = scope
         self.threads: dict[Var, int | None] = {}
-        self.uniform = 0  # depth of conditions that differ between threads
+        self.uniform = 0  # Number of enclosing conditions that differ between threads
         self.loops: list[Var | None] = []
-        self.ahead: Var | None = None  # the loop whose next iteration is being written for
+        self.ahead: Var | None = None  # The loop whose next iteration the store is for
 
     def barrier(self) -> Stmt:
         return Evaluate(Call("int32", Op.get("tir.tvm_storage_sync"), (StringImm(self.scope),)))
@@ -71,7 +73,7 @@ class SyncPlanner:
         return out
 
     def own_element(self, index: PrimExpr) -> bool:
-        """Whether each thread of the block has an element of its own at this index."""
+        """Return whether each thread of the block accesses a different element with this index."""
         total = integer_sum(index)
         if total is None:
             return False
@@ -88,13 +90,13 @@ class SyncPlanner:
             if step < reach:
                 return False
             reach = step * extent
-        # Other terms must not carry one thread's element into another's.
+        # The other terms must be multiples, so that they do not move the element of one thread to that of another.
         return bool(digits) and all(c % reach == 0 for a, c in total.terms.items() if a not in self.threads)
 
     def conflict(self, earlier: list[Access], later: list[Access], carried: bool = False) -> bool:
         for a in earlier:
             for b in later:
-                # Two writes with no read between them leave one value or the other whatever their order.
+                # The order of two writes without a read between them is not synchronized.
                 if a.data is not b.data or a.writes == b.writes or (a.ahead != b.ahead and not carried):
                     continue
                 same = a.index is not None and b.index is not None and structural_equal(a.index, b.index)
@@ -104,7 +106,8 @@ class SyncPlanner:
         return False
 
     def varies(self, index: PrimExpr) -> bool:
-        """Whether an index may be another one in the next iteration of the loop just left; loops around it stand."""
+        """Return whether an index may change in the next iteration of the loop that ends; the enclosing loops do not
+        advance."""
         return any(isinstance(n, Var) and n not in self.threads and n not in self.loops for n in post_order(index))
 
     # Statements -----------------------------------------------------------------------------------------------
@@ -120,14 +123,15 @@ class SyncPlanner:
     def store(self, node: BufferStore):
         found = self.accesses(node.value, *node.indices)
         if self.in_scope(node.buffer.data):
-            # Copies of an iteration with numbers in place of the loop's variable say nothing about halves any more.
+            # In unrolled copies of an iteration with constants for the loop variable, the part of the buffer is
+            # unknown.
             ahead = self.ahead is not None and any(n is self.ahead for n in post_order(node.indices[0]))
             found.append(Access(node.buffer.data, node.indices[0], True, ahead))
         return node, self.leaf(found)
 
     def evaluate(self, node: Evaluate):
         if is_call(node.value, "tir.tvm_storage_sync") and node.value.args:
-            # A barrier for shared memory is one for its dynamic part too.
+            # A barrier for shared memory also applies to dynamic shared memory.
             if node.value.args[0].value in (self.scope, self.scope.removesuffix(".dyn")):
                 return node, Summary([], [], True)
         return node, self.leaf(self.accesses(node.value))
@@ -141,8 +145,8 @@ class SyncPlanner:
             if self.conflict(pending, summary.first):
                 if self.uniform:
                     raise ScheduleError(
-                        "threads of a block exchange data under a condition that differs between them; no barrier can "
-                        "stand there: move the exchange out of the condition"
+                        "threads of a block exchange data under a condition that differs between them, where no "
+                        "barrier is possible: move the exchange out of the condition"
                     )
                 out.append(self.barrier())
                 if not total.synced:
@@ -173,8 +177,9 @@ class SyncPlanner:
         if conflict:
             if self.uniform:
                 raise ScheduleError(
-                    "a loop under a condition that differs between threads carries shared data; no barrier can stand "
-                    "in it: move the loop out of the condition, or bind axes whose extents the threads divide"
+                    "a loop under a condition that differs between threads exchanges data through shared memory, and "
+                    "no barrier is possible in it: move the loop out of the condition, or bind axes whose extents "
+                    "the threads divide"
                 )
             body = seq(self.barrier(), body)
             return node.replace(body=body), Summary(header, list(summary.last), True)
@@ -193,7 +198,7 @@ class SyncPlanner:
         new = node
         if then_case is not node.then_case or else_case is not node.else_case:
             new = IfThenElse(node.condition, then_case, else_case)
-        # A barrier on one path only cannot be counted on.
+        # A barrier counts only if both branches have one.
         if one.synced and two.synced:
             return new, Summary(first, last, True)
         return new, Summary(first, first + last, False) if one.synced or two.synced else Summary(first, first)
@@ -220,7 +225,7 @@ class SyncPlanner:
         return new, Summary(first, summary.last if summary.synced else first, summary.synced)
 
     def other(self, node: Stmt):
-        """Allocations, assertions and the like: one statement inside, expressions around it."""
+        """Visit a statement with one inner statement and expressions, such as an allocation or assertion."""
         found = self.accesses(*[c for c in node.children() if not isinstance(c, Stmt)])
         inner = [c for c in node.children() if isinstance(c, Stmt)]
         if not inner:
@@ -243,7 +248,7 @@ class SyncPlanner:
 
 
 class Kernels(StmtRewriter):
-    """Finds the kernels of a function; threads outside of them have no barriers."""
+    """A rewriter that finds the kernels of a function; threads outside kernels have no barriers."""
 
     def __init__(self, scope: str):
         self.scope = scope

@@ -1,7 +1,8 @@
-"""UnrollLoop: decides which loops are unrolled, and expands them when asked to.
+"""UnrollLoop: select the loops to unroll, and optionally expand them.
 
-Lowering for code generation only marks loops (``ForKind.UNROLLED``): the emitter expands them last, so no pass ever
-runs over an unrolled body. Called by hand, or with ``explicit_unroll``, the pass expands the loops here.
+Lowering for code generation only marks loops (``ForKind.UNROLLED``): the code generator expands them last, so that no
+pass processes an unrolled body. If it is called directly, or with ``explicit_unroll``, the pass expands the loops
+itself.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Unroller(StmtRewriter):
         self.local_access = config.unroll_local_access
         self.mark_only = mark_only
         self.analyzer = Analyzer()
-        self.steps = 0  # stores and effects below the statement just visited
-        self.serial_loops = 0  # loops in it that stay loops
+        self.steps = 0  # Number of stores and calls with effects in the last statement
+        self.serial_loops = 0  # Number of its loops that are not unrolled
         self.unrolled_depth = 0
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
@@ -63,8 +64,8 @@ class Unroller(StmtRewriter):
         if node.kind is ForKind.UNROLLED:
             if extent is None:
                 raise TVMError(
-                    f"unroll: loop {node.loop_var.name} runs over {node.extent} iterations, which is not a number; "
-                    "split it by a number and unroll the inner part"
+                    f"unroll: the extent of loop {node.loop_var.name} is {node.extent}, not a constant; "
+                    "split it by a constant factor and unroll the inner loop"
                 )
             chosen = True
         else:
@@ -104,7 +105,7 @@ class Unroller(StmtRewriter):
         return self.parts(node, cases, lambda new: IfThenElse(node.condition, *new))
 
     def parts(self, node: Stmt, cases: list[Stmt], build) -> Stmt:
-        """Steps and loops add up over the parts, the depth is that of the deepest."""
+        """Combine statements: steps and loops are added, the depth is the maximum."""
         steps, loops, depth, new = 0, 0, 0, []
         for case in cases:
             self.steps, self.serial_loops, self.unrolled_depth = 0, 0, 0
@@ -125,7 +126,7 @@ def indexes_local(node: For) -> bool:
 
 
 def expand(node: For, count: int) -> Stmt:
-    """The body once per iteration, in order; variables bound in it are made anew for each."""
+    """Return the body once per iteration, in order; variables bound in it are renamed for each copy."""
     copies = []
     for i in range(count):
         body = substitute_folding(node.body, {node.loop_var: node.min + const(i, node.loop_var.dtype)})
@@ -134,7 +135,7 @@ def expand(node: For, count: int) -> Stmt:
 
 
 class Renamer(StmtRewriter):
-    """Fresh variables for every loop, let and allocation, so that no variable is defined twice."""
+    """A rewriter with new variables for every loop, let and allocation, so that no variable is defined twice."""
 
     def __init__(self):
         self.variables: dict[Var, Var] = {}
@@ -160,7 +161,7 @@ class Renamer(StmtRewriter):
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if isinstance(node.node, Var) and node.attr_key.startswith(("double_buffer", "storage", "volatile")):
-            # Such an attribute stands above the allocation it is about.
+            # Such an attribute is outside the allocation that it describes.
             if node.node not in self.variables and allocates(node.body, node.node):
                 new = self.fresh(node.node)
                 body = self.stmt(node.body)
@@ -191,7 +192,7 @@ def renamed_buffer(buffer, variables, buffers):
 
 
 def substitute_all(node, variables, buffers):
-    """Replace variables, also the pointers of accessed buffers."""
+    """Replace variables, including the pointers of accessed buffers."""
     def post(n):
         if isinstance(n, Var):
             return variables.get(n)

@@ -1,9 +1,10 @@
-"""UnswitchLoops: a choice between values that a loop does not change is made before the loop.
+"""UnswitchLoops: move a loop-invariant choice between values out of the loop.
 
     for i: a[i] = f(if_then_else(c and d(i), x, y))  ->  if c: for i: a[i] = f(if_then_else(d(i), x, y))
                                                          else: for i: a[i] = f(y)
 
-Joined and padded tensors read so: rows outside are filled, each joined part is copied by a loop of its own.
+Concatenated and padded tensors contain such choices: the loop over the padding is separate, and each concatenated part
+is copied by its own loop.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .hoist_if_then_else import invariant
 from .loop_partition import conjuncts
 from .statement import StmtRewriter, is_call, uses_any
 
-# Copies of one loop at most; choices that do not depend on each other multiply.
+# Maximum number of copies of one loop; the copies for independent choices multiply.
 COPIES = 64
 
 
@@ -36,7 +37,7 @@ class Unswitcher(StmtRewriter):
         return new
 
     def lift(self, loop: For, body: IfThenElse) -> Stmt:
-        """The choice made inside goes outside this loop too; chains of choices go along."""
+        """Move the choice in a loop out of this loop too; chains of choices move together."""
         cases = []
         for case in (body.then_case, body.else_case):
             if isinstance(case, IfThenElse) and invariant(case.condition, loop.loop_var):
@@ -69,8 +70,8 @@ def every(conditions: list[PrimExpr]) -> PrimExpr:
 
 
 def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimExpr]] | None:
-    """A conditional value with parts of its condition that do not change in the loop, and those that do."""
-    bound: set[Var] = set()  # by a Let: what stands in its body comes after it
+    """Return a conditional value whose condition has terms that are loop-invariant, and these terms."""
+    bound: set[Var] = set()  # Variables bound by a Let; its body is visited after it
     for node in pre_order(value):
         if isinstance(node, Let):
             bound.add(node.var)
@@ -83,7 +84,8 @@ def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimE
 
 
 def replaced(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
-    # A chain of choices, as joined tensors are, loses its first one: the rest is not walked for each of them.
+    # In a chain of choices, as in concatenated tensors, only the first one is replaced, without traversing the rest
+    # again.
     return new if value is old else rewrite(value, lambda n: new if n is old else None)
 
 

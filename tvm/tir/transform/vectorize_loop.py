@@ -1,8 +1,8 @@
-"""VectorizeLoop: a loop marked VECTORIZED becomes one pass over vectors.
+"""VectorizeLoop: replace a loop marked VECTORIZED by vector operations.
 
-The loop variable turns into a ramp; what does not depend on it stays scalar until it meets a vector. A statement that
-has no vector form (a condition that differs between lanes, a call with effects, a store all lanes aim at the same
-place) becomes a serial loop over the lanes; the statements around it stay vectors.
+The loop variable becomes a ramp. Values that do not depend on it stay scalar until they are combined with a vector. A
+statement without a vector form becomes a serial loop over the lanes: a condition that differs between lanes, a call
+with effects, or a store of all lanes to the same element. The statements around it stay vectorized.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .statement import StmtRewriter, has_effect, int_value, is_call
 
 
 class NoVectorForm(Exception):
-    """Raised inside an expression that has to be computed lane by lane."""
+    """Raised in an expression that must be computed lane by lane."""
 
 
 def lanes_of(e: PrimExpr) -> int:
@@ -63,7 +63,7 @@ def lanes_of(e: PrimExpr) -> int:
 
 
 def widened(e: PrimExpr, lanes: int) -> PrimExpr:
-    """``e`` with as many lanes; a scalar, or a vector of one scalar, is repeated."""
+    """Return ``e`` with a number of lanes; a scalar or a broadcast vector is broadcast."""
     have = lanes_of(e)
     if have == lanes:
         return e
@@ -75,7 +75,7 @@ def widened(e: PrimExpr, lanes: int) -> PrimExpr:
 
 
 class LaneMemory(StmtRewriter):
-    """Memory allocated inside a vector loop: each lane gets its own element."""
+    """A rewriter for memory allocated inside a vectorized loop: each lane gets its own element."""
 
     def __init__(self, var: Var, lanes: int):
         self.var = var
@@ -108,7 +108,8 @@ class LaneMemory(StmtRewriter):
         if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.inside:
             raise TVMError(
                 f"vectorize: {node.args[1].name} is allocated inside the vectorized loop {self.var.name} and its "
-                "address is taken; its lanes are interleaved, so no pointer to one lane exists"
+                "address is used, but its lanes are interleaved, so that no pointer to one lane exists; move the "
+                "allocation out of the loop"
             )
         return None
 
@@ -120,7 +121,7 @@ class LaneMemory(StmtRewriter):
 
 
 class Vectorizer(StmtRewriter):
-    """Rewrites the body of one vectorized loop over ``var`` in [low, low + lanes)."""
+    """A rewriter of the body of a vectorized loop over ``var`` in [low, low + lanes)."""
 
     def __init__(self, var: Var, low: PrimExpr, lanes: int, is_open: bool = False):
         self.var = var
@@ -128,7 +129,7 @@ class Vectorizer(StmtRewriter):
         self.is_open = is_open
         self.ramp = Ramp(low, const(1, var.dtype), lanes)
         self.low = low
-        self.lets: dict[Var, Var] = {}  # scalar let variables that became vectors
+        self.lets: dict[Var, Var] = {}  # Scalar let variables that became vectors
         self.let_values: list[tuple[Var, PrimExpr]] = []
         self.memo: dict = {}
 
@@ -146,7 +147,7 @@ class Vectorizer(StmtRewriter):
         return For(lane, self.low, self.lanes, kind, substitute(node, {self.var: lane}))
 
     def varies(self, node: Node) -> bool:
-        """Whether the value differs between lanes."""
+        """Return whether the value differs between lanes."""
         return any(n is self.var or (isinstance(n, Var) and n in self.lets) for n in post_order(node))
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
@@ -154,7 +155,8 @@ class Vectorizer(StmtRewriter):
         indices = tuple(self.expr(i) for i in node.indices)
         lanes = max(lanes_of(i) for i in indices) if indices else 1
         if all(a is b for a, b in zip(indices, node.indices)):
-            # All lanes aim at one place: an update adds the part of each, and of different values the last one stays.
+            # All lanes store to the same element: an update must add the value of each lane, otherwise the last value
+            # remains.
             if value is not node.value or reads(value, node.buffer.data) or has_effect(value):
                 raise NoVectorForm
             return node
@@ -174,20 +176,20 @@ class Vectorizer(StmtRewriter):
         raise NoVectorForm
 
     def guarded(self, shared: list[PrimExpr], bound: PrimExpr, limit: int | PrimExpr, body: Stmt) -> Stmt:
-        """``body`` for the lanes below a bound, under conditions that all lanes share."""
+        """Return ``body`` for the lanes below a bound, under conditions that are the same for all lanes."""
         if isinstance(limit, int):
             made = self.first_lanes(body, limit)
         else:
-            # Nearly always all lanes are below a bound that is marked likely. The others are unrolled: memory that is
-            # read at a place known only at run time could not stay in registers.
-            made = IfThenElse(limit, self.stmt(body), self.last_lanes(bound, body))
+            # In nearly all cases all lanes are below a bound that is marked likely. The other case is unrolled, because
+            # memory with an index that is unknown at compile time cannot stay in registers.
+            made = IfThenElse(limit, self.stmt(body), self.incomplete_vector(bound, body))
         for condition in reversed(shared):
             made = IfThenElse(condition, made)
         return made
 
     def lanes_below(self, condition: PrimExpr) -> int | PrimExpr | None:
-        """For ``likely(x + lane < y)``: how many lanes hold, if that is a number; else the condition of the last lane,
-        with which all hold. None for conditions of another form."""
+        """Return the number of lanes for which ``likely(x + lane < y)`` is true, if it is constant; else the condition
+        of the last lane, which implies those of all other lanes. Return None for other conditions."""
         if not is_call(condition, "tir.likely") or not isinstance(condition.args[0], LT):
             return None
         low = int_value(self.low)
@@ -199,15 +201,15 @@ class Vectorizer(StmtRewriter):
             return None
         if rest.terms:
             if not isinstance(condition.args[0].b, IntImm):
-                # LoopPartition has made loops of their own for sizes known only at run time; the rest is handled here.
+                # LoopPartition has already split loops with dynamic bounds; other loops are handled here.
                 return None
             return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
         return max(min(got.constant - low, self.lanes), 0)
 
-    def last_lanes(self, bound: PrimExpr, body: Stmt) -> Stmt:
-        """``body`` for the lanes below a bound that not all lanes are below. Where vectors begin at multiples of their
-        length those are always equally many, or none: in kernels of unknown sizes, which have a tile for each class of
-        sizes, they are a shorter vector, as code for each lane would be most of the kernel."""
+    def incomplete_vector(self, bound: PrimExpr, body: Stmt) -> Stmt:
+        """Return ``body`` for the last, incomplete vector. If vectors start at multiples of their length, its number of
+        lanes is constant or zero. In kernels with dynamic shapes, which contain a tile for each size class, it becomes
+        a shorter vector, because code per lane would be most of the kernel."""
         left, low = integer_sum(bound.args[0].b - bound.args[0].a), int_value(self.low)
         assert left is not None and low is not None, "lanes_below() was asked"
         left = left.without(self.var)
@@ -258,15 +260,15 @@ class Vectorizer(StmtRewriter):
         return LetStmt(vector, value, body)
 
     def on_Evaluate(self, node: Evaluate) -> Stmt:
-        # The effect happens once per lane.
+        # The side effect must happen once per lane.
         if has_effect(node.value) or self.expr(node.value) is not node.value:
             raise NoVectorForm
         return node
 
     # Expressions ----------------------------------------------------------------------------------------------
     def expr(self, root: Any) -> Any:
-        """Operands first, without recursion; a node is built from its new operands in one step because operands of
-        different widths do not fit into the old class as they are."""
+        """Rewrite the operands before the node, without recursion. A node is built from all its new operands at once,
+        because operands with different numbers of lanes do not fit the original node."""
         memo = self.memo
         stack: list[tuple[Any, int]] = [(root, 0)]
         while stack:
@@ -309,7 +311,7 @@ class Vectorizer(StmtRewriter):
         return node.map_children(self.new) if handler is None else handler(self, node)
 
     def linear(self, node: PrimExpr) -> PrimExpr | None:
-        """A sum in which only the loop variable differs between lanes is a ramp."""
+        """Return a ramp for a sum in which only the loop variable differs between lanes."""
         total = integer_sum(node)
         if total is None:
             return None
@@ -326,7 +328,7 @@ class Vectorizer(StmtRewriter):
         raise NoVectorForm
 
     def ramp_node(self, node: Ramp) -> PrimExpr:
-        """Ramps that continue each other from lane to lane are one long ramp."""
+        """Merge ramps that continue each other from lane to lane into one ramp."""
         base, step = self.new(node.base), int_value(node.stride)
         if type(base) is Ramp and self.new(node.stride) is node.stride and step is not None:
             if int_value(base.stride) == step * node.lanes:
@@ -417,7 +419,7 @@ def op_attribute(call: Call, key: str) -> Any:
 
 
 def ramp_arithmetic(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """A ramp plus, minus or times a scalar is a ramp."""
+    """Return the ramp for a ramp plus, minus or times a scalar."""
     if type(a) is Ramp and lanes_of(b) == 1:
         if kind is Mul:
             return Ramp(a.base * b, a.stride * b, a.lanes)
@@ -432,7 +434,8 @@ def ramp_arithmetic(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
 
 
 def safe_to_evaluate(e: PrimExpr) -> bool:
-    """Whether ``e`` may be computed where its condition is false: no loads, divisions or calls with effects."""
+    """Return whether ``e`` may be computed if its condition is false: it has no loads, divisions or calls with
+    effects."""
     for node in post_order(e):
         if type(node) is BufferLoad:
             return False
@@ -445,7 +448,7 @@ def safe_to_evaluate(e: PrimExpr) -> bool:
 
 
 class LoopVectorizer(StmtRewriter):
-    """Finds the loops to vectorize; inner ones first, since a vector cannot be vectorized again."""
+    """A rewriter that finds the loops to vectorize, innermost first, because a vector cannot be vectorized again."""
 
     def __init__(self, is_open: bool):
         self.is_open = is_open
@@ -456,8 +459,8 @@ class LoopVectorizer(StmtRewriter):
         lanes = int_value(node.extent)
         if lanes is None:
             raise TVMError(
-                f"vectorizing a symbolic extent: loop {node.loop_var.name} runs over {node.extent} elements; "
-                "split it by a number and vectorize the inner part"
+                f"vectorizing a symbolic extent: the extent of loop {node.loop_var.name} is {node.extent}; "
+                "split it by a constant factor and vectorize the inner loop"
             )
         if lanes < 1:
             return node.replace(kind=ForKind.SERIAL)
@@ -471,9 +474,9 @@ class LoopVectorizer(StmtRewriter):
                 differ.add(let.var)
         allocated = [n for n in inside if isinstance(n, Allocate)]
         if any(uses_var(e, differ) for n in allocated for e in (*n.extents, n.condition)):
-            # Lanes lie side by side only where each has as much memory.
+            # Lanes are contiguous only if each has the same amount of memory.
             return self.keep(node.replace(kind=ForKind.SERIAL))
-        # The outermost of nested vectorized loops makes the vectors.
+        # Of nested vectorized loops, only the outermost is vectorized.
         body = SerialLoops().stmt(body)
         if allocated:
             body = LaneMemory(node.loop_var, lanes).stmt(body)

@@ -1,1 +1,1 @@
-"""Templates of the heavy operators on a CPU: the knobs of each, the choice without search, and the schedule."""
+"""CPU templates of compute-intensive operators: each defines its knobs, a choice without search, and the schedule."""

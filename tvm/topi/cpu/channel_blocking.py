@@ -1,11 +1,11 @@
-"""Convolutions over many channels in blocks of channels: what a block reads stays in the caches while it is used.
+"""Channel blocking of CPU convolutions: the data of a channel block stays in the caches while it is used.
 
-A task owns some rows of pixels and some tiles of filters. It finishes one block of input channels for all of them
-before it begins the next, and accumulates the partial sums in a buffer, which the epilogue reads. The weights of a tile
-of filters then stay in the L1 cache for all pixels of the task, and the data in the L2 cache for all its filters. With
-a window of one element the data of a channel block is copied to contiguous memory first, because its channels are a
-whole plane apart, and planes that are powers of two apart map to the same cache sets. So do the weights of filters: all
-of a channel block together would not stay in the L2 cache.
+A task computes some rows of pixels and some tiles of filters. It finishes one block of input channels for all of them
+before it starts the next block, and accumulates partial sums in a buffer that the epilogue reads. The weights of a tile
+of filters then stay in the L1 cache for all pixels of the task, and the data stays in the L2 cache for all its filters.
+With a 1x1 window, the data of a channel block is first copied to contiguous memory: its channels are a whole plane
+apart, and planes at distances of a power of two map to the same cache sets. The weights of filters are copied as well,
+because all weights of a channel block together would not stay in the L2 cache.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from ...te.schedule import Stage
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# The least multiplications of a channel block for one accumulator, which is loaded and stored once for all of them.
+# The minimum number of multiplications of a channel block per accumulator, which amortizes the load and the store of
+# the accumulator.
 MIN_STEPS = 128
-# The least associativity of the L2 cache, and the least tiles of filters for which its conflicts cost more than a copy.
+# The minimum associativity of the L2 cache, and the minimum number of filter tiles for which cache conflicts cost more
+# than a copy.
 WAYS, MIN_FILTER_TILES = 8, 4
-# The least pixels for which blocking pays: with fewer, weights from memory are the bound, and reductions over all
-# channels prefetch them further ahead.
+# The minimum number of pixels for channel blocking. With fewer pixels the kernel is bound by weights from memory, and a
+# reduction over all channels prefetches them earlier.
 MIN_PIXELS = 256
-# Bytes per cycle of a thread from beyond the L2 cache: of data, with its latency, and of weights, which are streamed.
+# Bandwidth of one thread beyond the L2 cache, in bytes per cycle: of data, including its latency, and of weights, which
+# are streamed.
 DATA_BYTES_PER_CYCLE, WEIGHT_BYTES_PER_CYCLE = 8, 16
 
 
 def pays(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> bool:
-    """Whether what is read repeatedly does not stay in the L2 cache: data that all filters read beside weights that all
-    pixels read, or channels of a pixel that map to too few of its sets."""
+    """Return whether operands that are read repeatedly do not stay in the L2 cache: either data that all filters read
+    together with weights that all pixels read, or channels of a pixel that map to too few sets."""
     if x["groups"] > 1 or x["h"] * x["w"] < MIN_PIXELS or block_channels(x) == x["ico"]:
         return False
     pixel_bytes = 4 * x["ico"] * x["ici"]
@@ -45,28 +48,29 @@ def pays(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Ma
 
 
 def period(x: dict[str, int], stride: int, machine: Machine) -> int:
-    """The distance in the L2 cache of neighbouring channels of a pixel: planes that are a large power of two apart
-    leave most of its sets unused."""
+    """Return the distance in the L2 cache between adjacent channels of a pixel. Planes at a distance of a large power
+    of two use few cache sets."""
     return gcd(4 * x["ici"] * x["h"] * x["w"] * stride * stride, machine.l2_bytes // WAYS)
 
 
 def block_channels(x: dict[str, int]) -> int:
-    """The vectors of input channels in a channel block: the fewest that are enough and divide all of them evenly."""
+    """Return the number of vectors of input channels in a channel block: the fewest that are enough and divide the
+    channels evenly."""
     each = x["ici"] * x["kh"] * x["kw"]
     return next(d for d in range(1, x["ico"] + 1) if x["ico"] % d == 0 and (d * each >= MIN_STEPS or d == x["ico"]))
 
 
 def pixels_read(x: dict[str, int], rows: int, stride: int) -> int:
-    """Pixels of the data that some rows of the output read, padding not counted."""
+    """Return the number of data pixels that the given rows of the output read, without padding."""
     return rows * x["w"] * min(stride, x["kh"]) * min(stride, x["kw"])
 
 
 def rows_and_filters(
     x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine, rows: int = 0
 ) -> tuple[int, int]:
-    """Rows and tiles of filters of a task (``rows`` where they are given): the least traffic from beyond the L2 cache
-    for the thread with most work, with enough tasks for the threads and accumulators that leave room in the L2
-    cache."""
+    """Return the rows and filter tiles of a task (``rows`` is the number of rows if given). The choice minimizes the
+    traffic beyond the L2 cache of the busiest thread, with enough tasks for all threads and accumulators that fit the
+    L2 cache."""
     tiles = x["oc"] // tile[2]
     heights = [rows] if rows else [r for r in range(tile[0], x["h"] + 1, tile[0]) if x["h"] % r == 0] or [x["h"]]
     options = [(r, f) for r in heights for f in range(1, tiles + 1) if tiles % f == 0]
@@ -88,7 +92,7 @@ def rows_and_filters(
 def divide(
     planner: Planner, stage: Stage, host: Stage, config: dict[str, Any], x: dict[str, int], stride: int
 ) -> tuple[Stage, IterVar]:
-    """Split the reduction of ``stage`` into channel blocks, which it accumulates; returns the stage of one block on a
+    """Split the reduction of ``stage`` into channel blocks that are accumulated. Return the stage of one block on a
     register tile, and the loop of tasks."""
     s, op = planner.s, stage.op
     tile_h, tile_w, tile_oc = config["tile"]

@@ -1,8 +1,8 @@
 """Direct convolution in a blocked layout: a register tile of pixels by blocks of filters.
 
-The register tile is ``tile_h`` x ``tile_w`` pixels by ``tile_oc`` vectors of filters. For every input channel and tap
-one vector of each filter block is loaded, and one element of each pixel is broadcast over the lanes. The taps of a row
-of the window may share those broadcasts: each element is then broadcast once for all the taps it is multiplied with.
+The register tile is ``tile_h`` x ``tile_w`` pixels by ``tile_oc`` vectors of filters. For every input channel and tap,
+the kernel loads one vector of each filter block and broadcasts one element of each pixel over the lanes. The taps of a
+row of the window may share broadcasts: each element is then broadcast once for all taps that use it.
 """
 
 from __future__ import annotations
@@ -20,55 +20,57 @@ from . import channel_blocking, taps
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# Input channels by which weights that do not fit the L2 cache are prefetched.
+# The prefetch distance, in input channels, for weights that do not fit the L2 cache.
 PREFETCH_CHANNELS = 32
-# The vectors of filters of a tile whose products load elements themselves: with more, loads would be the bottleneck.
-# From so many channels on it is faster than tiles of more filters. The most of its products in the body of a loop: the
-# body is read from the decoder's cache, and LLVM has enough registers.
+# For tiles whose multiply-add instructions have memory operands: the maximum vectors of filters (with more, loads are
+# the bottleneck), the minimum number of channels (below it, tiles of more filters are faster), and the maximum
+# multiply-adds in the loop body. A body of this size fits the decoder's cache, and LLVM has enough registers for it.
 VECTORS_OF_OPERANDS, CHANNELS_OF_OPERANDS, PRODUCTS_OF_OPERANDS = 2, 128, 112
-# Independent accumulators that keep the multipliers busy: the latency of one times their number.
+# The number of independent accumulators that keeps the multipliers busy: the latency of a multiply-add times the number
+# of multipliers.
 CHAINS = 8
-# Instructions per cycle of a hardware thread that shares its core; one alone has twice as many.
+# Instructions per cycle of a hardware thread that shares its core; a single thread has twice as many.
 ISSUE_WIDTH = 3
-# The least vectors of filters with which a pixel that comes from the L2 cache again is used often enough.
+# The minimum vectors of filters for which a pixel reloaded from the L2 cache is reused often enough.
 MIN_VECTORS_OF_ROWS = 4
-# The least tiles in sequence with the same weights for which it pays to keep the weights in the L1 cache.
+# The minimum number of consecutive tiles with the same weights for which weights should stay in the L1 cache.
 MIN_WEIGHT_REUSE = 16
-# The height, and about the width, that schedules are chosen for where they are not known.
+# The height and approximate width for which schedules of dynamic images are chosen.
 NOMINAL_SIDE = 28
-# The pixels of an image that is taken to be small.
+# The number of pixels of an image that counts as small.
 SMALL_IMAGE = 7 * 7
-# Rows of a task where the height is not known: each pads the rows around them as well.
+# Rows of a task for images of dynamic height. Each task also pads the rows around its own.
 ANY_IMAGE_ROWS = 8
-# The most register tiles of pixels in a task where pixels are one row of unknown length.
+# The maximum number of register tiles of pixels in a task for flattened pixels with dynamic length.
 MAX_FLAT_TILES = 32
-# Those in which a tile of filters stays in the L1 cache, where elements are loaded one by one: images whose sides are
-# multiples of 14 have a multiple of them. The most for which weights are read once, of which images may have fewer.
+# The maximum numbers of pixel tiles in sequence, if elements are loaded one by one: FLAT_TILES while a tile of filters
+# stays in the L1 cache (images whose sides are multiples of 14 have a multiple of 7 tiles), FLAT_TILES_OF_FILTERS if
+# weights are read only once. An image may have fewer tiles.
 FLAT_TILES, FLAT_TILES_OF_FILTERS = 7, 128
-# The least channels of which a tile of 14 pixels has more elements than the L1 cache holds.
+# The minimum number of channels for which a tile of 14 pixels exceeds the L1 cache.
 MIN_STEPS_OF_PIXELS = 1024
-# The most pixels with addresses of their own in a register tile, which are kept in registers too, and the channels in
-# the body of its loop.
+# The maximum number of pixels with separate addresses in a register tile, because addresses occupy registers too, and
+# the number of channels in its loop body.
 MAX_POINTERS, POINTER_CHANNELS = 10, 2
-# Bytes per cycle from the L3 cache.
+# Bandwidth of the L3 cache in bytes per cycle.
 L3_BYTES_PER_CYCLE = 16
-# The least products of vectors of a task.
+# The minimum number of vector multiply-adds in a task.
 TASK_PRODUCTS = 1 << 15
-# The same where a task is one register tile.
+# The minimum number of vector multiply-adds in a task of one register tile.
 TILE_PRODUCTS = 1 << 11
-# Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
-# some are spilled.
+# Free registers besides the accumulators of a tile whose elements are loaded one at a time where LLVM would load pairs.
+# With more accumulators, LLVM spills some.
 SPARE_REGISTERS = 5
-# The most products of vectors in the body of the loop over channels where the size of the image is not known: such a
-# tile is compiled twice, with clamped addresses as well, and as many hide the instructions of the loop. Elements that
-# are loaded in pairs want more.
+# The maximum number of vector multiply-adds in the body of the channel loop for images of dynamic size. Such a tile is
+# compiled twice, the second time with clamped addresses, and this size hides the loop overhead. Elements that are
+# loaded in pairs need a larger body.
 ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
-def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
-    """The pixels in a register tile where the size of the image is not known: those of the tile with the fewest
-    estimated cycles, for so many vectors of filters of a group, channels and taps. Pixels whose places do not
-    follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
+def dynamic_image_columns(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
+    """Return the number of pixels in a register tile for images of dynamic size. It is the width of the tile with the
+    fewest estimated cycles for the given vectors of filters per group, channels and taps. Pixels at irregular addresses
+    (``has_pointers``) belong to convolutions with many weights, which are read from the L2 cache."""
     vector, steps = 4 * machine.lanes("float32"), channels * taps
     is_single = takes_single_channels(channels, has_pointers, machine)
     most = MAX_POINTERS if has_pointers else machine.registers - 1
@@ -89,12 +91,12 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
 
     is_point = taps == 1 and not has_pointers
     is_even = filters % VECTORS_OF_OPERANDS == 0
-    # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
+    # Images with flattened pixels count as small if the weights exceed the L2 cache.
     weights = vector * filters * steps
     is_small = is_point and weights > machine.l2_bytes
     if machine.has_memory_operands and is_point and is_even and steps >= CHANNELS_OF_OPERANDS:
-        # Pixels that are one row have whole tiles, of which products load elements themselves where they fill the
-        # registers beside two vectors of each block of filters.
+        # Flattened pixels form whole tiles. Multiply-adds with memory operands are used if the accumulators fill the
+        # registers except for two vectors of each block of filters.
         return machine.registers // VECTORS_OF_OPERANDS - 2
     if has_pointers and not machine.has_lane_operands:
         is_small = weights > 2 * machine.l2_bytes
@@ -103,26 +105,27 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
 
 
 def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
-    """The sizes of the output. A batch that is not known counts as one: more images are more tasks. Rows that are not
-    known have whole tiles."""
+    """Return the dimensions of the output. A dynamic batch size counts as one, because more images only add tasks.
+    Dynamic row lengths consist of whole tiles."""
     n, oc, h, w, ob = (access.extent_of(a) for a in op.axis)
     columns = op.attrs.get("columns", 1)
     return n or 1, oc or 1, h or NOMINAL_SIDE, w or max(NOMINAL_SIDE // columns, 1) * columns, ob or 1
 
 
 def is_image_known(op: ComputeOp) -> bool:
-    """Whether height and width are constants."""
+    """Return whether height and width are constants."""
     return access.are_known(op.axis[2:4])
 
 
 def has_known_channels(op: ComputeOp) -> bool:
-    """Whether all sizes are constants but those of the batch and of the image, whose rows have whole tiles."""
+    """Return whether all dimensions are constants except the batch size and the image size, whose rows consist of whole
+    tiles."""
     is_tiled = "columns" in op.attrs or access.are_known(op.axis[3:4])
     return is_tiled and access.are_known((op.axis[1], op.axis[4], *op.reduce_axis))
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
-    """The sizes of a convolution by name."""
+    """Return the dimensions of a convolution by name."""
     n, oc, h, w, ob = image_extents(op)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
     return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
@@ -130,7 +133,7 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
-    """The stage that pads the data, if the convolution is its only consumer."""
+    """Return the stage that pads the data if the convolution is its only consumer."""
     for tensor in stage.op.input_tensors:
         if isinstance(tensor.op, ComputeOp) and "pad" in (tensor.op.tag or "").split(","):
             padding = planner.s[tensor]
@@ -140,8 +143,9 @@ def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
 
 
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
-    """Register tiles (rows, columns, vectors of filters) that fit beside a vector of each filter block and one
-    broadcast. Only tiles of full width have several rows; the filters of one tile are of one group."""
+    """Return the register tiles (rows, columns, vectors of filters) that fit the registers together with a vector of
+    each filter block and one broadcast. Only tiles of full width have several rows; all filters of a tile belong to one
+    group."""
     vectors = [d for d in range(1, 9) if x["oc"] // x["groups"] % d == 0]
     return [
         (h, w, oc)
@@ -153,15 +157,15 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
 
 
 def unrollable(tile: tuple[int, int, int], machine: Machine) -> bool:
-    """Whether a tile also fits the registers with several channels unrolled: where elements are loaded in pairs or as
-    vectors, those of each pixel occupy another register, and LLVM wants two to spare."""
+    """Return whether a tile also fits the registers with several unrolled channels. If elements are loaded in pairs or
+    vectors, those of each pixel occupy an additional register, and LLVM needs two spare registers."""
     h, w, oc = tile
     return not machine.loads_pairs or h * w * (oc + 1) + oc + 2 <= machine.registers
 
 
 def lane_operands(x: dict[str, int], config: dict[str, Any], machine: Machine) -> int:
-    """The channels of a pixel that are loaded as one vector, whose lanes are the operands of products; 0 where each is
-    loaded alone."""
+    """Return the number of channels of a pixel that are loaded as one vector whose lanes are operands of multiply-adds,
+    or 0 if each channel is loaded separately."""
     lanes = machine.lanes("float32")
     is_whole = x["ici"] % lanes == 0 and config["unroll_ic"] % lanes == 0
     fits = is_whole and unrollable(config["tile"], machine) and not config["share"]
@@ -169,22 +173,22 @@ def lane_operands(x: dict[str, int], config: dict[str, Any], machine: Machine) -
 
 
 def takes_single_channels(channels: int, has_pointers: bool, machine: Machine) -> bool:
-    """Whether channels of an image of unknown size are not unrolled because elements would be loaded in pairs: where
-    they are no whole vectors and places follow from each other, the larger tile is faster."""
+    """Return whether channels of an image of dynamic size are not unrolled. Unrolled elements would be loaded in pairs;
+    if they do not form whole vectors and addresses are regular, a larger tile without unrolling is faster."""
     is_whole = machine.has_lane_operands and channels % machine.lanes("float32") == 0
     return machine.loads_pairs and not is_whole and not has_pointers
 
 
 def fits_any_image(tile: tuple[int, int, int], is_single: bool, machine: Machine) -> bool:
-    """Whether a tile of pixels of an image of unknown size fits the registers, with several channels unrolled unless
-    it ``is_single``."""
+    """Return whether a tile of an image of dynamic size fits the registers, with several unrolled channels unless
+    ``is_single``."""
     _, w, oc = tile
     fits = w * oc + oc + 1 <= machine.registers
     return fits and (w * oc <= machine.registers - SPARE_REGISTERS if is_single else unrollable(tile, machine))
 
 
 def column_stride(op: ComputeOp) -> int:
-    """The stride of the convolution along a row."""
+    """Return the stride of the convolution along a row."""
     if "step" in op.attrs:
         return op.attrs["step"]
     data = next(load for load in access.loads(op.body) if load.producer is op.input_tensors[0])
@@ -192,20 +196,20 @@ def column_stride(op: ComputeOp) -> int:
 
 
 def can_share(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> bool:
-    """Whether broadcasts may be shared by the taps of a row of the window: their filters fit the registers too, rows
-    are long beside the window, windows overlap, and there is no second vector of filters to reuse a broadcast."""
+    """Return whether the taps of a row of the window may share broadcasts: their filters fit the registers too, rows
+    are long compared to the window, windows overlap, and no second vector of filters reuses a broadcast."""
     h, w, oc = tile
     fits = h * w * oc + x["kw"] * oc + 1 <= machine.registers
     return fits and x["oc"] == x["groups"] and w >= 3 * x["kw"] and stride < x["kw"]
 
 
 def broadcasts_per_step(x: dict[str, int], height: int, width: int, stride: int, share: bool) -> float:
-    """Elements broadcast over the lanes for each channel and tap."""
+    """Return the number of elements broadcast over the lanes for each channel and tap."""
     return height * ((width - 1) * stride + x["kw"]) / x["kw"] if share else height * width
 
 
 def computed_taps_share(op: ComputeOp, tile: tuple[int, int, int], share: int) -> float:
-    """The fraction of the window's taps that are computed."""
+    """Return the fraction of the window's taps that are computed."""
     return taps.computed_share(window_of(op), tile_of_taps(tile, share))
 
 
@@ -214,17 +218,21 @@ def window_of(op: ComputeOp) -> list[taps.Taps | None]:
 
 
 def tile_of_taps(tile: tuple[int, int, int], share: int) -> tuple[int, ...]:
-    """The tile in the dimensions in which taps are skipped: broadcasts that the taps of a row share are made for all of
-    them."""
+    """Return the tile size in the dimensions in which taps are skipped. Shared broadcasts are computed for all taps of
+    a row."""
     return tile[:1] if share else tile[:2]
 
 
 def outer_loops(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> str:
-    """The loop order of a task, by what it keeps in the caches. With "pixels" all filters are computed on a tile of
-    pixels: data is read once, weights come from the L2 cache. With "rows" a tile of many filters goes over some rows
-    first: its weights stay in the L1 cache and the rows in the L2 cache. Where weights are too many for that,
-    "filters". Where operands would be read from beyond the L2 cache repeatedly, "parts": the channels are blocked.
-    Products with lanes of pixels wait in all orders but "pixels", which loads each pixel once."""
+    """Return the loop order of a task, which is named after the data that it keeps in the caches:
+
+    - "pixels": all filters are computed on a tile of pixels. Data is read once, weights come from the L2 cache.
+    - "rows": a tile of many filters is computed on some rows first. Its weights stay in the L1 cache and the rows in
+      the L2 cache.
+    - "filters": chosen if there are too many weights for "rows".
+    - "parts": the channels are blocked, because operands would be read repeatedly from beyond the L2 cache.
+
+    Multiply-adds with lanes of pixels wait for loads in all orders except "pixels", which loads each pixel once."""
     if channel_blocking.pays(x, tile, stride, machine):
         return "parts"
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
@@ -237,14 +245,14 @@ def outer_loops(x: dict[str, int], tile: tuple[int, int, int], stride: int, mach
 
 
 def is_bound_by_issue(outer: str, machine: Machine) -> bool:
-    """Whether operands come from the caches in time with a loop order, so that tiles of more filters than pixels, which
-    have fewer instructions, may be faster. A broadcast is no instruction where it is a lane of a loaded vector."""
+    """Return whether the caches deliver operands in time with a loop order. Tiles of more filters than pixels, which
+    need fewer instructions, may then be faster. A broadcast needs no instruction if it is a lane of a loaded vector."""
     return outer in ("rows", "parts") and not machine.loads_pairs
 
 
 def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
-    """Whether the products of a tile load some of their elements themselves: where the tile fills the registers, and
-    rows with whole tiles. In shorter tiles such loads take longer than the instructions they save."""
+    """Return whether the multiply-adds of a tile have memory operands: the tile must fill the registers, and rows must
+    consist of whole tiles. In shorter tiles such loads take longer than the instructions that they replace."""
     x, tile = extents(op), config["tile"]
     is_full = prod(tile) + 2 * tile[2] == machine.registers and x["w"] % tile[1] == 0
     has_rows = is_image_known(op) or bool(op.attrs.get("overlaps") or op.attrs.get("is_gathered"))
@@ -255,14 +263,14 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
 
 
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
-    """The channels by which weights are prefetched."""
+    """Return the prefetch distance of weights in channels."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
     orders = ("filters",) if machine.has_lane_operands else ("filters", "pixels")
     return PREFETCH_CHANNELS if weights > machine.l2_bytes // 4 and outer in orders else 0
 
 
 def streams_weights(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
-    """Whether each tile of an image whose pixels are one row reads weights that the L1 cache does not hold."""
+    """Return whether each tile of an image with flattened pixels reads weights that exceed the L1 cache."""
     x = extents(op)
     steps, is_row = x["ici"] * x["ico"] * x["kh"] * x["kw"], bool(op.attrs.get("is_one_row"))
     is_long = 4 * config["tile"][2] * x["ob"] * steps > machine.l1_bytes
@@ -270,22 +278,22 @@ def streams_weights(op: ComputeOp, config: dict[str, Any], machine: Machine) -> 
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
-    """The tiles of an image as (height, width, how many)."""
+    """Return the tiles of an image as (height, width, number of tiles)."""
     rows = [(tile_h, height // tile_h), (height % tile_h, 1)]
     columns = [(tile_w, width // tile_w), (width % tile_w, 1)]
     return [(h, w, a * b) for h, a in rows for w, b in columns if h and w and a and b]
 
 
 def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
-    """Cycles of a register tile: two multiplications and two loads each cycle, whichever takes longer, plus the loop
-    and the initialization and the stores of the accumulators."""
+    """Return the estimated cycles of a register tile: two multiply-adds and two loads per cycle, whichever takes
+    longer, plus the loop overhead and the initialization and stores of the accumulators."""
     sums = pixels * tile_oc
     return steps * step_cycles(max(sums, CHAINS) / 2, pixels, tile_oc) + 4 * sums
 
 
 def lane_cycles(pixels: int, tile_oc: int, steps: int, channels: int, machine: Machine) -> float:
-    """Like ``tile_cycles``, where a load brings a vector of channels. Vectors of weights are what products wait for;
-    pixels come from the L2 cache too where those of a tile do not fit the L1 cache."""
+    """Return the estimated cycles of a register tile in which a load reads a vector of channels. The multiply-adds wait
+    for vectors of weights; pixels of tiles that exceed the L1 cache also come from the L2 cache."""
     sums = pixels * tile_oc
     loads = pixels / machine.lanes("float32") * (3 if 4 * pixels * channels > machine.l1_bytes * 3 // 4 else 1)
     busy, load = max(sums, CHAINS) / 2, (loads + 6 * tile_oc) / 2
@@ -293,28 +301,29 @@ def lane_cycles(pixels: int, tile_oc: int, steps: int, channels: int, machine: M
 
 
 def direct_cycles(pixels: int, tile_oc: int, steps: int, broadcasts: float) -> float:
-    """Like ``tile_cycles``, limited also by the instructions a shared core issues."""
+    """Return the estimated cycles of a register tile, which are also limited by the issue width of a shared core."""
     sums = pixels * tile_oc
     busy = max(max(sums, CHAINS) / 2, (sums + broadcasts + tile_oc) / ISSUE_WIDTH)
     return steps * step_cycles(busy, broadcasts, tile_oc) + 4 * sums
 
 
 def step_cycles(busy: float, broadcasts: float, tile_oc: int) -> float:
-    # A vector of weights comes from the L2 cache: it costs as much as three loads that hit the L1 cache.
+    # A vector of weights from the L2 cache costs as much as three loads that hit the L1 cache.
     load = (broadcasts + 3 * tile_oc) / 2
     return max(busy, load) + 0.15 * min(busy, load) + 0.5
 
 
 def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride: int, machine: Machine) -> int:
-    """Rows that one task computes: enough tasks for the threads, few enough that padding and starting them costs
-    little; rows that all filters read in sequence stay in the L2 cache."""
+    """Return the number of rows that one task computes: enough tasks for the threads, but few enough that the overhead
+    of padding and starting a task is small. Rows that all filters read in sequence stay in the L2 cache."""
     if outer == "parts":
         return channel_blocking.rows_and_filters(x, tile, stride, machine)[0]
     chunks = x["n"] * (x["oc"] // tile[2] if outer != "pixels" else 1)
     row = 4 * x["w"] * x["ico"] * x["ici"] * stride
     wanted, room, least = (8, machine.l2_bytes // 5, 0) if outer == "rows" else (4, x["h"] * row, 0)
     if outer == "pixels" and x["kh"] > 1:
-        # Each task pads the rows it reads: they fit the L2 cache, but are not so few that most are padded twice.
+        # Each task pads the rows it reads. They must fit the L2 cache, but a task needs enough rows that most are not
+        # padded twice.
         row, room, least = row * stride, machine.l2_bytes // 2, 2 * (x["kh"] - 1) // stride
     rows = x["h"]
     while rows > tile[0] and (
@@ -325,12 +334,14 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 
 def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
-    """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels in sequence, and
-    the tasks that share the filters. Weights that are much of the L2 cache are read once for as many tiles of pixels as
-    stay in it, which are all those of small images: each register tile is a task ("filters"). Weights of a wide tile
-    that stay in the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each
-    ("pixels"), and so are more of them where the elements of a tile, which are not prefetched as weights are, do not
-    stay in the L1 cache."""
+    """Return the loop order for flattened pixels whose elements are loaded one by one, the number of pixel tiles in
+    sequence, and the number of tasks that share the filters.
+
+    - "filters": weights occupy much of the L2 cache and are read once for as many pixel tiles as fit it (all tiles of a
+      small image). Each register tile is a task.
+    - "rows": the weights of a wide tile stay in the L1 cache for some pixel tiles.
+    - "pixels": weights are read again for each pixel tile. If the elements of a tile, which are not prefetched like
+      weights, exceed the L1 cache, larger weights use this order as well."""
     _, w, oc = tile
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
@@ -347,7 +358,7 @@ def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) 
 
 
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
-    """Split the output into tasks and tiles in the order that the configuration names; returns the loop of tasks."""
+    """Split the output into tasks and tiles in the order given by the configuration. Return the loop of tasks."""
     if stage.op.attrs.get("is_one_row"):
         return divide_row(stage, host, config)
     tile_h, tile_w, tile_oc = config["tile"]
@@ -357,7 +368,7 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     rows, h = host.split(h, factor=min(config["rows"], height))
     h_outer, h_tile = host.split(h, factor=tile_h)
     w_outer, w_tile = host.split(w, factor=tile_w)
-    # In a row of unknown width, whether a pixel is there is asked once for all its filters.
+    # In a row of dynamic width, the bounds check of a pixel is done once for all its filters.
     order = (oc_tile, h_tile, w_tile) if access.extent_of(w) is not None else (h_tile, w_tile, oc_tile)
     if config["outer"] == "filters":
         host.reorder(n, oc_outer, rows, h_outer, w_outer, *order, ob)
@@ -372,7 +383,7 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     for axis in (oc_tile, h_tile, w_tile):
         host.unroll(axis)
     for axis, size, tile in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
-        # Of a row of unknown width, all tiles but the last have their own pixels.
+        # In a row of dynamic width, all tiles except the last compute distinct pixels.
         if size % tile or axis is w_outer and access.extent_of(w) is None:
             host.pragma(axis, "loop_partition_hint", True)
     stage.compute_at(host, inside)
@@ -380,7 +391,8 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
 
 
 def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
-    """The same where all pixels are one row: a tile of filters goes over the pixels of a task."""
+    """Split an output with flattened pixels: a tile of filters is computed on all pixels of a task. Return the loop of
+    tasks."""
     _, columns, tile_oc = config["tile"]
     n, oc, h, w, ob = host.op.axis
     pixels = host.fuse(h, w)
@@ -389,10 +401,10 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     tile, column = host.split(pixels, factor=columns)
     if stage.op.attrs["overlaps"]:
         host.overlap(tile)
-    # Whether a pixel is there is asked once for all its filters.
+    # The bounds check of a pixel is done once for all its filters.
     if config["outer"] == "filters":
-        # Weights are read once for all tiles of a part, those of several images as well. Sums are long enough for a
-        # task each, which threads share evenly however few they are.
+        # Weights are read once for all tiles of a part, including those of several images. Each reduction is long
+        # enough for a task of its own, and threads share even few tasks evenly.
         host.reorder(n, tile, oc_outer, column, oc_tile, ob)
         part, tile = host.split(host.fuse(*images, tile), factor=config["rows"])
         host.reorder(part, oc_outer, tile, column, oc_tile, ob)
@@ -416,7 +428,7 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
 def compute_padding(
     planner: Planner, padding: Stage | None, host: Stage, task: IterVar, config: dict[str, Any]
 ) -> None:
-    """Compute the padded data, if any, in each task, or once for all of them."""
+    """Compute the padded data, if any, in each task or once for all tasks."""
     if padding is None:
         return
     planner.placed.add(padding)
@@ -428,22 +440,22 @@ def compute_padding(
     elif is_image_known(host.op):
         planner.injective(padding)
     elif padding.op.attrs.get("is_gathered"):
-        # The place of a pixel is found once for all its elements.
+        # The address of a pixel is computed once for all its elements.
         n, block, _, pixel, lane = padding.op.axis
         padding.reorder(n, pixel, block, lane)
         padding.parallel(padding.fuse(n, pixel))
         padding.vectorize(lane)
     else:
-        # Images of unknown size are padded row by row, small ones as well: one part serves all sizes.
+        # Images of dynamic size, including small ones, are padded row by row, so that one part serves all sizes.
         *rows, _, lane = padding.op.axis
         padding.parallel(padding.fuse(*rows))
         padding.vectorize(lane)
 
 
 def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int, with_operands: bool, lanes: int = 0) -> None:
-    """The reduction over all channels, or over those of a channel block: with blocks there is an axis of them in front,
-    and the split channel axis is the last reduction axis. ``with_operands`` the products load some elements
-    themselves, with ``lanes`` those of so many channels are loaded at once."""
+    """Schedule the reduction over all channels, or over those of a channel block. With blocks, the axis of blocks comes
+    first, and the split channel axis is the last reduction axis. ``with_operands`` enables memory operands; ``lanes``
+    is the number of channels that are loaded at once."""
     *lead, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
     if len(lead) > 1:
@@ -473,14 +485,14 @@ class Conv2d(CPUTemplate):
     tags = ("conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether channels are known, and groups are whole blocks."""
+        """Return whether channels are constant and groups consist of whole blocks."""
         if not has_known_channels(op):
             return False
         x = extents(op)
         return x["oc"] % x["groups"] == 0
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         x = extents(op)
         return {
             "tile": tiles(x, machine),
@@ -492,7 +504,7 @@ class Conv2d(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest estimated cycles, remainders at the edges included."""
+        """Return the tile with the fewest estimated cycles, including remainders at the edges."""
         x = extents(op)
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
         stride, window = column_stride(op), window_of(op)
@@ -518,11 +530,11 @@ class Conv2d(CPUTemplate):
             )
             return cycles / oc * computed_taps((h, w, oc), share)
 
-        # Prefetches keep the loads of one channel from being paired with those of the next.
+        # Prefetches prevent LLVM from pairing the loads of one channel with those of the next.
         known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
                  or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)]
         if not is_image_known(op):
-            return self.choose_for_any_image(op, machine, tiles(x, machine))
+            return self.choose_for_dynamic_image(op, machine, tiles(x, machine))
         def with_operands(tile: tuple[int, int, int]) -> bool:
             config = {"tile": tile, "outer": outer_loops(x, tile, stride, machine), "unroll_ic": 1}
             return has_memory_operands(op, config, machine)
@@ -535,8 +547,8 @@ class Conv2d(CPUTemplate):
         tile, share = min(options, key=shared)
         outer = outer_loops(x, tile, stride, machine)
         size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
-        # Short bodies are unrolled until the instructions of the loop are few beside them; those that wait for weights,
-        # until the address of a pixel is incremented once for all its channels.
+        # Short bodies are unrolled until the loop overhead is small. Bodies that wait for weights are unrolled until
+        # the address of a pixel is incremented once for all its channels.
         pointwise = steps == x["ici"] * x["ico"]
         most = 16 * size if outer == "filters" and pointwise and prefetch_distance(x, outer, machine) else 112
         most = PRODUCTS_OF_OPERANDS if with_operands(tile) else most
@@ -545,18 +557,18 @@ class Conv2d(CPUTemplate):
             "share": share,
             "rows": task_rows(x, tile, outer, stride, machine),
             "outer": outer,
-            # Tasks of different pixels pad the rows they need; those of different filters would all pad the same rows.
-            # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
+            # Tasks of different pixels pad the rows they need; tasks of different filters would all pad the same rows.
+            # Padding that is mostly skipped is computed once for all tasks, only where it is read.
             "pad": "task" if outer == "pixels" and computed_taps(tile, share) == 1 else "once",
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
                              and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }
 
-    def choose_for_any_image(
+    def choose_for_dynamic_image(
         self, op: ComputeOp, machine: Machine, options: list[tuple[int, int, int]]
     ) -> dict[str, Any]:
-        """The choice for images of any size: a task is some rows of pixels, or some tiles where all pixels are one row,
-        with all filters or with those of a tile."""
+        """Choose a configuration for images of any size. A task computes some rows of pixels (some tiles if pixels are
+        flattened) with all filters or those of one tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
         is_point = x["kh"] == x["kw"] == column_stride(op) == 1
@@ -574,18 +586,19 @@ class Conv2d(CPUTemplate):
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
         outer, rows, pad, shares = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task", 1
         if op.attrs.get("is_one_row"):
-            # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
-            # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
-            # one in the L1 cache: the result is written, and what is added to it is read, in long rows of few blocks.
-            # Unless the last tile of an image overlaps the one before, a task has more than one, so that all but the
-            # last are computed without asking for pixels.
+            # Weights that fit the L2 cache are read again for each pixel tile. Otherwise, or if a tile of many filters
+            # is enough for a task, the data of a task stays in the L2 cache for all filter tiles, and the weights of
+            # one tile stay in the L1 cache. The output is then written, and the epilogue's inputs read, in long rows of
+            # few blocks. A task has more than one pixel tile, so that all but the last need no bounds checks, unless
+            # the last tile of an image overlaps the one before.
             is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
             outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
             cached = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = cached if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
             rows, pad = max(min(rows, MAX_FLAT_TILES), 1 if op.attrs["overlaps"] else 2), "once"
-            # Small images have few such tasks: they share the filters, so that all threads have as many.
+            # Small images have few such tasks. Tasks share the filters so that all threads get the same number of
+            # tasks.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
             if not machine.has_lane_operands:
@@ -594,7 +607,7 @@ class Conv2d(CPUTemplate):
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
         if has_pointers and not machine.has_lane_operands:
-            # Of more channels LLVM loads all elements first, and spills sums.
+            # With more channels LLVM loads all elements first and spills accumulators.
             most = min(most, POINTER_CHANNELS * size)
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
@@ -603,13 +616,14 @@ class Conv2d(CPUTemplate):
         }  # fmt: skip
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
-        tile."""
+        """Apply the configuration. ``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates
+        it in a register tile."""
         padding, is_parallel = pad_stage(planner, stage), access.work(stage.op) >= planner.parallel_points
         x, stride = extents(stage.op), column_stride(stage.op)
         ahead = prefetch_distance(x, config["outer"], planner.machine)
         with_operands = has_memory_operands(stage.op, config, planner.machine)
-        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
+        # Prefetches also prevent LLVM from loading the weights of the next channel early, for which there are no
+        # registers.
         if with_operands or streams_weights(stage.op, config, planner.machine):
             ahead = PREFETCH_CHANNELS
         if config["outer"] == "parts":

@@ -1,9 +1,9 @@
-"""Direct convolution in a blocked layout by dot products: instructions that add the products of a word, four bytes or
-two numbers of bfloat16, to a sum at once.
+"""Direct convolution in a blocked layout with dot product instructions, which add the products of the elements of a
+32-bit word (four int8 or two bfloat16) to an accumulator.
 
-The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of filters. An instruction multiplies a word of channels
-of a pixel with a vector of filters: it takes it as a lane of the pixel's block of channels, or it is loaded into all
-lanes.
+The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of filters. An instruction multiplies one word of
+channels of a pixel with a vector of filters. The word is either a lane of the pixel's block of channels or a load
+broadcast to all lanes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from .dot_products import LANE_BYTES, DotProduct
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# Independent accumulators that keep the multipliers busy: the latency of one times their number.
+# The number of independent accumulators that keeps the multipliers busy: the latency of a dot product times the number
+# of multipliers.
 CHAINS = 8
-# The most vectors of filters in a register tile.
+# The maximum vectors of filters in a register tile.
 MAX_VECTORS = 8
 
 
@@ -36,20 +37,20 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine, held: int = 1) -> bool:
-    """Whether accumulators fit the registers beside a vector of each pixel and of a word of filters, or beside those of
-    ``held`` words of the filters and one pixel."""
-    # Loads of three and more vectors run ahead of the products by one.
+    """Return whether the accumulators fit the registers together with a vector of each pixel and one word of filters,
+    or with ``held`` words of the filters and one pixel."""
+    # Loads of three or more vectors are issued one step before their use.
     beside = pixels + 1 if instruction.takes_lane else 2 + (vectors > 2)
     return pixels * vectors + vectors * held + beside <= machine.registers
 
 
 def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[tuple[int, int, int]]:
-    """Register tiles (rows, columns, blocks of filters of one group) that fit the registers. Only tiles of full width
-    have several rows."""
+    """Return the register tiles (rows, columns, blocks of filters of one group) that fit the registers. Only tiles of
+    full width have several rows."""
     each = -(-x["ob"] // instruction.lanes)
     inside = x["oc"] // x["groups"]
     blocks = [d for d in range(1, inside + 1) if inside % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
-    # The weights of a single step are the same for all tiles of a row, which keep all of them.
+    # The weights of a single step are the same for all tiles of a row and stay in registers.
     held = x["words"] if x["ico"] * x["kh"] * x["kw"] == 1 and not instruction.takes_lane else 1
     found = [
         (h, w, oc)
@@ -62,20 +63,21 @@ def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[
 
 
 def step_cycles(instruction: DotProduct, pixels: int, vectors: int, words: int) -> float:
-    """Cycles of a step over a block of channels: two products and two loads each cycle."""
-    # Weights come from the L2 cache, where a vector costs as much as three loads of a word.
+    """Return the cycles of a step over a block of channels: two dot products and two loads per cycle."""
+    # Weights come from the L2 cache, where a vector costs as much as three loads of one word.
     loads = pixels + vectors * words if instruction.takes_lane else (pixels + 3 * vectors) * words
     return max(max(pixels * vectors, CHAINS) * words / 2, loads / 2) + 0.15 * loads + 1
 
 
 def tile_cycles(instruction: DotProduct, pixels: int, vectors: int, x: dict[str, int]) -> float:
-    """Cycles of a register tile: its steps, and the start and end of the accumulators."""
+    """Return the cycles of a register tile: its steps, and the initialization and stores of the accumulators."""
     steps = x["ico"] * x["kh"] * x["kw"]
     return steps * step_cycles(instruction, pixels, vectors, x["words"]) + 6 * pixels * vectors
 
 
 def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> int:
-    """Rows of a task: what they read stays in the L2 cache for all filters, and there are enough tasks."""
+    """Return the rows of a task: the data they read stays in the L2 cache for all filters, and there are enough
+    tasks."""
     row = x["w"] * x["ico"] * x["words"] * LANE_BYTES * stride * min(stride, x["kh"])
     chunks = x["n"] * (x["oc"] // tile[2])
     rows = x["h"]
@@ -85,24 +87,24 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machin
 
 
 class Conv2dDots(CPUTemplate):
-    """A convolution by dot products in a blocked layout."""
+    """A convolution with dot product instructions in a blocked layout."""
 
     tags = ("conv2d_NCHWc_int8", "conv2d_NCHWc_words")
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether the target has an instruction for it, and sizes are known."""
+        """Return whether the target has a suitable instruction and all dimensions are constant."""
         known = all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
         return known and "instruction" in op.attrs
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         x = extents(op)
         rows = [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]]
         found = tiles(x, op.attrs["instruction"], machine)
         return {"tile": found, "rows": rows, "outer": ["filters", "rows", "pixels"]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest estimated cycles, remainders at the edges included."""
+        """Return the tile with the fewest estimated cycles, including remainders at the edges."""
         x, instruction = extents(op), op.attrs["instruction"]
         each = x["ob"] // instruction.lanes
 
@@ -117,8 +119,8 @@ class Conv2dDots(CPUTemplate):
         return {"tile": tile, "rows": task_rows(x, tile, column_stride(op), machine), "outer": outer}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
-        tile."""
+        """Apply the configuration. ``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates
+        it in a register tile."""
         op = stage.op
         padding, is_parallel = pad_stage(planner, stage), access.work(op) >= planner.parallel_points
         x, instruction = extents(op), op.attrs["instruction"]

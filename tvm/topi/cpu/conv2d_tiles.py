@@ -1,9 +1,10 @@
-"""Direct convolution by products of tiles (AMX) in a blocked layout.
+"""Direct convolution with matrix registers (AMX) in a blocked layout.
 
-The rows of a tile are neighbouring pixels of a row of the image, its k is a block of channels. Pixels lie a block
-(times the stride) apart, so tiles are loaded from where the data lies; a register block is some tiles of pixels by some
-tiles of filters. Sums are written to memory once, where the epilogue reads them. The rows of a narrow image follow each
-other in a tile; where channels are few, the taps of a row of the window are the k together.
+The rows of a tile are adjacent pixels of an image row; its K dimension is a block of channels. Pixels are one block
+(times the stride) apart in memory, so tiles are loaded without a copy. A register block is several tiles of pixels by
+several tiles of filters. Accumulators are written to memory once, where the epilogue reads them. The rows of a narrow
+image are concatenated in one tile. If there are few channels, the taps of a row of the window together form the K
+dimension.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 TAG = "conv2d_tiles"
-# The width up to which the rows of an image follow each other in a tile: alone they would fill half of one.
+# The maximum width of images whose rows are concatenated; one such row would fill at most half of a tile.
 MAX_FLAT = 8
 
 
 def columns_of(block: int) -> int:
-    """The filters of one tile: a block that is wider than a tile is divided evenly."""
+    """Return the number of filters in one tile; a block that is wider than a tile is divided evenly."""
     return next(block // n for n in range(-(-block // COLUMNS), block + 1) if block % n == 0)
 
 
 def parts_of(block: int) -> int:
-    """The parts of a block of filters that are computed after each other: sums of a tile of pixels and four of filters
-    do not fit the registers beside their operands."""
+    """Return the number of parts of a block of filters that are computed one after the other. The accumulators of one
+    pixel tile and four filter tiles would not fit the registers together with their operands."""
     return 1 if block // columns_of(block) <= 3 else 2
 
 
 def pixels_of(width: int) -> int:
-    """The pixels of a row in a tile: as many as divide it evenly, else the number that wastes the least computation."""
+    """Return the number of pixels of a row in a tile: a divisor of the width if possible, else the number that wastes
+    the least computation."""
     exact = [d for d in range(ROWS, ROWS // 2, -1) if width % d == 0]
     if exact or width <= ROWS:
         return exact[0] if exact else width
@@ -51,9 +53,8 @@ def pixels_of(width: int) -> int:
 
 
 class Windows(NamedTuple):
-    """What a convolution reads: ``source`` is the padded image; where it ``is_flat``, its rows of ``width`` pixels
-    follow each other and are one. The pixels of ``rows`` rows of results are divided into ``count`` tiles of
-    ``pixels``."""
+    """The input of a convolution. ``source`` is the padded image. If ``is_flat``, its rows of ``width`` pixels are
+    concatenated. The pixels of ``rows`` output rows are divided into ``count`` tiles of ``pixels``."""
 
     source: Tensor
     is_flat: bool
@@ -65,7 +66,7 @@ class Windows(NamedTuple):
 
 
 def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_value: Any) -> Windows:
-    """The image as tiles read it, for a window that spans so many pixels."""
+    """Return the padded image in the form in which tiles read it."""
     _, _, height, width, _ = get_const_tuple(data.shape)
     before, after = (list(map(get_const_int, side)) for side in pads(padding, window, 2, TAG))
     h, w = (
@@ -74,7 +75,7 @@ def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_val
     )  # fmt: skip
     is_flat = w <= MAX_FLAT and (strides[0], strides[1]) == (1, 1) and h > 1
     wide = width + before[1] + after[1]
-    # The pixels at the seams between the rows of a flat image are computed and discarded.
+    # The pixels between the rows of a flat image are computed and discarded.
     length = (h - 1) * wide + w if is_flat else w
     pixels = pixels_of(length)
     count = -(-length // pixels)
@@ -91,8 +92,8 @@ def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_val
 def conv2d(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, kind: Kind, pad_value: Any = 0
 ) -> Tensor:
-    """Data (n, C/c, h, w, c) and a kernel (O/o, I/c, kh, kw, c/depth, o, depth); several groups of whole blocks where I
-    is a part of the channels."""
+    """Return the convolution of data (n, C/c, h, w, c) with a kernel (O/o, I/c, kh, kw, c/depth, o, depth). If I is
+    smaller than C, there are several groups of whole blocks."""
     strides, dilations = spatial(stride, 2, TAG + ": strides"), spatial(dilation, 2, TAG + ": dilation")
     batch, in_blocks, *_ = get_const_tuple(data.shape)
     filters, outer_size, kh_size, kw_size, groups, block, depth = get_const_tuple(kernel.shape)
@@ -139,7 +140,7 @@ def conv2d(
 
 
 def _can_merge(taps: int, channels: int, kind: Kind) -> bool:
-    """Whether some taps of a row of the window are one k: their channels lie side by side."""
+    """Return whether several taps of a window row can form one K dimension because their channels are contiguous."""
     return taps * channels <= kind.k and taps * channels // kind.depth <= ROWS
 
 
@@ -157,7 +158,7 @@ def _padded(data: Tensor, before: list[int], after: list[int], pad_value: Any) -
 
 
 def _flat(data: Tensor, before: list[int], width: int, pixels: int, pad_value: Any) -> Tensor:
-    """The padded image with its rows one after the other, and some pixels more."""
+    """Return the padded image with its rows concatenated, followed by some additional pixels."""
     batch, blocks, h, w, block = get_const_tuple(data.shape)
 
     def body(n, c, p, i):
@@ -179,7 +180,8 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:
-    """Register blocks: rows of pixels, tiles of a row, blocks of filters; sums and both operands fit the registers."""
+    """Return the register blocks (rows of pixels, tiles of a row, blocks of filters) whose accumulators and operands
+    fit the registers."""
     each = x["ob"] // x["columns"]
     found = [
         (h, w, oc)
@@ -193,8 +195,8 @@ def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:
 
 
 def block_cycles(x: dict[str, int], block: tuple[int, int, int]) -> float:
-    """Cycles of the products of a register block for each of its tiles: a product takes a cycle for each row, a load
-    half of one for each line of the cache."""
+    """Return the cycles of a register block per tile: a tile multiplication takes one cycle per row, a load half a
+    cycle per cache line."""
     h, w, oc = block
     m, n = h * w, oc * (x["ob"] // x["columns"])
     loads = m * x["pixels"] / 2 + n * x["k"] / 2
@@ -203,13 +205,13 @@ def block_cycles(x: dict[str, int], block: tuple[int, int, int]) -> float:
 
 
 def shape_of(op: ComputeOp) -> tiles.Shape:
-    """The tiles of a stage of sums."""
+    """Return the tile shape of a convolution stage."""
     x = extents(op)
     return tiles.Shape(x["pixels"], x["columns"], x["taps"], x["channels"], op.attrs["kind"])
 
 
 def in_parts(host: Stage, wide: int) -> tuple[IterVar, ...]:
-    """The loops of an image: batch, blocks of ``wide`` filters, the filters of one, rows and columns."""
+    """Return the loops of an image: batch, blocks of ``wide`` filters, filters in a block, rows and columns."""
     n, oc, h, w, ob = host.op.axis
     if access.extent_of(ob) != wide:
         part, ob = host.split(ob, factor=wide)
@@ -219,23 +221,23 @@ def in_parts(host: Stage, wide: int) -> tuple[IterVar, ...]:
 
 
 class Conv2dTiles(CPUTemplate):
-    """A convolution by products of tiles."""
+    """A convolution with matrix registers."""
 
     tags = (TAG,)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether sizes are known."""
+        """Return whether all dimensions are constant."""
         return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         x = extents(op)
         rows = [d for d in range(1, x["h"] + 1) if x["h"] % d == 0]
         return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "non_temporal": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The register block with the fewest estimated cycles, of equals one of several rows: windows of neighbouring
-        rows read the same lines. Tasks whose data stays in the L2 cache."""
+        """Return the register block with the fewest estimated cycles; among equals, one with several rows, because
+        windows of adjacent rows read the same cache lines. The data of a task stays in the L2 cache."""
         x = extents(op)
         block = min(blocks(x), key=lambda b: (block_cycles(x, b), b[1]))
         size = prod(x["window"]) * x["k"] * (2 if op.attrs["kind"].depth == 2 else 1)
@@ -247,13 +249,14 @@ class Conv2dTiles(CPUTemplate):
             d for d in options
             if chunks * (x["h"] // d) >= 4 * machine.threads and d * x["w"] * size <= machine.l2_bytes // 2
         ]  # fmt: skip
-        # Weights of a register block that do not fit the L1 cache are loaded so that they do not evict the image from
-        # it.
+        # Weights of a register block that exceed the L1 cache are loaded non-temporally, so that they do not evict the
+        # image.
         non_temporal = size * x["ob"] * block[2] > machine.l1_bytes // 2
         return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "non_temporal": non_temporal}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """A register block writes its sums to memory, where the epilogue reads them."""
+        """Apply the configuration. A register block writes its accumulators to memory, where the epilogue reads
+        them."""
         op = stage.op
         shape, x = shape_of(op), extents(op)
         block_h, block_w, block_oc = config["block"]
@@ -262,7 +265,7 @@ class Conv2dTiles(CPUTemplate):
         host.compute_inline()
         task = self.divide(planner, stage, image, config)
         *lead, oc, h, t, w, ob = stage.op.axis
-        # The last pixel of a tile may lie in the seam between two rows, where nothing reads it; tiles are stored whole.
+        # The last pixel of a tile may be between two rows, where it is never read; tiles are stored whole.
         stage.align_bounds(w, shape.rows)
         t_outer, t = stage.split(t, factor=block_w)
         stage.reorder(*lead, t_outer, oc, h, t, w, ob, *stage.op.reduce_axis)
@@ -274,8 +277,8 @@ class Conv2dTiles(CPUTemplate):
         compute_padding(planner, padding, image, task, {"pad": "once"})
 
     def divide(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
-        """Split the output into tasks and register blocks; returns the loop of tasks. A task of a flat image has all
-        pixels of some filters, which are stored together."""
+        """Split the output into tasks and register blocks; return the loop of tasks. A task of a flat image computes
+        all pixels of some filters, which are stored together."""
         x = extents(stage.op)
         block_h, block_w, block_oc = config["block"]
         n, oc, ob, h, w = in_parts(host, x["ob"])
@@ -283,7 +286,7 @@ class Conv2dTiles(CPUTemplate):
         if stage.op.attrs["width"]:
             lead, inside = (n, oc_outer), (oc_block, h, w)
         else:
-            # Tasks of whole register blocks.
+            # A task consists of whole register blocks.
             whole = range(max(config["rows"], block_h), x["h"] + 1)
             rows, h = host.split(h, factor=next(d for d in whole if d % block_h == 0 == x["h"] % d))
             h_outer, h_block = host.split(h, factor=block_h)
@@ -300,8 +303,8 @@ class Conv2dTiles(CPUTemplate):
 
 
 def epilogue(planner: Planner, held: Stage) -> Stage:
-    """The stage that stores the result: the one that reads the sums, with all that is inlined into it."""
-    assert planner.plain is not None, "the planner knows what is inlined"
+    """Return the stage that reads the accumulators and stores the output, with all inlined stages."""
+    assert planner.plain is not None, "the planner records which stages are inlined"
     readers = planner.plain.consumers(planner.plain.stage_map[held.op])
     uids = {reader.uid for reader in readers}
     (host,) = (stage for stage in planner.s.stages if stage.uid in uids)

@@ -1,7 +1,7 @@
-"""Direct convolution of one or three dimensions in a blocked layout, like that of two dimensions.
+"""Direct 1D and 3D convolution in a blocked layout, analogous to the 2D convolution.
 
-The last dimension is that of the tile's columns, the one before it (where there is one) that of its rows; others are
-outer loops. Rows, or the columns of a single dimension, are split evenly, so that no task has a remainder.
+The last dimension provides the columns of the tile, the one before it (if any) the rows; the others are outer loops.
+Rows, or the columns of a 1D convolution, are split evenly, so that no task has a remainder.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .machine import Machine
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# The most slices that rows or columns are split into.
+# The maximum number of slices into which rows or columns are split.
 MAX_SLICES = 64
-# The most multiplications of an unrolled body.
+# The maximum number of multiplications in an unrolled body.
 MAX_UNROLLED = 112
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
-    """Sizes under the names of the convolution of two dimensions; ``lead`` are those of loops outside."""
+    """Return the dimensions under the names of the 2D convolution; ``lead`` contains the outer dimensions."""
     n, oc, *spatial, ob = (access.extent_of(a) or 1 for a in op.axis)
     ico, *window, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
     *lead, w = spatial
@@ -42,8 +42,8 @@ def window_of(op: ComputeOp) -> list[taps.Taps | None]:
 
 
 def computed_taps_share(window: list[taps.Taps | None], tile: tuple[int, int, int]) -> float:
-    """The fraction of the window's taps that are computed; the tile is one element in all dimensions but the last
-    two."""
+    """Return the fraction of the window's taps that are computed. The tile has size one in all dimensions except the
+    last two."""
     return taps.computed_share(window[::-1], (tile[1], tile[0], *[1] * len(window)))
 
 
@@ -68,7 +68,7 @@ def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int) -> None:
 
 
 class ConvNd(CPUTemplate):
-    """A convolution of one or three dimensions in a blocked layout."""
+    """A 1D or 3D convolution in a blocked layout."""
 
     tags = ("conv1d_NCWc", "conv3d_NCDHWc")
 
@@ -76,7 +76,7 @@ class ConvNd(CPUTemplate):
         return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         x = extents(op)
         return {
             "tile": tiles(x, machine),
@@ -87,7 +87,8 @@ class ConvNd(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest estimated cycles, remainders at the edges included; slices for every thread."""
+        """Return the tile with the fewest estimated cycles, including remainders at the edges, and slices for every
+        thread."""
         x = extents(op)
         weights = 4 * x["oc"] * x["ob"] * x["steps"]
         chunks, counts = x["n"] * x["lead"], slice_counts(x)
@@ -100,7 +101,7 @@ class ConvNd(CPUTemplate):
             height, width = (x["h"] // slices, x["w"]) if len(op.axis) > 4 else (1, x["w"] // slices)
             cycles = sum(n * tile_cycles(a * b, oc, x["steps"]) for a, b, n in pieces(height, width, h, w))
             tasks = chunks * slices * (x["oc"] // oc if outer == "filters" else 1)
-            # Threads wait for the last one where tasks are few; starting a task has a cost.
+            # With few tasks, threads wait for the last one; starting a task has a cost as well.
             waits = 1 + machine.threads / (2 * tasks)
             return slices * (cycles / oc * computed_taps_share(window, (h, w, oc)) + 500) * waits
 
@@ -118,8 +119,8 @@ class ConvNd(CPUTemplate):
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
-        tile."""
+        """Apply the configuration. ``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates
+        it in a register tile."""
         tile_h, tile_w, tile_oc = config["tile"]
         x = extents(stage.op)
         n, oc, *lead, w, ob = host.op.axis

@@ -1,6 +1,7 @@
-"""Convolutions in blocked layouts on a CPU: those of ``topi.nn``, marked with the workloads of tuning.
+"""CPU convolutions in blocked layouts: the operators of ``topi.nn`` with workloads for tuning attached.
 
-The functions take the arguments of those of ``topi.nn``, and the channels and filters before padding to whole blocks.
+The functions take the arguments of their ``topi.nn`` counterparts, and the numbers of channels and filters before
+padding to whole blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..nn.packed import conv2d_NCHWc_gathered, conv2d_NCHWc_words, is_one_row, i
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
 from . import conv2d_tiles, tiles, tuned, winograd_any_image
-from .conv2d import columns_of_any_image
+from .conv2d import dynamic_image_columns
 from .dot_products import with_instruction
 from .machine import Machine
 
@@ -26,17 +27,17 @@ Logical = Sequence[int] | None
 
 
 def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: bool) -> int:
-    """The pixels that are computed together where the width is not known; without a target, on this CPU."""
+    """Return the number of pixels that are computed together for dynamic widths. Without a target, this CPU is used."""
     filters, outer, height, width, inner, _ = get_const_tuple(kernel.shape)
     groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
     machine = Machine(target or Target("llvm"))
-    return columns_of_any_image(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
+    return dynamic_image_columns(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
 
 
 def _gathers(target: Target | None, data: Tensor, kernel: Tensor) -> bool:
-    """Whether the elements of pixels whose places do not follow from each other are gathered first: products load
-    elements themselves then, of more pixels, so that weights are read less often. With several taps there would be as
-    many copies of an element, and weights are read again for each part of them that a cache holds."""
+    """Return whether the elements of pixels at irregular addresses are gathered first. Multiply-adds can then use
+    memory operands for more pixels, so that weights are read less often. With several taps, the gather would copy each
+    element several times, and weights would be read again for each part that a cache holds."""
     is_plain = data.dtype == kernel.dtype == "float32" and all(
         get_const_int(data.shape[i]) == get_const_int(kernel.shape[i]) for i in (1, 4))
     has_taps = get_const_int(kernel.shape[2] * kernel.shape[3]) > 1
@@ -47,8 +48,8 @@ def conv2d_NCHWc(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str = "NCHW8c",
     out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None, target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups. A row of unknown width is divided into
-    register tiles of ``target``."""
+    """Return ``topi.nn.conv2d_NCHWc``; ``logical`` contains the unpadded channels and filters, and the groups. A row of
+    dynamic width is divided into register tiles for ``target``."""
     if len(kernel.shape) == 7:
         kind = tiles.kind_of(target, data.dtype, kernel.dtype)
         is_known = tuned.is_known(data.shape)
@@ -66,7 +67,7 @@ def conv2d_NCHWc(
             columns = _columns(target, data, kernel, False)
             return conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype or data.dtype, columns)
         columns = _columns(target, data, kernel, has_pointers)
-        # The last tile of pixels that lie one after the other overlaps the one before, where there is one.
+        # If there are several tiles of contiguous pixels, the last one overlaps the one before.
         overlaps = is_point and size_class.are_enough(columns)
         return nn.conv2d_NCHWc(data, *where, layout, out_layout, out_dtype, columns, overlaps)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
@@ -81,7 +82,8 @@ def conv2d_NCHWc_int8(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
     out_dtype: str = "int32", pad_value: int = 0, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.conv2d_NCHWc_int8``, by products of tiles or told which instruction of the target to use."""
+    """Return ``topi.nn.conv2d_NCHWc_int8``, computed with matrix registers or with a dot product instruction of the
+    target."""
     kind = tiles.kind_of(target, data.dtype, kernel.dtype)
     is_whole = tuned.is_known(data.shape) and get_const_int(data.shape[1]) == get_const_int(kernel.shape[1])
     if kind is not None and kind.sums == out_dtype and is_whole:
@@ -95,7 +97,7 @@ def depthwise_conv2d_NCHWc_int8(
     data: Tensor, kernel: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out_dtype: str = "int32",
     pad_value: int = 0, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.depthwise_conv2d_NCHWc_int8``, told which instruction of the target to use."""
+    """Return ``topi.nn.depthwise_conv2d_NCHWc_int8``, computed with a dot product instruction of the target."""
     out = nn.depthwise_conv2d_NCHWc_int8(data, kernel, kernel_size, stride, padding, dilation, out_dtype, pad_value)
     return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[3]))
 
@@ -104,8 +106,8 @@ def depthwise_conv2d_NCHWc(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
     out_dtype: str | None = None, logical: Logical = None, zero: int | None = None, target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` are channels, filters and groups. Bytes less their ``zero`` point
-    are written in the type of the result where they are padded, once for all taps."""
+    """Return ``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` contains the unpadded channels and filters, and the
+    groups. int8 data minus its ``zero`` point is converted to the output type once, when it is padded."""
     if zero is not None:
         dtype = out_dtype or Input.dtype
         source = Input
@@ -136,7 +138,7 @@ def conv_blocked(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None = None,
     channels: int | None = None, filters: int | None = None,
 ) -> Tensor:
-    """``topi.nn.conv_blocked``."""
+    """Return ``topi.nn.conv_blocked``."""
     out = nn.conv_blocked(data, kernel, strides, padding, dilation, out_dtype)
     if not tuned.is_known(data.shape, kernel.shape):
         return out
@@ -149,7 +151,7 @@ def conv2d_transpose_blocked(
     data: Tensor, kernel: Tensor, kernel_size: Any, strides: Any, padding: Any, output_padding: Any,
     out_dtype: str | None = None, channels: int | None = None, filters: int | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_transpose_blocked``."""
+    """Return ``topi.nn.conv2d_transpose_blocked``."""
     out = nn.conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype)
     window, steps, extra = (
         spatial(value, 2, out.op.name, least) for value, least in ((kernel_size, 1), (strides, 1), (output_padding, 0)))
@@ -162,8 +164,8 @@ def conv2d_winograd_NCHWc(
     data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None,
     target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters. Tiles of an image of unknown size are
-    divided into register tiles of ``target``."""
+    """Return ``topi.nn.conv2d_winograd_NCHWc``; ``logical`` contains the unpadded channels and filters. Winograd tiles
+    of an image of dynamic size are divided into register tiles for ``target``."""
     channels = get_const_int(data.shape[1] * data.shape[4])
     run = winograd_any_image.run_length(channels, Machine(target or Target("llvm")))
     out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype, run)
@@ -173,7 +175,7 @@ def conv2d_winograd_NCHWc(
 
 
 def _mark_stage(out: Tensor, tag: str, workload: tuple[Any, ...]) -> None:
-    """Leave the workload on the stage of an operator that its template schedules."""
+    """Attach the workload to the stage that the template schedules."""
     *_, stage = (op for op in post_order_ops([out.op]) if op.tag == tag)
     mark(stage.output(0), workload)
 

@@ -1,10 +1,10 @@
-"""Depthwise convolution in a blocked layout: a row of pixels of one block is the register tile.
+"""Depthwise convolution in a blocked layout: the register tile is a row of pixels of one channel block.
 
-There is no reuse between channels, so the kernel is bound by memory: all taps of the window are unrolled, so that a
-vector loaded once serves every pixel of the tile that needs it, and they read the data where it lies. Which taps of the
-first and of the last pixels of a row are padding is then known when compiling, and of a row of taps it is asked once.
-Where that is not so, every task pads the rows it needs into a small buffer. The last tile of a row of unknown length
-begins so much earlier that it is whole; rows shorter than a tile are a size class that computes single pixels.
+There is no reuse between channels, so the kernel is bound by memory. All taps of the window are unrolled, so that each
+loaded vector serves all pixels of the tile that need it, and data is read without a padded copy. The padding taps of
+the first and last pixels of a row are then known at compile time, and each row of taps needs one check. If this is not
+possible, every task pads its rows into a small buffer. In a row of dynamic length, the last tile starts earlier so that
+it is whole; rows shorter than a tile are a size class that computes single pixels.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from .conv2d import (
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# The most taps that are unrolled; more make the code too long.
+# The maximum number of unrolled taps; more make the code too long.
 MAX_UNROLLED_TAPS = 25
-# The most taps whose rows are unrolled too where some may be padding: that is asked of every row.
+# The maximum number of taps for which rows of taps are unrolled although some may be padding, which needs a check for
+# every row.
 MAX_ASKED_TAPS = 9
-# Taps are skipped where at most this fraction of them reads data; otherwise unrolling all of them is faster.
+# Taps are skipped if at most this fraction of them reads data; otherwise unrolling all of them is faster.
 MAX_COMPUTED = 0.75
 
 
@@ -47,26 +48,26 @@ def window(op: ComputeOp) -> list[taps.Taps | None]:
 
 
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
-    """Register tiles (rows, columns) that fit beside the weights of a row of the window."""
+    """Return the register tiles (rows, columns) that fit the registers together with the weights of a window row."""
     vectors = -(-x["cb"] // machine.lanes("float32"))
     room = max((machine.registers - x["kw"] - 2) // vectors, 1)
     return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
 
 
 def any_width_columns(x: dict[str, int], machine: Machine) -> int:
-    """The pixels of a tile of a row of unknown width."""
+    """Return the number of pixels of a tile for rows of dynamic width."""
     return min(7 if machine.registers >= 32 else 4, max(w for h, w in tiles(x, machine) if h == 1))
 
 
 def any_height_rows(machine: Machine) -> int:
-    """The rows of a task where the height is not known: fewer where more threads want tasks."""
+    """Return the number of rows of a task for dynamic heights: fewer for more threads."""
     return min(max(112 // machine.threads, 8), NOMINAL_SIDE)
 
 
 def task_rows(x: dict[str, int], machine: Machine) -> int:
-    """Rows of a task: those whose padded input stays in the L2 cache, and no fewer than twice the window's overhang.
-    A tall image has as many chunks of rows as threads, or a multiple. Where tasks are few, every thread gets equally
-    many."""
+    """Return the number of rows of a task: their padded input fits the L2 cache, and there are at least twice as many
+    rows as the overlap of adjacent windows. A tall image has as many chunks of rows as threads, or a multiple. If there
+    are few tasks, every thread gets the same number."""
     overhang = max(2 * (x["kh"] - 1), 1)
     rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), overhang)
     tasks, planes = -(-x["h"] // rows), x["n"] * x["c"]
@@ -81,8 +82,8 @@ def task_rows(x: dict[str, int], machine: Machine) -> int:
 
 
 def reads_unpadded(stage: Stage, padding: Stage | None, tile: tuple[int, int]) -> bool:
-    """Whether taps read the data instead of a padded copy: it is stored, and the taps of a tile of one row are
-    unrolled."""
+    """Return whether taps read the data instead of a padded copy. The data must be stored in memory, and the taps of a
+    tile of one row must be unrolled."""
     if padding is None:
         return False
     x = extents(stage.op)
@@ -96,16 +97,17 @@ class Depthwise(CPUTemplate):
     tags = ("depthwise_conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether blocks of channels have a known size; there may be any number of them where images have any size."""
+        """Return whether the channel block size is constant. The number of blocks may be dynamic if the image size is
+        dynamic."""
         return len(op.axis) == 5 and len(op.reduce_axis) == 2 and access.are_known((op.axis[4], *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         x = extents(op)
         return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The fewest, longest tiles of one row."""
+        """Return the configuration with the fewest, longest tiles of one row."""
         x = extents(op)
         if access.extent_of(op.axis[3]) is None:
             columns = any_width_columns(x, machine)
@@ -115,11 +117,11 @@ class Depthwise(CPUTemplate):
             return {"tile": max(t for t in tiles(x, machine) if t[0] == 1), "rows": any_height_rows(machine)}
 
         def cost(tile: tuple[int, int]) -> float:
-            # Each tile loads the overhang of its window, the remainder of a row as well.
+            # Each tile, including the remainder of a row, loads the pixels by which its windows exceed it.
             full, rest = divmod(x["w"], tile[1])
             return full * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (full + bool(rest)) * (x["kw"] - 1) * 0.5
 
-        # Where taps are unrolled, the weights of all of them stay in registers too.
+        # If taps are unrolled, the weights of all taps stay in registers too.
         most = machine.registers * 7 // 16 if x["kh"] * x["kw"] <= MAX_UNROLLED_TAPS else x["w"]
         fit = (t for t in tiles(x, machine) if t[0] == 1 and t[1] <= most)
         return {"tile": min(fit, key=cost), "rows": task_rows(x, machine)}
@@ -134,8 +136,8 @@ class Depthwise(CPUTemplate):
         w_outer, w_tile = host.split(w, factor=tile_w)
         if is_any_width and tile_w > 1:
             host.overlap(w_outer)
-        # The rows of a thread are those it has in the convolutions of all channels before and after, so that they are
-        # in its own L2 cache.
+        # A thread computes the same rows as in the preceding and following convolutions over all channels, so that they
+        # are in its L2 cache.
         host.reorder(n, rows, c, h_outer, w_outer, h_tile, w_tile, cb)
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
@@ -146,11 +148,12 @@ class Depthwise(CPUTemplate):
         skips = taps.computed_share(window(stage.op), config["tile"], MAX_COMPUTED) < 1
         is_unpadded = not skips and reads_unpadded(stage, padding, config["tile"])
         for axis, size, step, whole in zip((h_outer, w_outer), (height, width), (tile_h, tile_w), host.op.axis[2:4]):
-            # Tiles of an unknown number are whole, single rows of one are there or not.
+            # A dynamic number of tiles consists of whole tiles; a tile of one row is either inside or outside the
+            # image.
             is_known = access.extent_of(whole) is not None
             if is_known and (size % step or is_unpadded and axis is w_outer):
                 host.pragma(axis, "loop_partition_hint", True)
-        # The number of a task of unknown tasks does not say that it is of the only image.
+        # If the number of tasks is dynamic, the task index does not show that there is only one image.
         images = [] if access.extent_of(n) == 1 and not is_image_known(stage.op) else [n]
         task = host.fuse(*images, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
@@ -161,11 +164,11 @@ class Depthwise(CPUTemplate):
             planner.placed.add(padding)
             padding.compute_inline()
         else:
-            # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
+            # Padding that is mostly skipped is computed once for all tasks, only where it is read.
             compute_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
 
     def reduce_taps(self, stage: Stage, skips: bool, is_unpadded: bool) -> None:
-        """The sum over the taps of a tile."""
+        """Schedule the reduction over the taps of a tile."""
         n, c, h, w, cb = stage.op.axis
         kh, kw = stage.op.reduce_axis
         stage.reorder(n, c, kh, kw, h, w, cb)

@@ -1,8 +1,9 @@
-"""Depthwise convolution of bytes in a blocked layout, by instructions that add four products to a sum at once.
+"""Depthwise int8 convolution in a blocked layout with dot product instructions, which add four products to an
+accumulator.
 
-A task pads the rows it needs. The bytes of four neighbouring pixels are interleaved by channel in registers, so that
-four taps of a row are one instruction for a vector of channels. The register tile has several rows, which share the
-interleaved data.
+A task pads the rows it needs. The int8 elements of four adjacent pixels are interleaved by channel in registers, so
+that one instruction computes four taps of a row for a vector of channels. The register tile has several rows, which
+share the interleaved data.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .depthwise import task_rows
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# The most products of a tile, beyond which its code gets too long.
+# The maximum number of dot products in a tile; more make its code too long.
 MAX_PRODUCTS = 48
 
 
@@ -30,23 +31,23 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def row_stride(op: ComputeOp) -> int:
-    """The stride of the convolution along columns."""
+    """Return the stride of the convolution along columns."""
     load = next(x for x in access.loads(op.body) if x.producer is op.input_tensors[0])
     return access.stride_along(load.indices[2], op.axis[2].var) or 1
 
 
 class DepthwiseInt8(CPUTemplate):
-    """A depthwise convolution of bytes in a blocked layout."""
+    """A depthwise int8 convolution in a blocked layout."""
 
     tags = ("depthwise_conv2d_NCHWc_int8",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether the target has an instruction for it."""
+        """Return whether the target has a suitable instruction."""
         return "instruction" in op.attrs
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values: tiles (rows, columns) whose sums and data fit the registers beside the weights
-        and the temporaries of interleaving."""
+        """Return every knob and its values. The accumulators and data of a tile (rows, columns) fit the registers
+        together with the weights and the temporaries of interleaving."""
         x = extents(op)
         vectors = x["cb"] // op.attrs["instruction"].lanes
         room = (machine.registers - x["kh"] * x["kw"] * vectors - 4) // (2 * vectors)
@@ -59,7 +60,7 @@ class DepthwiseInt8(CPUTemplate):
         return {"tile": tiles, "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest shuffles and products, remainders at the edges included."""
+        """Return the tile with the fewest shuffles and dot products, including remainders at the edges."""
         x, step = extents(op), row_stride(op)
 
         def loads(h: int, w: int) -> int:
@@ -78,8 +79,8 @@ class DepthwiseInt8(CPUTemplate):
         return {"tile": tile, "rows": min(-(-rows // tile[0]) * tile[0], x["h"])}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
-        tile."""
+        """Apply the configuration. ``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates
+        it in a register tile."""
         op, x = stage.op, extents(stage.op)
         instruction = op.attrs["instruction"]
         n, c, h, w, cb = host.op.axis
@@ -112,7 +113,7 @@ class DepthwiseInt8(CPUTemplate):
         together.compute_at(stage, kh)
         for axis in together.op.axis[2:4]:
             together.unroll(axis)
-        together.tensorize(together.op.axis[4], dot_products.bring_together(instruction.data, x["cb"]))
+        together.tensorize(together.op.axis[4], dot_products.interleave_pixels(instruction.data, x["cb"]))
         together.set_scope("local")
         padding.vectorize(padding.op.axis[-1])
         padding.pragma(padding.op.axis[3], "loop_partition_hint", True)

@@ -1,7 +1,8 @@
-"""Dot products: the instructions of CPUs that add the products of 32 bits of narrow elements to each 32-bit lane, four
-of 8-bit integers or two of bfloat16.
+"""Dot product instructions of CPUs. They add the products of narrow elements, four int8 or two bfloat16, to each 32-bit
+accumulator lane.
 
-An instruction is a row of the table, and a tensor intrinsic: as many elements times a block of filters.
+Each instruction is a table entry and a tensor intrinsic that multiplies one word of data elements with a block of
+filters.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from ...te.tensor import ComputeOp, Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
-# Bytes of the elements whose products are added to a lane.
+# The bytes of the elements whose products are added to one lane.
 LANE_BYTES = 4
-# Words of so many bytes that instructions of all processors move among each other.
+# The number of 32-bit words in 16 bytes, the unit within which instructions of all processors permute words.
 WORDS = 4
 
 
 class DotProduct(NamedTuple):
-    """An instruction: the architecture and the feature of processors that have it, the types of the data and of the
-    weights, its accumulators, its name in LLVM, and whether it takes the data as a lane of a vector. Others take the
-    same elements in every lane, which are loaded so."""
+    """A dot product instruction: the architecture and the required feature, the types of data, weights and
+    accumulators, its LLVM name, and whether its data operand is a lane of a vector. Other instructions need the same
+    elements in every lane, which a broadcast load provides."""
 
     arch: str
     feature: str
@@ -40,7 +41,7 @@ class DotProduct(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """Products that are added to a lane."""
+        """The number of products that are added to a lane."""
         return LANE_BYTES // info(self.data).bytes
 
     @property
@@ -60,8 +61,7 @@ def _x86(feature: str, types: tuple[str, str], name: str, *lanes: int) -> list[D
     return [DotProduct("x86", feature, *types, n, f"llvm.x86.{name}.{32 * n}") for n in lanes]
 
 
-# Of instructions for the same operands the first that fits is taken. The same name of LLVM stands for the encodings of
-# AVX-512 and AVX.
+# The first instruction that matches the operand types is chosen. An LLVM name covers the encodings of AVX-512 and AVX.
 INSTRUCTIONS = (
     *_arm("aarch64"),
     *_arm("arm"),
@@ -72,7 +72,7 @@ INSTRUCTIONS = (
 
 
 def instructions(target: Target | None) -> list[DotProduct]:
-    """The instructions that a target has, and that pay."""
+    """Return the instructions of a target that are profitable."""
     if target is None or not target.features.has_llvm_intrinsics:
         return []
     if not target.features.has_integer_dot_product and not target.features.has_bfloat:
@@ -82,28 +82,26 @@ def instructions(target: Target | None) -> list[DotProduct]:
 
 
 def dot_product(target: Target | None, data: str, weight: str, filters: int = 0) -> DotProduct | None:
-    """The instruction of a target for data and weights of these types and a block of filters; None where it has
-    none."""
+    """Return the target's instruction for data and weights of these types and a block of filters, or None."""
     return next(
         (i for i in instructions(target) if (i.data, i.weight) == (data, weight) and filters % i.lanes == 0), None
     )
 
 
 def data_type(target: Target | None, data: str, weight: str) -> str | None:
-    """The type of bytes that data is brought to for products with weights of a type: its own where there is an
-    instruction for it; None where there is none for any."""
+    """Return the int8 type to which data is converted for dot products with weights of a type: its own type if there is
+    an instruction for it. Return None if there is no instruction for any type."""
     found = [i.data for i in instructions(target) if i.weight == weight]
     return data if data in found else next(iter(found), None)
 
 
 def lanes(target: Target | None, weight: str = "int8") -> int:
-    """The accumulators of the widest instruction that a target has for weights of a type; 0 where it has none."""
+    """Return the number of accumulator lanes of the target's widest instruction for weights of a type, or 0."""
     return max((i.lanes for i in instructions(target) if i.weight == weight), default=0)
 
 
 def with_instruction(out: Tensor, data: Tensor, weight: Tensor, target: Target, filters: int) -> Tensor:
-    """A sum of products for blocks of filters, marked with the instruction that computes it where the target has
-    one."""
+    """Return a sum of products for blocks of filters, annotated with the target's instruction if there is one."""
     found = dot_product(target, data.dtype, weight.dtype, filters)
     if found is not None and found.sums == out.dtype:
         out.op.attrs["instruction"] = found
@@ -115,9 +113,9 @@ def _part(buffer: Buffer, *at: int, lanes: int) -> PrimExpr:
 
 
 def _word(instruction: DotProduct, data: Buffer, block: int) -> PrimExpr:
-    """The elements of the data that are multiplied at once, repeated for all lanes. An instruction that takes a lane
-    picks them from the block they lie in, which is loaded once for all of its words; for others a load repeats them,
-    which is an instruction only where a lane is to be repeated."""
+    """Return the data elements that are multiplied at once, repeated for all lanes. An instruction with a lane operand
+    selects them from their block, which is loaded once for all its words. For other instructions a broadcast load
+    repeats them."""
     depth = instruction.depth
     if block == depth or not instruction.takes_lane:
         same: PrimExpr = tir.Broadcast(tir.reinterpret("int32", _part(data, 0, lanes=depth)), instruction.lanes)
@@ -132,8 +130,8 @@ def _word(instruction: DotProduct, data: Buffer, block: int) -> PrimExpr:
 @functools.cache
 def multiply(instruction: DotProduct, filters: int, block: int = LANE_BYTES) -> TensorIntrin:
     """Add the products of the elements of a lane with weights (filters, depth) to ``filters`` accumulators. The data is
-    stored in blocks of ``block`` elements; for an instruction that takes a lane, which lane of a block it is must be
-    known when code is written, so loops over them are unrolled."""
+    stored in blocks of ``block`` elements. For an instruction with a lane operand, the lane index must be a
+    compile-time constant, so loops over lanes are unrolled."""
     width, depth, sums_in = instruction.lanes, instruction.depth, instruction.sums
     data = te.placeholder((depth,), instruction.data, name="data")
     weights = te.placeholder((filters, depth), instruction.weight, name="weights")
@@ -162,10 +160,10 @@ def multiply(instruction: DotProduct, filters: int, block: int = LANE_BYTES) -> 
 
 
 @functools.cache
-def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool) -> TensorIntrin:
-    """Add the products of the elements of a lane with weights to the accumulators of one vector. The weights are rows
-    of a matrix, as far apart as its rows are: those of a filter in a row (``by_filter``), or the filters of one of
-    them."""
+def multiply_unpacked(instruction: DotProduct, name: str, by_filter: bool) -> TensorIntrin:
+    """Add the products of the elements of a lane with weights to the accumulators of one vector, without packing the
+    weights. The weights are rows of a matrix with any row stride: a row contains the weights of one filter
+    (``by_filter``), or one weight of every filter."""
     width, depth = instruction.lanes, instruction.depth
     shape = (width, depth) if by_filter else (depth, width)
     data = te.placeholder((depth,), instruction.data, name="data")
@@ -178,8 +176,8 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
 
     out = te.compute((width,), term, name="out")
 
-    def side_by_side(rows: Buffer) -> PrimExpr:
-        """The weights as the instruction takes them, those of a filter beside each other."""
+    def contiguous_weights(rows: Buffer) -> PrimExpr:
+        """Return the weights with the elements of each filter contiguous, as the instruction expects them."""
         if by_filter:
             words = tuple(tir.reinterpret("int32", _part(rows, j, 0, lanes=depth)) for j in range(width))
             whole = Shuffle(words, tuple(tir.const(j, "int32") for j in range(width)))
@@ -196,7 +194,7 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
         x, rows = ins
         (sums,) = outs
         start = sums.vstore([0], tir.Broadcast(tir.const(0, instruction.sums), width))
-        operands = [side_by_side(rows), _word(instruction, x, depth)]
+        operands = [contiguous_weights(rows), _word(instruction, x, depth)]
         if instruction.data != instruction.weight:
             operands.reverse()  # The unsigned operand is the first.
         total = tir.call_llvm_pure_intrin(
@@ -207,9 +205,9 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
     return _declared(name, out.op, (data, weights, out), body, {weights: [tir.Var("row", "int32"), 1]})
 
 
-def _in_turn(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
-    """Runs of words of two vectors in turn, from the lower or the upper half of each four words of both: one
-    instruction, because all processors move words within fours."""
+def _interleave(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
+    """Interleave runs of words from two vectors, taken from the lower or the upper half of each group of four words.
+    This is one instruction, because all processors permute words within groups of four."""
     count = info(a.dtype).lanes
     order = [four + 2 * half + start + word + side * count for four in range(0, count, WORDS)
              for start in range(0, 2, run) for side in (0, 1) for word in range(run)]
@@ -217,7 +215,7 @@ def _in_turn(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
 
 
 def _joined(vectors: list[PrimExpr]) -> PrimExpr:
-    """Vectors one after the other in one."""
+    """Concatenate vectors into one."""
     while len(vectors) > 1:
         every = range(2 * info(vectors[0].dtype).lanes)
         vectors = [Shuffle(pair, tuple(tir.const(at, "int32") for at in every))
@@ -226,20 +224,20 @@ def _joined(vectors: list[PrimExpr]) -> PrimExpr:
 
 
 def _words_by_filter(rows: Buffer, filters: int, depth: int) -> list[PrimExpr]:
-    """The first word of all filters, the second of all and so on, from rows of four words: fours of filters are
-    transposed, all of them at once."""
+    """Return the first words of all filters, the second words, and so on, from rows of four words. The 4x4 blocks are
+    transposed all at once."""
     words = [tir.reinterpret(f"int32x{WORDS}", _part(rows, j, 0, lanes=WORDS * depth)) for j in range(filters)]
     a, b, c, d = (_joined(words[j::WORDS]) for j in range(WORDS))
-    pairs = [(_in_turn(a, b, 1, half), _in_turn(c, d, 1, half)) for half in (0, 1)]
-    return [_in_turn(*pair, 2, half) for pair in pairs for half in (0, 1)]
+    pairs = [(_interleave(a, b, 1, half), _interleave(c, d, 1, half)) for half in (0, 1)]
+    return [_interleave(*pair, 2, half) for pair in pairs for half in (0, 1)]
 
 
 @functools.cache
 def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
-    """Add the products of four words of data with weights to the accumulators of one vector. The weights are rows of a
-    matrix, each of a filter. Rows are loaded whole and transposed in registers, which is shared by all rows of data
-    whose products are in one body: two instructions for a vector of weights, where loading it word by word takes as
-    many as it has."""
+    """Add the products of four words of data with weights to the accumulators of one vector. Each row of the weight
+    matrix belongs to one filter. Rows are loaded whole and transposed in registers. All data rows in the same loop body
+    share the transposed weights, which cost two instructions per vector; loading them word by word would take one
+    instruction per word."""
     width, depth = instruction.lanes, instruction.depth
     data = te.placeholder((WORDS * depth,), instruction.data, name="data")
     weights = te.placeholder((width, WORDS * depth), instruction.weight, name="weights")
@@ -248,7 +246,7 @@ def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
         data[k].astype(instruction.sums) * weights[j, k].astype(instruction.sums), axis=k), name="out")
 
     def same(x: Buffer, word: int) -> PrimExpr:
-        """A word of the data in all lanes."""
+        """Return one word of the data in all lanes."""
         if instruction.takes_lane:
             whole = tir.reinterpret(f"int32x{WORDS}", _part(x, 0, lanes=WORDS * depth))
             return Shuffle((whole,), (tir.const(word, "int32"),) * width)
@@ -285,8 +283,8 @@ def _declared(
 
 @functools.cache
 def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
-    """Add the products of the elements of a lane of each channel with its own weights, both (channels, depth), to its
-    sum."""
+    """Add the products of the elements of a lane of each channel with the channel's own weights, both (channels,
+    depth), to the channel's accumulator."""
     width, depth, sums_in = instruction.lanes, instruction.depth, instruction.sums
     data = te.placeholder((channels, depth), instruction.data, name="data")
     weights = te.placeholder((channels, depth), instruction.weight, name="weights")
@@ -311,8 +309,8 @@ def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
 
 
 @functools.cache
-def bring_together(dtype: str, channels: int) -> TensorIntrin:
-    """Bytes of four neighbouring pixels (4, channels) as those of each channel (channels, 4)."""
+def interleave_pixels(dtype: str, channels: int) -> TensorIntrin:
+    """Transpose the int8 elements of four adjacent pixels (4, channels) to (channels, 4)."""
     fours = LANE_BYTES
     data = te.placeholder((fours, channels), dtype, name="data")
     out = te.compute((channels, fours), lambda j, k: data[k, j], "out")
@@ -321,8 +319,8 @@ def bring_together(dtype: str, channels: int) -> TensorIntrin:
         return Shuffle((vector,), tuple(tir.const(at, "int32") for at in order))
 
     def body(ins, outs):
-        # Four channels of the four pixels come to one part of 16 bytes, in which bytes are then brought to their
-        # places: two instructions, where a shuffle of all bytes would be as many as there are parts.
+        # First collect four channels of the four pixels in one 16-byte part, then permute the bytes within each part.
+        # This takes two instructions; a full byte shuffle would take one for each part.
         words, parts = channels // fours, range(channels // fours)
         whole = tir.reinterpret(f"int32x{channels}", _part(ins[0], 0, 0, lanes=fours * channels))
         whole = picked(whole, [k * words + part for part in parts for k in range(fours)])
@@ -334,6 +332,6 @@ def bring_together(dtype: str, channels: int) -> TensorIntrin:
 
 
 __all__ = [
-    "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
-    "multiply", "multiply_each", "multiply_rows", "multiply_where_they_lie", "with_instruction",
+    "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "data_type", "dot_product", "instructions",
+    "interleave_pixels", "lanes", "multiply", "multiply_each", "multiply_rows", "multiply_unpacked", "with_instruction",
 ]

@@ -1,4 +1,4 @@
-"""The blocks of the convolution templates for CPUs for a workload without tuning records."""
+"""Block sizes of the CPU convolution templates for workloads without tuning records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...target import Target
 from ..nn.workload import Workload
 from .machine import Machine
 
-# The most vectors of the output in the register tile.
+# The maximum number of output vectors in the register tile.
 _MAX_COLUMNS = 31
 
 
 def _largest(size: int, most: int) -> int:
-    """The largest divisor that is not above ``most``."""
+    """Return the largest divisor of ``size`` that is at most ``most``."""
     return max(d for d in get_factors(size) if d <= most)
 
 
@@ -22,8 +22,8 @@ def _split(size: int, block: int) -> SplitEntity:
 
 
 def blocks_of(config: FallbackConfigEntity, workload: Workload) -> None:
-    """Set the knobs of a convolution on vectors of channels: channels of one vector, and as many columns of the
-    output as stay in registers."""
+    """Set the knobs of a convolution on vectors of channels: one vector of channels, and as many output columns as fit
+    the registers."""
     lanes = Machine(Target.current(allow_none=True) or Target("llvm")).lanes(workload.out_dtype)
     out_block = _largest(workload.out_filter, lanes)
     config["tile_ic"] = _split(workload.in_filter, _largest(workload.in_filter, out_block))
@@ -33,12 +33,13 @@ def blocks_of(config: FallbackConfigEntity, workload: Workload) -> None:
 
 
 def int8_blocks_of(config: FallbackConfigEntity, workload: Workload, int32_lanes: int, num_int8_elements: int) -> None:
-    """The same where a dot product of ``num_int8_elements`` pairs adds to each of ``int32_lanes`` sums."""
+    """Set the knobs of a convolution in which a dot product of ``num_int8_elements`` pairs is added to each of
+    ``int32_lanes`` accumulators."""
     for what, size, block in (
         ("in", workload.in_filter, num_int8_elements), ("out", workload.out_filter, int32_lanes)
     ):  # fmt: skip
         if size % block:
-            raise TVMError(f"conv2d: the {size} channels {what} are no multiple of {block}")
+            raise TVMError(f"conv2d: the {size} channels {what} are not a multiple of {block}")
     config["tile_ic"] = _split(workload.in_filter, num_int8_elements)
     config["tile_oc"] = _split(workload.out_filter, int32_lanes)
     config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MAX_COLUMNS))
@@ -46,7 +47,7 @@ def int8_blocks_of(config: FallbackConfigEntity, workload: Workload, int32_lanes
 
 
 def int8_blocks_1x1(config: FallbackConfigEntity, workload: Workload, int32_lanes: int, num_int8_elements: int) -> None:
-    """The same for windows of one element, with one row of the output at a time."""
+    """Set the knobs of a 1x1 convolution with dot products, with one output row at a time."""
     int8_blocks_of(config, workload, int32_lanes, num_int8_elements)
     config["tile_oh"] = OtherOptionEntity(1)
 

@@ -1,7 +1,7 @@
-"""Matmuls on a CPU: a register tile of the output is accumulated over all of k.
+"""Matmuls on a CPU: the template accumulates a register tile of the output over all of k.
 
-The rhs is packed into panels as wide as the register tile, so that each k reads a few vectors of it and one element of
-each row of the lhs. A panel is used for all rows before the next is read: it comes from memory once.
+The rhs is packed into panels as wide as the register tile, so that each step of k reads a few vectors of the panel and
+one element of each lhs row. A panel is used for all rows before the next one, so it is read from memory once.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ from .machine import Machine
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# Iterations of k that are unrolled.
+# The unroll factor of k.
 UNROLL = 8
-# Multiplications of vectors in an unrolled body: longer ones took up to a tenth more time with vectors of 256 and of
-# 512 bits. In kernels for any number of rows they are longer where k is in blocks, as each also prefetches, and where
-# products with lanes need several k.
+# Vector multiply-adds in an unrolled body. Longer bodies took up to 10 % more time with vectors of 256 and 512 bits.
+# Kernels for dynamic numbers of rows use longer bodies if k is blocked, because each body also prefetches, and if
+# multiply-adds with lane operands need several steps of k.
 ENOUGH_UNROLLED, MORE_UNROLLED = 48, 96
-# The least k for which a tile with conditions on its rows costs no more than one without: kernels for any number of
-# rows then have no other.
+# The minimum k for which a tile with row bounds checks costs no more than a tile without. Kernels for dynamic numbers
+# of rows then contain only the checked tile.
 DEEP = 256
 # The largest register tile considered, in vectors and in rows.
 MAX_VECTORS, MAX_ROWS = 8, 16
-# The most rows whose addresses fit the general registers, beside those of the loop.
+# The maximum number of rows whose addresses fit the general-purpose registers, in addition to those of the loop.
 MAX_ADDRESSES = 9
-# Independent accumulators that keep the multipliers busy; fewer wait for the latency of the multiplications.
+# The number of independent accumulators that keeps the multipliers busy; with fewer, they wait for the latency of
+# multiply-adds.
 CHAINS = 8
-# The least m for which packing the rhs into panels pays: each element must be reused often enough.
+# The minimum m for which packing the rhs pays, because each packed element must be reused often enough.
 PACK_FROM_ROWS = 4
-# The most rows for which a matmul with a transposed rhs is computed by dot products, vectorized along its contiguous k:
-# the schedule of reductions, which ``panel`` 0 asks for.
+# The maximum number of rows for which a matmul with a transposed rhs is computed by dot products that are vectorized
+# along the contiguous k. It uses the schedule of reductions, which a ``panel`` of 0 selects.
 DOT_PRODUCT_ROWS = 2
-# Iterations of k that are unrolled for a single row, where memory is the bound.
+# The unroll factor of k for a single row, where the kernel is bound by memory.
 UNROLL_OF_ROW = 2
-# The most columns of a register tile of a single row of unknown length.
+# The maximum number of columns in a register tile of a single row of dynamic length.
 MAX_ROW_COLUMNS = 64
-# The m and k that tiles are chosen for where they are not known; n counts as m.
+# The m and k for which tiles are chosen if they are dynamic; a dynamic n uses the value of m.
 NOMINAL_ROWS, NOMINAL_DEPTH = 48, 64
-# The m that row blocks are chosen for where it is not known: fewer rows are one block.
+# The m for which row blocks are chosen if it is dynamic; fewer rows form one block.
 MANY_ROWS = 512
-# The least m for which it pays to keep the lhs in the L2 cache.
+# The minimum m for which the lhs should stay in the L2 cache.
 KEEP_LHS_FROM_ROWS = 128
-# The most row blocks.
+# The maximum number of row blocks.
 MAX_ROW_BLOCKS = 16
 # The bytes of a cache line.
 LINE = 64
-# The longest row of the rhs, in bytes, that is read without packing.
+# The longest rhs row, in bytes, that is read without packing.
 MAX_UNPACKED_ROW_BYTES = 512
 
 
@@ -64,9 +65,10 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int, machine: Machine) -> float:
-    """The multiplications, those of padding at the edges included, each with its share of loads. A row costs more than
-    a vector: panels come from the L2 cache, so that tiles of few rows read them at a higher rate. Products with lanes
-    have fewer loads, and panels that are not whole cache lines wide are what they wait for."""
+    """Return the number of multiplications, including those of padding at the edges, each with its share of loads. A
+    row costs more than a vector, because panels come from the L2 cache and tiles of few rows read them at a higher
+    rate. Multiply-adds with lane operands need fewer loads, but wait for panels whose width is not a whole number of
+    cache lines."""
     done = ceil_div(m, rows) * rows * ceil_div(n, vectors * lanes) * vectors
     waiting = max(CHAINS / (rows * vectors), 1.0)
     loads = 2.0 / rows + 0.8 / vectors
@@ -76,8 +78,9 @@ def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int, machine: Mach
 
 
 def tiles(m: int, machine: Machine) -> list[tuple[int, int]]:
-    """Rows and vectors of all register tiles that fit beside a row of vectors and one broadcast, or a vector of each
-    row of which products take the lanes. Where tiles do not divide m, every row of a tile needs an address register."""
+    """Return rows and vectors of all register tiles that fit the registers together with a row of vectors and one
+    broadcast, or with one vector per row if multiply-adds have lane operands. If tiles do not divide m, every row of a
+    tile needs an address register."""
 
     def needed(rows: int, vectors: int) -> int:
         return rows * vectors + vectors + (rows + 4 if machine.has_lane_operands and rows > 1 else 1)
@@ -91,15 +94,15 @@ def tiles(m: int, machine: Machine) -> list[tuple[int, int]]:
 
 
 def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int, machine: Machine) -> tuple[int, int]:
-    """The register tile with the least cost; of equals, the largest."""
+    """Return the register tile with the lowest cost; among equals, the largest."""
     return min(choices, key=lambda t: (tile_cost(m, n, *t, lanes, machine), -t[0] * t[1]))
 
 
 def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
-    """The width of the panels into which an rhs of ``n`` columns is packed for matmuls with ``m`` rows."""
+    """Return the width of the panels into which an rhs of ``n`` columns is packed for matmuls with ``m`` rows."""
     lanes = machine.lanes(dtype)
     if m < PACK_FROM_ROWS:
-        # Each element is used a few times only: memory is the bound, and every thread should have some panels.
+        # Each element is used only a few times, so the kernel is bound by memory. Every thread should have some panels.
         fit = [t[1] for t in tiles(m, machine) if t[0] == m and t[1] in (2, 4)]
         vectors = next((v for v in reversed(fit) if ceil_div(n, v * lanes) >= 4 * machine.threads), 1)
         return vectors * lanes
@@ -107,20 +110,20 @@ def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
 
 
 def row_columns(dtype: str, machine: Machine) -> int:
-    """The columns of a register tile of a single row where n is not known: smaller matrices are packed."""
+    """Return the number of columns in a register tile of a single row with dynamic n. Smaller matrices are packed."""
     return min(CHAINS * machine.lanes(dtype), MAX_ROW_COLUMNS)
 
 
 def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
-    """Rows of the register tile over panels of this width."""
+    """Return the number of rows in the register tile over panels of this width."""
     lanes = gcd(machine.lanes(dtype), width)
     choices = [t for t in tiles(m, machine) if width // lanes % t[1] == 0]
     return fastest(choices, m, n, lanes, machine)[0]
 
 
 class MatmulPlan(NamedTuple):
-    """How a matmul is computed: the width of the panels its rhs is packed into (0 where it is not), and the m and n it
-    is padded to (0 where it is not)."""
+    """The plan of a matmul: the width of the panels of its rhs (0 without packing), and the m and n to which it is
+    padded (0 without padding)."""
 
     panel: int = 0
     rows: int = 0
@@ -128,8 +131,8 @@ class MatmulPlan(NamedTuple):
 
 
 def plan_any_size(m: int | None, n: int | None, transposed: bool, dtype: str, machine: Machine) -> tuple[int, int]:
-    """The width of the panels (0 where the rhs is not packed) and the rows of the register tile of a batched matmul
-    some of whose sizes are not known."""
+    """Return the panel width (0 without packing) and the rows of the register tile of a batched matmul with dynamic
+    dimensions."""
     rows, columns = NOMINAL_ROWS if m is None else m, NOMINAL_ROWS if n is None else n
     panel = panel_width(rows, columns, machine, dtype) if n is None else plan_matmul(
         1, rows, columns, transposed, dtype, machine).panel
@@ -137,7 +140,7 @@ def plan_any_size(m: int | None, n: int | None, transposed: bool, dtype: str, ma
 
 
 def plan_matmul(batch: int, m: int, n: int, transposed: bool, dtype: str, machine: Machine) -> MatmulPlan:
-    """The plan of a batched matmul on a machine."""
+    """Return the plan of a batched matmul on a machine."""
     if m < PACK_FROM_ROWS or 0 in (batch, n):
         return MatmulPlan()
     lanes = machine.lanes(dtype)
@@ -151,7 +154,7 @@ def plan_matmul(batch: int, m: int, n: int, transposed: bool, dtype: str, machin
 
 
 def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
-    """m, n and k, None where one of them is neither known nor padded to full register tiles."""
+    """Return m, n and k, or None if one of them is dynamic and not padded to full register tiles."""
     if len(op.axis) < 2 or not op.reduce_axis:
         return None
     m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
@@ -165,7 +168,7 @@ def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
 
 
 def _all_rows(op: ComputeOp) -> int:
-    """The rows that row blocks are made for."""
+    """Return the number of rows for which row blocks are chosen."""
     m = access.extent_of(op.axis[-2])
     if m is None:
         return MANY_ROWS if _is_blocked(op) else NOMINAL_ROWS if op.attrs.get("fits") else op.attrs["rows"]
@@ -173,24 +176,25 @@ def _all_rows(op: ComputeOp) -> int:
 
 
 def _is_blocked(op: ComputeOp) -> bool:
-    """Whether a number of rows that is not known is large enough for blocks of k or of rows."""
+    """Return whether a dynamic number of rows is assumed to be large enough for blocks of k or of rows."""
     return op.attrs["rows"] > PACK_FROM_ROWS and not op.attrs.get("fits")
 
 
 def _width(op: ComputeOp) -> int:
-    """The columns that are contiguous: the width of a panel, or all of n; of an unknown n, those of a tile."""
+    """Return the number of contiguous columns: the width of a panel or all of n; for a dynamic n, the columns of a
+    tile."""
     sizes = _sizes(op)
     return op.attrs.get("panel") or op.attrs.get("columns") or (sizes[1] if sizes else 1)
 
 
 def _lanes(op: ComputeOp, machine: Machine) -> int:
-    """The vector width, which divides the panels."""
+    """Return the vector width, which divides the panels."""
     return gcd(machine.lanes(op.output(0).dtype), _width(op))
 
 
 def cache_blocks(width: int, dtype: str, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
-    """The block_k and the number of row blocks for which the L2 cache holds a block of the lhs and two panels, the one
-    in use and the one that is prefetched."""
+    """Return the block_k and the number of row blocks for which the L2 cache holds a block of the lhs and two panels:
+    the current one and the prefetched one."""
     panels, size = 2 * width, info(dtype).bytes
     room = machine.l2_bytes * 3 // 4
     if (m + panels) * k * size <= room:
@@ -204,12 +208,12 @@ def cache_blocks(width: int, dtype: str, machine: Machine, rows: int, m: int, k:
 
 
 def rows_that_fit(width: int, dtype: str, machine: Machine, k: int) -> int:
-    """The most rows whose lhs is in the L2 cache beside two panels: they need no blocks."""
+    """Return the maximum number of rows whose lhs fits the L2 cache together with two panels; they need no blocks."""
     return machine.l2_bytes * 3 // 4 // (k * info(dtype).bytes) - 2 * width
 
 
 def row_block(m: int, rows: int, parts: int) -> int:
-    """Rows of a row block: whole register tiles."""
+    """Return the rows of a row block, which consists of whole register tiles."""
     return ceil_div(ceil_div(m, parts), rows) * rows
 
 
@@ -218,7 +222,7 @@ def _row_block(op: ComputeOp, config: dict[str, Any]) -> int:
 
 
 def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
-    """For large k: a task finishes one block of k for all rows of a panel before it begins the next, and accumulates
+    """Schedule a large k: a task finishes one block of k for all rows of a panel before the next block, and accumulates
     the blocks in a buffer."""
     op = stage.op
     lanes = _lanes(op, planner.machine)
@@ -248,7 +252,7 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
     stage.unroll(i_inner)
     stage.unroll(j_vector)
     if "rows" in op.attrs and block is not None:
-        # The last block of rows may not be full.
+        # The last block of rows may be partial.
         stage.pragma(i_outer, "loop_partition_hint", config["k_block"] < DEEP)
     tile.compute_at(stage, i_outer)
     steps = _accumulate(tile, lanes, config["unroll"], planner.machine)
@@ -256,8 +260,8 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
 
 
 def _prefetch(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any], k: int) -> None:
-    """While a block of a panel is used tile by tile, prefetch the block after it, each tile its share. Without this the
-    first tile waits for memory. Blocks and panels follow each other in memory."""
+    """Prefetch the next block of a panel while the current one is used; each tile prefetches its share. Without
+    prefetching, the first tile would wait for memory. Blocks and panels are contiguous in memory."""
     rows = _row_block(op, config)
     runs, rounds = rows // config["tile"][0], k // config["unroll"]
     if runs < 4 or k % config["unroll"]:
@@ -284,14 +288,15 @@ def _accumulate(stage: Stage, lanes: int, unroll: int, machine: Machine) -> Iter
     return k_outer
 
 
-def _is_cut(op: ComputeOp, consumer: Stage, width: int) -> bool:
-    """Whether the last panel of a matmul for any number of rows may have more columns than there are."""
+def _has_partial_panel(op: ComputeOp, consumer: Stage, width: int) -> bool:
+    """Return whether the last panel of a matmul with a dynamic number of rows may exceed the columns."""
     columns = access.extent_of(consumer.op.axis[-1])
     return "rows" in op.attrs and (columns is None or columns % width > 0)
 
 
 def _has_functions(planner: Planner, op: ComputeOp) -> bool:
-    """Whether the epilogue of a matmul calls functions such as tanh, which are long where they are unrolled."""
+    """Return whether the epilogue of a matmul calls functions such as tanh, whose code becomes long when it is
+    unrolled."""
     epilogue = {op}
     for stage in planner.s.stages:
         if any(t.op in epilogue for t in stage.op.input_tensors):
@@ -300,8 +305,8 @@ def _has_functions(planner: Planner, op: ComputeOp) -> bool:
 
 
 def _keep_tile(planner: Planner, stage: Stage, lanes: int) -> Stage:
-    """A register tile in memory, from which loops take the columns that are wanted of the last panel: unrolled, they
-    are a branch for each element, in every class of sizes."""
+    """Store the register tile in memory, from which loops read the valid columns of the last panel. Unrolled code would
+    need a branch for each element in every size class."""
     product = stage.op.output(0)
     readers = [s.op for s in planner.s.stages if product in s.op.input_tensors]
     copy = planner.s[planner.s.cache_read(product, "local", readers)]
@@ -315,7 +320,7 @@ def _keep_tile(planner: Planner, stage: Stage, lanes: int) -> Stage:
 
 
 def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
-    """The stage that packs the rhs into panels."""
+    """Return the stage that packs the rhs into panels."""
     stages = [planner.s[t] for t in op.input_tensors if (t.op.tag or "") == "panels"]
     return stages[0] if stages else None
 
@@ -323,8 +328,8 @@ def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
 def _parallelize_with_panels(
     planner: Planner, consumer: Stage, panels: Stage, outer: list[IterVar], lanes: int, points: int, is_cut: bool
 ) -> IterVar:
-    """Each task packs the panels it needs: those of a matrix, or a single one where the batch is small. Where the last
-    panel may be cut off, conditions are on the columns that are stored alone."""
+    """Let each task pack the panels it needs: those of one matrix, or a single panel if the batch is small. If the last
+    panel may be partial, only the stores of columns are guarded."""
     *lead, j_outer, i_outer = outer
     count = 1
     for axis in lead:
@@ -334,11 +339,11 @@ def _parallelize_with_panels(
     if points >= planner.parallel_points:
         consumer.parallel(task)
     if is_matrix:
-        # The last panel may not be full.
+        # The last panel may be partial.
         consumer.pragma(j_outer, "loop_partition_hint", not is_cut)
     *others, k, column = panels.op.axis
     column_outer, lane = panels.split(column, factor=lanes)
-    # Where lanes are far apart in memory, neighbours along k come from the same cache lines.
+    # If the lanes are far apart in memory, neighbours along k are in the same cache lines.
     panels.reorder(*others, column_outer, k, lane)
     panels.vectorize(lane)
     panels.compute_at(consumer, task)
@@ -347,7 +352,7 @@ def _parallelize_with_panels(
 
 
 def _parallelize(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:
-    """Distribute panels among threads; where they are few, row blocks as well. Returns the loop that holds a tile."""
+    """Distribute panels among threads, and row blocks too if there are few panels. Return the loop around a tile."""
     if points < planner.parallel_points:
         return outer[-1]
     threads = planner.machine.threads
@@ -368,13 +373,13 @@ class Matmul(CPUTemplate):
     tags = ("batch_matmul", "dense_pack")
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether sizes are known and there is one reduction."""
+        """Return whether all dimensions are constant and there is one reduction axis."""
         is_one_sum = op.num_outputs == 1 and len(op.reduce_axis) == 1
         return is_one_sum and _sizes(op) is not None and op.attrs.get("panel") != 0
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The register tile, the unrolled iterations of k, and the blocks of k and of rows that are finished before the
-        next ones are begun."""
+        """Return every knob and its values: the register tile, the unroll factor of k, and the blocks of k and of
+        rows."""
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         m, _, k = sizes
@@ -391,7 +396,7 @@ class Matmul(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The analytic choice."""
+        """Return the analytic choice."""
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
@@ -408,7 +413,8 @@ class Matmul(CPUTemplate):
         return config
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
-        """Panels outside, then rows; the register tile, and the epilogue on it."""
+        """Apply the configuration: the panels are the outer loop, then the rows; inside are the register tile and its
+        epilogue."""
         op = stage.op
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
@@ -430,15 +436,15 @@ class Matmul(CPUTemplate):
         shared = op.tag == "dense_pack"
         outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
         consumer.reorder(*outer, i_inner, j_vector, lane)
-        is_cut = _is_cut(op, consumer, vectors * lanes)
+        is_cut = _has_partial_panel(op, consumer, vectors * lanes)
         if not is_cut:
             consumer.vectorize(lane)
             consumer.unroll(i_inner)
             consumer.unroll(j_vector)
         is_deep = sizes[2] >= DEEP
         if "rows" in op.attrs and (blocks or is_deep or not shared or _has_functions(planner, op)):
-            # The last block of rows may not be full. Where the tile is cheap beside its conditions, or its epilogue
-            # long, conditions on rows cost less than a copy of both for the rows that are left.
+            # The last block of rows may be partial. If the tile is cheap compared to its bounds checks, or its epilogue
+            # is long, row bounds checks cost less than a copy of tile and epilogue for the remaining rows.
             consumer.pragma(i_outer, "loop_partition_hint", bool(blocks) and not is_deep)
         panels = None if shared else _panels_stage(planner, op)
         if panels is None:

@@ -1,9 +1,8 @@
-"""Matmuls by dot products: instructions that add the products of a word, four bytes or two numbers of bfloat16, to a
-sum at once.
+"""Matmuls with dot product instructions, which add the products of the elements of a 32-bit word (four int8 or two
+bfloat16) to an accumulator.
 
-The rhs is packed into panels of a block of columns, in which the elements of a word of a column lie side by side. The
-register tile is some rows by some panels; an instruction multiplies a word of a row of the lhs with a vector of
-columns.
+The rhs is packed into panels of a block of columns in which the elements of a word of a column are contiguous. The
+register tile is some rows by some panels. An instruction multiplies a word of an lhs row with a vector of columns.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from .matmul import LINE
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# Columns of a panel.
+# The columns of a panel.
 PANEL = 16
 MAX_ROWS = 14
-# Bytes of half the sets of an L1 cache, and the rows from which a copy of the lhs costs little.
+# The bytes of half the sets of an L1 cache, and the minimum number of rows for which a copy of the lhs is cheap.
 ALIASED, MIN_SHIFTED_ROWS = 2048, 64
 
 
 def depth_of(dtype: str) -> int:
-    """The elements of a word."""
+    """Return the number of elements in a word."""
     return dot_products.LANE_BYTES // info(dtype).bytes
 
 
 def k_block(k: int, depth: int) -> int:
-    """Elements of a row of the lhs that are loaded at once: a vector if it divides k."""
+    """Return the number of elements of an lhs row that are loaded at once: a vector if it divides k."""
     return next(words * depth for words in (4, 2, 1) if k % (words * depth) == 0 or words == 1)
 
 
 def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lhs=False, one_rhs=False) -> Tensor:
-    """The product of ``lhs`` (..., m, k) with panels (n / 16, k / block, block / depth, 16, depth), or of a batch with
-    a batch of them, of which one may have a single matrix."""
+    """Return the matmul of ``lhs`` (..., m, k) with panels (n / 16, k / block, block / depth, 16, depth), optionally
+    batched; ``one_lhs`` and ``one_rhs`` mark an operand with a single matrix."""
     is_batch = len(rhs.shape) > 5
     *_, blocks, words, width, depth = (int(d) for d in rhs.shape)
     steps = [te.reduce_axis((0, d), name=n) for d, n in ((blocks, "k_outer"), (words, "k_word"), (depth, "k_inner"))]
@@ -62,14 +61,15 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
 
 
 def shares_sets(lhs: Tensor, k: int) -> bool:
-    """Whether the rows of a register tile would share the lines of few sets of the L1 cache: their distance is a
+    """Return whether the rows of a register tile would map to few sets of the L1 cache because their distance is a
     multiple of ``ALIASED`` bytes."""
     rows = lhs.shape[-2]
     return k * info(lhs.dtype).bytes % ALIASED == 0 and isinstance(rows, IntImm) and rows.value >= MIN_SHIFTED_ROWS
 
 
 def padded_lhs(lhs: Tensor, k: int) -> Tensor:
-    """The lhs with as many elements in a row as panels have, copied where its rows are to be apart (``apply``)."""
+    """Return the lhs with rows as long as those of the panels; ``apply`` decides whether it is copied with a different
+    row distance."""
     depth = depth_of(lhs.dtype)
     if k % depth == 0 and not shares_sets(lhs, k):
         return lhs
@@ -81,7 +81,7 @@ def padded_lhs(lhs: Tensor, k: int) -> Tensor:
 
 
 def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
-    """A batch of rhs of whole panels, packed into them; zeros fill up k."""
+    """Return a batch of rhs matrices packed into whole panels; zeros pad k."""
     depth = depth_of(rhs.dtype)
     block = k_block(-(-k // depth) * depth, depth)
 
@@ -95,16 +95,16 @@ def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
 
 
 class MatmulDots(CPUTemplate):
-    """A batch of matmuls by dot products over panels of the rhs."""
+    """A batch of matmuls with dot product instructions over panels of the rhs."""
 
     tags = ("matmul_dots",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether the target has an instruction for it, and sizes are known."""
+        """Return whether the target has a suitable instruction and all dimensions are constant."""
         return "instruction" in op.attrs and all(isinstance(a.dom.extent, IntImm) for a in op.axis)
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The rows and panels of the register tile that fits the registers."""
+        """Return the rows and panels of register tiles that fit the registers."""
         m, n = (access.extent_of(a) or 1 for a in op.axis[-2:])
         instruction = op.attrs["instruction"]
         each = PANEL // instruction.lanes
@@ -118,7 +118,7 @@ class MatmulDots(CPUTemplate):
         return {"tile": tiles or [(1, 1)]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest products and loads, remainders included."""
+        """Return the tile with the fewest dot products and loads, including remainders."""
         m, words = (access.extent_of(a) or 1 for a in (op.axis[-2], op.reduce_axis[1]))
         instruction = op.attrs["instruction"]
         each = PANEL // instruction.lanes
@@ -132,12 +132,13 @@ class MatmulDots(CPUTemplate):
         return {"tile": min(self.space(op, machine)["tile"], key=cost)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Panels outside, then rows; the register tile, and the epilogue on it."""
+        """Apply the configuration: the panels are the outer loop, then the rows; inside are the register tile and its
+        epilogue."""
         op = stage.op
         words, instruction = access.extent_of(op.reduce_axis[1]) or 1, op.attrs["instruction"]
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
-        # Rows of the lhs stay in the L2 cache while all panels are multiplied with them; blocks of them are even.
+        # Rows of the lhs stay in the L2 cache while they are multiplied with all panels. Row blocks have equal sizes.
         row = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis[:-1]) * dot_products.LANE_BYTES
         tiles = -(-(access.extent_of(i) or 1) // rows)
         blocks = -(-tiles // max(planner.machine.l2_bytes // 2 // row // rows, 1))

@@ -1,8 +1,8 @@
-"""Matmuls with weights of 8 or 4 bits in groups, which are dequantized in registers.
+"""Matmuls with weights of 8 or 4 bits that are quantized in groups and dequantized in registers.
 
-The weight is in panels of contiguous units, as those of float matmuls are. A register tile sums integers times data
-over a group; these sums times the group's scales are added to the result. Memory is the bound where rows are few: a
-weight of 4 bits takes an eighth of the bytes.
+The weight is packed into panels of contiguous units, like that of float matmuls. A register tile accumulates the
+products of integers and data over a group, and adds them to the output after multiplying by the scales of the group.
+With few rows the kernel is bound by memory: a 4-bit weight needs an eighth of the bytes of float32.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from .matmul import CHAINS, MAX_ROWS, NOMINAL_ROWS, ceil_div
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# The widest panel, in vectors.
+# The width of the widest panel, in vectors.
 MAX_VECTORS = 8
 # The cost of dequantizing a vector of the weight, relative to a multiplication.
 DEQUANTIZE = {8: 2.0, 4: 3.0}
-# Bytes of a panel's column that are read in one iteration.
+# The bytes of a panel's column that are read in one iteration.
 UNROLL = 4
 
 
 def tile_cost(m: int, rows: int, vectors: int, bits: int) -> float:
-    """The cycles of a matmul with ``m`` rows for each vector of units and each k, up to a factor."""
+    """Return the relative cycles of a matmul with ``m`` rows per vector of units and step of k."""
     each = max(rows * vectors, CHAINS) + vectors * DEQUANTIZE[bits] + rows * 0.6
     return ceil_div(m, rows) * each / vectors
 
 
 def tiles(m: int, bits: int, machine: Machine) -> list[tuple[int, int]]:
-    """Rows and vectors of the register tiles that fit beside the integers of a byte and one broadcast."""
+    """Return rows and vectors of the register tiles that fit the registers together with the integers of one byte and
+    one broadcast."""
     return [
         (rows, vectors)
         for vectors in (8, 4, 2, 1)
@@ -48,7 +49,7 @@ def tiles(m: int, bits: int, machine: Machine) -> list[tuple[int, int]]:
 
 
 def panel_width(m: int, units: int, bits: int, machine: Machine) -> int:
-    """The units of a panel for a matmul with ``m`` rows: every thread should have some panels."""
+    """Return the number of units in a panel for a matmul with ``m`` rows. Every thread should have some panels."""
     lanes = machine.lanes("float32")
     fit = [t for t in tiles(m, bits, machine) if ceil_div(units, t[1] * lanes) >= 4 * machine.threads]
     return lanes * min(fit or [(1, 1)], key=lambda t: tile_cost(m, *t, bits))[1]
@@ -58,7 +59,7 @@ def dense_nbits_pack(
     data: Tensor, weight: Tensor, scale: Tensor, bits: int = 8, group_size: int = 32, units: Any = None,
     out_dtype: str | None = None, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.dense_nbits`` with a weight (panels, bytes, width) and scales (panels, groups, width)."""
+    """Return ``topi.nn.dense_nbits`` for a weight (panels, bytes, width) and scales (panels, groups, width)."""
     if len(weight.shape) == 2:
         return dense_nbits(data, weight, scale, bits, group_size, units, out_dtype)
     dtype = out_dtype or data.dtype
@@ -88,26 +89,26 @@ def dense_nbits_pack(
 
 
 class MatmulNBits(CPUTemplate):
-    """A matmul over panels of integers, a group at a time."""
+    """A matmul over panels of quantized integers, computed group by group."""
 
     tags = ("dense_nbits",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Always: its computation is made for it."""
+        """Return True: the computation is defined only for this template."""
         return True
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The register tile: a panel by some rows."""
+        """Return the register tiles: a panel by some rows."""
         m = _rows(op)
         vectors = max(op.attrs["panel"] // machine.lanes(op.output(0).dtype), 1)
         return {"tile": [t for t in tiles(m, op.attrs["bits"], machine) if vectors % t[1] == 0] or [(1, 1)]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the fewest cycles."""
+        """Return the tile with the fewest cycles."""
         return {"tile": min(self.space(op, machine)["tile"], key=lambda t: tile_cost(_rows(op), *t, op.attrs["bits"]))}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Panels outside, then rows; inside a tile groups, and inside those the bytes of a group."""
+        """Apply the configuration: the loops are panels, rows, groups inside a tile, and the bytes of a group."""
         rows, vectors = config["tile"]
         lanes = min(planner.machine.lanes(stage.op.output(0).dtype), stage.op.attrs["panel"])
         groups = next(planner.s[t] for t in stage.op.input_tensors if (t.op.tag or "") == "groups")
@@ -137,7 +138,7 @@ class MatmulNBits(CPUTemplate):
 
 
 def _tile(stage: Stage, lanes: int, outer: list, inner: list) -> None:
-    """A register tile in which all is unrolled but the ``outer`` loops around it."""
+    """Schedule a register tile: all loops except the ``outer`` loops are unrolled."""
     *lead, j = stage.op.axis
     j_vector, lane = stage.split(j, factor=lanes)
     stage.reorder(*outer, *inner, *lead, j_vector, lane)

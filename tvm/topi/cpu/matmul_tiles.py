@@ -1,13 +1,14 @@
-"""Matmuls by products of tiles (AMX).
+"""Matmuls with matrix registers (AMX).
 
-The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
-register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A block
-of rows stays in the L2 cache for all panels. Where it has several register blocks and k is long, k is divided into
-parts: the panel of one stays in the L1 cache for all rows, which come from the L2 cache, and vectors add up the sums of
-parts. Else sums are in registers for all of k, and the begin of a panel stays in the L1 cache.
+The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``; constant weights are packed at compile
+time. A register block is two row tiles by the two column tiles of a panel, so that every loaded tile is used twice. A
+block of rows stays in the L2 cache for all panels. If the block has several register blocks and k is long, k is divided
+into parts: one part of the panel stays in the L1 cache for all rows, which come from the L2 cache, and vector code adds
+the partial results. Otherwise accumulators stay in registers for all of k, and the first part of the panel stays in the
+L1 cache.
 
-The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
-its rows would share the sets of the L1 cache.
+The lhs is read in place. It is packed into tiles if its last tile of rows or of k would be partial, or if its rows
+would map to the same sets of the L1 cache.
 """
 
 from __future__ import annotations
@@ -31,26 +32,27 @@ if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 TAG = "matmul_tiles"
-# Columns of a panel.
+# The columns of a panel.
 PANEL = 2 * COLUMNS
-# Rows a multiple of so many bytes apart share few sets of the L1 cache.
+# Rows at a distance of a multiple of this many bytes map to few sets of the L1 cache.
 ALIASED = 2048
 
 
 def panel_width(n: int) -> int | None:
-    """The columns of a panel; None for a matrix that is wider than a tile and narrower than a panel."""
+    """Return the columns of a panel, or None for a matrix that is wider than a tile but narrower than a panel."""
     return PANEL if n >= PANEL else n if n <= COLUMNS else None
 
 
 def k_block(k: int, kind: Kind) -> int:
-    """The k of a tile: the one that needs the least padding; of equals, the largest."""
+    """Return the K dimension of a tile: the one that needs the least padding; among equals, the largest."""
     sizes = range(kind.k, 0, -kind.depth)
     return min(sizes, key=lambda b: (-(-k // b) * b + (0 if 2 * b > min(k, kind.k) else k), -b))
 
 
 def row_tiles(m: int) -> tuple[int, int]:
-    """How many tiles m rows are divided into, and the rows of one: an even number where there are several, since
-    they are loaded in pairs; sizes that divide m if there are any, else those that waste the least computation."""
+    """Return the number of tiles into which m rows are divided, and the rows of a tile. Several tiles come in an even
+    number, because they are loaded in pairs. A tile size that divides m is preferred, else the one that wastes the
+    least computation."""
     if m <= ROWS:
         return 1, m
     exact = [d for d in range(ROWS, ROWS // 2, -1) if m % (2 * d) == 0]
@@ -59,14 +61,14 @@ def row_tiles(m: int) -> tuple[int, int]:
 
 
 def pays(m: int, row_bytes: int) -> bool:
-    """Whether it pays to pack an lhs of whole tiles."""
+    """Return whether packing an lhs of whole tiles is profitable."""
     return m >= 8 * ROWS and row_bytes % ALIASED == 0
 
 
 def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = False, one_lhs: bool = False,
              one_rhs: bool = False) -> Tensor:  # fmt: skip
-    """``lhs`` (..., m, k) times panels; ``is_batch`` where each leading index of it has panels of its own. ``one_lhs``
-    and ``one_rhs`` say that a batch has a single matrix."""
+    """Return the matmul of ``lhs`` (..., m, k) with panels. With ``is_batch``, each leading index of the lhs has its
+    own panels. ``one_lhs`` and ``one_rhs`` mark an operand of a batch with a single matrix."""
     *lead, m, k = (int(d) for d in lhs.shape)
     if is_batch:
         lead = [max(lead[0], int(rhs.shape[0]))]
@@ -98,7 +100,7 @@ def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = Fals
 
 
 def _packed_lhs(lhs: Tensor, count: int, rows: int, blocks: int, block: int) -> Tensor:
-    """The lhs in tiles, zeros filling up the last ones."""
+    """Return the lhs packed into tiles; zeros fill the last tiles."""
     *lead, m, k = (int(d) for d in lhs.shape)
 
     def body(*at):
@@ -113,7 +115,7 @@ def _packed_lhs(lhs: Tensor, count: int, rows: int, blocks: int, block: int) -> 
 
 
 def packed_rhs(rhs: Tensor, n: int, k: int, width: int, transposed: bool, kind: Kind) -> Tensor:
-    """A batch of rhs (n, k) or (k, n) as panels; zeros fill up n and k."""
+    """Return a batch of rhs matrices (n, k) or (k, n) packed into panels; zeros pad n and k."""
     block, depth = k_block(k, kind), kind.depth
 
     def body(b, panel, outer, group, j, inner):
@@ -137,17 +139,17 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 class MatmulTiles(CPUTemplate):
-    """A matmul by products of tiles."""
+    """A matmul with matrix registers."""
 
     tags = (TAG,)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether sizes are known."""
+        """Return whether all dimensions are constant."""
         return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The tiles of k that are finished before the next ones are begun; where those are all, the ones whose panel is
-        to stay in the L1 cache; and the tiles of a block of rows."""
+        """Return the knobs: the k tiles of a part; with one part, the k tiles whose panel should stay in the L1 cache;
+        and the tiles of a block of rows."""
         x = extents(op)
         m = 2 - x["tiles"] % 2
         steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
@@ -158,11 +160,11 @@ class MatmulTiles(CPUTemplate):
         }  # fmt: skip
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Sums are held for parts of k whose panel stays in the L1 cache, if there are several register blocks that use
-        it there, else for all of k. A panel that exceeds the L1 cache by little is read from the L2 cache where it
-        does: only beside an epilogue that overlaps with products is that slower than adding up parts. Blocks of rows
-        stay in two thirds of the L2 cache, beside panels and sums. Packed rows pass by the L1 cache; those that lie
-        apart are faster through it."""
+        """Return the analytic choice. k is divided into parts whose panel stays in the L1 cache if several register
+        blocks reuse it there; otherwise one part covers all of k. A panel that slightly exceeds the L1 cache is read
+        from the L2 cache, which is slower than adding partial results only together with an epilogue that overlaps with
+        the matmul. Row blocks use two thirds of the L2 cache, in addition to panels and accumulators. Packed rows
+        bypass the L1 cache; rows that are not adjacent are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         near = machine.l1_bytes * 3 // 4 // (2 * tile)
@@ -184,14 +186,15 @@ class MatmulTiles(CPUTemplate):
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Blocks of rows outside, then panels. Where k has parts, ``stage`` computes a panel for a block of rows, and
-        the epilogue stores all its sums; else those of a register block, which are in the L1 cache then."""
+        """Apply the configuration: the row blocks are the outer loop, then the panels. If k has parts, ``stage``
+        computes a panel for a block of rows, and the epilogue stores all its results. Otherwise the epilogue stores
+        those of one register block, which are then in the L1 cache."""
         x, op = extents(stage.op), stage.op
         image = epilogue(planner, host)
         host.compute_inline()
         m = 2 - x["tiles"] % 2
         *lead, i, j = image.op.axis
-        # The rows of a single block may end before its last tile, which a panel would compute and nobody asks for.
+        # The rows of a single block may end before its last tile, which a panel would compute without need.
         is_short = config["rows"] == x["tiles"] and (x["tiles"] - 1) * x["rows"] >= (access.extent_of(i) or 0)
         is_whole = config["steps"] == x["steps"] or is_short
         i_outer, i = image.split(i, factor=config["rows"] * x["rows"])
@@ -204,7 +207,7 @@ class MatmulTiles(CPUTemplate):
         image.vectorize(j)
         stored = i
         if is_whole and x["rows"] % 4 == 0 and x["tiles"] * x["rows"] == access.extent_of(image.op.axis[-2]):
-            # Few instructions between the products of two register blocks, so that those of the second are near.
+            # Keep the code between two register blocks short, so that the second one starts early.
             stored, i = image.split(i, factor=4)
             image.unroll(i)
         if config["streams"] and x["width"] * info(image.op.output(0).dtype).bytes % LINE == 0:

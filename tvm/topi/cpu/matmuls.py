@@ -1,4 +1,4 @@
-"""Matmuls on a CPU: the computations of ``topi.nn`` in the panels and full register tiles of its template."""
+"""Matmuls on a CPU: the operators of ``topi.nn``, computed with the panels and full register tiles of the templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
-from ..nn.packed import crop_units, packed_matmul, standing_in
+from ..nn.packed import crop_units, packed_matmul, row_or_last
 from ..utils import same_dim, simplify
 from . import matmul_dots, matmul_tiles, tiles, tuned
 from .dot_products import dot_product, with_instruction
@@ -36,16 +36,16 @@ def batch_matmul(
     tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
     transpose_b: bool = True, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.batch_matmul`` in full register tiles: m is padded by repeating the last row, n by zeros in the last
-    panel of the rhs."""
+    """Return ``topi.nn.batch_matmul`` in full register tiles: the last row is repeated to pad m, and zeros pad n in the
+    last panel of the rhs."""
     dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     if not tuned.is_known(tensor_a.shape, tensor_b.shape):
-        made = _for_any_size(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
+        made = _dynamic_batch_matmul(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
         if made is not None:
             return made
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
-    for products in () if transpose_a else (_tile_products, _dot_products):
+    for products in () if transpose_a else (_with_tiles, _with_dots):
         made = products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
         if made is not None:
             return made
@@ -57,12 +57,12 @@ def batch_matmul(
     return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded, attrs)
 
 
-def _for_any_size(
+def _dynamic_batch_matmul(
     a: Tensor, b: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], machine: Machine
 ) -> Tensor | None:
-    """A batched matmul some of whose sizes are not known, padded to full register tiles when it runs; None where it has
-    so few rows that packing the rhs does not pay, and where batches may be broadcast when it runs. A single row, as
-    models have that decode word by word, reads the rhs where it lies."""
+    """Return a batched matmul with dynamic dimensions that are padded to full register tiles at run time. Return None
+    if it has too few rows for packing the rhs, or if the batch may be broadcast at run time. A matmul with one row, as
+    in token-by-token decoding, reads the rhs without packing."""
     m, n = (d.value if isinstance(d, IntImm) else None for d in (sizes.m, sizes.n))
     if not (sizes.one_a or sizes.one_b or same_dim(a.shape[0], b.shape[0])):
         return None
@@ -79,7 +79,7 @@ def _for_any_size(
 
 
 def _whole(size: Any, tile: int) -> Any:
-    """A size padded to whole tiles."""
+    """Return a dimension rounded up to whole tiles."""
     return simplify(te.indexdiv(size + (tile - 1), tile) * tile)
 
 
@@ -87,7 +87,7 @@ def _in_tiles(
     lhs: Tensor, rhs: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], panel: int,
     padded: tuple[Any, Any], attrs: dict[str, Any],
 ) -> Tensor:
-    """The product of ``padded`` rows and columns, and of it the part that was asked for."""
+    """Return the requested part of the matmul over ``padded`` rows and columns."""
     count, m, n, reduction = sizes[:4]
     is_whole = [same_dim(convert(have), convert(want)) for have, want in zip(padded, (m, n))]
     is_one_row = same_dim(convert(padded[0]), convert(1))
@@ -95,7 +95,7 @@ def _in_tiles(
     k = te.reduce_axis((0, reduction), name="k")
 
     def body(b, i, j):
-        row = i if is_whole[0] or is_one_row else standing_in(i, m, attrs.get("rows"))
+        row = i if is_whole[0] or is_one_row else row_or_last(i, m, attrs.get("rows"))
         x = lhs(0 if sizes.one_a else b, *((k, row) if transposed[0] else (row, k)))
         at = 0 if sizes.one_b else b
         if panel:
@@ -112,8 +112,9 @@ def _in_tiles(
                       name="T_batch_matmul_part", tag="injective")  # fmt: skip
 
 
-def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
-    """A batch of matmuls by dot products over whole panels; None where the target has no instruction for it."""
+def _with_dots(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+    """Return a batch of matmuls with dot product instructions over whole panels, or None if the target has no suitable
+    instruction."""
     count, m, n, k = (d.value for d in sizes[:4])
     instruction = dot_product(target, a.dtype, b.dtype, matmul_dots.PANEL)
     if instruction is None or instruction.sums != dtype:
@@ -125,8 +126,8 @@ def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: boo
     return with_instruction(out, lhs, rhs, target, matmul_dots.PANEL)
 
 
-def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
-    """A batch of products of tiles; None where the target has none for it."""
+def _with_tiles(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+    """Return a batch of matmuls with matrix registers, or None if the target has none for these types."""
     count, m, n, k = (d.value for d in sizes[:4])
     kind, width = tiles.kind_of(target, a.dtype, b.dtype), matmul_tiles.panel_width(n)
     if kind is None or width is None or kind.sums != dtype or 0 in (count, m, n, k):
@@ -136,7 +137,7 @@ def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bo
 
 
 def _in_panels(tensor: Tensor, n: Any, k: Any, width: int, transposed: bool) -> Tensor:
-    """A batch of rhs packed into panels of ``width`` contiguous columns; zeros pad the last."""
+    """Return a batch of rhs matrices packed into panels of ``width`` contiguous columns; zeros pad the last panel."""
 
     def body(b, panel, kk, j):
         column = panel * width + j
@@ -153,8 +154,8 @@ def dense_pack(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, units: Any = None, *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.dense_pack`` in full register tiles; a weight of five dimensions is in panels of ``matmul_tiles`` where
-    the target has products of tiles for it, else of ``matmul_dots``."""
+    """Return ``topi.nn.dense_pack`` in full register tiles. A weight with five dimensions is packed for
+    ``matmul_tiles`` if the target has suitable matrix registers, else for ``matmul_dots``."""
     dtype = out_dtype or data.dtype
     kind = tiles.kind_of(target, data.dtype, weight.dtype) if len(weight.shape) == 5 else None
     if kind is not None:
@@ -167,19 +168,22 @@ def dense_pack(
         product = with_instruction(product, lhs, weight, target, matmul_dots.PANEL)
         return with_bias(product, bias, dtype)
     if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
-        return with_bias(crop_units(_for_any_rows(data, weight, dtype, Machine(target)), data, units), bias, dtype)
+        return with_bias(crop_units(_dynamic_dense(data, weight, dtype, Machine(target)), data, units), bias, dtype)
     padded = packed_matmul(data, weight, dtype, _padded_rows(data, weight, Machine(target)))
     if tuned.is_known(data.shape, weight.shape):
         mark(padded, tuned.dense_workload(data, weight, units or padded.shape[-1], dtype))
     return with_bias(crop_units(padded, data, units), bias, dtype)
 
 
-def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
-    """A number of rows that is not known, in full register tiles: a single row is computed alone. Where weights stay in
-    the L2 caches, few rows are in small tiles if those of many are larger; elsewhere memory is the bound, and what is
-    computed of rows that are missing costs little. Where many rows need blocks of k, those that fit the L2 cache with
-    all of k are a class without; elsewhere none has blocks, nor have tiles of few rows: a class of its own for blocks
-    of rows alone, or for panels that are prefetched, costs more time in compiling than it saves."""
+def _dynamic_dense(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
+    """Return a dense layer with a dynamic number of rows in full register tiles.
+
+    - A single row is computed separately.
+    - If weights stay in the L2 caches, few rows use small tiles, provided that the tiles for many rows are larger.
+      Otherwise the kernel is bound by memory, and computing missing rows costs little.
+    - If many rows need blocks of k, the rows that fit the L2 cache with all of k are a size class without blocks.
+      Otherwise there are no blocks, and none for tiles of few rows: a size class only for row blocks or for prefetched
+      panels costs more compile time than it saves."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
     is_cached = prod(map(int, weight.shape)) * info(dtype).bytes <= machine.l2_bytes * machine.threads
@@ -196,8 +200,8 @@ def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) ->
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:
-    """m padded to a multiple of the rows of a register tile, None where it is one: the last row is repeated, which
-    costs less than a tile of another size."""
+    """Return m padded to a multiple of the rows of a register tile, or None if it is a multiple. Padding repeats the
+    last row, which costs less than a tile of another size."""
     if len(data.shape) < 2 or not tuned.is_known(data.shape[-2:-1], (weight.shape[0], weight.shape[2])):
         return None
     rows, block = int(data.shape[-2]), int(weight.shape[2])

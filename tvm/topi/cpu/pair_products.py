@@ -1,8 +1,8 @@
-"""Products of pairs: the instructions of Arm CPUs that multiply two rows with two columns and add the four sums to the
-four lanes of a vector, eight bytes (``smmla`` and its kin) or four numbers of bfloat16 (``bfmmla``) of k at once.
+"""2x2 matmul instructions of Arm CPUs. They multiply two rows with two columns and add the four results to the four
+lanes of a vector, over eight int8 elements (``smmla`` and its variants) or four bfloat16 elements (``bfmmla``) of k.
 
-They do twice the products of dot products in an instruction, but want both operands in pairs, and their sums are in an
-order of their own; so a tensor intrinsic is a whole register tile over some steps of k.
+They compute twice as many products as dot product instructions, but need both operands in pairs of rows, and their
+accumulators have a layout of their own. A tensor intrinsic therefore covers a whole register tile over some steps of k.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ...target.cpu import resolve_cpu
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
-# Rows, and columns, of an instruction.
+# The rows, and columns, of an instruction.
 PAIR = 2
 
 
 class PairProduct(NamedTuple):
-    """An instruction: the feature of processors that have it, the types of the operands and of the sums, the elements
-    of k, and its name in LLVM."""
+    """An instruction: the required processor feature, the types of the operands and accumulators, the elements of k,
+    and its LLVM name."""
 
     feature: str
     lhs: str
@@ -42,7 +42,7 @@ INSTRUCTIONS = (
 
 
 def pair_product(target: Target | None, lhs: str, rhs: str) -> PairProduct | None:
-    """The instruction of a target for operands of two types; None where it has none."""
+    """Return the target's instruction for two operand types, or None."""
     if target is None or not target.features.is_cpu or not target.features.has_llvm_intrinsics:
         return None
     cpu = resolve_cpu(target)
@@ -51,7 +51,7 @@ def pair_product(target: Target | None, lhs: str, rhs: str) -> PairProduct | Non
 
 
 def _buffer(tensor: Any, name: str) -> Buffer:
-    """Rows that may lie apart; what is inside a row is contiguous."""
+    """Return a buffer whose rows may have any stride; each row is contiguous."""
     shape = [int(d) for d in tensor.shape]
     strides = [te.var(f"{name}_stride")] + ([shape[-1]] if len(shape) == 3 else []) + [1]
     return tir.decl_buffer(shape, tensor.dtype, name, strides=strides, offset_factor=1, data_alignment=1)
@@ -63,16 +63,16 @@ def _lanes(*at: int) -> tuple[PrimExpr, ...]:
 
 @functools.cache
 def multiply(instruction: PairProduct, m: int, n: int, steps: int) -> TensorIntrin:
-    """Add the product of ``lhs`` (steps, m, depth) and ``rhs`` (steps, n, depth), summed over steps and depth, to sums
-    (m, n), which are in registers meanwhile.
+    """Add the matmul of ``lhs`` (steps, m, depth) and ``rhs`` (steps, n, depth), reduced over steps and depth, to
+    accumulators (m, n), which stay in registers meanwhile.
 
     Raises
     ------
     ValueError
-        The rows or the columns are no whole pairs.
+        The number of rows or of columns is odd.
     """
     if m % PAIR or n % PAIR or min(m, n, steps) < 1:
-        raise ValueError(f"{instruction.name}: whole pairs of rows and columns are wanted, got {m} and {n}")
+        raise ValueError(f"{instruction.name}: rows and columns must come in pairs, got {m} and {n}")
     depth, dtype = instruction.depth, instruction.sums
     lhs = te.placeholder((steps, m, depth), instruction.lhs, name="lhs")
     rhs = te.placeholder((steps, n, depth), instruction.rhs, name="rhs")

@@ -1,4 +1,4 @@
-"""Pooling in a blocked layout: scheduled like a depthwise convolution, without weights."""
+"""Pooling in a blocked layout, scheduled like a depthwise convolution without weights."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from . import depthwise
 
 
 class Pool(depthwise.Depthwise):
-    """Pooling over windows that are unrolled; larger ones are ordinary reductions."""
+    """Pooling over unrolled windows; larger windows use the schedule of reductions."""
 
     tags = ("pool_max", "pool_sum")
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether channels are known, and windows are small."""
+        """Return whether channels are constant and windows are small."""
         if len(op.axis) != 5 or len(op.reduce_axis) != 2:
             return False
         kh, kw = (access.extent_of(a) or 1 for a in op.reduce_axis)

@@ -1,7 +1,7 @@
-"""Row-wise kernels: softmax, layer normalization, and whatever else consists of reductions over rows and elementwise
+"""Row kernels: softmax, layer normalization, and all other computations of reductions over rows and elementwise
 operations on the same rows.
 
-All operations are computed on one row before the next, in one parallel loop over the rows: the row is read from memory
+All operations are computed on one row before the next, in one parallel loop over the rows. The row is read from memory
 once and stays in the L1 cache between the operations.
 """
 
@@ -18,14 +18,14 @@ from ..utils import same_dim
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# The longest row that stays in the L1 cache with the results of the operations on it.
+# The longest row that stays in the L1 cache together with the results of the operations on it.
 MAX_ROW = 1 << 15
-# The length that a row is taken to have where it is not known.
+# The assumed length of a row of dynamic length.
 NOMINAL_LENGTH = 128
 
 
 def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
-    """Schedule all of ``live`` as one row-wise kernel if they are one; says whether they are."""
+    """Schedule all stages of ``live`` as one row kernel if possible. Return whether it is."""
     outputs = [x for x in live if x.is_output]
     if len(outputs) != 1 or len(live) < 2 or outputs[0].op.reduce_axis:
         return False
@@ -49,7 +49,7 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
 
 
 def _is_row_operation(op: ComputeOp, shape: list[PrimExpr]) -> bool:
-    """Whether an operation has a value for each row, or for each element; reductions are over the row."""
+    """Return whether an operation has one value for each row or for each element; reductions must be over the row."""
     if op.num_outputs != 1:
         return False
     extents = [a.dom.extent for a in op.axis]
@@ -64,7 +64,7 @@ def _alike(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
 
 
 def _rows_match(live: list[Stage], plain: Schedule, lead: int) -> bool:
-    """Whether operations read each other at the same row only, and inputs along the row."""
+    """Return whether operations read each other only at the same row, and read inputs along the row."""
     ops = [plain.stage_map[x.op].op for x in live]
     for op in ops:
         for load in access.loads(op.body):
@@ -116,9 +116,9 @@ def _vectors(stage: Stage, axis: IterVar, lanes: int) -> None:
 
 
 def _reduce(planner: Planner, stage: Stage, last: Stage, row: IterVar | None, lanes: int) -> None:
-    """Reduce into several vectors of partial results, then those into fewer and fewer lanes."""
+    """Reduce into several vectors of partial results, then reduce those step by step to fewer lanes."""
     n = access.extent_of(stage.op.reduce_axis[0])
-    # The remainder of an unknown length is reduced element by element, so there are fewer vectors.
+    # The remainder of a dynamic length is reduced element by element, so use fewer vectors.
     vectors = 2 if n is None else next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
     widths = [w for w in dict.fromkeys((lanes * vectors, lanes, min(4, lanes))) if w > 1]
     for level, width in enumerate(widths):

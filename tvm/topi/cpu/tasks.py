@@ -1,4 +1,4 @@
-"""The tasks of the CPU's templates: from the logical arguments of a record to the computation and its schedule."""
+"""Tuning tasks of the CPU templates: convert the logical arguments of a record to a computation and its schedule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _scheduled(target: Target, out: Tensor, inputs: list[Tensor], flop: int) -> 
 
 
 def _convolved(target: Target, out: Tensor, inputs: list[Tensor], filters: int, multiplies: int) -> Scheduled:
-    """``multiplies`` are those of each element of the output; padding of its last block does not count."""
+    """Return a convolution with its number of operations; ``multiplies`` is the number of multiplications for each
+    output element. Padding of the last block of filters does not count."""
     n, _, *spatial, _ = _shape(out)
     return _scheduled(target, out, inputs, 2 * n * prod(spatial) * filters * multiplies)
 
@@ -43,8 +44,8 @@ def _convolved(target: Target, out: Tensor, inputs: list[Tensor], filters: int, 
 def _blocked(
     data: Tensor, kernel: Tensor, inner: int, taken: int, outer: int, groups: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Placeholders of data in blocks of ``inner`` channels and of a kernel in blocks of ``taken`` input and ``outer``
-    output channels."""
+    """Return placeholders of data in blocks of ``inner`` channels and of a kernel in blocks of ``taken`` input and
+    ``outer`` output channels."""
     n, c, h, w = _shape(data)
     o, _, kh, kw = _shape(kernel)
     blocks = -(-c // inner)
@@ -59,7 +60,7 @@ def conv2d(
     target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
     out_layout: str, dtype: str,
 ) -> Scheduled:
-    """A convolution over all channels. Few channels are those of an image, which has no blocks."""
+    """Create the task of an ungrouped convolution. Very few channels, as those of an image, are not blocked."""
     channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
     inner = 1 if channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, _lanes(target))
     outer = block_of(filters, _lanes(target))
@@ -72,13 +73,13 @@ def conv2d(
 def group_conv2d(
     target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
 ) -> Scheduled:
-    """A grouped convolution, with groups merged where that fills vectors."""
+    """Create the task of a grouped convolution. Groups are merged if that fills vectors."""
     channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
     choice = group_choice(inside, filters // groups, groups, _lanes(target))
     if choice is None:
         raise TVMError(
-            f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels fit no vector "
-            "block; there is nothing to tune"
+            f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels do not fit into "
+            "vector blocks; there is no schedule to tune"
         )
     block, merged = choice
     args = _blocked(data, kernel, block, block, block, groups // merged)
@@ -92,7 +93,7 @@ def depthwise(
     target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
     out_layout: str, dtype: str,
 ) -> Scheduled:
-    """A depthwise convolution."""
+    """Create the task of a depthwise convolution."""
     filters, _, kh, kw = _shape(kernel)
     block = block_of(filters, _lanes(target))
     args = _blocked(data, kernel, block, 1, block)
@@ -102,7 +103,8 @@ def depthwise(
 
 
 def winograd(target: Target, data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
-    """A 3x3 convolution by transforms of tiles; operations are counted as those of the direct one."""
+    """Create the task of a 3x3 convolution with Winograd's algorithm. The operations are counted as those of direct
+    convolution."""
     n, channels, h, w = _shape(data)
     filters = _shape(kernel)[0]
     inner, outer = (block_of(x, _lanes(target)) for x in (channels, filters))
@@ -118,7 +120,7 @@ def winograd(target: Target, data: Tensor, kernel: Tensor, padding: Any, tile: i
 
 
 def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
-    """A matmul with constant weights."""
+    """Create the task of a matmul with constant weights."""
     *lead, features = _shape(data)
     units = _shape(weight)[0]
     width = panel_width(prod(lead), units, Machine(target), data.dtype)
@@ -130,7 +132,7 @@ def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -
 def batch_matmul(
     target: Target, a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> Scheduled:
-    """A batched matmul of two inputs that are not constant."""
+    """Create the task of a batched matmul of two inputs that are not constant."""
     out = matmuls.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
 
@@ -138,7 +140,7 @@ def batch_matmul(
 def conv_nd(
     target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str
 ) -> Scheduled:
-    """A convolution of one or three dimensions."""
+    """Create the task of a 1D or 3D convolution."""
     n, channels, *sizes = _shape(data)
     filters, _, *window = _shape(kernel)
     lanes = _lanes(target)
@@ -161,8 +163,8 @@ def conv3d(
 def conv2d_transpose(
     target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
 ) -> Scheduled:
-    """A transposed convolution as ordinary ones, one for each phase of the strides; operations are those without the
-    zeros that pad windows."""
+    """Create the task of a transposed convolution, computed as one ordinary convolution for each phase of the strides.
+    Operations on the zeros that pad windows do not count."""
     n, channels, h, w = _shape(data)
     _, filters, *window = _shape(kernel)
     lanes = _lanes(target)
@@ -179,7 +181,7 @@ def conv2d_transpose(
 
 
 def _task(function: Callable[..., Scheduled]) -> Callable[..., Scheduled]:
-    """As AutoTVM calls it: with the arguments of a record, under the target of the task."""
+    """Wrap a function for AutoTVM, which calls it with the arguments of a record and the target of the task."""
     return lambda *args, **named: function(Target.current(allow_none=True) or Target("llvm"), *args, **named)
 
 

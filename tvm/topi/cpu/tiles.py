@@ -1,12 +1,12 @@
-"""Tiles: the matrix registers of CPUs (AMX), as intrinsics that multiply blocks of them.
+"""Matrix registers of CPUs (AMX tiles): intrinsics that multiply blocks of tiles.
 
-A product of tiles adds ``(m, k) x (k, n)`` to ``(m, n)`` sums. The rows of the lhs are pixels or rows of a matrix; they
-lie in memory a stride apart, so no copy is made. In the rhs the elements that are summed at once lie side by side:
-``(k / depth, n, depth)``.
+A tile multiplication adds ``(m, k) x (k, n)`` to ``(m, n)`` accumulators. The lhs rows are pixels or rows of a matrix;
+they are a stride apart in memory, so no copy is needed. In the rhs the elements that are reduced at once are
+contiguous: ``(k / depth, n, depth)``.
 
-A block is one intrinsic from its first load to the store of its sums, as the order of loads and products decides on its
-speed: a register is loaded for the next step right behind the last product that reads it, so that loads are done while
-the products of other registers are. Code generation keeps that order.
+One intrinsic covers a block from its first load to the store of its accumulators, because the order of loads and
+multiplications determines its speed. A register is loaded for the next step directly after the last multiplication that
+reads it, so that loads overlap with multiplications on other registers. Code generation keeps this order.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ...tir.buffer import Buffer
 from ...tir.stmt import Allocate
 from ..utils import prod
 
-# The most rows of a tile, the bytes of a row, and the elements of a row of sums.
+# The maximum rows of a tile, the bytes of a row, and the accumulators of a row.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
-# Bytes of a sum, and of the elements whose products it takes at once.
+# The bytes of an accumulator, and of the elements whose products are added to it at once.
 SUM_BYTES = 4
-# Tiles that a CPU holds.
+# The number of tile registers of a CPU.
 REGISTERS = 8
-# The most steps that are unrolled.
+# The maximum number of unrolled steps.
 MAX_UNROLLED = 16
-# The most rows of sums that a step finishes by code of their own.
+# The maximum number of accumulator rows that a step finishes with unrolled code.
 MAX_ROWS_UNROLLED = 4
-# The first step of a register block that finishes sums of the one before, which its step 0 stores.
+# The first step of a register block that finishes accumulators of the previous register block, which step 0 stores.
 FIRST_TO_FINISH = 2
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
 
 
 class Kind(NamedTuple):
-    """The types of operands and sums, and the elements of a lane that are summed at once."""
+    """The types of operands and accumulators, and the number of elements of a lane that are reduced at once."""
 
     lhs: str
     rhs: str
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
 
     @property
     def k(self) -> int:
-        """Elements of a row of a full tile."""
+        """The number of elements in a row of a full tile."""
         return COLUMNS * self.depth
 
 
@@ -59,7 +59,7 @@ BFLOAT16 = Kind("bfloat16", "bfloat16", "float32", 2)
 
 
 def kind_of(target: Target | None, lhs: str, rhs: str) -> Kind | None:
-    """The products of tiles that a target has for operands of two types."""
+    """Return the target's tile multiplication for two operand types, or None."""
     if target is None or not target.features.has_llvm_intrinsics:
         return None
     if lhs == rhs == "bfloat16" and target.features.has_amx_bf16:
@@ -70,8 +70,8 @@ def kind_of(target: Target | None, lhs: str, rhs: str) -> Kind | None:
 
 
 def _memory(shape: tuple[int, ...], dtype: str, name: str, inner: int) -> Buffer:
-    """A matrix in memory whose rows have a stride: the last ``inner`` dimensions are a row, those before count rows,
-    which are the same distance apart throughout."""
+    """Return a buffer of a matrix whose rows have a stride. The last ``inner`` dimensions form a row; the dimensions
+    before them enumerate rows at equal distances."""
     step = te.var(f"{name}_stride")
     strides: list[Any] = []
     size: Any = 1
@@ -83,7 +83,8 @@ def _memory(shape: tuple[int, ...], dtype: str, name: str, inner: int) -> Buffer
 
 
 def _apart(shape: tuple[int, ...], dtype: str, name: str, inner: tuple[int, ...] = (1,)) -> Buffer:
-    """A part of a tensor in memory, every dimension of which has a stride of its own but for the ``inner`` ones."""
+    """Return a buffer of a part of a tensor in which every dimension except the ``inner`` ones has a separate
+    stride."""
     strides = [te.var(f"{name}_stride_{i}") for i in range(len(shape) - len(inner))]
     return tir.decl_buffer(shape, dtype, name=name, strides=[*strides, *inner], offset_factor=1, data_alignment=1)
 
@@ -93,12 +94,14 @@ def _call(name: str, *args: Any) -> PrimExpr:
 
 
 def layout_of(non_temporal: bool) -> str:
-    """The layout of a tile in memory, as code generation is told whether its lines are to stay in the L1 cache."""
+    """Return the memory layout of a tile, which tells code generation whether its cache lines should stay in the L1
+    cache."""
     return "row_major_non_temporal" if non_temporal else "row_major"
 
 
 class Shape(NamedTuple):
-    """A product of tiles: rows, columns, and a k of some taps of a window by some channels, which lie side by side."""
+    """The shape of a tile multiplication: rows, columns, and a K dimension of some taps of a window by some channels,
+    which are contiguous."""
 
     rows: int
     columns: int
@@ -116,7 +119,7 @@ class Shape(NamedTuple):
 
 
 def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str) -> Var:
-    """Registers for the rest of a program."""
+    """Allocate tile registers for the rest of a program."""
     data = Var(use, PointerType(PrimType(dtype), SCOPES[use]))
     ib.emit(lambda body: Allocate(data, dtype, (tir.const(elements),), tir.const(True, "bool"), body))
     return data
@@ -124,8 +127,8 @@ def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str
 
 class Window(NamedTuple):
     """The part of a convolution that a block computes: the pixels of ``rows`` rows of ``tiles`` tiles, and ``filters``
-    blocks of filters. ``steps`` are blocks of channels, rows of the window and columns of it, the last by the taps of a
-    tile. The rows of a flat image follow each other, ``width`` pixels apart; others have a width of 0."""
+    blocks of filters. ``steps`` are the blocks of channels, the rows of the window, and its columns divided by the taps
+    of a tile. The rows of a flat image are contiguous, ``width`` pixels apart; other images have a width of 0."""
 
     rows: int
     tiles: int
@@ -137,12 +140,13 @@ class Window(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k. The lhs is (m, steps, rows, k)
-    where it ``is_packed``, that of a ``window`` if there is one, else (m * rows, steps * k); with ``non_temporal`` its
-    lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps. ``prefetch`` is (products,
-    lines): the rhs that follows is fetched by so many products, a share by each of them, and a prefetch brings so many
-    lines. Several ``blocks`` of such rows are a panel, whose sums are added up in memory over the ``parts`` of its
-    steps; the rhs of a part stays in the L1 cache."""
+    """A multiplication of ``m`` row tiles and ``n`` column tiles over ``steps`` tiles of k.
+
+    The lhs is (m, steps, rows, k) if it ``is_packed``, that of a ``window`` if there is one, else (m * rows, steps *
+    k). With ``non_temporal`` the cache lines of the lhs do not stay in the L1 cache; those of the rhs stay there for
+    the first ``near`` steps. ``prefetch`` is (multiplications, lines): so many multiplications prefetch the next rhs in
+    equal shares, and each prefetch loads so many lines. Several ``blocks`` of such rows form a panel, whose
+    accumulators are added in memory over the ``parts`` of its steps; the rhs of a part stays in the L1 cache."""
 
     shape: Shape
     m: int
@@ -158,12 +162,12 @@ class Block(NamedTuple):
 
     @property
     def wide(self) -> int:
-        """The columns that lie side by side in the rhs and the sums."""
+        """The number of contiguous columns in the rhs and the accumulators."""
         return self.n * self.shape.columns // (self.window.filters if self.window else 1)
 
     @property
     def order(self) -> list[tuple[int, int]]:
-        """The products of a step: each operand but the first is used twice in a row."""
+        """The multiplications of a step. Each operand except the first is used twice in a row."""
         return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
 
     @property
@@ -173,7 +177,7 @@ class Block(NamedTuple):
 
 
 def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
-    """What a block of a matmul computes, and where its operands and sums lie."""
+    """Return the computation of a block of a matmul, and the buffers of its operands and accumulators."""
     shape, m, steps, wide, is_packed = block.shape, block.blocks * block.m, block.steps, block.wide, block.is_packed
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
@@ -195,8 +199,8 @@ def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
 
 
 def _matrix_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
-    """What a block of a matmul or a convolution computes whose rows, columns and terms are one axis each: channels are
-    last in the lhs, and in the rhs its taps are around them."""
+    """Return the computation of a block of a matmul or a convolution with one axis each for rows, columns and
+    reduction. Channels are last in the lhs; in the rhs the taps are outside the channels."""
     kind, (rows, _, k), m, wide, is_packed = block.shape.kind, block.shape.sizes, block.m, block.wide, block.is_packed
     (steps, *taps), stride, depth = window.steps, window.strides[1], kind.depth
     taps = taps if prod(taps) > 1 else []
@@ -223,7 +227,7 @@ def _matrix_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
 
 
 def _window_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
-    """What a block of a convolution computes, and where its operands and sums lie."""
+    """Return the computation of a block of a convolution, and the buffers of its operands and accumulators."""
     shape, kind, depth = block.shape, block.shape.kind, block.shape.kind.depth
     (outer, height, columns), taps = window.steps, shape.taps
     (down, right), (below, beside), width = window.strides, window.dilations, window.width
@@ -247,7 +251,7 @@ def _window_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
 
     sums = te.compute(of_sums, term, name="c")
     return sums, {
-        # The taps of a tile lie side by side.
+        # The taps of a tile are contiguous.
         a: _apart(a.shape, kind.lhs, "lhs", (shape.channels, 1) if taps > 1 else (1,)),
         b: _memory(of_rhs, kind.rhs, "rhs", 2),
         sums: _apart(of_sums, kind.sums, "sums"),
@@ -255,8 +259,8 @@ def _window_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
 
 
 class _BlockCode:
-    """The code of a block for its operands and sums in memory. A tile is loaded for the next step as soon as it has
-    been used for this one."""
+    """The code generator of a block for operands and accumulators in memory. Each tile is loaded for the next step as
+    soon as the current step has used it."""
 
     def __init__(self, block: Block, ins: Any, outs: Any):
         (self.x, self.y), (self.z,) = ins, outs
@@ -268,20 +272,20 @@ class _BlockCode:
             "a": _fragments(self.ib, kind.lhs, m * rows * k, "a"),
             "b": _fragments(self.ib, kind.rhs, n * k * shape.columns, "b"),
         }
-        # The last product of a step that reads each operand.
+        # The last multiplication of a step that reads each operand.
         self.uses = {(use, pair[at]): place for place, pair in enumerate(block.order) for at, use in enumerate("ab")}
 
     def write(self, starts: bool) -> Any:
-        """Add the product to the sums, or set them where it ``starts``."""
+        """Generate code that adds the matmul to the accumulators, or initializes them if ``starts`` is set."""
         self.begin("fill" if starts else "load", (0,) * len(self.block.loops), self.block.near > 0)
         self.nest((), None, self.block.near >= self.block.steps)
         return self.ib.get()
 
     def begin(self, way: str, step: tuple[Any, ...], is_near: bool) -> None:
-        """Fill or load the sums, and load the operands of the first step."""
+        """Fill or load the accumulators, and load the operands of the first step."""
         loaded: set[tuple[str, int]] = set()
         for i, j in self.block.order:
-            # What the first products wait for comes first.
+            # Load the operands of the first multiplications first.
             self.sum_tile(way, i, j)
             for use, of in (("a", i), ("b", j)):
                 if (use, of) not in loaded:
@@ -289,14 +293,14 @@ class _BlockCode:
             loaded |= {("a", i), ("b", j)}
 
     def nest(self, outer: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
-        """The steps inside the loops whose variables are given; ``after`` them comes another step, or none. The last
-        round of each loop is apart from the others, so that every step knows the one that follows."""
+        """Generate the steps inside the loops whose variables are given; ``after`` is the step that follows them, or
+        None. The last iteration of each loop is separate, so that every step has a known successor."""
         loops, depth = self.block.loops, len(outer)
         if depth == len(loops):
             self.multiply(outer, after, is_near)
             return
         last, inside = loops[depth] - 1, prod(loops[depth + 1 :])
-        # The loops of a window are unrolled, as its tiles are unevenly apart in memory.
+        # Unroll the loops of a window, because its tiles are at irregular addresses.
         kind = "unroll" if depth and (last + 1) * inside <= MAX_UNROLLED else "serial"
         middle = 0 if depth else min(max(self.block.near // inside - 1, 0), last)
         for begin, end in ((0, middle), (middle, last)):
@@ -307,7 +311,7 @@ class _BlockCode:
         self.nest((*outer, last), after, is_near if depth else self.block.near >= self.block.steps)
 
     def move(self, way: str, use: str, number: int, place: Any, passes: bool = False) -> None:
-        """Load or store a tile whose buffer, place and distance of rows are given."""
+        """Load or store a tile, given its buffer, offset and row distance."""
         buffer, at, pitch = place
         pointer = buffer.access_ptr("r" if way == "load" else "w", offset=at)
         fragment = self.held[use], *self.block.shape.sizes, number
@@ -320,7 +324,7 @@ class _BlockCode:
             self.move("load", use, i, self.rhs(i, step), not is_near)
 
     def lhs(self, i: Any, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
-        """Where a tile of a step lies, and the distance of its rows."""
+        """Return the buffer, offset and row distance of an lhs tile of a step."""
         (rows, _, k), x, window, (outer, down, right) = self.block.shape.sizes, self.x, self.block.window, step
         if self.block.is_packed:
             return x, i * x.strides[0] + outer * rows * k, k
@@ -347,8 +351,8 @@ class _BlockCode:
             self.move(way, "sums", number, self.sums(i, j))
 
     def multiply(self, step: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
-        """The products of a step, the loads of the next, and a share of the prefetches. Behind the last step each sum
-        is stored while the products of others are computed."""
+        """Generate the multiplications of a step, the loads of the next, and a share of the prefetches. After the last
+        step each accumulator tile is stored while other tiles are multiplied."""
         for place, (i, j) in enumerate(self.block.order):
             self.add_product(i, j)
             if after is None:
@@ -363,7 +367,7 @@ class _BlockCode:
         self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
 
     def load_next(self, place: int, after: tuple[Any, ...], is_near: bool) -> None:
-        """Load what the product at a place of a step was the last to read, for the step that comes ``after``."""
+        """Load for the step ``after`` the operands whose last use is the multiplication at position ``place``."""
         i, j = self.block.order[place]
         for use, of in (("b", j), ("a", i)):
             if self.uses[use, of] == place:
@@ -371,7 +375,7 @@ class _BlockCode:
 
     def prefetch(self, step: Any) -> None:
         block, x = self.block, self.x
-        # The place of the rows says which of the products over a part of the rhs it is.
+        # The offset of the rows determines the index of the multiplication that uses the same part of the rhs.
         number = tir.indexdiv(x.elem_offset, block.m * x.strides[0] * (1 if block.is_packed else block.shape.rows))
         self.prefetch_share(tir.indexmod(number, block.prefetch[0]) * block.steps + step)
 
@@ -387,7 +391,7 @@ class _BlockCode:
 
 
 class _WindowCode(_BlockCode):
-    """The code of a block of a convolution."""
+    """The code generator of a block of a convolution."""
 
     def __init__(self, block: Block, window: Window, ins: Any, outs: Any):
         super().__init__(block, ins, outs)
@@ -415,13 +419,14 @@ class _WindowCode(_BlockCode):
 
 
 class _PanelCode(_BlockCode):
-    """The code of a panel: all its register blocks over a part of k, then over the next. The products of two of them
-    follow each other as steps do: the last step of one loads the operands of the other, whose first step stores the
-    sums of the one before, each right before it begins anew. They go to a scratch that stays in the L1 cache, from
-    which vectors add them to those of the parts before, a few rows in each step, so that products wait for no sums.
-    Attributes say which rows are final and how panels may follow each other in the same way (``OverlapEpilogue``).
+    """The code generator of a panel: all its register blocks over one part of k, then over the next part. Two
+    consecutive register blocks are pipelined like steps: the last step of one loads the operands of the next, whose
+    first step stores the accumulators of the previous one just before it reinitializes them. They are stored to a
+    scratch buffer that stays in the L1 cache. Vector code adds them from there to the results of earlier parts, a few
+    rows in each step, so that multiplications do not wait for results. Attributes mark final rows and the overlap of
+    consecutive panels (``OverlapEpilogue``).
 
-    A step is the number of a register block, of all over all parts, and the place in its part."""
+    A step is identified by the index of the register block over all parts, and its position in the part."""
 
     def __init__(self, block: Block, ins: Any, outs: Any):
         super().__init__(block, ins, outs)
@@ -440,8 +445,8 @@ class _PanelCode(_BlockCode):
         total = blocks * parts
         with self.attribute("overlap_first"):
             self.begin("fill", (0, 0), True)
-        # The sums of the register block before are those of the panel before, of the first part, of a part between, or
-        # of the last one.
+        # The accumulators of the previous register block belong to the previous panel, to the first part, to a middle
+        # part, or to the last one.
         phases = sorted({0, 1, min(blocks + 1, total), (parts - 1) * blocks + 1, total})
         for begin, end in itertools.pairwise(phases):
             with self.ib.for_range(begin, end, name="number") as number:
@@ -453,9 +458,10 @@ class _PanelCode(_BlockCode):
         return self.ib.get()
 
     def register_block(self, number: Any, before: int, is_first: bool, is_last: bool) -> None:
-        """The products of a register block over a part. Steps finish equal shares of the sums of the one ``before``, or
-        of another over the same part, and the last one all that is left. The first register block finishes those of
-        the panel before, the last one loads operands of the panel that follows."""
+        """Generate the multiplications of a register block over a part of k. The steps finish equal shares of the
+        accumulators of the register block ``before`` (or of another one over the same part); the last step finishes the
+        remainder. The first register block finishes those of the previous panel, and the last one loads operands of the
+        next panel."""
         last = self.part - 1
         first = min(FIRST_TO_FINISH, last)
         share = self.tall // (self.part - first)
@@ -472,7 +478,7 @@ class _PanelCode(_BlockCode):
                         self.finish(number, before, (at - first) * share, share)
 
     def products(self, step: tuple[Any, ...], after: tuple[Any, ...], ahead: Any, is_first: bool) -> None:
-        """The products of a step, and the loads of the one after it, so many panels ``ahead``."""
+        """Generate the multiplications of a step, and the loads of the next one, which is ``ahead`` panels further."""
         block, (number, at) = self.block, step
         for place, (i, j) in enumerate(block.order):
             if is_first:
@@ -494,13 +500,13 @@ class _PanelCode(_BlockCode):
         return super().rhs(j, (tir.indexdiv(number, self.block.blocks) * self.part + at, 0, 0))
 
     def store_before(self, i: int, j: int) -> None:
-        """Store a tile of the sums of the register block before."""
+        """Store a tile of the accumulators of the previous register block."""
         (rows, columns, _), wide = self.block.shape.sizes, self.block.wide
         self.move("store", "sums", i * self.block.n + j, (self.scratch, i * rows * wide + j * columns, wide))
 
     def finish(self, number: Any, before: int, begin: Any, count: int) -> None:
-        """Add rows of the sums of the register block before one to those in memory, or set those. The number of one
-        over the same part, ``before``, tells which."""
+        """Add rows of the previous register block's accumulators to the results in memory, or initialize these.
+        ``before`` is the index of a register block over the same part, which determines whether to add."""
         if count <= MAX_ROWS_UNROLLED:
             for row in range(count):
                 self.finish_row(number, before, begin + row)
@@ -511,7 +517,7 @@ class _PanelCode(_BlockCode):
     def finish_row(self, number: Any, before: int, row: Any) -> None:
         wide, blocks, part = self.block.wide, self.block.blocks, before // self.block.blocks
         vector = f"{self.block.shape.kind.sums}x{wide}" if wide > 1 else None
-        # Rows of all tiles are equally apart: those of a register block are counted from its first tile on.
+        # The rows of all tiles are equally spaced, so rows of a register block are counted from its first tile.
         tile = tir.indexmod(number + blocks - 1, blocks) * self.block.m
         place = tile, row, 0
         sums = self.scratch.vload((row, 0), vector)
@@ -524,8 +530,9 @@ class _PanelCode(_BlockCode):
 
 @functools.cache
 def block_product(block: Block, name: str | None = None) -> TensorIntrin:
-    """Set sums in memory to the product of a block or a panel; those of a block are in registers meanwhile. A block
-    with a ``name`` has a window, and a single axis of rows, of columns and of channels, and may add to the sums."""
+    """Return an intrinsic that stores the result of a block or a panel in memory; the accumulators of a block stay in
+    registers meanwhile. A block with a ``name`` has a window, with one axis each for rows, columns and channels, and
+    may add to the results in memory."""
     window = block.window
     c, binds = (_matrix_sum if name else _window_sum)(block, window) if window else _matmul_sum(block)
 

@@ -1,7 +1,7 @@
-"""The workloads of the operators of a CPU, and the knobs of their templates.
+"""Tuning workloads of CPU operators, and the knobs of their templates.
 
-Workloads are logical: shapes as a model has them, without blocks, so that a record means the same for every vector
-width. ``logical`` are the channels and filters (and groups) before padding to whole blocks and merging of groups.
+Workloads are logical: they contain the model's shapes without blocks, so that a record is valid for every vector width.
+``logical`` contains the channels and filters (and groups) before padding to whole blocks and merging of groups.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..utils import get_const_int, get_const_tuple
 from .machine import Machine
 
 Workload = tuple[Any, ...]
-# The tasks of convolutions in blocks, by the number of spatial dimensions.
+# Task names of convolutions in blocked layouts, by the number of spatial dimensions.
 BLOCKED = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
 
 
 def configuration(template: CPUTemplate, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The knobs of an operator: those of a tuning record where they are valid, else the template's analytic choice."""
+    """Return the knobs of an operator: those of a valid tuning record, else the template's analytic choice."""
     picked = template.choose(op, machine)
     keep = None if not template.is_vectorized else lambda values: template.valid(op, machine, values)
     workload = (op.attrs or {}).get("workload")
@@ -33,7 +33,7 @@ def packed_workload(
     name: str, data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int],
     dtype: str, logical: Sequence[int] | None,
 ) -> Workload:
-    """The workload of an NCHWc convolution, grouped or depthwise as well."""
+    """Return the workload of an NCHWc convolution, which may be grouped or depthwise."""
     n, co, h, w, ci = (get_const_int(d) for d in data.shape)
     oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
@@ -48,7 +48,7 @@ def packed_workload(
 
 
 def dense_workload(data: Tensor, weight: Tensor, units: Any, dtype: str) -> Workload:
-    """The workload of a dense layer whose weight is packed into panels."""
+    """Return the workload of a dense layer whose weight is packed into panels."""
     shapes = tensor(data.shape, data.dtype), tensor((units, weight.shape[1]), weight.dtype)
     return ("dense_pack.x86", *shapes, None, dtype)
 
@@ -62,7 +62,7 @@ def blocked_workload(
     data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int], dtype: str,
     channels: int | None, filters: int | None,
 ) -> Workload:
-    """The workload of a convolution of one or three dimensions."""
+    """Return the workload of a 1D or 3D convolution."""
     x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     n = len(x) - 3
     spans = [(size - 1) * d + 1 for size, d in zip(k[2:-2], dilations)]
@@ -77,7 +77,7 @@ def transposed_workload(
     data: Tensor, kernel: Tensor, window: Sequence[int], padding: Any, strides: Sequence[int], extra: Sequence[int],
     dtype: str, channels: int | None, filters: int | None,
 ) -> Workload:
-    """The workload of a transposed convolution whose kernel has all phases."""
+    """Return the workload of a transposed convolution whose kernel contains all phases."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     before, after = pads(padding, window, 2, "conv2d_transpose_nchw.x86")
     phases = strides[0] * strides[1]
@@ -91,7 +91,7 @@ def transposed_workload(
 def winograd_workload(
     data: Tensor, kernel: Tensor, padding: Any, dtype: str, logical: Sequence[int] | None
 ) -> Workload:
-    """The workload of a 3x3 convolution by Winograd's algorithm."""
+    """Return the workload of a 3x3 convolution with Winograd's algorithm."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = get_const_tuple(kernel.shape)
     before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")

@@ -1,10 +1,11 @@
-"""Winograd convolution: a task transforms a block of tiles, multiplies and transforms back while all of it is in cache.
+"""Winograd convolution: a task transforms a block of tiles, multiplies it and transforms the result back while all of
+it is in the caches.
 
-A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of
-filters that share a register tile). It transforms its data once; then, group after group, it accumulates
-``tiles`` tiles at a time in registers and transforms the sums back into pixels, on which the epilogue is computed.
-Where filters are so many that the threads would wait for them, all data is transformed before ("data" is "once"): a
-task then owns more tiles than fit the L2 cache, and its accumulators of all its groups take their place in it.
+A task computes ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of
+filters that share a register tile). It transforms its data once. Then, for each group, it accumulates ``tiles`` tiles
+at a time in registers and transforms the results back to pixels, on which the epilogue is computed. If there are so
+many filters that the threads would wait for them, all data is transformed in advance ("data" is "once"). A task then
+computes more tiles than fit the L2 cache, where the accumulators of all its groups are stored instead.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ from .conv2d import tile_cycles
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# Cycles to transform a vector of one tile: of its data (with padding), of its results.
+# The cycles to transform a vector of one tile: of its data (with padding), and of its outputs.
 TRANSFORM_CYCLES = {2: (80, 45), 4: (280, 130)}
 # Bytes per cycle from memory (for all threads), and from the L3 cache (for each thread).
 MEMORY_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 8, 16
-# Bytes per cycle of transformed data that a thread writes for others.
+# Bytes per cycle of transformed data that a thread writes for other threads.
 WRITE_BYTES_PER_CYCLE = 2
-# Bytes from the L2 cache that cost a cycle beside the multiplications.
+# The bytes read from the L2 cache per additional cycle.
 L2_BYTES_PER_CYCLE = 40
-# The distance at which filters are prefetched: each is used once in a task, and too early for the hardware prefetcher.
+# The prefetch distance of filters. A task uses each filter once, too early for the hardware prefetcher.
 PREFETCH_BYTES = 8192
-# The most traffic beside the work of tasks that transform their own data; beyond it tasks are made larger.
+# The maximum traffic relative to the work of tasks that transform their own data; with more traffic, tasks are made
+# larger.
 MOST_TRAFFIC = 0.75
-# What is usual must be estimated to take this much longer before another way is used: direct convolution, and tasks
-# that transform their own data.
+# The factor by which an alternative must be estimated to be faster than the default (direct convolution, or tasks that
+# transform their own data).
 MARGIN = 1.15
 
 
 class Problem(NamedTuple):
-    """The sizes of a convolution in tiles; channels and filters are counted in vectors, ``vectors`` of filters make a
-    group."""
+    """The dimensions of a convolution in tiles. Channels and filters are counted in vectors; ``vectors`` of filters
+    form a group."""
 
     batch: int
     rows: int
@@ -72,9 +74,10 @@ def plan(
     batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine,
     direct: float | None = None,
 ) -> tuple[int, int] | None:
-    """The size of a tile and the vectors of filters in a group for a convolution 3x3 to ``height`` x ``width`` pixels;
-    None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters,
-    ``direct`` are the cycles of a direct convolution that is not that of these sizes."""
+    """Return the tile size and the vectors of filters in a group for a 3x3 convolution with ``height`` x ``width``
+    output pixels, or None if direct convolution is estimated to be about as fast. ``blocks`` are the block sizes of
+    channels and filters. ``direct`` gives the cycles of the direct convolution if they do not follow from these
+    dimensions."""
     sizes = (batch, channels, filters, height, width)
     (cycles, vectors), tile = min((group(sizes, blocks, tile, machine), tile) for tile in TRANSFORM_CYCLES)
     if cycles * MARGIN > (direct_cycles(*sizes, blocks[1], machine) if direct is None else direct):
@@ -85,7 +88,8 @@ def plan(
 def group(
     sizes: tuple[int, int, int, int, int], blocks: tuple[int, int], tile: int, machine: Machine
 ) -> tuple[float, int]:
-    """The estimated cycles, and the vectors of filters in a group, with tiles of a size; arguments as ``plan`` has."""
+    """Return the estimated cycles, and the vectors of filters in a group, for a tile size. The arguments are those of
+    ``plan``."""
     batch, channels, filters, height, width = sizes
     in_block, out_block = blocks
     options = []
@@ -97,7 +101,8 @@ def group(
 
 
 def group_sizes(vectors: int) -> list[int]:
-    """Vectors of filters in a group. Data that is used for one vector alone makes loads the bound."""
+    """Return the possible numbers of filter vectors in a group. Data that is used for only one vector makes the kernel
+    bound by loads."""
     return [n for n in (2, 3) if vectors % n == 0] or [1]
 
 
@@ -105,8 +110,8 @@ def direct_cycles(
     batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine,
     share: float = 1.0,
 ) -> float:
-    """Cycles of direct convolution: two vector multiplications per cycle most of the time, and its weights once from
-    memory; ``share`` is the fraction of multiplications that read data rather than padding."""
+    """Return the cycles of direct convolution: two vector multiplications per cycle most of the time, and its weights
+    once from memory. ``share`` is the fraction of multiplications that read data instead of padding."""
     multiplies = batch * height * width * 9 * channels * (filters // out_block) * share
     weights = 36 * channels * filters
     traffic = weights / MEMORY_BYTES_PER_CYCLE + weights / machine.threads / L3_BYTES_PER_CYCLE
@@ -114,24 +119,25 @@ def direct_cycles(
 
 
 def copy_cycles(elements: int) -> float:
-    """Cycles to read and write so many elements once more."""
+    """Return the cycles to read and write this number of elements once more."""
     return 8 * elements / MEMORY_BYTES_PER_CYCLE
 
 
 def _overlapped(work: float, traffic: float) -> float:
-    """Filters are prefetched while others are multiplied, except at the start of each run of them."""
+    """Return the cycles of work and traffic that overlap: filters are prefetched while others are multiplied, except at
+    the start of each sequence of filters."""
     return max(work, traffic) + 0.15 * min(work, traffic)
 
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
-    """The configuration with the fewest estimated cycles, and those cycles."""
+    """Return the configuration with the fewest estimated cycles, and those cycles."""
     cycles, config, (work, traffic) = min(task_options(p, machine), key=lambda option: option[0])
     if traffic > MOST_TRAFFIC * work:
-        # Threads that wait for filters do not multiply meanwhile.
+        # Threads that wait for filters cannot multiply at the same time.
         split = min(split_options(p, machine), key=lambda option: option[0], default=None)
         if split is not None and split[0] * MARGIN < work + traffic:
             config = split[1]
-    # Short bodies are unrolled until the instructions of the loop are few beside them.
+    # Short bodies are unrolled until the loop overhead is small.
     fits = [u for u in (1, 2, 4, 8, 16)
             if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128 and u <= machine.max_unroll]
     ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
@@ -139,19 +145,20 @@ def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
 
 
 def task_options(p: Problem, machine: Machine) -> Iterator[tuple[float, dict[str, Any], tuple[float, float]]]:
-    """Configurations whose tasks transform the data of their tiles: their cycles, and those of work and of traffic."""
+    """Yield the configurations whose tasks transform the data of their tiles, with their cycles, and the cycles of work
+    and traffic."""
     for images, rows, columns in blocks_of_tiles(p, machine):
         tiles, each = register_tile((images, rows, columns), p, machine)
         for groups in divisors(p.groups):
             config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
             costs = task_cycles(p, config, each, machine)
-            # What differs by rounding is equal: the first is taken.
+            # Values that differ only by rounding are equal; the first of them is chosen.
             yield round(_overlapped(*costs), 6), {**config, "data": "task"}, costs
 
 
 def split_options(p: Problem, machine: Machine) -> Iterator[tuple[float, dict[str, Any]]]:
-    """Configurations that transform all data first, with their cycles: tasks of many tiles, whose accumulators stay in
-    the L2 cache beside the data of a matrix."""
+    """Yield the configurations that transform all data in advance, with their cycles. Their tasks have many tiles,
+    whose accumulators stay in the L2 cache together with the data of a matrix."""
     blocks = [(1, r, p.columns) for r in divisors(p.rows)] + [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
     for images, rows, columns in blocks:
         tiles, each = register_tile((images, rows, columns), p, machine)
@@ -162,8 +169,8 @@ def split_options(p: Problem, machine: Machine) -> Iterator[tuple[float, dict[st
 
 
 def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
-    """Images, rows and columns of the block of a task: a slice of a row, rows, or images, as long as the transformed
-    data stays in the L2 cache (the smallest block always)."""
+    """Return the images, rows and columns of a task's block: a slice of a row, rows, or images, as long as the
+    transformed data stays in the L2 cache. The smallest block is always included."""
     slices = [(1, 1, c) for c in range(1, p.columns)]
     rows = [(1, r, p.columns) for r in range(1, p.rows + 1)]
     images = [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
@@ -172,20 +179,20 @@ def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
 
 
 def held_bytes(p: Problem, tiles: int) -> int:
-    """Bytes of the transformed data of a block and of the accumulators of one group."""
+    """Return the bytes of the transformed data of a block and of the accumulators of one group."""
     return 4 * p.matrices * tiles * (p.channels + p.vectors * p.out_block)
 
 
 def matrix_bytes(p: Problem, tiles: int, groups: int) -> int:
-    """Bytes that a task whose data is transformed already keeps in the L2 cache: its accumulators, and the data and the
-    filters of a group of one matrix."""
+    """Return the bytes that a task with already transformed data keeps in the L2 cache: its accumulators, and the data
+    and filters of a group for one matrix."""
     return 4 * (p.matrices * tiles * groups * p.vectors * p.out_block + (tiles + p.vectors * p.out_block) * p.channels)
 
 
 def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> tuple[int, float]:
-    """The tiles of a register tile, and the cycles each takes for one of the matrices."""
+    """Return the number of tiles in a register tile, and the cycles of each tile for one of the matrices."""
     images, rows, columns = block
-    # A slice of a row, rows or images: other numbers of tiles are no box, and a larger box would be computed.
+    # A slice of a row, rows or images. Other numbers of tiles are not boxes, so a larger box would be computed.
     boxes = divisors(columns) + [columns * d for d in divisors(rows)] + [rows * columns * d for d in divisors(images)]
     fits = [t for t in boxes if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
     cost = {t: sum_cycles(t, p, machine) / t for t in fits}
@@ -194,8 +201,8 @@ def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> 
 
 
 def sum_cycles(tiles: int, p: Problem, machine: Machine) -> float:
-    """Cycles of a register tile for one of the matrices: those of direct convolution, of the prefetches, and more where
-    the filters of a matrix do not fit the L1 cache."""
+    """Return the cycles of a register tile for one of the matrices: those of direct convolution and of the prefetches,
+    and more if the filters of a matrix exceed the L1 cache."""
     filters = 4 * p.vectors * p.out_block
     stay = filters * p.channels <= machine.l1_bytes * 3 // 4
     extra = 1.25 + (0 if stay else filters / L2_BYTES_PER_CYCLE)
@@ -203,7 +210,7 @@ def sum_cycles(tiles: int, p: Problem, machine: Machine) -> float:
 
 
 def tasks_of(p: Problem, config: dict[str, Any], machine: Machine) -> tuple[int, int, int, int]:
-    """Tiles of a block, the blocks, the tasks that share a block, and the tasks of the thread with most of them."""
+    """Return the tiles of a block, the blocks, the tasks that share a block, and the tasks of the busiest thread."""
     block = config["images"] * config["rows"] * config["columns"]
     blocks = p.batch // config["images"] * -(-p.rows // config["rows"]) * -(-p.columns // config["columns"])
     shares = p.groups // config["groups"]
@@ -211,14 +218,16 @@ def tasks_of(p: Problem, config: dict[str, Any], machine: Machine) -> tuple[int,
 
 
 def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> tuple[float, float]:
-    """Cycles of the convolution: the tasks of the thread with most of them, and the traffic of the filters."""
+    """Return the cycles of the convolution: those of the tasks of the busiest thread, and those of the filter
+    traffic."""
     block, _, shares, turns = tasks_of(p, config, machine)
     data, result = TRANSFORM_CYCLES[p.tile]
     work = block * (
         p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
     )
     share = 4 * p.matrices * p.channels * config["groups"] * p.vectors * p.out_block
-    # All filters come from memory once, and to each thread that uses them; again for each block unless they stay.
+    # All filters are read once from memory, once by each thread that uses them, and again for each block unless they
+    # stay in the cache.
     held = held_bytes(p, block)
     times = turns if held + share > machine.l2_bytes else min(turns, shares)
     traffic = share * shares / MEMORY_BYTES_PER_CYCLE + times * share / L3_BYTES_PER_CYCLE
@@ -228,8 +237,8 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
 
 
 def split_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
-    """Cycles of the convolution where one parallel loop transforms the data and another one multiplies: each task reads
-    the data of its block and its filters."""
+    """Return the cycles of the convolution if one parallel loop transforms the data and another one multiplies: each
+    task reads the data of its block and its filters."""
     block, blocks, shares, turns = tasks_of(p, config, machine)
     data, result = TRANSFORM_CYCLES[p.tile]
     transformed = 4 * p.matrices * block * p.channels
@@ -253,8 +262,8 @@ def _reader(planner: Planner, stage: Stage) -> Stage:
 
 
 class Steps(NamedTuple):
-    """The stages around the products: what stores the pixels and is done to them, the transforms of results and of
-    data, and the padded data."""
+    """The stages around the matmuls: the store of the pixels with the epilogue, the transforms of outputs and data, and
+    the padded data."""
 
     final: Stage
     result: Stage
@@ -266,7 +275,8 @@ class Steps(NamedTuple):
 
 
 def steps_of(planner: Planner, stage: Stage, host: Stage) -> Steps:
-    """The stages around the products; what follows the convolution element by element is done where it is stored."""
+    """Return the stages around the matmuls. Elementwise operations after the convolution are computed where it is
+    stored."""
     s = planner.s
     result_down = _reader(planner, host)
     result_across = _reader(planner, result_down)
@@ -281,7 +291,7 @@ def steps_of(planner: Planner, stage: Stage, host: Stage) -> Steps:
 
 
 def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple:
-    """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
+    """Return the loops of tasks, of groups in a task, and of tiles and vectors in a group."""
     n, filters, y, x, lane = final.op.axis
     n_outer, n = final.split(n, factor=config["images"])
     group, vector = final.split(filters, factor=vectors)
@@ -298,7 +308,7 @@ def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tup
 
 
 def in_registers(stage: Stage, order: tuple[int, ...]) -> None:
-    """Compute a small transform in registers, unrolled; the last axis is the vector."""
+    """Compute a small transform in registers, unrolled; the last axis is vectorized."""
     axes = [stage.op.axis[i] for i in order]
     stage.reorder(*axes)
     for axis in axes[-3:-1]:
@@ -331,7 +341,7 @@ def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
 
 
 def _transform_data(across: Stage, down: Stage, padded: Stage, is_parallel: bool) -> None:
-    """Transform tiles of data, those of a vector of channels of an image after the other."""
+    """Transform tiles of data, all tiles of one vector of channels of an image in sequence."""
     a, b, block, n, row, column, lane = across.op.axis
     across.reorder(block, n, row, column, a, b, lane)
     across.unroll(a)
@@ -353,11 +363,11 @@ class Winograd(CPUTemplate):
     is_vectorized = True
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether all sizes but the batch are known."""
+        """Return whether all dimensions except the batch are constant."""
         return len(op.axis) == 8 and access.are_known((*op.axis[:3], *op.axis[4:], *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values; ``tiles`` is best a slice of a row, rows or images of the block."""
+        """Return every knob and its values; ``tiles`` should be a slice of a row, rows or images of the block."""
         p = problem_of(op)
         return {
             "images": divisors(p.batch),
@@ -371,8 +381,8 @@ class Winograd(CPUTemplate):
         }
 
     def valid(self, op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
-        """Whether blocks are divided evenly into register tiles that fit; the values may be arrays, one element for a
-        configuration."""
+        """Return whether blocks are divided evenly into register tiles that fit the registers. The values may be arrays
+        with one element for each configuration."""
         p = problem_of(op)
         block = config["images"] * config["rows"] * config["columns"]
         tiles, unrolled = config["tiles"], config["unroll_ic"]
@@ -380,11 +390,12 @@ class Winograd(CPUTemplate):
         return fits & (block % config["tiles"] == 0)
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The configuration with the least estimated time."""
+        """Return the configuration with the shortest estimated time."""
         return best(problem_of(op), machine)[1]
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``stage`` accumulates in registers, ``host`` keeps the results of a block of tiles."""
+        """Apply the configuration. ``stage`` accumulates in registers; ``host`` stores the results of a block of
+        tiles."""
         steps = steps_of(planner, stage, host)
         planner.placed.update(steps)
         final, result_across, result_down = steps.final, steps.result_across, steps.result_down

@@ -1,9 +1,9 @@
-"""Winograd convolution of images whose size is not known: runs of tiles in sequence are multiplied together.
+"""Winograd convolution of images of dynamic size: runs of consecutive tiles are multiplied together.
 
-A task has some runs and some groups of filters. It transforms its data once; then, group after group, it accumulates
-the tiles of each run in registers and transforms the sums back into pixels. Where filters are more than the L2 cache
-holds, it accumulates matrix after matrix ("outer"), so that the data of one is all that stays in the cache for the
-groups. Runs past the last tile are left out, pixels past the edge of the image are computed and not stored.
+A task computes some runs and some groups of filters. It transforms its data once. Then, for each group, it accumulates
+the tiles of each run in registers and transforms the results back to pixels. If the filters exceed the L2 cache, it
+accumulates one matrix after the other ("outer"), so that only the data of one matrix must stay in the cache for all
+groups. Runs past the last tile are skipped; pixels past the edge of the image are computed but not stored.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ from .winograd import divisors
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
-# Beside products of short vectors it costs little to read the filters again.
+# The maximum number of tiles in a task. It is small, so that there are tasks for all threads, unless filters come from
+# beyond the L2 cache. With multiplications of short vectors, reading the filters again costs little.
 MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 12, 36, 12
-# The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
+# The minimum number of channels for loading data as vectors with lane operands. With fewer channels, runs are long
+# enough without them and use more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
-# The side that images are taken to have, times their channels, and the least: that of images of 224 pixels and more.
+# The assumed side of an image times its channels, and the minimum side. They fit images of 224 pixels and more.
 SIDE_CHANNELS, MIN_SIDE = 5120, 14
-# Channels times filters from which long vectors wait for filters, of which direct convolution reads fewer.
+# The minimum product of channels and filters for which long vectors wait for filters. Direct convolution reads fewer
+# filters.
 MANY_FILTERS = 1 << 18
-# The least filters beside which it costs little to transform data twice.
+# The minimum number of filters for which transforming data twice costs little.
 MIN_SHARED_FILTERS = 256
 
 
 def is_short(machine: Machine) -> bool:
-    """Whether registers are many and short: filters come from the caches in time with the products."""
+    """Return whether there are many, short registers: the caches then deliver filters in time for the
+    multiplications."""
     return machine.registers >= 32 and machine.vector_bytes <= 16
 
 
 def run_length(channels: int, machine: Machine) -> int:
-    """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more often;
-    those that are usual with so many channels are a few whole runs, which threads share evenly. Where registers are
-    short as well, a run of small images has fewer tiles to spare, whose data are lanes of vectors."""
+    """Return the number of tiles in a run. With many registers, long runs use each filter from the L2 cache more often;
+    the lengths divide the usual image sizes for these channels into a few whole runs, which threads share evenly. With
+    many short registers, runs are shorter, so that small images waste fewer tiles; their data are lanes of vectors."""
     if machine.registers < 32:
         return 4
     if not is_short(machine):
@@ -52,20 +55,20 @@ def run_length(channels: int, machine: Machine) -> int:
 
 
 def group_sizes(vectors: int, channels: int, machine: Machine) -> int:
-    """The vectors of filters in a group: those that fit the registers beside the data of a run."""
+    """Return the number of filter vectors in a group: those that fit the registers together with the data of a run."""
     length = run_length(channels, machine)
     data = length + 1 if has_lanes(channels, machine) else 1
     return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and length * n + n + data <= machine.registers)
 
 
 def has_lanes(channels: int, machine: Machine) -> bool:
-    """Whether the data of a run are loaded as vectors of channels, whose lanes are operands."""
+    """Return whether the data of a run is loaded as vectors of channels whose lanes are operands."""
     return machine.has_lane_operands and is_short(machine) and channels >= MIN_CHANNELS_OF_LANES
 
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
-    """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
-    as fast. Images are taken to be as large as they usually are where there are so many channels."""
+    """Return the tile size and the filter vectors in a group, or None if direct convolution is estimated to be about as
+    fast. The image size is assumed to be the usual one for this number of channels."""
     if channels * filters >= MANY_FILTERS and not is_short(machine):
         return None
     side = min(max(SIDE_CHANNELS // channels, MIN_SIDE), 56)
@@ -74,17 +77,17 @@ def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine)
 
 
 class WinogradOfAnyImage(CPUTemplate):
-    """Winograd's algorithm in runs of tiles."""
+    """Winograd's algorithm on runs of tiles."""
 
     tags = ("winograd_runs",)
     is_vectorized = True
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether channels are known."""
+        """Return whether the channels are constant."""
         return access.are_known((*op.axis[:3], *op.axis[4:], *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values."""
+        """Return every knob and its values."""
         groups, in_block = access.extent_of(op.axis[0]) or 1, access.extent_of(op.reduce_axis[1]) or 1
         return {
             "runs": list(range(1, MAX_TILES_OF_LARGE // (access.extent_of(op.axis[4]) or 1) + 1)),
@@ -95,9 +98,9 @@ class WinogradOfAnyImage(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Runs whose data stays in the L2 cache. Where filters are many, of which images are usually small, tasks share
-        those of a run, and each transforms its data; of filters that do not stay in the cache, as many runs as are
-        better than reading the filters again."""
+        """Choose runs whose data stays in the L2 cache. With many filters, images are usually small; tasks then share
+        the filters of a run, and each task transforms the data itself. If filters exceed the cache, choose as many runs
+        as is cheaper than reading the filters again."""
         groups, reach, _, _, length, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
         in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
         held = 4 * reach * reach * length * (in_blocks * in_block + vectors * out_block)
@@ -108,7 +111,7 @@ class WinogradOfAnyImage(CPUTemplate):
         most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large and is_shared else (MAX_TILES, 3 / 4)
         most, room = (MAX_TILES_OF_SHORT, 1) if is_short(machine) else (most, room)
         if is_streamed and not is_shared and machine.threads > 1 < groups:
-            # Of an image of one run threads can share nothing but the filters.
+            # In an image of one run, threads can share only the filters.
             if size_class.which([op.axis[3].dom.extent <= 1]):
                 most, is_shared = length, True
         unrolled = [u for u in (1, 2, 4, 8, 16)
@@ -118,12 +121,13 @@ class WinogradOfAnyImage(CPUTemplate):
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
             "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if machine.registers >= 32 or is_large else 0,
-            # Filters that pass through the L2 cache leave no room in it for the data of all matrices.
+            # Filters that stream through the L2 cache leave no room in it for the data of all matrices.
             "outer": "matrices" if is_streamed and is_shared else "groups",
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``stage`` accumulates in registers, ``host`` keeps the results of a group of filters."""
+        """Apply the configuration. ``stage`` accumulates in registers; ``host`` stores the results of a group of
+        filters."""
         steps = winograd.steps_of(planner, stage, host)
         planner.placed.update(steps)
         reach, length, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 4, 5))
@@ -145,7 +149,7 @@ class WinogradOfAnyImage(CPUTemplate):
 def _tasks(
     final: Stage, config: dict[str, Any], tile: int, length: int, vectors: int
 ) -> tuple[IterVar, IterVar, IterVar]:
-    """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
+    """Return the loops of tasks, of groups in a task, and of tiles and vectors in a group."""
     n, filters, y, x, lane = final.op.axis
     group, vector = final.split(filters, factor=vectors)
     group_outer, group = final.split(group, factor=config["groups"])

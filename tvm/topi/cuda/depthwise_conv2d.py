@@ -1,4 +1,4 @@
-"""``tvm.topi.cuda.depthwise_conv2d``: convolutions of single channels and their schedules, under TVM's path."""
+"""``tvm.topi.cuda.depthwise_conv2d``: depthwise convolutions and their schedules, at Apache TVM's module path."""
 
 from . import depthwise_conv2d_nchw, schedule_depthwise_conv2d_nchw, schedule_depthwise_conv2d_nhwc
 

@@ -1,4 +1,4 @@
-"""``tvm.topi.cuda.injective``: schedules of what is computed element by element, under TVM's path."""
+"""``tvm.topi.cuda.injective``: schedules of elementwise and injective operations, at Apache TVM's module path."""
 
 from . import schedule_broadcast, schedule_elemwise, schedule_injective
 

@@ -1,4 +1,4 @@
-"""``tvm.topi.cuda.reduction``: the schedule of reductions, under TVM's path."""
+"""``tvm.topi.cuda.reduction``: the schedule of reductions, at Apache TVM's module path."""
 
 from . import schedule_reduce
 

@@ -1,4 +1,4 @@
-"""Sorting as a GPU does it, under the classic name of its module."""
+"""Sorting on a GPU, at Apache TVM's module path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions of CUDA that schedules put in the place of loops."""
+"""Tensor intrinsics for CUDA instructions."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from ... import te, tir
 from ...error import TVMError
 from ...te.tensor_intrin import TensorIntrin
 
-# Bytes that the instruction multiplies at once.
+# The number of int8 elements that the instruction multiplies at once.
 BYTES = 4
 
 
 def dp4a(
     x_scope: str = "local", y_scope: str = "local", z_scope: str = "local", dtypes: tuple[str, str] = ("int8", "int8")
 ) -> TensorIntrin:
-    """The sum of four products of bytes, added to an integer of 32 bits, for ``tensorize``.
+    """The ``dp4a`` intrinsic for ``tensorize``: the sum of four int8 or uint8 products, added to a 32-bit integer.
 
     Parameters
     ----------
     x_scope : str, optional
-        Where the left operand lies.
+        The storage scope of the left operand.
     y_scope : str, optional
-        Where the right operand lies.
+        The storage scope of the right operand.
     z_scope : str, optional
-        Where the sum lies.
+        The storage scope of the accumulator.
     dtypes : tuple of str, optional
-        The types of the operands, both ``int8`` or both ``uint8``; the sum is of the same sign.
+        The types of the operands, both ``int8`` or both ``uint8``. The accumulator is int32 or uint32 accordingly.
 
     Returns
     -------
@@ -33,10 +33,10 @@ def dp4a(
     Raises
     ------
     TVMError
-        The operands have other types: the instruction multiplies bytes of one sign.
+        The operands have other types: both must be ``int8`` or both ``uint8``.
     """
     if tuple(dtypes) not in (("int8", "int8"), ("uint8", "uint8")):
-        raise TVMError(f"dp4a: both operands are int8 or both are uint8, got {dtypes[0]} and {dtypes[1]}")
+        raise TVMError(f"dp4a: operands must be both int8 or both uint8, got {dtypes[0]} and {dtypes[1]}")
     sums = "int32" if dtypes[0] == "int8" else "uint32"
     x, y = (te.placeholder((BYTES,), dtype, name) for name, dtype in zip("xy", dtypes))
     k = te.reduce_axis((0, BYTES), name="rc")
@@ -51,7 +51,7 @@ def dp4a(
         zero = tir.const(0, sums)
         return added_to(zero), outs[0].vstore([0], zero), added_to(outs[0].vload([0]))
 
-    # Words of four bytes are read at once.
+    # Words of four int8 elements are read at once.
     binds = {
         tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, scope=scope, data_alignment=BYTES,
                                 offset_factor=BYTES if tensor is not z else 1)

@@ -1,5 +1,5 @@
-"""Schedules by their classic names. Each gives the schedule of the current target (a CPU if none is set) for the
-operations that make ``outs``, whatever they are: what a name says is not asked."""
+"""Schedules under Apache TVM's names. Each returns the schedule of the current target (a CPU if none is set) for the
+operations that compute ``outs``, regardless of the operator in its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _named(name: str) -> Callable:
         return _schedule(outs)
 
     schedule.__name__ = schedule.__qualname__ = name
-    schedule.__doc__ = "The schedule of the current target for the operations that make ``outs``."
+    schedule.__doc__ = "The schedule of the current target for the operations that compute ``outs``."
     return schedule
 
 
@@ -38,7 +38,7 @@ _FAMILIES = (
     "l2_normalize", "lrn", "matmul", "multibox_detection", "multibox_prior", "multibox_transform_loc", "nms",
     "pool_grad", "proposal", "reduce", "reorg", "roi_align", "roi_pool", "scatter", "softmax", "sort", "topk",
     "unique",
-    # Ways to compute an operator that have schedules of their own name.
+    # Algorithms of operators with separate schedule names.
     "conv2d_nchw_spatial_pack", "conv2d_nchw_winograd", "conv2d_nhwc_spatial_pack", "dense_large_batch",
     "dense_nopack", "dense_pack", "dense_small_batch", "depthwise_conv2d_nchw_spatial_pack",
     "dft", "group_conv2d_transpose_nchw", "invert_permutation", "scan", "scatter_elements", "scatter_nd",
@@ -49,12 +49,12 @@ for _family in _FAMILIES:
 
 
 def schedule_pool(outs, layout="NCHW"):
-    """As the others; the layout is read from the operations themselves."""
+    """The schedule of the current target; the layout is inferred from the operations."""
     return _schedule(outs)
 
 
 def default_schedule(outs, auto_inline=False):
-    """The schedule of the current target; plain loops are ``te.create_schedule``."""
+    """The schedule of the current target. For unscheduled loops use ``te.create_schedule``."""
     return _schedule(outs)
 
 
@@ -64,5 +64,5 @@ def __getattr__(name: str):
 
 __all__ = ["default_schedule", "schedule_pool", *(f"schedule_{family}" for family in _FAMILIES)]
 
-# It takes the names above from this module.
+# This module imports the names above from this one.
 from . import nn  # noqa: E402

@@ -1,4 +1,4 @@
-"""``tvm.topi.generic.conv2d``: schedules of convolutions of images and their blocks, under TVM's path."""
+"""``tvm.topi.generic.conv2d``: schedules of 2D convolutions and their blocked variants, at Apache TVM's module path."""
 
 from ..cpu.fallback import int8_blocks_1x1 as fallback_schedule_cpu_1x1_int8
 from ..cpu.fallback import int8_blocks_of as fallback_schedule_cpu_common_int8

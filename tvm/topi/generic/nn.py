@@ -1,3 +1,3 @@
-"""``tvm.topi.generic.nn``: schedules of the operators of neural networks, under TVM's path."""
+"""``tvm.topi.generic.nn``: schedules of neural network operators, at Apache TVM's module path."""
 
 from . import *  # noqa: F403

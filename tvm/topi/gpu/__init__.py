@@ -1,4 +1,4 @@
-"""Schedules of heavy operators on GPUs, and what they share."""
+"""GPU templates and schedules of compute-intensive operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import importlib.util
 
 
 def __getattr__(name: str):
-    """Classic names, which are loaded when they are first asked for: dense layers have theirs, all else is CUDA's."""
+    """Return an operator under its Apache TVM name on first use: dense layers have separate definitions, all others are
+    those of CUDA."""
     if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     home = ".dense" if name.startswith(("dense_", "schedule_dense_")) else "..cuda"

@@ -1,4 +1,4 @@
-"""Tiles of matmuls whose sizes are not known while compiling: a configuration for each of a few classes of sizes."""
+"""Tiles of matmuls with dynamic dimensions: one configuration for each of a few size classes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ...ir.prim import IntImm, PrimExpr, Var
 from ...ir.subst import variables
 from .. import nominal, size_class
 
-# How far each class of sizes reaches, and the size its tiles are chosen for; those of LARGEST are for all others.
+# The upper bound of each size class, and the size for which its tiles are chosen. LARGEST is the class of all larger
+# sizes.
 CLASSES = ((32, 16), (128, 64), (512, 256), (2048, 1024), (8192, 4096))
 LARGEST = 16384
-# The assumed value of an unknown size other than the one that classes distinguish.
+# The assumed value of dynamic dimensions that do not determine the size class.
 OTHER = 256
 
 Config = dict[str, Any]
@@ -23,20 +24,20 @@ def is_known(size: Any) -> bool:
 
 
 def as_number(size: Any) -> Any:
-    """A size as an int where it is known."""
+    """Return a constant dimension as an int, and any other unchanged."""
     return int(size) if is_known(size) else size
 
 
 def padded(size: Any, block: int) -> Any:
-    """A size rounded up to whole blocks."""
+    """Return a dimension rounded up to whole blocks."""
     return (size + (block - 1)) // block * block if not is_known(size) else -(-int(size) // block) * block
 
 
 def configuration(
     count: Any, sizes: Sequence[Any], choose: Callable[[int, tuple[int, int, int]], Config]
 ) -> Config:
-    """The configuration ``choose(batch, (m, n, k))`` of a matmul: for its sizes or, where some are unknown, for the
-    class of sizes that is compiled. Neighbouring classes with one configuration are one class."""
+    """Return the configuration ``choose(batch, (m, n, k))`` of a matmul: for its dimensions or, if some are dynamic,
+    for the size class that is compiled. Adjacent classes with the same configuration form one class."""
     unknown = [size for size in sizes if not is_known(size)]
     if not unknown:
         return choose(_number(count, {}, 1), tuple(sizes))
@@ -53,7 +54,7 @@ def configuration(
 def _nominal_sizes(
     count: Any, sizes: Sequence[Any], rows: PrimExpr, value: int
 ) -> tuple[int, tuple[int, int, int]]:
-    """The sizes of a matmul where ``rows`` is a number."""
+    """Return the dimensions of a matmul with ``rows`` as a constant."""
     given = {rows: value} if isinstance(rows, Var) else {}
     m, n, k = (value if size is rows else _number(size, given, OTHER) for size in sizes)
     return _number(count, given, 1), (m, n, k)

@@ -1,8 +1,8 @@
 """Transposed convolutions on a GPU, as implicit GEMM.
 
-Output pixels whose coordinates have the same remainder by the strides (a phase) see the same taps of the window, with a
-stride of one in the data: each phase is an ordinary convolution of the data. The phases are the batch of a matmul; taps
-that a phase lacks are zeros.
+Output pixels whose coordinates are equal modulo the strides (a phase) use the same taps of the window, with a stride of
+one in the data. Each phase is an ordinary convolution of the data. The phases are the batch of a matmul; taps that a
+phase does not have are zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..nn.transposed import transposed_of
 from . import gemm, tiled_matmul, tuned
 from .machine import Machine
 
-# Below this k one thread for each output element is as fast.
+# For smaller k, one thread for each output element is as fast.
 MIN_K = 8
 
 
@@ -29,7 +29,7 @@ def conv_transpose(
     kernel_layout: str = "", output_padding: Any = 0, out_dtype: str | None = None, name: str = "conv_transpose", *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.conv_transpose`` as implicit GEMM, where it is one."""
+    """Return ``topi.nn.conv_transpose`` as implicit GEMM if possible."""
     known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
                           out_dtype, name)
     workload = tuned.transposed_workload(name, inp, filt, (data_layout, known.kernel_layout), known.strides,
@@ -46,8 +46,8 @@ def conv(
     data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str, machine: Machine,
     workload: tuple[Any, ...] | None = None,
 ) -> Tensor | None:
-    """The transposed convolution with ``before`` cropped in front; None where unknown sizes, a small k or dilations
-    that share a factor with their stride do not allow a matmul."""
+    """Return the transposed convolution with ``before`` cropped at the start. Return None if a matmul is not possible
+    because of dynamic dimensions, a small k, or dilations that share a factor with their stride."""
     names = [c for c in kernel_layout if c not in "OI"]
     names.sort(key=data_layout.index)
     sizes = {c: getattr(v, "value", v) for c, v in out.items()}
@@ -75,17 +75,17 @@ def conv(
 
 
 class _Axis:
-    """One spatial dimension: its sizes, and which element of the data and which tap an output pixel reads."""
+    """One spatial dimension: its sizes, and the data element and tap for each output pixel."""
 
     def __init__(self, size: int, data: int, window: int, stride: int, dilation: int, lead: int):
         self.data, self.window, self.stride, self.dilation, self.lead = data, window, stride, dilation, lead
-        # Pixels of a phase, and the taps it sees.
+        # The pixels of a phase, and the taps it uses.
         self.count = -(-size // stride)
         self.taps = -(-window // stride)
         self.inverse = pow(dilation, -1, stride) if stride > 1 else 0
 
     def operands_at(self, phase: Any, pixel: Any, tap: Any) -> tuple[Any, Any]:
-        """The index in the data and the index in the window that a pixel and a tap of a phase multiply."""
+        """Return the index in the data and the index in the window for a pixel and a tap of a phase."""
         start = phase + self.lead
         first = start * self.inverse % self.stride if self.stride > 1 else 0
         at = (start - first * self.dilation) // self.stride + pixel - tap * self.dilation
@@ -93,7 +93,7 @@ class _Axis:
 
 
 class _ImplicitGemm:
-    """The operands, sizes and axis roles of the matmul that computes a transposed convolution."""
+    """The operands, dimensions and axis roles of the matmul that computes a transposed convolution."""
 
     def __init__(self, data: Tensor, filt: Tensor, data_layout: str, kernel_layout: str, names: list[str],
                  axes: list[_Axis], groups: int, per_group: int, filters: int, images: int):
@@ -105,13 +105,14 @@ class _ImplicitGemm:
             self.area *= axis.count
 
     def phases(self, lead: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """The group, and the phase along each dimension, of the indices of the batch."""
+        """Return the group, and the phase along each dimension, for the indices of the batch."""
         rest = list(lead)
         group = rest.pop(0) if self.groups > 1 else 0
         return group, [rest.pop(0) if axis.stride > 1 else 0 for axis in self.axes]
 
     def channel_and_taps(self, k: Any) -> tuple[Any, list[Any]]:
-        """The channel of the group, and the tap along each dimension, of an index along k; channels go fastest."""
+        """Return the channel of the group, and the tap along each dimension, for an index along k. The channel varies
+        fastest."""
         taps, at = [], k // self.per_group
         for axis in reversed(self.axes):
             taps.append(at % axis.taps)
@@ -149,7 +150,7 @@ class _ImplicitGemm:
         return te.if_then_else(te.all(*inside), value, te.const(0, value.dtype))
 
     def axis_roles(self, channels_last: bool) -> gemm.AxisRoles:
-        """The axis roles of the output, where there are no phases."""
+        """Return the axis roles of the output if there are no phases."""
         where = {c: i for i, c in enumerate(self.data_layout)}
         pixels, channel = (where["N"], *(where[c] for c in self.names)), where["C"]
         groups, filters = (), (channel,)
@@ -166,8 +167,8 @@ class _ImplicitGemm:
         operands = (pixels, self.image), (self.filters, self.weights)
         (m, lhs), (n, rhs) = operands if channels_last else operands[::-1]
         strided = any(axis.stride > 1 for axis in self.axes)
-        # The pixels of a phase are not contiguous in the output, so that a tile of them is no box: a kernel after the
-        # matmul interleaves the phases.
+        # The pixels of a phase are not contiguous in the output, so its tiles are not boxes: a separate kernel
+        # interleaves the phases after the matmul.
         axis_roles = None if strided else self.axis_roles(channels_last)
         result = tiled_matmul.matmul(lhs, rhs, batch, (m, n, reduction), dtype, name, axis_roles, machine, workload)
         stride = dict(zip(self.names, (axis.stride for axis in self.axes)))

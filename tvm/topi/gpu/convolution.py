@@ -1,4 +1,4 @@
-"""Convolutions on a GPU: as implicit GEMM in tiles, and depthwise."""
+"""Convolutions on a GPU: as tiled implicit GEMM, and depthwise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def conv(
     inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
     kernel_layout: str = "", out_dtype: str | None = None, name: str = "conv", *, target: Target,
 ) -> Tensor:
-    """``topi.nn.conv`` as implicit GEMM, or depthwise; as it is where sizes are not known."""
+    """Return ``topi.nn.conv`` as implicit GEMM or as a depthwise convolution; unchanged for dynamic dimensions."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
     layouts = known.data_layout, known.kernel_layout
     around = (*known.before, *known.after)
@@ -52,7 +52,7 @@ def depthwise_conv2d_nchw(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None, *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.depthwise_conv2d_nchw`` by the template of GPUs."""
+    """Return ``topi.nn.depthwise_conv2d_nchw`` for the GPU template."""
     if not tuned.is_known(Input.shape, Filter.shape) or not gemm.is_tiled((Input, Filter)):
         return nn.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype)
     return _depthwise_of(Input, Filter, stride, padding, dilation, ("NCHW", "OIHW"), out_dtype, target)
@@ -62,7 +62,7 @@ def depthwise_conv2d_nhwc(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, kernel_layout: str = "HWOI",
     out_dtype: str | None = None, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.depthwise_conv2d_nhwc`` by the template of GPUs."""
+    """Return ``topi.nn.depthwise_conv2d_nhwc`` for the GPU template."""
     kernel_layout, out_dtype = nhwc_filter(kernel_layout, out_dtype)
     known = tuned.is_known(Input.shape, Filter.shape)
     if not known or not gemm.is_tiled((Input, Filter)):
@@ -86,7 +86,8 @@ def _depthwise(
     data: Tensor, weight: Callable[..., Any], window: Any, out: dict[str, Any], around: Any, strides: Any,
     dilations: Any, layout: str, dtype: str, name: str, machine: Machine,
 ) -> Tensor:
-    """``weight(channel, y, x)`` reads the filter of an output channel, ``around`` is the padding before and after."""
+    """Return a depthwise convolution. ``weight(channel, y, x)`` reads the filter of an output channel; ``around`` is
+    the padding at the start and end."""
     images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
     multiplier = channels // get_const_int(data.shape[layout.index("C")])
     sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
@@ -97,8 +98,8 @@ def _depthwise(
 
 
 def _channel_and_tap(k: Any, channels: int, window: list[int]) -> tuple[Any, list[Any]]:
-    """The channel and the tap of an index along k; channels go fastest, so that the tap is the same for a whole
-    block_k slice."""
+    """Return the channel and the tap for an index along k. The channel varies fastest, so that the tap is the same for
+    a whole slice of block_k."""
     if prod(window) == 1:
         return k, [0] * len(window)
     at, tap = k // channels, []
@@ -111,8 +112,8 @@ def _channel_and_tap(k: Any, channels: int, window: list[int]) -> tuple[Any, lis
 def _as_matmul(
     source: Tensor, filt: Tensor, known: Convolution, name: str, workload: tuple[Any, ...] | None, machine: Machine
 ) -> Tensor:
-    """A convolution of ``source`` (padded) as implicit GEMM, one of the batch for each group: k covers input channels
-    and taps, m and n are filters and pixels."""
+    """Return a convolution of the padded ``source`` as implicit GEMM, with one batch entry for each group. k covers
+    input channels and taps; m and n are filters and pixels."""
     data_layout, kernel_layout, dtype, groups = known.data_layout, known.kernel_layout, known.dtype, known.groups
     strides, dilations, out = known.strides, known.dilations, {c: as_number(simplify(v)) for c, v in known.out.items()}
     channels, window = get_const_int(known.weight["I"]), [get_const_int(known.weight[c]) for c in known.spatial]

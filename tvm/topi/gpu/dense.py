@@ -1,4 +1,4 @@
-"""Dense layers by their classic names: what a batch is called decides on the name of its task alone."""
+"""Dense layers under Apache TVM's names. The kind of batch affects only the name of the tuning task."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Depthwise convolution on a GPU: a thread computes a tile of neighbouring output pixels, so that an input pixel it has
-loaded serves all of them.
+"""Depthwise convolution on a GPU: a thread computes a tile of adjacent output pixels, so that all of them share each
+loaded input pixel.
 
-Threads are numbered along the memory of the output, whatever its layout; where channels are last a thread computes
-several of them with vector loads. Pixels come through the cache into registers, or, where windows are large beside the
-tiles, a block copies its patch of the image into shared memory first: padding is then checked once for each pixel.
+Threads are numbered in the memory order of the output in every layout. In channels-last layouts a thread computes
+several channels with vector loads. Pixels are loaded into registers through the cache. If windows are large compared to
+the tiles, a block first copies its patch of the image to shared memory, so that padding is checked once for each pixel.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 TAG = "gpu_depthwise"
 # Thread tiles: rows and columns of output pixels.
 TILES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4), (7, 1), (1, 7), (4, 4), (8, 1), (8, 2))
-# Threads along rows and columns of a block whose patch of the image is in shared memory; (0, 0) for one without.
+# Threads along rows and columns of a block whose image patch is in shared memory; (0, 0) means no patch.
 PATCHES = ((0, 0), (1, 8), (2, 8), (4, 8), (8, 8), (4, 16), (8, 16), (2, 32), (4, 32), (8, 32), (2, 4), (4, 4))
 THREADS = (128, 256)
 LANES = (1, 2, 4)
-# The most multiplications of a thread that are unrolled; tiles in registers must be.
+# The maximum number of unrolled multiplications of a thread; tiles in registers must be unrolled.
 MAX_UNROLLED = 1024
 
 
 class Sizes(NamedTuple):
-    """The sizes of a depthwise convolution: its output, window and strides along rows and columns, filters for each
-    input channel, whether channels are last, bytes of an element, and the dilation of the window."""
+    """The parameters of a depthwise convolution: its output, window and strides along rows and columns, filters for
+    each input channel, whether channels are last, bytes of an element, and the dilation of the window."""
 
     images: int
     channels: int
@@ -52,20 +52,20 @@ class Sizes(NamedTuple):
 
 
 def _patch(sizes: Sizes, config: dict[str, Any]) -> tuple[int, int]:
-    """Threads of a block along rows and columns: no more than there are tiles, so that each thread has one."""
+    """Return the threads of a block along rows and columns: at most one for each tile."""
     (th, tw), (ph, pw) = config["tile"], config["patch"]
     return min(ph, -(-sizes.rows // th)), min(pw, -(-sizes.columns // tw))
 
 
 def _block_channels(sizes: Sizes, config: dict[str, Any]) -> int:
-    """Threads of a block along channels: the most that remain and divide the channels evenly."""
+    """Return the threads of a block along channels: the maximum that divides the channels evenly."""
     ph, pw = _patch(sizes, config)
     groups, most = sizes.channels // config["lanes"], config["threads"] // (ph * pw)
     return max((d for d in range(1, max(most, 1) + 1) if groups % d == 0), default=1)
 
 
 def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
-    """Pixels of the patch of the image that a block reads."""
+    """Return the number of pixels in the image patch that a block reads."""
     (th, tw), (ph, pw) = config["tile"], _patch(sizes, config)
     rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in
                      zip((th * ph, tw * pw), sizes.strides, sizes.window, sizes.dilations))
@@ -73,7 +73,7 @@ def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
-    """Cycles until the last block is done."""
+    """Return the cycles until the last block is done."""
     cost = machine.cost.depthwise
     (th, tw), lanes, threads = (config[x] for x in ("tile", "lanes", "threads"))
     ph, pw = _patch(sizes, config)
@@ -110,23 +110,23 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     results = sizes.images * sizes.channels * sizes.rows * sizes.columns
     moved = results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.element_bytes
     memory = cost.memory_latency_cycles + moved / cost.memory_bytes_per_cycle
-    # Computation and memory traffic overlap, but not entirely.
+    # Computation and memory traffic overlap only partly.
     return max(cycles, memory) + 0.2 * min(cycles, memory)
 
 
-# -- the computation ---------------------------------------------------------------------------------------------------
+# -- computation -------------------------------------------------------------------------------------------------------
 
 
 def conv(
     data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
     layout: str, dtype: str, name: str, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the output. ``before``
-    is the padding in front of rows and columns; pixels past their ends are padding too. ``workload`` is the operator's
+    """Return the convolution of ``data`` with ``weight(channel, y, x)`` over the channels of the output. ``before`` is
+    the padding at the start of rows and columns; pixels past their ends are padding too. ``workload`` is the operator's
     name in tuning records."""
     config = tuned.configuration(TEMPLATE, sizes, machine, workload)
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
-    # The output is rounded up to full tiles, so that the loops inside of them need no guards.
+    # The output is rounded up to full tiles, so that the inner loops need no guards.
     rounded = dict(exact)
     for letter, tile, patch in zip("HW", config["tile"], _patch(sizes, config)):
         step = tile * max(patch, 1)
@@ -153,7 +153,7 @@ def conv(
 
 def _padded(data: Tensor, rounded: dict[str, int], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
             layout: str, name: str) -> Tensor:
-    """The image padded with zeros, as far as full tiles reach."""
+    """Return the image padded with zeros up to full tiles."""
     reach = {"N": rounded["N"], "C": rounded["C"] // sizes.multiplier}
     for letter, s, k, d in zip("HW", sizes.strides, sizes.window, dilations):
         reach[letter] = (rounded[letter] - 1) * s + (k - 1) * d + 1
@@ -174,7 +174,7 @@ def _padded(data: Tensor, rounded: dict[str, int], sizes: Sizes, before: Sequenc
     return te.compute([reach[c] for c in layout], pixel, name=f"{name}_image", tag=f"{TAG},step")
 
 
-# -- the schedule ------------------------------------------------------------------------------------------------------
+# -- schedule ----------------------------------------------------------------------------------------------------------
 
 
 def _multiplies(sizes: Sizes, config: dict[str, Any]) -> int:
@@ -184,7 +184,8 @@ def _multiplies(sizes: Sizes, config: dict[str, Any]) -> int:
 
 def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes,
              config: dict[str, Any]) -> tuple[IterVar, IterVar, int]:
-    """Thread blocks along channels, rows and columns: the loop over blocks, the loop over threads, and their number."""
+    """Bind thread blocks along channels, rows and columns. Return the loop over blocks, the loop over threads, and the
+    number of threads."""
     rows, columns = _patch(sizes, config)
     counts = {"N": 1, "C": _block_channels(sizes, config), "H": rows, "W": columns}
     blocks, threads = [], []
@@ -197,7 +198,7 @@ def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout
 
 
 def _sum(stage: Stage, host: Stage, thread: IterVar) -> None:
-    """The thread tile in registers, one tap of the window after the other."""
+    """Compute the thread tile in registers, one tap of the window at a time."""
     stage.compute_at(host, thread)
     stage.set_scope("local")
     config, sizes = (stage.op.attrs[x] for x in ("config", "sizes"))
@@ -209,7 +210,7 @@ def _sum(stage: Stage, host: Stage, thread: IterVar) -> None:
 
 
 def _filters(filters: Stage, host: Stage, thread: IterVar, lanes: int) -> None:
-    """Weights are read where they are used; those of neighbouring channels as one vector."""
+    """Read weights where they are used; weights of adjacent channels are read as one vector."""
     axes, loads = list(filters.op.axis), access.loads(filters.op.body)
     if lanes == 1 or any(access.first_step(x, axes, axes[-1]) != 1 for x in loads):
         filters.compute_inline()
@@ -230,7 +231,7 @@ def _in_registers(stage: Stage, lanes: int) -> None:
 
 
 def _copy_to_shared(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
-    """Copy the patch of a block by all of its threads, neighbouring threads taking neighbouring vectors."""
+    """Copy the image patch of a block with all its threads. Adjacent threads copy adjacent vectors."""
     fused = image.fuse(*image.op.axis)
     if lanes > 1:
         fused, vector = image.split(fused, factor=lanes)
@@ -245,7 +246,7 @@ class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
     tags = (TAG,)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """The thread tile, channels of a thread, threads of a block, and its patch of the image."""
+        """Return the knobs: the thread tile, the channels of a thread, the threads of a block, and its image patch."""
         return {
             "tile": [t for t in TILES if t[0] < 2 * sizes.rows and t[1] < 2 * sizes.columns] or [TILES[0]],
             "lanes": [n for n in LANES if n == 1 or sizes.channels_last],
@@ -254,8 +255,8 @@ class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
         }
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether channels are whole vectors, and all of a thread's multiplications can be unrolled; whether a block
-        with a patch of the image has as many threads as are asked for, and enough shared memory."""
+        """Return whether channels are whole vectors and all multiplications of a thread can be unrolled. A block with
+        an image patch must also have the configured number of threads and enough shared memory."""
         (th, tw), lanes, (ph, pw) = config["tile"], config["lanes"], _patch(sizes, config)
         if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
             return False
@@ -273,17 +274,17 @@ class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
         return _cost(sizes, config, machine)
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The analytic choice: the fewest estimated cycles."""
+        """Return the analytic choice: the fewest estimated cycles."""
         return tuned.cheapest(
             self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
         )
 
     def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-        """The only consumer of the sums, if it is elementwise."""
+        """Return the only consumer of the convolution if it is elementwise."""
         return access.own_consumer(planner.s, stage, plain)
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Blocks, threads and thread tiles, and the epilogue on the tile."""
+        """Apply the configuration: blocks, threads and thread tiles, with the epilogue on the tile."""
         s, attrs = planner.s, stage.op.attrs
         config, layout, sizes = (attrs[x] for x in ("config", "layout", "sizes"))
         host = consumer

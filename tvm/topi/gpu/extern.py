@@ -1,8 +1,7 @@
-"""Operators written as statements, on a GPU: loops annotated as independent are bound to threads, one thread executes
-everything else.
+"""Statement operators on a GPU: loops annotated as independent are bound to threads; one thread executes the rest.
 
-Memory that a statement allocates in scope ``global`` is allocated outside of the kernel, with a slice for each
-iteration of the loops that are bound to threads.
+Memory that a statement allocates in scope ``global`` is allocated outside the kernel, with a slice for each iteration
+of the loops that are bound to threads.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ THREADS = 128
 
 
 def on_threads(op: ExternOp) -> ExternOp | None:
-    """The operation with its statement as kernels; None if it is a call that the host makes."""
+    """Return the operation with its statement as kernels, or None if it is a call by the host."""
     if _is_host_call(op.body):
         return None
     body = _kernels(op.body)
@@ -31,7 +30,7 @@ def on_threads(op: ExternOp) -> ExternOp | None:
 
 
 def _is_host_call(body: Stmt) -> bool:
-    """Whether the statement gives its tensors to functions, or is a program for threads already."""
+    """Return whether the statement passes its tensors to functions, or already uses threads."""
     for node in pre_order(body):
         if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
             return True
@@ -49,7 +48,7 @@ def _is_independent(loop: For) -> bool:
 
 
 def _has_threads(stmt: Stmt) -> bool:
-    """Whether independent loops can be reached without going into the scope of a thread's own memory."""
+    """Return whether there are independent loops outside the scope of thread-local memory."""
     if isinstance(stmt, SeqStmt):
         return any(_has_threads(s) for s in stmt.seq)
     if isinstance(stmt, Allocate):
@@ -58,7 +57,7 @@ def _has_threads(stmt: Stmt) -> bool:
 
 
 def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
-    """Loops that stand right inside each other, with constant begins and extents that do not depend on each other."""
+    """Return a perfect nest of loops with constant starts and extents that do not depend on each other."""
     loops: list[For] = []
     while isinstance(stmt, For) and not any(v is x.loop_var for x in loops for v in variables(stmt.extent)):
         loops.append(stmt)
@@ -82,7 +81,7 @@ def _kernels(stmt: Stmt) -> Stmt:
 
 
 def _kernel(carried: list[For], body: Stmt) -> Stmt:
-    """A kernel whose threads carry the loops; one thread where there are none."""
+    """Return a kernel whose threads run the loops in parallel; one thread without loops."""
     total: PrimExpr = const(1, "int32")
     for loop in carried:
         total = total * primop.cast("int32", loop.extent)
@@ -117,7 +116,7 @@ def _kernel(carried: list[For], body: Stmt) -> Stmt:
 
 
 class _TakeOut(StmtRewriter):
-    """Takes allocations of global memory out of a kernel; its threads have parts of their own."""
+    """A rewriter that moves allocations of global memory out of a kernel; each thread gets a slice of its own."""
 
     def __init__(self, number: PrimExpr | None, total: PrimExpr):
         self.number = number
@@ -137,8 +136,8 @@ class _TakeOut(StmtRewriter):
             return self.keep(node)
         if any(v in self.inner for e in node.extents for v in variables(e)):
             raise TVMError(
-                f"memory {node.buffer_var.name} of an extern operation has a size that depends on a loop around it; "
-                "on a GPU its size must be known before the kernel starts"
+                f"memory {node.buffer_var.name} of an extern operation has a size that depends on a loop around "
+                "it; on a GPU its size must be known before the kernel starts"
             )
         data = Var(node.buffer_var.name, node.buffer_var.type_annotation)
         shape = node.extents if self.number is None else (self.total, *node.extents)

@@ -1,4 +1,4 @@
-"""Intrinsics over fragments, the small matrices that a warp holds in its registers: load, multiply and add, store."""
+"""Intrinsics on fragments, the small matrices in the registers of a warp: load, multiply-accumulate, store."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...ir.prim import PrimExpr
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
-# The m and n of one multiplication of fragments, and its k by the type of the operands; float32 is taken as tf32.
+# The m and n of one fragment multiplication, and its k by operand type; float32 is computed as tf32.
 SIDE = 16
 K = {"float16": 16, "bfloat16": 16, "float32": 8}
 ACCUMULATOR = "float32"
 
 
 def _memory(shape: tuple[int, int], dtype: str, name: str) -> Buffer:
-    """A tile of a matrix in memory, whose rows have a stride."""
+    """Return a buffer of a matrix tile whose rows have a stride."""
     stride = te.var(f"{name}_stride")
     return tir.decl_buffer(shape, dtype, name=name, strides=[stride, 1], offset_factor=1, data_alignment=16)
 
@@ -28,7 +28,7 @@ def _held(shape: tuple[int, int], dtype: str, name: str, scope: str) -> Buffer:
 
 
 def _fragment_index(buffer: Buffer):
-    """The index of the fragment of a warp that begins where the buffer does; fragments are counted row by row."""
+    """Return the index of the warp's fragment at the start of the buffer; fragments are counted in row-major order."""
     rows, columns = (int(d) for d in buffer.shape)
     at, stride = buffer.elem_offset, buffer.strides[0]
     return at // (rows * stride) * (stride // columns) + at % (rows * stride) // columns
@@ -40,7 +40,7 @@ def _call(name: str, *args: Any) -> PrimExpr:
 
 @functools.cache
 def load(use: str, k_contiguous: bool, dtype: str, name: str = "load") -> TensorIntrin:
-    """Load a fragment of lhs ("a") or rhs ("b") from shared memory."""
+    """Return an intrinsic that loads an lhs ("a") or rhs ("b") fragment from shared memory."""
     depth = K[dtype]
     shape = (SIDE, depth) if k_contiguous else (depth, SIDE)
     x = te.placeholder(shape, dtype, name="x")
@@ -60,7 +60,7 @@ def load(use: str, k_contiguous: bool, dtype: str, name: str = "load") -> Tensor
 def multiply(
     lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str, accumulator: str = ACCUMULATOR, name: str = "multiply"
 ) -> TensorIntrin:
-    """Accumulate the product of two fragments in a third."""
+    """Return an intrinsic that adds the matmul of two fragments to a third."""
     depth = K[dtype]
     a = te.placeholder((SIDE, depth) if lhs_k_contiguous else (depth, SIDE), dtype, name="a")
     b = te.placeholder((SIDE, depth) if rhs_k_contiguous else (depth, SIDE), dtype, name="b")
@@ -91,7 +91,7 @@ def multiply(
 
 @functools.cache
 def store(dtype: str, accumulator: str = ACCUMULATOR, name: str = "store") -> TensorIntrin:
-    """Write a fragment of accumulators to memory; ``dtype`` is that of the operands."""
+    """Return an intrinsic that stores a fragment of accumulators to memory; ``dtype`` is that of the operands."""
     x = te.placeholder((SIDE, SIDE), accumulator, name="x")
     y = te.compute((SIDE, SIDE), lambda i, j: x[i, j], name="y")
     source = _held((SIDE, SIDE), accumulator, "source", "wmma.accumulator")

@@ -1,9 +1,9 @@
 """Matmuls on a GPU, and convolutions as implicit GEMM.
 
 A thread block computes a block tile of the output. For each block_k slice of k it copies a tile of both operands into
-shared memory, from which every thread reads what its thread tile, held in registers, needs. Convolutions do the same
-with an operand that is never stored: its tiles are gathered from the image as they are needed. Where block tiles are
-too few to occupy the machine, k is split among blocks too (split-k), and the partial sums are added afterwards.
+shared memory, from which each thread reads the elements for its thread tile, which is in registers. For convolutions
+one operand is never stored: its tiles are gathered from the image as needed. If there are too few block tiles to occupy
+the machine, k is also split among blocks (split-k), and the partial results are added afterwards.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
 TAG = "gpu_gemm"
-# Thread tiles (m, n), and how many threads a block has along m and n.
+# Thread tiles (m, n), and the numbers of threads of a block along m and n.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
-# The first of equal estimates is taken: wide blocks were measured to be a little faster.
+# The first of equal estimates is chosen: wide blocks were measured to be slightly faster.
 THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (16, 8), (8, 8), (2, 32), (4, 16), (4, 8), (1, 64), (1, 128))
 BLOCK_KS = (16, 32, 8)
-# Without shared memory nothing is copied ahead: a larger block_k only unrolls the loop over k further.
+# Without shared memory there is no copy to prefetch: a larger block_k only increases the unroll factor of k.
 REGISTER_BLOCK_KS = (2, 4, 8)
 SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64)
-# Elements of one vector load. A thread tile consists of groups of this many elements, interleaved with those of the
-# other threads, so that neighbouring threads read contiguous memory.
+# The elements of one vector load. A thread tile consists of groups of this many elements, interleaved with those of the
+# other threads, so that adjacent threads read contiguous memory.
 VECTOR_WIDTH = 4
-# Threads that copy along k where it is contiguous: the elements of one memory transaction. Runs along k of at least so
-# many bytes are copied in that order too.
+# The number of threads that copy along a contiguous k, which is one memory transaction. Contiguous pieces along k of at
+# least MIN_RUN_BYTES bytes are copied in the same order.
 K_THREADS, MIN_RUN_BYTES = 8, 16
-# Threads of a warp, and how many of them are side by side along n.
+# The threads of a warp, and the number of adjacent threads along n.
 WARP, WARP_COLUMNS = 32, 8
-# Below this n a matmul is computed as plain reductions rather than in tiles.
+# For smaller n, a matmul is computed as plain reductions instead of tiles.
 MIN_N = 4
 
 
 def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> bool:
-    """Whether a matmul of these tensors is computed in tiles: it has elements, n is large enough for tiles, and the
-    batch is not larger than a grid. Sizes that are not known count as large ones."""
+    """Return whether a matmul of these tensors is computed in tiles: it is not empty, n is large enough, and the batch
+    fits a grid. Dynamic dimensions count as large."""
     sizes = Nominal()
     shapes = [[sizes.size(d) for d in t.shape] for t in tensors]
     count = sizes.size(batch) if batch is not None and is_known(batch) else 0
@@ -64,13 +64,13 @@ def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> boo
 
 
 def fills_tiles(shapes: Sequence[Sequence[int]], n: int, batch: int) -> bool:
-    """As ``is_tiled``, of sizes as numbers."""
+    """Return the result of ``is_tiled`` for constant dimensions."""
     return n >= MIN_N and batch <= MAX_GRID_BLOCKS and all(all(shape) for shape in shapes)
 
 
 class Sizes(NamedTuple):
-    """The sizes of a batched matmul, the bytes of an element, and the vector widths with which lhs and rhs are copied
-    into shared memory."""
+    """The dimensions of a batched matmul, the bytes of an element, and the vector widths with which lhs and rhs are
+    copied into shared memory."""
 
     batch: int
     m: int
@@ -81,14 +81,14 @@ class Sizes(NamedTuple):
 
 
 class AxisPiece(NamedTuple):
-    """A piece of an axis of an operator's output that is divided by ``size``: the quotient, or the remainder."""
+    """A part of an output axis of an operator that is divided by ``size``: the quotient or the remainder."""
 
     axis: int
     size: int
     is_remainder: bool
 
 
-# Maps "batch", "m" and "n" of a matmul to axes of an operator's output, or to pieces of them.
+# Maps "batch", "m" and "n" of a matmul to axes of an operator's output, or to parts of axes.
 AxisRoles = dict[str, tuple["int | AxisPiece", ...]]
 
 
@@ -96,11 +96,12 @@ def matmul(
     lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """The sums over k of ``lhs(*batch, k, i) * rhs(*batch, k, j)`` for ``sizes`` (m, n, k) on a machine.
+    """Return the matmul of ``lhs(*batch, k, i)`` and ``rhs(*batch, k, j)``, reduced over k, for ``sizes`` (m, n, k) on
+    a machine.
 
-    ``axis_roles`` says which axes of the operator's output are batch, m and n; None if they are not such, and the
-    operator is then a separate kernel after the matmul. ``workload`` is the operator's name in tuning records. Operands
-    are padded with zeros to full block tiles, so that the inner loops need no guards."""
+    ``axis_roles`` gives the axes of the operator's output that are batch, m and n. With None, the operator is a
+    separate kernel after the matmul. ``workload`` is the operator's name in tuning records. Operands are padded with
+    zeros to full block tiles, so that the inner loops need no guards."""
     count = 1
     for d in batch:
         count *= d
@@ -144,14 +145,15 @@ def matmul(
 
 
 def _vector_width(operand: Operand, block: int, machine: Machine) -> int:
-    """Elements of an operand that one copy takes: contiguous along m or n, and all of them inside or all outside."""
+    """Return the number of operand elements in one copy: they are contiguous along m or n, and all inside or all
+    outside the operand."""
     if not machine.has_shared or operand.k_contiguous or operand.vector_width < VECTOR_WIDTH or block % VECTOR_WIDTH:
         return 1
     return VECTOR_WIDTH
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
-    """Cycles until the last block is done."""
+    """Return the cycles until the last block is done."""
     cost = machine.cost.tiled_matmul
     if not machine.has_shared:
         return _cost_from_memory(sizes, config, machine)
@@ -168,29 +170,29 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     alone = block_k * tm * tn * cost.lone_multiply_cycles * max(1.0, threads / cost.multiplies_per_cycle)
     if tm * tn * block_k > cost.cached_multiplies:
         work, alone = work * cost.long_code_factor, alone * cost.long_code_factor
-    # The latency of a block is hidden behind the work of the others for the most part.
+    # The work of other blocks hides most of the latency of a block.
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     cycles = rounds * math.hypot(work * fit, cost.memory_latency_cycles + alone)
     if rest:
         cycles += math.hypot(work * -(-rest // machine.multiprocessors), cost.memory_latency_cycles + alone)
     cycles *= -(-sizes.k // (block_k * split_k)) * _spilling(config, machine)
     if split_k > 1:
-        # Partial sums are written and read again.
+        # Partial results are written and read again.
         moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * sizes.element_bytes
         cycles += cost.launch_cycles + cost.partial_sum_cycles * split_k + moved / cost.partial_bytes_per_cycle
     return cycles
 
 
 def _spilling(config: dict[str, Any], machine: Machine) -> float:
-    """The factor on the time of a thread tile that does not fit the registers and is spilled to memory."""
+    """Return the slowdown of a thread tile that exceeds the registers and is spilled to memory."""
     cost = machine.cost.tiled_matmul
     tm, tn = config["tile"]
     return cost.spill_factor if tm * tn + tm + tn + cost.least_other_registers > machine.registers else 1.0
 
 
 def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
-    """Cycles where threads read global memory themselves: a vector load counts as much as the multiplications it is
-    issued with."""
+    """Return the cycles if threads read global memory directly. A vector load costs as much as the multiplications
+    issued with it."""
     cost = machine.cost.tiled_matmul
     (tm, tn), (ty, tx), block_k, split_k = (config[x] for x in ("tile", "threads", "block_k", "split_k"))
     threads = sizes.batch * -(-sizes.m // (tm * ty)) * -(-sizes.n // (tn * tx)) * split_k * ty * tx
@@ -201,12 +203,12 @@ def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) ->
 
 
 def estimate(sizes: Sizes, machine: Machine) -> float:
-    """Estimated cycles of a matmul with the analytic choice of its config."""
+    """Return the estimated cycles of a matmul with the analytic choice."""
     return _cost(sizes, TEMPLATE.choose(sizes, machine), machine)
 
 
 def tile_consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-    """The only consumer of the matmul, if it reads the output elementwise."""
+    """Return the only consumer of the matmul if it reads the output elementwise."""
     twin = plain.stage_map[stage.op]
     users = plain.consumers(twin)
     if stage.is_output or len(users) != 1 or not isinstance(users[0].op, ComputeOp) or users[0].op.reduce_axis:
@@ -221,7 +223,7 @@ def tile_consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | No
     config = stage.op.attrs["config"]
     blocks = [tile * count for tile, count in zip(config["tile"], config.get("threads") or config["warps"])]
     for which, block in zip(("m", "n"), blocks):
-        # A block tile that crosses the boundary of a piece of an axis would belong to two pieces.
+        # A block tile that crosses the boundary of an axis part would belong to two parts.
         if any(isinstance(p, AxisPiece) and p.is_remainder and p.size % block for p in axis_roles[which]):
             return None
     analyzer = Analyzer()
@@ -236,7 +238,7 @@ def tile_consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | No
 
 
 def _linear_index(op: ComputeOp, role: tuple[int | AxisPiece, ...]):
-    """The index along m or n as an expression of the axes that make it up."""
+    """Return the index along m or n as an expression of the axes that form it."""
     value: Any = None
     for axis in role:
         here = op.axis[axis.axis if isinstance(axis, AxisPiece) else axis].var
@@ -253,7 +255,7 @@ def _extent(op: ComputeOp, axis: int | AxisPiece) -> Any:
 
 
 def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int | None:
-    """Iterations of the loops that are the m, or the n, of a matmul; None if they are not known."""
+    """Return the number of iterations of the loops that form m or n of a matmul, or None if it is dynamic."""
     extents = [_extent(op, axis) for axis in role]
     return math.prod(int(n) for n in extents) if all(map(is_known, extents)) else None
 
@@ -261,8 +263,8 @@ def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int | No
 def bind_blocks(
     host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, product: ComputeOp, tile: int
 ) -> IterVar:
-    """Bind the loops over block tiles of a matmul to the grid; gives the innermost. Only the first dimension of a grid
-    is practically without limit: it has what may be large, and all of it where the batch or n is unknown."""
+    """Bind the loops over block tiles of a matmul to the grid; return the innermost loop. Only the first grid dimension
+    is practically unlimited. It covers the axes that may be large, or all axes if the batch or n is dynamic."""
     *lead, m, n = (access.extent_of(a) for a in product.axis)
     if n is None or None in lead:
         block = host.fuse(*batch, row, column)
@@ -281,8 +283,8 @@ def _reads(load: ProducerLoad, expected: list, analyzer: Analyzer) -> bool:
 
 
 def reduce_split_k(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Add the partial sums of split-k and compute the epilogue: one element per thread, or a vector of them where there
-    are many."""
+    """Add the partial results of split-k and compute the epilogue: one element per thread, or a vector if there are
+    many elements."""
     s = planner.s
     host = consumer or stage
     planner.placed.update((stage, host))
@@ -306,7 +308,7 @@ def reduce_split_k(planner: Planner, stage: Stage, consumer: Stage | None) -> No
 
 
 def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, attrs: dict[str, Any]) -> None:
-    """Accumulate thread tiles over block_k slices of k, whose operand tiles are in shared memory."""
+    """Accumulate thread tiles over block_k slices of k whose operand tiles are in shared memory."""
     (tm, tn), (ty, tx), block_k = (attrs["config"][x] for x in ("tile", "threads", "block_k"))
     inside, threads = _tile_output(planner, host, stage, axis_roles, attrs)
     stage.compute_at(host, inside)
@@ -327,7 +329,7 @@ def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, at
             continue
         tile.set_scope("shared")
         tile.compute_at(stage, outer)
-        # The next operand tile is copied while this one is used.
+        # Copy the next operand tile while the current one is used.
         tile.double_buffer()
         _copy_to_shared(tile, block, operand, width, threads)
 
@@ -335,8 +337,8 @@ def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, at
 def _tile_output(
     planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, attrs: dict[str, Any]
 ) -> tuple[IterVar, list[IterVar]]:
-    """Divide the output into block tiles and thread tiles, in order of the primitives; the loop around a thread tile,
-    and the threads of a block."""
+    """Divide the output into block tiles and thread tiles. Return the loop around a thread tile, and the threads of a
+    block."""
     (tm, tn), (ty, tx) = (attrs["config"][x] for x in ("tile", "threads"))
     machine = planner.machine
     shared = machine.has_shared
@@ -366,7 +368,7 @@ def _tile_output(
     bind_blocks(host, batch, row_block, column_block, stage.op, tm * ty)
     threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
     if shared and machine.warp == WARP and tx > WARP_COLUMNS and ty % (WARP // WARP_COLUMNS) == 0:
-        # The threads of a warp cover a square rather than a row of the block tile, which needs less of the operands.
+        # The threads of a warp cover a square instead of a row of the block tile, which needs fewer operand elements.
         threads = [te.thread_axis((0, n), f"threadIdx.{x}")
                    for n, x in ((WARP_COLUMNS, "x"), (ty, "y"), (tx // WARP_COLUMNS, "z"))]
         across, column_thread = host.split(column_thread, factor=WARP_COLUMNS)
@@ -380,13 +382,14 @@ def _tile_output(
 
 
 def _store_width(planner: Planner, host: Stage, n_role: tuple[int | AxisPiece, ...], width: int) -> int:
-    """Elements along n that a thread stores as one vector, and loads so of the other inputs of the epilogue."""
+    """Return the number of elements along n that a thread stores as one vector, which is also the load width of other
+    epilogue inputs."""
     is_last = n_role == (len(host.op.axis) - 1,)
     return width if planner.machine.has_shared and is_last and planner.can_vectorize(host.op, width) else 1
 
 
 def _read(tile: Stage, width: int) -> None:
-    """Read what one thread needs of an operand for one k, in vectors of ``width`` where elements are contiguous."""
+    """Read the operand elements that one thread needs for one k, in vectors of ``width`` if elements are contiguous."""
     last = tile.op.axis[-1]
     contiguous = all(access.runs_along(x, last.var) == "next" for x in access.loads(tile.op.body))
     chooses = any(access.is_choosing(n) for b in tile.op.body for n in post_order(b))
@@ -397,7 +400,7 @@ def _read(tile: Stage, width: int) -> None:
 
 
 def loops_of(host: Stage, axis_roles: AxisRoles) -> tuple[list[IterVar], ...]:
-    """The loops of the batch, of m and of n, those of divided axes among them."""
+    """Return the loops of the batch, of m and of n, including those of divided axes."""
     divided = {p.axis: p.size for role in axis_roles.values() for p in role if isinstance(p, AxisPiece)}
     pieces = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}
     return tuple([pieces[p.axis][p.is_remainder] if isinstance(p, AxisPiece) else host.op.axis[p] for p in role]
@@ -405,17 +408,17 @@ def loops_of(host: Stage, axis_roles: AxisRoles) -> tuple[list[IterVar], ...]:
 
 
 def _copy_to_shared(tile: Stage, block: int, operand: Operand, width: int, threads: list[IterVar]) -> None:
-    """Copy a tile of an operand, ``block`` elements along m or n, by all threads of the block in vectors of ``width``,
-    neighbouring threads taking neighbouring vectors."""
+    """Copy an operand tile, ``block`` elements along m or n, with all threads of the block in vectors of ``width``.
+    Adjacent threads copy adjacent vectors."""
     axes = list(tile.op.axis)
     loads = access.loads(tile.op.body)
     contiguous = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
-    # Elements may be contiguous along k in runs, with others in between.
+    # Elements may be contiguous along k only in pieces.
     in_runs = operand.k_contiguous and operand.vector_width * info(tile.op.output(0).dtype).bytes >= MIN_RUN_BYTES
     if (contiguous[0] or in_runs) and not contiguous[1]:
-        # The operand is contiguous along k. Eight threads go along k, as far as one memory transaction reaches, and the
-        # others of a warp across it: padding rows by one vector keeps all of them in different banks, and threads still
-        # read vectors. Blocks narrower than a vector are padded by one element.
+        # The operand is contiguous along k. Eight threads copy along k, which is one memory transaction, and the other
+        # threads of a warp across it. Padding each row by one vector puts all of them into different banks, and threads
+        # still read vectors. Blocks narrower than a vector are padded by one element.
         tile.storage_align(axes[-2], 2 * VECTOR_WIDTH, VECTOR_WIDTH if block >= VECTOR_WIDTH else 1)
         outer, inner = tile.split(axes[-2], factor=K_THREADS)
         axes[-2:] = outer, axes[-1], inner
@@ -442,7 +445,7 @@ class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
         return tile_consumer(planner, stage, plain)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """The thread tile, the threads of a block along m and n, block_k and split_k."""
+        """Return the knobs: the thread tile, the threads of a block along m and n, block_k and split_k."""
         k = sizes.k
         block_ks = BLOCK_KS if machine.has_shared else REGISTER_BLOCK_KS
         return {
@@ -453,7 +456,7 @@ class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
         }
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether two tiles of each operand fit the shared memory, and split-k does not mostly sum padding."""
+        """Return whether two tiles of each operand fit the shared memory, and split-k does not mostly add padding."""
         (tm, tn), (ty, tx), block_k, split_k = (config[x] for x in ("tile", "threads", "block_k", "split_k"))
         if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * block_k * sizes.element_bytes > machine.shared_bytes:
             return False
@@ -465,13 +468,14 @@ class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
         return _cost(sizes, config, machine)
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The analytic choice: the fewest estimated cycles."""
+        """Return the analytic choice: the fewest estimated cycles."""
         return tuned.cheapest(
             self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
         )
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Block and thread tiles, copies of operands to shared memory, and the epilogue on the output tile."""
+        """Apply the configuration: block and thread tiles, copies of operands to shared memory, and the epilogue on the
+        output tile."""
         s = planner.s
         attrs = stage.op.attrs
         axis_roles, config = attrs["axis_roles"], attrs["config"]

@@ -1,4 +1,4 @@
-"""Matmuls on a GPU: the computations of ``topi.nn`` in the tiles of its templates."""
+"""Matmuls on a GPU: the operators of ``topi.nn``, computed in the tiles of the templates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def matmul(
     tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: str | None = None,
     transpose_a: bool = False, transpose_b: bool = False, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.matmul`` in tiles, where its n is large enough for them."""
+    """Return ``topi.nn.matmul`` in tiles if its n is large enough."""
     _, n, _ = matmul_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     if not gemm.is_tiled((tensor_a, tensor_b), n):
         return nn.matmul(tensor_a, tensor_b, bias, out_dtype, transpose_a, transpose_b)
@@ -31,12 +31,12 @@ def matmul(
 def dense(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, *, target: Target
 ) -> Tensor:
-    """``topi.nn.dense`` in tiles."""
+    """Return ``topi.nn.dense`` in tiles."""
     return matmul(data, weight, bias, out_dtype, False, True, target=target)
 
 
 def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool, machine: Machine) -> Tensor:
-    """The product of a stack of matrices and one matrix: one matmul whose m covers the rows of all of them."""
+    """Return the matmul of a stack of matrices and one matrix as one matmul whose m covers the rows of all matrices."""
     lead = [as_number(d) for d in a.shape[:-2]]
     m, k = map(as_number, a.shape[-2:] if not transpose_a else a.shape[:-3:-1])
     n = as_number(b.shape[0] if transpose_b else b.shape[1])
@@ -73,7 +73,7 @@ def batch_matmul(
     tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
     transpose_b: bool = True, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.batch_matmul`` in tiles, where its n is large enough for them."""
+    """Return ``topi.nn.batch_matmul`` in tiles if its n is large enough."""
     a, b, dtype = tensor_a, tensor_b, out_dtype or tensor_a.dtype
     sizes = batch_sizes(a, b, transpose_a, transpose_b)
     if not gemm.is_tiled((a, b), sizes.n, sizes.count):

@@ -1,6 +1,7 @@
-"""Operators of GPUs by their classic names, for the current target: ``topi.cuda.conv2d_nchw``, ``topi.mali.dense``.
+"""GPU operators under Apache TVM's names, for the current target: ``topi.cuda.conv2d_nchw``, ``topi.mali.dense``.
 
-They take what the functions of ``topi.nn`` with these names take, and compute it in the tiles of the templates.
+They take the arguments of the ``topi.nn`` functions with the same names, and compute the operators with the tiles of
+the templates.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from .convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from .matmul import batch_matmul, dense, matmul
 from .winograd import conv2d_winograd_nchw
 
-# The module; ``topi.sort`` is the function.
+# Import the module by name, because ``topi.sort`` refers to the function.
 sort = importlib.import_module("..sort", __package__)
 
 
 def gpu_target(default: str) -> Target:
-    """The current target if it is a GPU, else the default."""
+    """Return the current target if it is a GPU, else the default."""
     current = Target.current(allow_none=True)
     return current if current is not None and templates_of(current) == "gpu" else Target(default)
 
@@ -91,7 +92,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "group_conv2d_transpose_nchw": _transposed("NCHW", "IOHW", "conv2d_transpose"),
     "matmul": matmul,
 }
-# Operators written as statements, whose lines are shared among the threads of ``gpu``.
+# Statement operators whose rows are distributed over the threads of ``gpu``.
 _STATEMENTS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
@@ -104,14 +105,14 @@ _STATEMENTS: dict[str, Callable[..., Any]] = {
 
 
 def operators(default: str) -> dict[str, Callable[..., Any]]:
-    """The operators for the current target if it is a GPU, else for ``default``."""
+    """Return the operators for the current target if it is a GPU, else for ``default``."""
 
     def named(name: str, function: Callable[..., Any], key: str) -> Callable[..., Any]:
         def operator(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs, **{key: gpu_target(default)})
 
         operator.__name__ = operator.__qualname__ = name
-        operator.__doc__ = f"``{name}`` of ``topi`` as the current GPU computes it."
+        operator.__doc__ = f"The operator ``{name}`` of ``topi``, for the current GPU."
         return functools.wraps(function, assigned=())(operator)
 
     tables = (_OPERATORS, "target"), (_STATEMENTS, "gpu")

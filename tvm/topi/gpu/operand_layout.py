@@ -1,4 +1,4 @@
-"""How an operand of a matmul lies in memory, and by which vectors a block copies it."""
+"""Analysis of the memory layout of a matmul operand, and of the vector width with which a block copies it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...te.tensor import ComputeOp
 from .. import access
 from .classes import as_number, is_known
 
-# The most bytes of one copy, and the numbers of elements that it may take.
+# The maximum bytes of one copy, and the possible numbers of elements.
 COPY_BYTES, VECTOR_WIDTHS = 16, (8, 4, 2)
 
 
 class Operand(NamedTuple):
-    """How an operand is laid out in memory: whether it is contiguous along k rather than along m or n, and how many
-    contiguous elements one copy takes."""
+    """The memory layout of an operand: whether it is contiguous along k instead of m or n, and the number of contiguous
+    elements in one copy."""
 
     k_contiguous: bool
     vector_width: int
 
 
 def operand(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction: Any) -> Operand:
-    """The memory layout of the operand ``read(*batch, k, i)`` for i below ``size`` and k below ``reduction``."""
+    """Return the memory layout of the operand ``read(*batch, k, i)`` for i below ``size`` and k below ``reduction``."""
     lead = [Var(f"b{i}", "int32") for i in range(len(batch))]
     k, i = Var("k", "int32"), Var("i", "int32")
     analyzer = Analyzer()
@@ -43,14 +43,14 @@ def operand(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction
 
 
 def _is_next(value: PrimExpr, var: Var, analyzer: Analyzer) -> bool:
-    """Whether neighbours along ``var`` lie side by side in memory."""
+    """Return whether neighbours along ``var`` are adjacent in memory."""
     while access.is_choosing(value):
         value = value.args[1]
     return type(value) is ProducerLoad and access.stride_along(_offset(value, analyzer), var) == 1
 
 
 def _through_padding(value: PrimExpr) -> PrimExpr:
-    """The load with the padding before it inlined."""
+    """Return the load with the preceding padding inlined."""
     while True:
         op = value.producer.op if type(value) is ProducerLoad else None
         if not isinstance(op, ComputeOp) or not (op.tag or "").endswith(",pad"):
@@ -59,7 +59,8 @@ def _through_padding(value: PrimExpr) -> PrimExpr:
 
 
 def _vector_width(value: PrimExpr, var: Var, extent: Any, most: int, analyzer: Analyzer) -> int:
-    """How many elements along ``var`` are contiguous and aligned, and all inside or all outside of the padding."""
+    """Return the number of elements along ``var`` that are contiguous and aligned, and all inside or all outside the
+    padding."""
     known = as_number(extent) if is_known(extent) else 1
     for lanes in (x for x in VECTOR_WIDTHS if x <= most and known % x == 0):
         group, lane = Var("group", "int32"), Var("lane", "int32")
@@ -86,7 +87,7 @@ def _is_contiguous(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -
 
 
 def _offset(load: ProducerLoad, analyzer: Analyzer) -> PrimExpr:
-    """The place of an element in memory."""
+    """Return the offset of an element in memory."""
     offset: Any = const(0, "int32")
     for index, size in zip(load.indices, load.producer.shape):
         offset = offset * size + index
@@ -94,5 +95,5 @@ def _offset(load: ProducerLoad, analyzer: Analyzer) -> PrimExpr:
 
 
 def below(x: Any, limit: Any, lanes: int) -> PrimExpr:
-    """``x < limit``, written so that it is the same for all lanes of a copy."""
+    """Return ``x < limit`` in a form that is the same for all lanes of a copy."""
     return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit

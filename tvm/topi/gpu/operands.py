@@ -1,7 +1,7 @@
-"""Operands of matmuls that are read in place: through the reshapes, transposes and slices before a matmul.
+"""Fusion of reshapes, transposes and slices into the operands of matmuls.
 
-Each element of the output of such an operator is one element of its input. The load from the last of them becomes a
-load from the input of the first, with indices simplified for the extents of m, n and k.
+Each output element of such a layout-changing op is one element of its input. A load from the last op of a chain becomes
+a load from the input of the first op, with indices simplified for the extents of m, n and k.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..tag import is_injective
 
 
 def read_through(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction: Any) -> Callable[..., Any]:
-    """``read(*batch, k, i)`` as a load from the tensor before the data movement operators, for i below ``size`` and k
-    below ``reduction``."""
+    """Return ``read(*batch, k, i)`` as a load from the tensor before the layout-changing ops, for i below ``size`` and
+    k below ``reduction``."""
     extents = (*batch, reduction, size)
     variables = [Var(f"v{n}", "int32") for n in range(len(extents))]
     load = read(*variables)
@@ -38,7 +38,7 @@ def read_through(read: Callable[..., Any], batch: Sequence[Any], size: Any, redu
 
 
 def _source(value: Any) -> Any:
-    """The load from the input of a chain of operators that only move data."""
+    """Return the load from the input of a chain of layout-changing ops."""
     while type(value) is ProducerLoad:
         op = value.producer.op
         if not isinstance(op, ComputeOp) or not is_injective(op.tag or "") or (op.tag or "").endswith(",step"):

@@ -1,9 +1,9 @@
-"""Row-wise kernels on a GPU: softmax, layer normalization, and whatever else consists of reductions over rows and
+"""Row kernels on a GPU: softmax, layer normalization, and all other computations of reductions over rows and
 elementwise operations on the same rows, with their prologue and epilogue.
 
-A warp or a thread block computes all of a row, or one thread does where rows are short or not contiguous. The results
-of the reductions stay in registers, and so does each thread's slice of the rows that are read more than once; of rows
-too long for that, the elementwise operations between the reductions are recomputed where they are read.
+A warp or a thread block computes a whole row; a single thread does if rows are short or not contiguous. The results of
+the reductions stay in registers, and so does each thread's slice of the rows that are read more than once. For rows too
+long for that, the elementwise operations between the reductions are recomputed where they are read.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from ..nominal import Nominal
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-# Rows shorter than this are computed by one thread each.
+# Shorter rows are computed by one thread each.
 SHORT_ROW = 16
-# The most operations of one kernel, reductions and elementwise ones.
+# The maximum number of operations in one kernel, reductions and elementwise operations together.
 MAX_OPERATIONS = 24
-# Elements of a row per thread: usually; where most multiprocessors have no row; and, where each has many rows, the most
-# for which one warp computes a row: blocks of four such rows were measured to be a quarter faster than blocks of one.
+# Row elements per thread: in general; if there are too few rows for most multiprocessors; and the maximum for which one
+# warp computes a row if there are many rows. Blocks of four such rows were measured to be 25 % faster than blocks of
+# one row.
 THREAD_ELEMENTS, FEW_ROWS_THREAD_ELEMENTS, MANY_ROWS_THREAD_ELEMENTS = 8, 4, 32
-# Rows of a thread block where a warp computes a row.
+# The rows of a thread block if a warp computes a row.
 BLOCK_ROWS = 4
-# Threads of a row whose length is not known.
+# The threads of a row of dynamic length.
 UNKNOWN_ROW_THREADS = 128
-# Registers of a thread for one copy of its slice of a row.
+# The registers of a thread for one copy of its slice of a row.
 ROW_REGISTERS = 64
 
 
 def plan(planner: Planner) -> bool:
-    """Schedule the computation as one row-wise kernel if it is one; says whether it is. Where it is not, only the
-    inlining of elementwise operations has changed, and the caller begins anew."""
+    """Schedule the computation as one row kernel if possible; return whether it is. Otherwise only elementwise
+    operations have been inlined, and the caller must start again."""
     s = planner.s
     stages = [x for x in s.stages if not x.op.input_tensors == [] or x.is_output]
     stages = [x for x in stages if isinstance(x.op, ComputeOp)]
@@ -67,7 +68,7 @@ def plan(planner: Planner) -> bool:
     rows = planner.sizes.elements([last.op.axis[i].dom.extent for i in lead])
     length = planner.sizes.elements([last.op.axis[i].dom.extent for i in along])
     if length == 1 < max(planner.sizes.elements([a.dom.extent for a in x.op.reduce_axis]) for x in reductions):
-        # The output has one element for each row: a plain reduction.
+        # The output has one element for each row, so this is a plain reduction.
         return False
     if length < SHORT_ROW or (along[-1] != len(last.op.axis) - 1 and rows >= 256):
         _one_thread(planner, last, reductions, lead, along)
@@ -83,7 +84,7 @@ def plan(planner: Planner) -> bool:
 def _row_axes(
     plain: Schedule, last: Stage, reductions: list[Stage], sizes: Nominal
 ) -> tuple[list[int], list[PrimExpr]] | None:
-    """The axes of the output that identify the row, if all reductions are over that row, and the indices with which the
+    """Return the output axes that identify the row if all reductions are over that row, and the indices with which the
     output reads their results."""
     ops = {plain.stage_map[m.op].op if m.op in plain.stage_map else None for m in reductions}
     twins = [x for x in plain.stages if isinstance(x.op, ComputeOp)]
@@ -131,7 +132,7 @@ def _has(e: PrimExpr, var: Var) -> bool:
 
 
 def _one_thread(planner: Planner, last: Stage, reductions: list[Stage], lead: list[int], along: list[int]) -> None:
-    """One thread for each row."""
+    """Bind one thread to each row."""
     axes = list(last.op.axis)
     last.reorder(*[axes[i] for i in lead], *[axes[i] for i in along])
     _, thread = planner.spread(last, planner.fused(last, [axes[i] for i in lead]))
@@ -141,7 +142,7 @@ def _one_thread(planner: Planner, last: Stage, reductions: list[Stage], lead: li
 
 
 def _one_block(planner: Planner, last: Stage, reductions: list[Stage], lead: list[int], along: list[int]) -> None:
-    """A thread block for each row, none of which is kept in registers."""
+    """Bind one thread block to each row; rows are not stored in registers."""
     axes = list(last.op.axis)
     last.reorder(*[axes[i] for i in lead], *[axes[i] for i in along])
     row = planner.fused(last, [axes[i] for i in lead])
@@ -160,7 +161,7 @@ def _one_block(planner: Planner, last: Stage, reductions: list[Stage], lead: lis
 
 
 class RowPartition(NamedTuple):
-    """How the threads that compute a row divide it: ``count`` times ``threads`` vectors of ``lanes`` elements."""
+    """The partition of a row among threads: ``count`` times ``threads`` vectors of ``lanes`` elements."""
 
     threads: int
     lanes: int
@@ -176,8 +177,8 @@ class RowPartition(NamedTuple):
 def _partition(
     planner: Planner, last: Stage, reductions: list[Stage], along: list[int], rows: int, length: int
 ) -> RowPartition | None:
-    """How to divide rows so that threads keep their slices in registers; None if rows are not contiguous or are too
-    long."""
+    """Return the partition of rows with which threads keep their slices in registers, or None if rows are not
+    contiguous or too long."""
     axes = [last.op.axis[i] for i in along]
     if access.extent_of(axes[-1]) != length or along[-1] != len(last.op.axis) - 1:
         return None
@@ -200,7 +201,8 @@ def _partition(
 
 
 class _InRegisters:
-    """Rows divided among threads, each of which keeps its slice of what is read more than once in registers."""
+    """The schedule of rows divided among threads, each of which stores its slice of repeatedly read values in
+    registers."""
 
     def __init__(self, planner: Planner, last: Stage, reductions: list[Stage], rows: int,
                  row_index: list[PrimExpr], partition: RowPartition):
@@ -213,7 +215,7 @@ class _InRegisters:
         self.partition = partition
 
     def schedule(self) -> None:
-        # This is asked before caches are inserted: the output still reads its inputs from memory.
+        # Check this before caches are inserted, while the output still reads its inputs from memory.
         vectors = self.planner.can_vectorize(self.last.op, self.partition.lanes)
         scalars, cached, inputs = self.kept()
         *lead, along = self.last.op.axis
@@ -239,7 +241,7 @@ class _InRegisters:
         _vectorize_or_unroll(self.last, lane, vectors)
 
     def block_rows(self) -> int:
-        """Rows of one thread block: a warp for each where rows are computed by warps and there are enough of them."""
+        """Return the rows of one thread block: one for each warp if warps compute rows and there are enough rows."""
         machine = self.planner.machine
         if not machine.is_nvidia or self.partition.threads != machine.warp:
             return 1
@@ -247,7 +249,7 @@ class _InRegisters:
         return next(n for n in (BLOCK_ROWS, 2, 1) if n == 1 or self.rows % n == 0 and n <= most)
 
     def keep(self, stage: Stage, thread: IterVar) -> None:
-        """Each thread computes its slice of the rows of ``stage`` once and keeps it."""
+        """Compute the slice of each thread of the rows of ``stage`` once and store it in registers."""
         self.partition.split(stage, stage.op.axis[-1])
         cache = self.s[self.s.cache_write(stage.op.output(0), "local")]
         stage.compute_inline()
@@ -257,7 +259,7 @@ class _InRegisters:
         _vectorize_or_unroll(cache, lane, self.planner.can_vectorize(cache.op, self.partition.lanes))
 
     def reduce(self, stage: Stage, thread: IterVar, threads: IterVar) -> None:
-        """Each thread reduces its slice, then the threads combine their results."""
+        """Reduce the slice of each thread, then combine the results of the threads."""
         _, inner, _ = self.partition.split(stage, stage.op.reduce_axis[0])
         partial = self.s[self.s.rfactor(stage.op.output(0), inner, len(stage.op.axis))]
         across = stage.op.reduce_axis[0]
@@ -270,8 +272,8 @@ class _InRegisters:
         stage.set_scope("local")
 
     def kept(self) -> tuple[list[Stage], list[Stage], list[tuple[Tensor, list[Stage]]]]:
-        """What threads keep in registers: scalars of a row, and elementwise operations and inputs along it that have
-        several consumers."""
+        """Return the values that threads keep in registers: scalars of a row, and elementwise operations and inputs
+        along it with several consumers."""
         inner = [x for x in self.s.stages if isinstance(x.op, ComputeOp) and x.op.input_tensors]
         inner = [x for x in inner if not x.is_output and not x.op.reduce_axis]
         sizes = {x: self.planner.sizes.elements(x.op.output(0).shape) for x in inner}
@@ -296,7 +298,8 @@ class _InRegisters:
         return bool(shape) and structural_equal(shape[-1], self.last.op.axis[-1].dom.extent)
 
     def misread(self, kept: set[Stage]) -> set[Stage]:
-        """Stages that are read at another row, or another element of the row, than the one that is being computed."""
+        """Return the stages that are read at another row, or another element of the row, than the one being
+        computed."""
         plain = self.s.normalize()
         stages = {x.uid: x for x in self.s.stages}
         misread: set[Stage] = set()
@@ -311,7 +314,7 @@ class _InRegisters:
                 stage = stages[plain.stage_map[load.producer.op].uid]
                 if stage in kept or isinstance(stage.op, PlaceholderOp):
                     indices = list(load.indices)
-                    # The index must be the loop variable itself: the loops of threads are recognized by it.
+                    # The index must be the loop variable itself, which identifies the loops of threads.
                     if self.runs(stage) and (along is None or not indices or indices.pop() is not along):
                         misread.add(stage)
                         continue
@@ -321,12 +324,12 @@ class _InRegisters:
         return misread
 
     def runs(self, stage: Stage) -> bool:
-        """Whether a stage has loops along the row, rather than one value for it."""
+        """Return whether a stage has loops along the row instead of one value for it."""
         return bool(stage.op.reduce_axis) or self.planner.sizes.elements(stage.op.output(0).shape) != self.rows
 
 
 def _vectorize_or_unroll(stage: Stage, lane: IterVar, vectors: bool) -> None:
-    """Compute the lanes of a vector by vector instructions, or one by one."""
+    """Compute the lanes of a vector with vector instructions, or unrolled."""
     if vectors:
         stage.vectorize(lane)
     else:

@@ -1,4 +1,4 @@
-"""The tensor intrinsics of GPUs that searches may use: products of fragments on tensor cores, loads and stores."""
+"""GPU tensor intrinsics for schedule search: matmuls, loads and stores of tensor core fragments."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ...auto_scheduler.intrinsics import Fragments, SearchIntrinsic
 from ...target import Target
 from . import fragments
 
-# The types of operands, each with those of the sums. Float32, which is multiplied as tf32, is not what plain loops
-# compute.
+# Operand types with their accumulator types. float32 is excluded because it is multiplied as tf32, which differs from
+# scalar loops.
 TYPES = {"float16": ("float32", "float16"), "bfloat16": ("float32",)}
 
 
 def _intrinsics(dtype: str, accumulator: str) -> list[SearchIntrinsic]:
-    """Products of operands in which k, or m and n, is the last dimension."""
+    """Return the matmul intrinsics for operands whose last dimension is k, or m and n."""
     def fits(target: Target) -> bool:
         return dtype in target.features.mma_dtypes
 
-    # Sums of float32 are multiplied by mma, whose loads want 16 bytes each, the others by wmma, which wants 32.
+    # With float32 accumulators mma is used, whose loads need 16 bytes each; otherwise wmma, which needs 32.
     made, rows = [], (16, 8) if accumulator == "float32" else (32, 16)
     store = f"mma.{dtype}.{accumulator}.store"
     for lhs, rhs in product(("mk", "km"), ("nk", "kn")):
@@ -34,7 +34,7 @@ def _intrinsics(dtype: str, accumulator: str) -> list[SearchIntrinsic]:
 
 @functools.cache
 def search_intrinsics() -> dict[str, SearchIntrinsic]:
-    """The intrinsics by name."""
+    """Return the intrinsics by name."""
     made = [one for dtype, sums in TYPES.items() for accumulator in sums for one in _intrinsics(dtype, accumulator)]
     return {one.name: one for one in made}
 

@@ -1,9 +1,9 @@
-"""Merge sort on a GPU: lines are cut into runs that blocks sort in shared memory, then runs are merged pairwise through
-global memory until one of each line is left.
+"""Merge sort on a GPU: blocks sort short runs of each row in shared memory, then runs are merged pairwise through
+global memory until one run of each row remains.
 
-A merge is divided along its diagonals (merge path): where the first ``d`` elements of a merged run come from is found
-by bisection, so that blocks, and threads within them, write slices of equal size whatever the data. Both phases are
-stable. Where only the first ``count`` elements of a line are asked for (top-k), no run keeps more than that.
+A merge is divided along its diagonals (merge path): bisection finds the origin of the first ``d`` elements of a merged
+run, so that blocks and threads write slices of equal size for any data. Both phases are stable. If only the first
+``count`` elements of a row are requested (top-k), no run keeps more than that.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ...target import Target
 from ...tir.ir_builder import BufferVar, IRBuilder
 from .machine import Machine
 
-# Elements of a thread: odd, so that neighbouring threads begin in different banks of shared memory.
+# The elements of a thread: an odd number, so that adjacent threads start in different banks of shared memory.
 _THREAD_ELEMENTS = 7
 _THREADS = 256
-# Lines of unknown length are merged until runs have half as many elements as 32-bit indices can name.
+# Rows of dynamic length are merged until runs have half as many elements as 32-bit indices can address.
 _BITS = 31
 
 
 @dataclass
 class Lines:
-    """The data to sort: ``number`` lines of ``n`` elements each. ``read(line, i)`` is an element, ``write(line, i, key,
-    index)`` takes the i-th of the sorted ones and the index it had (None without ``with_indices``), for the first
-    ``count``. Only the first ``length(line)`` are sorted, the others stay; None means all. ``before(a, b)`` says
-    whether ``a`` must stand before ``b``."""
+    """The data to sort: ``number`` rows of ``n`` elements each. ``read(line, i)`` returns an element; ``write(line, i,
+    key, index)`` stores the i-th sorted element and its original index (None without ``with_indices``), for the first
+    ``count`` elements. Only the first ``length(line)`` elements are sorted, the others stay in place; None means all.
+    ``before(a, b)`` returns whether ``a`` must precede ``b``."""
 
     number: Any
     n: Any
@@ -46,7 +46,7 @@ class Lines:
 
 
 def sort_lines(ib: IRBuilder, lines: Lines, target: Target) -> None:
-    """The kernels that sort the lines."""
+    """Generate the kernels that sort the rows."""
     _Sort(ib, lines, target).emit()
 
 
@@ -75,14 +75,14 @@ class _Sort:
         if isinstance(lines.n, IntImm):
             while self.crew > 1 and self.crew // 2 * _THREAD_ELEMENTS >= lines.n.value:
                 self.crew //= 2
-        # Threads ``crew`` sort a run; a block has as many short runs as it has threads for.
+        # ``crew`` threads sort a run; a block sorts as many short runs as it has threads for.
         self.runs = most // self.crew
         if isinstance(lines.number, IntImm):
             self.runs = max(min(self.runs, lines.number.value), 1)
         self.run = self.crew * _THREAD_ELEMENTS
         self.single = isinstance(lines.n, IntImm) and lines.n.value <= self.run
         self.tiles = const(1, "int32") if self.single else _ceildiv(self.n, self.run)
-        # Only where no loop goes over a thread's own elements are they registers.
+        # The elements of a thread are in registers only if no loop iterates over them.
         self.unrolled = not target.features.has_unrolling_compiler
         self.scratch: list[BufferVar] = []
         self.room: PrimExpr = const(0, "int32")
@@ -91,7 +91,7 @@ class _Sort:
         if self.single:
             self.sort_runs()
             return
-        # Runs go from one half of the memory into the other, where they have no need of more room than before.
+        # Runs move between the two halves of the memory, where they need no additional space.
         self.room = self.tiles * te.min(self.count, _int(self.run))
         kinds = [(self.lines.dtype, "sorted_keys"), *([("int32", "sorted_places")] if self.lines.with_indices else [])]
         self.scratch = [self.ib.allocate(dtype, (2, self.number * self.room), name=name) for dtype, name in kinds]
@@ -102,12 +102,12 @@ class _Sort:
             if known is not None:
                 self.merge_runs(level)
                 return
-            # A line that is no longer than a run is merged once, with nothing, into its place.
+            # A row that is not longer than a run is merged once, with an empty run, to copy it to its destination.
             with self.ib.if_scope(tir.any(level < 1, self.covered(level) < self.n)):
                 self.merge_runs(level)
 
     def covered(self, level: Any) -> PrimExpr:
-        """Elements of the line that a run stands for."""
+        """Return the number of row elements that a run covers."""
         return const(self.run, "int32") << level
 
     # -- kernels -------------------------------------------------------------------------------------------------------
@@ -146,7 +146,8 @@ class _Sort:
             memory, own = self.shared(threads * _THREAD_ELEMENTS), self.own()
 
             def each(body: Callable) -> None:
-                """``body(slot, line, run of the line, place in the run)`` for all elements, neighbours at once."""
+                """Call ``body(slot, line, run of the line, position in the run)`` for all elements; adjacent threads
+                handle adjacent elements."""
                 with ib.for_range(0, _THREAD_ELEMENTS, name="turn") as turn:
                     slot = ib.let("slot", turn * threads + thread)
                     unit = ib.let("unit", block * self.runs + slot // self.run)
@@ -186,7 +187,7 @@ class _Sort:
             each(out)
 
     def sort_own(self, memory: list, own: list, thread: PrimExpr, present: PrimExpr) -> None:
-        """A thread's own elements by comparing neighbours; those beyond ``present`` stay."""
+        """Sort the elements of a thread by comparing neighbours; elements beyond ``present`` stay in place."""
         ib = self.ib
         first = thread * _THREAD_ELEMENTS
         held = [ib.allocate(mine.dtype, (1,), name="held", scope="local") for mine in own]
@@ -224,8 +225,8 @@ class _Sort:
     # -- merging -------------------------------------------------------------------------------------------------------
 
     def split(self, key: Callable, left: PrimExpr, right: PrimExpr, at: PrimExpr, name: str) -> BufferVar:
-        """How many of the first ``at`` elements of a merge are of its left run (of ``left`` elements, the right one
-        of ``right``); ``key(whether right, place)`` reads."""
+        """Return how many of the first ``at`` elements of a merge come from its left run, which has ``left`` elements
+        (the right one has ``right``). ``key(is_right, position)`` reads an element."""
         ib = self.ib
         low, high = (ib.allocate("int32", (1,), name=f"{name}_{side}", scope="local") for side in ("low", "high"))
         low[0], high[0] = te.max(at - right, const(0, "int32")), te.min(at, left)
@@ -241,7 +242,7 @@ class _Sort:
         self, memory: list, own: list, left: PrimExpr, left_size: PrimExpr, right: PrimExpr, right_size: PrimExpr,
         at: PrimExpr,
     ) -> None:  # fmt: skip
-        """The part of a thread from ``at`` on of the merge of two runs of shared memory, which takes their place."""
+        """Merge a thread's part, starting at ``at``, of two runs in shared memory; the result replaces the runs."""
         ib = self.ib
         keys = memory[0]
         low = self.split(lambda of_right, i: keys[(right if of_right else left) + i], left_size, right_size, at, "own")
@@ -273,7 +274,7 @@ class _Sort:
         self.each_of(_THREAD_ELEMENTS, lambda i: self.give(memory, own, left + at, present, i))
 
     def merge_runs(self, level: PrimExpr) -> None:
-        """Two runs of the line become one: a block writes as many elements as it has room for."""
+        """Merge pairs of runs of a row: each block writes as many elements as its shared memory holds."""
         ib, threads, part = self.ib, self.most, self.most * _THREAD_ELEMENTS
         source = primop.bitwise_and(level, const(1, "int32"))
         covered = self.covered(level)
@@ -316,7 +317,7 @@ class _Sort:
                 self.merged(memory, source, line, length, pair, wide, pairs, total, start + slot, slot)
 
     def merged(self, memory, source, line, length, pair, wide, pairs, total, place, slot) -> None:
-        """An element of a merged run goes into the other half of the memory; of the last run it is a result."""
+        """Store an element of a merged run in the other half of the memory; an element of the last run is an output."""
         ib = self.ib
         with ib.if_scope(pairs > 1):
             with ib.if_scope(place < total):

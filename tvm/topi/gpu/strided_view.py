@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie that reshapes, transposes and slices have made of another, by shapes alone."""
+"""Memory offsets of the elements of a tensor after reshapes, transposes and slices, computed from shapes alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """``size`` places along a dimension, ``stride`` elements of memory apart."""
+    """A part of a dimension: ``size`` positions, ``stride`` elements apart in memory."""
 
     size: int
     stride: int
 
 
 class StridedView(NamedTuple):
-    """For each dimension its pieces, the outermost first, and the place of the first element."""
+    """The pieces of each dimension, outermost first, and the offset of the first element."""
 
     dims: tuple[tuple[Piece, ...], ...]
     offset: int = 0
@@ -28,7 +28,8 @@ class StridedView(NamedTuple):
         return self._replace(dims=tuple(self.dims[axis] for axis in axes))
 
     def reshaped(self, shape: Sequence[int]) -> StridedView | None:
-        """None where a new dimension is no number of whole pieces, and no part of one that divides it."""
+        """Return the view with a new shape, or None if a new dimension is neither a number of whole pieces nor a
+        divisor of one."""
         left = list(joined(piece for dim in self.dims for piece in dim))
         dims = []
         for size in reversed(shape):
@@ -46,7 +47,8 @@ class StridedView(NamedTuple):
         return self._replace(dims=tuple(dims))
 
     def sliced(self, bounds: Sequence[tuple[int, int, int]]) -> StridedView | None:
-        """(first place, number of places, stride) for each dimension; None where one in several pieces is cut."""
+        """Return the view of a slice, given (first index, number of indices, stride) for each dimension, or None if it
+        cuts a dimension with several pieces."""
         dims, offset = [], self.offset
         for dim, (first, count, step) in zip(self.dims, bounds):
             pieces = joined(dim)
@@ -59,7 +61,8 @@ class StridedView(NamedTuple):
         return StridedView(tuple(dims), offset)
 
     def has_vectors(self, along: Sequence[int], lanes: int) -> bool:
-        """Whether runs of ``lanes`` elements along these dimensions, read as one, are contiguous and aligned."""
+        """Return whether groups of ``lanes`` elements along these dimensions, read as one, are contiguous and
+        aligned."""
         inner = joined(piece for axis in along for piece in self.dims[axis])
         if not inner or inner[-1].stride != 1 or inner[-1].size % lanes:
             return False
@@ -68,7 +71,7 @@ class StridedView(NamedTuple):
 
 
 def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    """The pieces without those of one place, neighbours that lie behind each other as one."""
+    """Return the pieces without those of size 1, with contiguous neighbours merged."""
     out: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:

@@ -1,4 +1,4 @@
-"""The tasks of the templates of GPUs: from the logical arguments of a record to the computation and its schedule."""
+"""Tuning tasks of the GPU templates: convert the logical arguments of a record to a computation and its schedule."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _scheduled(target: Target, out: Tensor, inputs: list[Tensor], flop: int) -> 
 
 
 def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
-    """A convolution; the filters of a conv2d are laid out as constant ones are in a model: output channels, which
-    neighbouring threads read, are the last axis."""
+    """Return a function that creates the task of a convolution. The filters of a conv2d have the layout of constant
+    filters in a model: output channels, which adjacent threads read, are the last axis."""
 
     def convolution(
         target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, *rest: Any
@@ -56,7 +56,7 @@ def _depthwise(layout: str) -> Callable[..., Scheduled]:
     def depthwise(
         target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str
     ) -> Scheduled:
-        """A depthwise convolution."""
+        """Create the task of a depthwise convolution."""
         out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype, target=target)
         window = _shape(kernel)[2:] if layout == "NCHW" else _shape(kernel)[:2]
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(out)) * prod(window))
@@ -65,7 +65,8 @@ def _depthwise(layout: str) -> Callable[..., Scheduled]:
 
 
 def winograd(target: Target, data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
-    """A convolution 3x3 by transforms of tiles; operations are counted as those of the direct one."""
+    """Create the task of a 3x3 convolution with Winograd's algorithm. The operations are counted as those of direct
+    convolution."""
     filters, channels = _shape(kernel)[:2]
     transformed = te.placeholder((tile + 2, tile + 2, channels, filters), kernel.dtype, name="kernel")
     out = conv2d_winograd_nchw(data, transformed, padding, dtype, target=target)
@@ -76,7 +77,7 @@ def _transposed(name: str) -> Callable[..., Scheduled]:
     def transposed(
         target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
     ) -> Scheduled:
-        """A transposed convolution; operations are those without the zeros between the data."""
+        """Create the task of a transposed convolution. Operations on the zeros between the data do not count."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}[len(data.shape)]
         out = conv_transpose(data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding,
                              dtype, name, target=target)
@@ -86,7 +87,7 @@ def _transposed(name: str) -> Callable[..., Scheduled]:
 
 
 def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
-    """A matmul with constant weights, whose last axis is the units."""
+    """Create the task of a matmul with constant weights whose last axis is the units."""
     units, features = _shape(weight)
     rhs = te.placeholder((features, units), weight.dtype, name="weight")
     out = matmul_compute(data, rhs, None, dtype, False, False, target=target)
@@ -96,7 +97,7 @@ def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -
 def matmul(
     target: Target, a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool
 ) -> Scheduled:
-    """A matmul of operands in their given layouts."""
+    """Create the task of a matmul of operands in the given layouts."""
     out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[1 if transpose_b else 0])
 
@@ -104,19 +105,21 @@ def matmul(
 def batch_matmul(
     target: Target, a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> Scheduled:
-    """A batched matmul."""
+    """Create the task of a batched matmul."""
     out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[2 if transpose_b else 1])
 
 
 def _register(name: str, function: Callable[..., Scheduled]) -> None:
-    """As AutoTVM calls it: with the arguments of a record, under the target of the task, which must be a GPU."""
+    """Register a task for AutoTVM, which calls it with the arguments of a record and the target of the task. The target
+    must be a GPU."""
 
     def task(*args: Any, **named: Any) -> Scheduled:
         target = Target.current(allow_none=True)
         if target is None or not target.features.is_gpu:
             where = "no target is set" if target is None else f"the target is {str(target).strip()}"
-            raise TVMError(f"{name}: the task is one of GPUs, and {where}; make it for a target such as cuda or opencl")
+            raise TVMError(f"{name}: this task needs a GPU target, but {where}; create it for a target such as cuda "
+                           "or opencl")
         return function(target, *args, **named)
 
     register_customized(name, task)

@@ -1,13 +1,13 @@
 """Matmuls on the tensor cores of NVIDIA GPUs, and convolutions as implicit GEMM.
 
-A thread block computes a block tile of the output. Tiles of both operands come into shared memory by asynchronous
-copies, several pipeline stages ahead of their use; each warp loads fragments of them and multiplies them into
-accumulators, which hold its warp tile in fp32. On sm_90a four warps may multiply as one warpgroup, straight from shared
-memory: a warpgroup then takes the place of a warp in what follows. At the end the block tile goes through shared
-memory, so that the epilogue reads and writes whole rows. Where block tiles are too few to occupy the machine, k is
-split among blocks (split-k), and the partial sums are added afterwards.
+A thread block computes a block tile of the output. Asynchronous copies load tiles of both operands into shared memory
+several pipeline stages before their use. Each warp loads fragments of them and multiplies them into accumulators, which
+contain its warp tile in fp32. On sm_90a four warps may multiply as one warpgroup, directly from shared memory; a
+warpgroup then replaces a warp in this description. At the end the block tile is written through shared memory, so that
+the epilogue reads and writes whole rows. If there are too few block tiles to occupy the machine, k is also split among
+blocks (split-k), and the partial results are added afterwards.
 
-Half precision (fp16, bf16) is always multiplied so; fp32 only where ``topi.allow_tf32`` of the PassContext is set.
+Half precision (fp16, bf16) always uses tensor cores; fp32 does only if ``topi.allow_tf32`` of the PassContext is set.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ if TYPE_CHECKING:
 
 TAG = "gpu_tensor_cores"
 SUM_TAG = "gpu_tensor_cores_sum"
-# Warp tiles (m, n), and how many warps a block has along m and n.
+# Warp tiles (m, n), and the numbers of warps of a block along m and n.
 TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
 BLOCK_KS = (64, 32, 16)
-# The first of equal estimates is taken: copying two block_k slices ahead tolerates a slow memory access.
+# The first of equal estimates is chosen: copying two block_k slices ahead tolerates slow memory accesses.
 STAGES = (3, 4, 2)
 SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
-# The least bytes of an asynchronous copy. Narrower elements pass through registers, at most so many of a thread.
+# The minimum bytes of an asynchronous copy, and the maximum number of elements per thread that are copied through
+# registers because they are narrower.
 MIN_COPY_BYTES, MAX_STAGED = 4, 32
-# The most registers a thread may have.
+# The maximum number of registers of a thread.
 THREAD_REGISTERS = 255
 
 
 def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
-    """Whether the target has tensor cores for operands of these types, and may use them."""
+    """Return whether the target has tensor cores for operands of these types and may use them."""
     if len(dtypes) != 1 or not target.features.mma_dtypes.issuperset(dtypes):
         return False
     (dtype,) = dtypes
@@ -69,14 +70,14 @@ def matmul(
     lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """Like ``gemm.matmul``, of operands that tensor cores multiply; the accumulators are fp32."""
+    """Return a matmul like ``gemm.matmul`` for operands of tensor cores; the accumulators are fp32."""
     m, n, reduction = sizes
     operands = operand(lhs, batch, m, reduction), operand(rhs, batch, n, reduction)
     dtype = lhs(*[0] * (len(batch) + 2)).dtype
     count = 1
     for d in batch:
         count *= d
-    # Tuning records of fp32 are of matmuls in fp32, not in tf32.
+    # Tuning records of fp32 belong to matmuls in fp32, not in tf32.
     workload = None if dtype == "float32" else workload
 
     def choose(number: int, sizes: tuple[int, int, int]) -> dict[str, Any]:
@@ -124,8 +125,8 @@ def matmul(
 
 
 class Layout(NamedTuple):
-    """How an operand tile is laid out in shared memory: its shape, the index of element (i, k), and (i, k) of an index;
-    i is along m or n."""
+    """The layout of an operand tile in shared memory: its shape, the index of element (i, k), and the (i, k) of an
+    index; i is along m or n."""
 
     shape: Callable[..., tuple[int, ...]]
     index: Callable[..., tuple[Any, ...]]
@@ -133,7 +134,7 @@ class Layout(NamedTuple):
 
 
 def _k_last(k_contiguous: bool, pair: Sequence[Any], *_: Any) -> tuple[Any, ...]:
-    """The pair (i, k), or (k, i) where k is not contiguous; its own inverse."""
+    """Return the pair (i, k), or (k, i) if k is not contiguous. The function is its own inverse."""
     return tuple(pair) if k_contiguous else tuple(pair[::-1])
 
 
@@ -145,11 +146,11 @@ _ROW_LAYOUT = Layout(_row_index, _row_index, _k_last)
 _WARPGROUP_LAYOUT = Layout(warpgroup.shape, warpgroup.index, warpgroup.coordinates)
 
 
-# The space
+# Search space
 
 
 def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
-    """The spaces of kernels with warps, and of those with warpgroups where the machine has any."""
+    """Return the search space of kernels with warps, and that of warpgroups if the machine supports them."""
     k = max(sizes.k, BLOCK_KS[-1])
     table: dict[str, list] = {
         "tile": list(TILES),
@@ -172,11 +173,12 @@ def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
     return [table, groups]
 
 
-# The functions below take the knobs of one configuration, or those of many as arrays: a pair is then one of arrays.
+# The functions below take the knobs of one configuration, or arrays with the knobs of many; a pair is then a pair of
+# arrays.
 
 
 def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> Any:
-    """Shared memory of the operand tiles, or of the output tile that reuses it."""
+    """Return the bytes of shared memory of the operand tiles, or of the output tile that reuses it."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     if config.get("warpgroup"):
         return np.maximum(warpgroup.operand_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
@@ -187,18 +189,18 @@ def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> Any:
 
 
 def registers(config: dict[str, Any], machine: Machine) -> Any:
-    """Estimated registers of a thread."""
+    """Return the estimated number of registers of a thread."""
     return _held_registers(config) + machine.cost.tensor_core.other_registers
 
 
 def _held_registers(config: dict[str, Any]) -> Any:
-    """The registers of a thread that hold accumulators and fragments."""
+    """Return the registers of a thread for accumulators and fragments."""
     tm, tn = config["tile"]
     return tm * tn // warpgroup.THREADS if config.get("warpgroup") else tm * tn // 32 + (tm + tn) // 2
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether tile, warps and stages are all of the space of warps, or all of that of warpgroups."""
+    """Return whether tile, warps and stages all belong to the space of warps, or all to that of warpgroups."""
     warps, tile, stages = tuple(config["warps"]), tuple(config["tile"]), config["stages"]
     if not config.get("warpgroup"):
         return tile in TILES and warps in WARPS and stages in STAGES
@@ -208,8 +210,8 @@ def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
 
 
 def _fits(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
-    """Whether the operand tiles fit the shared memory, a thread's registers those of the machine, the grid is not too
-    large, and split-k does not mostly sum padding."""
+    """Return whether the operand tiles fit the shared memory, the registers of a thread fit the machine, the grid is
+    not too large, and split-k does not mostly add padding."""
     block_k, stages, split_k = (config[x] for x in ("block_k", "stages", "split_k"))
     by_group, used = bool(config.get("warpgroup")), registers(config, machine)
     fits = (shared_bytes(sizes, config) <= machine.dynamic_shared) & (used <= THREAD_REGISTERS)
@@ -223,7 +225,7 @@ def _fits(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
-    """Cycles until the last block is done."""
+    """Return the cycles until the last block is done."""
     (tm, tn), (wm, wn), block_k, split_k = (config[x] for x in ("tile", "warps", "block_k", "split_k"))
     by_group = bool(config.get("warpgroup"))
     bm, bn, row = tm * wm, tn * wn, block_k * sizes.element_bytes
@@ -232,18 +234,18 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
         threads=wm * wn * (warpgroup.THREADS if by_group else machine.warp),
         registers=_held_registers(config), shared_bytes=shared_bytes(sizes, config),
         steps=-(-sizes.k // (block_k * split_k)), fetched_bytes=(bm + bn) * row,
-        # Both operands, as the tensor cores read them from shared memory for each k.
+        # Both operands, as tensor cores read them from shared memory for each k.
         loaded_bytes=wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn) * row,
         multiplies=bm * bn * block_k, row_bytes=row, sums=bm * bn, stages=config["stages"],
         element_bytes=sizes.element_bytes)
     groups = tensor_core_cycles.Groups(wm * wn, warpgroup.IN_FLIGHT) if by_group else None
     cycles, _ = tensor_core_cycles.cycles(work, machine.target.features, groups)
-    # Partial sums of split-k are written and read again.
+    # Partial results of split-k are written and read again.
     cost, moved = machine.cost.tensor_core, 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
     return cycles + np.where(split_k > 1, cost.launch_cycles + moved / cost.partial_bytes_per_cycle, 0)
 
 
-# The schedule
+# Schedule
 
 
 class Threads(NamedTuple):
@@ -257,7 +259,7 @@ class Threads(NamedTuple):
 
 
 def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:
-    """Store the accumulators to memory as they are; the loop around what a warp does."""
+    """Store the accumulators to memory without an epilogue. Return the loop around the work of a warp."""
     *batch, i, j = stage.op.axis
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     row, i = stage.split(i, factor=bm)
@@ -268,7 +270,7 @@ def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) ->
 
 
 def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threads: Threads) -> IterVar:
-    """Divide a block tile among warps, which store their fragments; the loop around what a warp does."""
+    """Divide a block tile among warps, which store their fragments. Return the loop around the work of a warp."""
     (tm, tn), (i, j) = config["tile"], axes
     by_group = bool(config.get("warpgroup"))
     sides = (tm, tn) if by_group else (fragments.SIDE, fragments.SIDE)
@@ -289,7 +291,7 @@ def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threa
 def _epilogue(
     planner: Planner, stage: Stage, host: Stage, axis_roles: AxisRoles, config: dict[str, Any], threads: Threads
 ) -> IterVar:
-    """Divide the epilogue among blocks, and a block tile among its threads; the loop around a block tile."""
+    """Divide the epilogue among blocks, and a block tile among its threads. Return the loop around a block tile."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     lanes = _epilogue_vector_width(planner, host, axis_roles["n"])
     batch, rows, columns = gemm.loops_of(host, axis_roles)
@@ -300,7 +302,7 @@ def _epilogue(
     column_block, column = host.split(column, factor=bn // lanes)
     host.reorder(*batch, row_block, column_block, row, column, lane)
     column_block = gemm.bind_blocks(host, batch, row_block, column_block, stage.op, bm)
-    # A matrix smaller than the block tile leaves fewer elements to a block.
+    # If the matrix is smaller than the block tile, a block has fewer elements.
     m, n = (gemm.extent_of_role(host.op, axis_roles[x]) for x in "mn")
     within = bm if m is None else min(bm, m)
     across = bn // lanes if n is None else min(bn // lanes, -(-n // lanes))
@@ -310,8 +312,8 @@ def _epilogue(
 
 
 def _distribute(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
-    """Bind a loop of ``count`` iterations to the threads of a block, neighbouring iterations to neighbouring threads.
-    Only as many threads as divide the loop take part: an uneven split would reach past the tile."""
+    """Bind a loop of ``count`` iterations to the threads of a block, adjacent iterations to adjacent threads. The
+    number of used threads divides the loop, because an uneven split would exceed the tile."""
     for thread, n in zip((threads.lanes, threads.warps_n, threads.warps_m), reversed(threads.counts)):
         used = max(d for d in range(1, n + 1) if count % d == 0)
         axis, inner = stage.split(axis, factor=used)
@@ -323,7 +325,8 @@ def _distribute(stage: Stage, axis: IterVar, threads: Threads, count: int) -> No
 
 
 def _epilogue_vector_width(planner: Planner, host: Stage, n_role: tuple[int | AxisPiece, ...]) -> int:
-    """Elements a thread of the epilogue takes as one vector: contiguous in the output and in what is read with it."""
+    """Return the number of elements that an epilogue thread handles as one vector: they are contiguous in the output
+    and in its other inputs."""
     op, last = planner.plain_op(host.op), n_role[-1]
     is_piece = isinstance(last, AxisPiece)
     extent = last.size if is_piece else access.extent_of(host.op.axis[last])
@@ -342,7 +345,7 @@ def _epilogue_vector_width(planner: Planner, host: Stage, n_role: tuple[int | Ax
 
 
 def _main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
-    """The loop over k: copies several pipeline stages ahead, loads of fragments, multiplications."""
+    """Schedule the loop over k: copies several pipeline stages ahead, loads of fragments, multiplications."""
     config, operands = attrs["config"], attrs["operands"]
     dtype, block_k = config["dtype"], config["block_k"]
     depth = fragments.K[dtype]
@@ -375,7 +378,8 @@ def _main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads
 
 
 def _warpgroup_main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
-    """The loop over k: copies several pipeline stages ahead, and the multiplications of a whole block_k slice."""
+    """Schedule the loop over k: copies several pipeline stages ahead, and the multiplications of a whole block_k
+    slice."""
     config, operands = attrs["config"], attrs["operands"]
     *lead, i, j = sums.op.axis
     (k,) = sums.op.reduce_axis
@@ -396,9 +400,9 @@ def _warpgroup_main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], thread
 
 
 def _copy_through_registers(s: Schedule, tensor: Tensor, threads: Threads, rows: int, block_k: int) -> bool:
-    """Like ``_copy_to_shared`` where vectors are too narrow for asynchronous copies: a thread first loads all its
-    elements into registers, then stores them, and so waits once. Says whether the threads divide the tile evenly and
-    the elements fit the registers; nothing is scheduled otherwise."""
+    """Copy an operand tile whose vectors are too narrow for asynchronous copies: a thread first loads all its elements
+    into registers, then stores them, so that it waits only once. Return whether the threads divide the tile evenly and
+    the elements fit the registers; otherwise nothing is scheduled."""
     copy, count = s[tensor], math.prod(threads.counts)
     if count % block_k or rows % (count // block_k) or rows * block_k // count > MAX_STAGED:
         return False
@@ -421,8 +425,8 @@ def _copy_through_registers(s: Schedule, tensor: Tensor, threads: Threads, rows:
 
 
 def _copy_to_shared(copy: Stage, side: Operand, threads: Threads, elements: int) -> None:
-    """Copy an operand tile into shared memory by all threads of the block. Padding rows by 16 bytes keeps the eight
-    rows that one ldmatrix reads in different banks."""
+    """Copy an operand tile into shared memory with all threads of the block. Padding rows by 16 bytes puts the eight
+    rows that one ldmatrix reads into different banks."""
     copy.set_scope("shared.dyn")
     *lead, r, c = copy.op.axis
     if info(copy.op.output(0).dtype).bytes == 2:
@@ -443,29 +447,30 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
         return gemm.tile_consumer(planner, stage, plain)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """The warp tile and the warps of a block, block_k, pipeline stages and split_k; and those of warpgroups where
-        the machine has any."""
+        """Return the knobs: the warp tile and the warps of a block, block_k, pipeline stages and split_k; also those of
+        warpgroups if the machine supports them."""
         table, *others = _tables(sizes, machine)
         for other in others:
             table = {name: list(dict.fromkeys([*other[name], *table.get(name, [False])])) for name in other}
         return table
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether the knobs are of the space and the machine can hold what they need."""
+        """Return whether the knobs belong to the space and the machine has the resources that they need."""
         return _is_known(sizes, machine, config) and bool(_fits(sizes, config, machine))
 
     def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
         return float(_cost(sizes, config, machine))
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The analytic choice: the fewest estimated cycles."""
+        """Return the analytic choice: the fewest estimated cycles."""
         fits, cost = (functools.partial(f, sizes, machine=machine) for f in (_fits, _cost))
         picks = [tuned.cheapest_of_columns(table, fits, cost) for table in _tables(sizes, machine)]
         best = min((pick for pick in picks if pick is not None), key=lambda c: self.cost(sizes, machine, c))
         return best if len(picks) == 1 else {"warpgroup": False, **best}
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Block and warp tiles, copies to shared memory and fragments; the epilogue on the block tile."""
+        """Apply the configuration: block and warp tiles, copies to shared memory and fragments, and the epilogue on the
+        block tile."""
         s = planner.s
         if stage.op.tag == SUM_TAG:
             gemm.reduce_split_k(planner, stage, consumer)
@@ -485,7 +490,7 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
             planner.placed.add(consumer)
             stage.compute_at(consumer, _epilogue(planner, stage, consumer, axis_roles, config, threads))
             stage.set_scope("shared.dyn")
-            # The rows that neighbouring threads store are in different banks.
+            # The rows that adjacent threads store are in different banks.
             stage.storage_align(stage.op.axis[-2], 32, 8)
             warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
         sums.compute_at(stage, warp)

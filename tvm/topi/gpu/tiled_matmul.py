@@ -1,4 +1,4 @@
-"""Matmuls in tiles, by tensor cores where the target has them for the operands, else by the threads themselves."""
+"""Tiled matmuls: on tensor cores if the target supports the operand types, otherwise in thread tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def matmul(
     lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """As ``gemm.matmul``. Operands are read through the operators that only move them."""
+    """Return a tiled matmul like ``gemm.matmul``. Layout-changing ops are fused into the operands."""
     lhs, rhs = (read_through(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
     start = [0] * (len(batch) + 2)
     if tensor_cores.fits({lhs(*start).dtype, rhs(*start).dtype}, dtype, machine.target):

@@ -1,7 +1,8 @@
-"""Operations on a GPU that read an input with a transposed layout: transposes, and elementwise operations on them.
+"""GPU schedules of operations that read an input in a transposed layout: transposes, and elementwise operations on
+them.
 
 A block copies a square tile of the input along its rows into shared memory and writes it along the rows of the output,
-so that both the loads and the stores of neighbouring threads are contiguous.
+so that both the loads and the stores of adjacent threads are contiguous.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from .. import access
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-# The side of a square tile, and the rows of it that the threads of a block read at a time.
+# The side of a square tile, and the number of tile rows that the threads of a block read at a time.
 SIDE, ROWS = 32, 8
-# Axes shorter than this fill too little of a tile.
+# Shorter axes fill too little of a tile.
 MIN_EXTENT = 16
-# Below this number of tiles caches serve as well.
+# With fewer tiles the caches are sufficient.
 MIN_TILES = 4
 
 
 class TransposedRead(NamedTuple):
-    """A tensor that is read with a transposed layout: the axis of the reader along which it is contiguous, and the
-    dimension of the tensor that the reader's last axis runs along."""
+    """A tensor that is read in a transposed layout: the axis of the reader along which it is contiguous, and the
+    dimension of the tensor that corresponds to the reader's last axis."""
 
     tensor: Tensor
     contiguous_axis: int
@@ -36,7 +37,7 @@ class TransposedRead(NamedTuple):
 
 
 def plan(planner: Planner, stage: Stage) -> bool:
-    """Schedule an operation with transposed reads, if it has any; says whether it does. It must be the only one."""
+    """Schedule an operation with transposed reads, which must be the only operation; return whether it has any."""
     op = stage.op
     sizes = [access.extent_of(a) for a in op.axis]
     if not planner.machine.has_shared or op.num_outputs != 1 or None in sizes or len(sizes) < 2:
@@ -47,7 +48,7 @@ def plan(planner: Planner, stage: Stage) -> bool:
     if any(access.is_choosing(node) for b in twin.body for node in post_order(b)):
         return False
     reads = [(load.producer, _transposed_read(load, twin)) for load in access.loads(twin.body)]
-    # A tensor that is read in two ways would need more than one tile.
+    # A tensor that is read in two layouts would need more than one tile.
     ambiguous = {t for t, x in reads if any(t == other and x != y for other, y in reads)}
     transposed = [x for x in dict.fromkeys(x for t, x in reads if t not in ambiguous) if x is not None]
     transposed = [x for x in transposed if x.contiguous_axis == transposed[0].contiguous_axis]
@@ -58,7 +59,7 @@ def plan(planner: Planner, stage: Stage) -> bool:
 
 
 def _transposed_read(load: ProducerLoad, op: ComputeOp) -> TransposedRead | None:
-    """The transposed read of a load whose index along the last axis goes from row to row of its tensor."""
+    """Return the transposed read of a load whose index along the last axis selects the row of its tensor."""
     tensor = load.producer
     if not isinstance(tensor.op, PlaceholderOp) or not all(isinstance(d, IntImm) for d in tensor.shape):
         return None
@@ -99,7 +100,7 @@ def _schedule(planner: Planner, stage: Stage, transposed: list[TransposedRead]) 
 
 
 def _copy_to_shared(tile: Stage, dimension: int, rows: int, threads: tuple[IterVar, IterVar]) -> None:
-    """Copy a tile by all threads of the block; padding each row by one element keeps columns in different banks."""
+    """Copy a tile with all threads of the block. Padding each row by one element puts columns into different banks."""
     axes = list(tile.op.axis)
     tile.storage_align(axes[dimension], SIDE, 1)
     turn, row = tile.split(axes[dimension], factor=rows)

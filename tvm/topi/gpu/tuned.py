@@ -1,8 +1,8 @@
-"""The link between the templates of GPUs and the tuner.
+"""The connection between the GPU templates and the tuner.
 
-The knobs of a template follow from the sizes of the computation (those of a matmul, say) and a machine. A workload is
-the name of a task and the operator's logical arguments: shapes as a model has them, however its weights are laid out
-for the threads. ``tasks`` makes computations of workloads again.
+The knobs of a template depend on the parameters of the computation (such as the dimensions of a matmul) and a machine.
+A workload is the name of a task and the operator's logical arguments: shapes as in the model, regardless of the layout
+of its weights for the threads. ``tasks`` creates computations from workloads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..template import Knobs
 from ..tuned import decide, is_known, tensor
 from .machine import Machine
 
-# The least m of a dense layer that is called one of a large batch.
+# The minimum m of a dense layer whose task name contains "large_batch".
 LARGE_BATCH = 32
-# Convolutions by the operator and the layout of its data.
+# Task names of convolutions, by operator and data layout.
 CONVOLUTIONS = {
     ("conv1d", "NCW"): "conv1d_ncw.cuda",
     ("conv1d", "NWC"): "conv1d_nwc.cuda",
@@ -46,7 +46,7 @@ TRANSPOSED = {
 def cheapest(
     table: dict[str, list[Any]], is_valid: Callable[[dict[str, Any]], bool], cost: Callable[[dict[str, Any]], float]
 ) -> dict[str, Any]:
-    """The valid configuration of a space with the least cost, the first of equal ones."""
+    """Return the valid configuration of a space with the lowest cost; among equals, the first."""
     configurations = (dict(zip(table, values)) for values in itertools.product(*table.values()))
     return min(filter(is_valid, configurations), key=cost)
 
@@ -54,8 +54,8 @@ def cheapest(
 def cheapest_of_columns(
     table: dict[str, list[Any]], fits: Callable[[dict[str, Any]], Any], cost: Callable[[dict[str, Any]], Any]
 ) -> dict[str, Any] | None:
-    """Like ``cheapest``, by functions of whole columns of knobs; None where nothing fits. A knob of pairs is two
-    columns, one with a single value that value."""
+    """Return the cheapest configuration with functions that take whole columns of knobs, or None if no configuration is
+    valid. A knob of pairs is two columns; a knob with one value is that value."""
     rows = list(itertools.product(*table.values()))
     columns = {name: _column(values) for name, values in zip(table, zip(*rows))}
     left = np.flatnonzero(np.broadcast_to(fits(columns), len(rows)))
@@ -76,7 +76,7 @@ def _column(values: Sequence[Any]) -> Any:
 def configuration(
     template: Knobs, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
 ) -> dict[str, Any]:
-    """The knobs of an operator: those of a tuning record where they are valid, else the template's analytic choice."""
+    """Return the knobs of an operator: those of a valid tuning record, else the template's analytic choice."""
 
     def usable(values: dict[str, Any]) -> bool:
         return bool(template.valid(sizes, machine, values))
@@ -91,12 +91,13 @@ def configuration(
 
 @functools.lru_cache(maxsize=4096)
 def _picked(choose: Callable[[Any, Machine], dict[str, Any]], sizes: Any, target: Target) -> dict[str, Any]:
-    """The analytic choice of a template; a tuner asks for that of the same sizes with every trial."""
+    """Return the analytic choice of a template, cached because a tuner requests that of the same dimensions in every
+    trial."""
     return choose(sizes, Machine(target))
 
 
 def kernel_layout(data_layout: str) -> str:
-    """The layout of a convolution's filters as workloads have it."""
+    """Return the layout of a convolution's filters in workloads."""
     spatial = "".join(c for c in data_layout if c not in "NC")
     return f"OI{spatial}" if data_layout.startswith("NC") else f"{spatial}IO"
 
@@ -105,8 +106,8 @@ def conv_workload(
     name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], groups: int, dtype: str,
 ) -> tuple[Any, ...] | None:
-    """The workload of a convolution; ``layouts`` are those of the data and of the filters. None where no task is for
-    it, or sizes are not known."""
+    """Return the workload of a convolution; ``layouts`` are those of the data and of the filters. Return None if there
+    is no task for it or a dimension is dynamic."""
     task = CONVOLUTIONS.get((name, layouts[0]))
     if task is None or not is_known(data.shape, filt.shape):
         return None
@@ -117,7 +118,7 @@ def conv_workload(
 
 
 def has_groups(task: str) -> bool:
-    """Whether the number of groups is an argument of the task."""
+    """Return whether the number of groups is an argument of the task."""
     return task.startswith(("group_", "conv3d"))
 
 
@@ -125,7 +126,7 @@ def depthwise_workload(
     data: Tensor, layout: str, window: Sequence[int], multiplier: int, strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], dtype: str,
 ) -> tuple[Any, ...]:
-    """The workload of a depthwise convolution; the filters are (channels, multiplier) and the window."""
+    """Return the workload of a depthwise convolution; the filters are (channels, multiplier) and the window."""
     image = tensor(data.shape, data.dtype)
     of_channels = image[1][layout.index("C")], multiplier
     shape = (*of_channels, *window) if layout == "NCHW" else (*window, *of_channels)
@@ -136,7 +137,7 @@ def depthwise_workload(
 def winograd_workload(
     data: Tensor, filters: int, kind: str, padding: Sequence[int], tile: int, dtype: str
 ) -> tuple[Any, ...]:
-    """The workload of a convolution 3x3 by Winograd's algorithm with tiles of a size."""
+    """Return the workload of a 3x3 convolution with Winograd's algorithm for a tile size."""
     image = tensor(data.shape, data.dtype)
     return (WINOGRAD, image, tensor((filters, image[1][1], 3, 3), kind), tuple(int(x) for x in padding), tile, dtype)
 
@@ -145,7 +146,8 @@ def transposed_workload(
     name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], groups: int, dtype: str, output_padding: Sequence[int],
 ) -> tuple[Any, ...] | None:
-    """The workload of a transposed convolution with channels first; None where no task is for it."""
+    """Return the workload of a transposed convolution in a channels-first layout, or None if there is no task for
+    it."""
     is_usual = layouts[0].startswith("NC") and layouts[1].startswith("IO") and groups == 1 and set(dilations) == {1}
     if name not in TRANSPOSED or not is_usual or not is_known(data.shape, filt.shape):
         return None
@@ -157,8 +159,8 @@ def transposed_workload(
 def matmul_workload(
     a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool
 ) -> tuple[Any, ...] | None:
-    """The workload of a matmul. One whose rhs is not transposed, as constant weights are laid out for GPUs, is the
-    dense layer with the (units, features) weights of the model. None where sizes are not known."""
+    """Return the workload of a matmul, or None if a dimension is dynamic. A matmul whose rhs is not transposed, the
+    layout of constant weights for GPUs, is the dense layer with the model's (units, features) weights."""
     if not is_known(a.shape, b.shape):
         return None
     lhs, rhs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
@@ -174,7 +176,7 @@ def matmul_workload(
 def batch_matmul_workload(
     a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool
 ) -> tuple[Any, ...] | None:
-    """The workload of a batched matmul; None where sizes are not known."""
+    """Return the workload of a batched matmul, or None if a dimension is dynamic."""
     if not is_known(a.shape, b.shape):
         return None
     inputs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)

@@ -1,8 +1,8 @@
-"""Matmuls by warpgroups (sm_90a): the layout of operands, the intrinsics, and the tiles of the space.
+"""Matmuls with warpgroups (sm_90a): the layout of operands, the intrinsics, and the tiles of the search space.
 
-Four warps multiply matrices in shared memory as one group and asynchronously: while the multiplications of one block_k
-slice run, those of the next are issued. Operand tiles have rows of 128 bytes: along k where k is contiguous, otherwise
-blocks of as many elements along m or n as 128 bytes hold.
+Four warps multiply matrices in shared memory together and asynchronously: the multiplications of the next block_k slice
+are issued while those of the current one run. Operand tiles have rows of 128 bytes: along k if k is contiguous,
+otherwise blocks of 128 bytes of elements along m or n.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from ...tir.buffer import Buffer
 THREADS = 128
 ROW_BYTES = 128
 ACCUMULATOR = "float32"
-# Tiles (m, n) of a warpgroup, and how many warpgroups a block has along m and n.
+# Tiles (m, n) of a warpgroup, and the numbers of warpgroups of a block along m and n.
 TILES = ((64, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64))
 COUNTS = ((2, 1), (1, 2), (1, 1), (3, 1), (2, 2))
-# The least m and n; of smaller matrices a tile would be mostly padding.
+# The minimum m and n; for smaller matrices a tile would be mostly padding.
 MIN_GROUP_TILE = 32
-# Groups of multiplications that are in flight while the program goes on.
+# The number of asynchronous groups of multiplications that are in flight while the program continues.
 IN_FLIGHT = 1
-# Pipeline stages: more for small tiles than for large ones, which shared memory limits.
+# Pipeline stages: more for small tiles than for large ones, which are limited by shared memory.
 STAGES = (4, 3, 5, 6, 8)
 REGISTERS = 65536
 
 
 def block_k(dtype: str) -> int:
-    """The elements of a row of 128 bytes."""
+    """Return the number of elements in a row of 128 bytes."""
     return ROW_BYTES // info(dtype).bytes
 
 
 def shape(k_contiguous: bool, size: int, k: int, dtype: str) -> tuple[int, ...]:
-    """The shape of an operand tile of ``size`` along m or n."""
+    """Return the shape of an operand tile of ``size`` along m or n."""
     block = block_k(dtype)
     return (size, k) if k_contiguous else (size // block, k, block)
 
 
 def index(k_contiguous: bool, i: Any, k: Any, dtype: str) -> tuple[Any, ...]:
-    """The index of element (i, k) in an operand tile; i is along m or n."""
+    """Return the index of element (i, k) in an operand tile; i is along m or n."""
     block = block_k(dtype)
     return (i, k) if k_contiguous else (te.indexdiv(i, block), k, te.indexmod(i, block))
 
 
 def coordinates(k_contiguous: bool, at: tuple[Any, ...], dtype: str) -> tuple[Any, Any]:
-    """The (i, k) of an index of an operand tile."""
+    """Return the (i, k) of an index in an operand tile."""
     return at if k_contiguous else (at[0] * block_k(dtype) + at[2], at[1])  # type: ignore[return-value]
 
 
 def operand_bytes(tile: tuple[int, int], stages: int) -> int:
-    """Shared memory of the operand tiles of all pipeline stages."""
+    """Return the bytes of shared memory of the operand tiles of all pipeline stages."""
     return stages * sum(tile) * ROW_BYTES
 
 
@@ -70,7 +70,8 @@ def _call(name: str, *args: Any) -> PrimExpr:
 
 @functools.cache
 def multiply(tile: tuple[int, int], lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str) -> TensorIntrin:
-    """Accumulate the product of one block_k slice in a warpgroup; accumulators are complete only after a wait."""
+    """Return an intrinsic that accumulates the matmul of one block_k slice in a warpgroup. Accumulators are complete
+    only after a wait."""
     count = block_k(dtype)
     a = te.placeholder(shape(lhs_k_contiguous, tile[0], count, dtype), dtype, name="a")
     b = te.placeholder(shape(rhs_k_contiguous, tile[1], count, dtype), dtype, name="b")
@@ -99,7 +100,7 @@ def multiply(tile: tuple[int, int], lhs_k_contiguous: bool, rhs_k_contiguous: bo
 
 @functools.cache
 def store(tile: tuple[int, int], dtype: str) -> TensorIntrin:
-    """Write the accumulators of a warpgroup to memory; ``dtype`` is that of the operands."""
+    """Return an intrinsic that writes the accumulators of a warpgroup to memory; ``dtype`` is that of the operands."""
     x = te.placeholder(tile, ACCUMULATOR, name="x")
     y = te.compute(tile, lambda i, j: x[i, j], name="y")
     source, target = _buffer(x, "source", scope="wmma.accumulator"), _buffer(y, "target", data_alignment=16)

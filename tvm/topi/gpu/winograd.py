@@ -1,8 +1,8 @@
 """Winograd convolution on a GPU: a thread transforms a tile of one channel, a batched matmul follows, and a thread
-transforms the result of a tile of one filter back and computes the epilogue on its pixels.
+transforms the result for a tile of one filter back and computes the epilogue on its pixels.
 
-Each of the three is a kernel; the tensors between them are several times as large as the image, so that it pays only
-for convolutions with many multiplications.
+Each of the three steps is a kernel. The tensors between them are several times as large as the image, so the algorithm
+pays only for convolutions with many multiplications.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .machine import Machine
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-# Sizes of tiles, in pixels along a side.
+# Tile sizes, in pixels along a side.
 TILES = (2, 4)
-# Threads of a block of the transforms.
+# The threads of a block of the transforms.
 THREADS = 128
-# Bytes that all multiprocessors read or write in a cycle.
+# The bytes that all multiprocessors together read or write in a cycle.
 MEMORY_RATE = 1800.0
-# Implicit GEMM must be estimated to take this much longer before Winograd is used: on ten measured layers, all of which
-# Winograd made faster (1.3 to 2.3 times), the estimate of its three kernels was too low by so much more.
+# Winograd is used only if implicit GEMM is estimated to take this much longer. On ten measured layers, all of which
+# Winograd made 1.3 to 2.3 times faster, the estimate of its three kernels was too low by up to this factor.
 MARGIN = 1.2
 
 
 def plan(images: int, channels: int, filters: int, height: int, width: int, machine: Machine) -> int | None:
-    """The size of the tiles of a convolution 3x3 to ``height`` x ``width`` pixels; None where implicit GEMM is
+    """Return the tile size for a 3x3 convolution with ``height`` x ``width`` output pixels, or None if implicit GEMM is
     estimated to be about as fast."""
     direct = gemm.estimate(gemm.Sizes(1, filters, images * height * width, 9 * channels, 4, (4, 1)), machine)
     least, best = min((cycles(images, channels, filters, height, width, tile, machine), tile) for tile in TILES)
@@ -42,13 +42,13 @@ def plan(images: int, channels: int, filters: int, height: int, width: int, mach
 
 
 def cycles(images: int, channels: int, filters: int, height: int, width: int, tile: int, machine: Machine) -> float:
-    """Estimated cycles of the three kernels."""
+    """Return the estimated cycles of the three kernels."""
     tiles = images * -(-height // tile) * -(-width // tile)
     matrices = (tile + 2) ** 2
     matmuls = gemm.estimate(gemm.Sizes(matrices, filters, tiles, channels, 4, (4, 4)), machine)
     pixels = images * height * width * (channels + filters)
     moved = 4 * (pixels + matrices * tiles * (channels + filters))
-    # Each filter is used for few tiles; where there are very few, reading the filters from memory is the bound.
+    # Each filter is used for few tiles. With very few tiles the kernel is bound by reading the filters from memory.
     weights = 4 * matrices * channels * filters / MEMORY_RATE
     return max(matmuls, weights) + moved / MEMORY_RATE + 2 * machine.cost.tiled_matmul.launch_cycles
 
@@ -56,7 +56,7 @@ def cycles(images: int, channels: int, filters: int, height: int, width: int, ti
 def conv2d_winograd_nchw(
     data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, *, target: Target
 ) -> Tensor:
-    """``topi.nn.conv2d_winograd_nchw`` with the batched matmul in tiles."""
+    """Return ``topi.nn.conv2d_winograd_nchw`` with a tiled batched matmul."""
 
     def matmul(kernel: Tensor, transformed: Tensor, dtype: str) -> Tensor:
         reach, _, channels, filters = (int(d) for d in kernel.shape)
@@ -72,7 +72,7 @@ def conv2d_winograd_nchw(
 
 
 def _transform(planner: Planner, stage: Stage) -> None:
-    """One thread for each channel and tile; neighbouring threads take neighbouring tiles."""
+    """Bind one thread to each channel and tile; adjacent threads handle adjacent tiles."""
     s = planner.s
     (down,) = (s[t] for t in stage.op.input_tensors)
     (image,) = (s[t] for t in down.op.input_tensors)
@@ -116,12 +116,12 @@ def _in_registers(part: Stage, host: Stage, thread) -> None:
 
 
 class WinogradTransforms(GPUTemplate):
-    """The transforms of tiles, before and after the matmuls."""
+    """The transforms of tiles before and after the matmuls."""
 
     tags = (DATA, RESULT)
 
     def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-        """The elementwise consumer of the output; the transformed data has no consumer but the matmul."""
+        """Return the elementwise consumer of the output. The only consumer of the transformed data is the matmul."""
         return None if stage.op.tag == DATA else access.own_consumer(planner.s, stage, plain)
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:

@@ -1,4 +1,4 @@
-"""Images: decoding of files, resizing, cropping, sampling at given places, morphological dilation."""
+"""Image operators: decoding of files, resizing, cropping, grid sampling and morphological dilation."""
 
 from .dilation2d import dilation2d_nchw, dilation2d_nhwc
 from .files import decode, decoded_shape

@@ -16,32 +16,33 @@ from ..utils import check_tensor, get_const_int
 
 
 def _pair(value, what: str, at: int) -> tuple[int, int]:
-    """The numbers of rows and columns. Four stand for all dimensions of the image, whose rows are dimension ``at``."""
+    """Return the values for rows and columns. Four values are for all dimensions of the image; ``at`` is the dimension
+    of its rows."""
     values = [value, value] if isinstance(value, int) else [get_const_int(v) for v in value]
     if len(values) == 4 and [v for n, v in enumerate(values) if n not in (at, at + 1)] == [1, 1]:
         values = values[at : at + 2]
     if len(values) != 2 or min(values) < 1:
         raise ExprValueError(
-            f"dilation2d: {what} is one or two positive numbers, or four that are 1 for images and "
-            f"channels, got {value}"
+            f"dilation2d: {what} must be one or two positive numbers, or four with 1 for images and channels, got "
+            f"{value}"
         )
     return values[0], values[1]
 
 
 def _padding(padding, kernel: Sequence[int], sizes: Sequence[int], stride: Sequence[int]) -> list[int]:
-    """Top, left, bottom, right."""
+    """Return the padding (top, left, bottom, right)."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
             return [0, 0, 0, 0]
         if padding.upper() != "SAME":
-            raise ExprValueError(f"dilation2d: padding is VALID, SAME or numbers, got '{padding}'")
+            raise ExprValueError(f"dilation2d: padding must be VALID, SAME or numbers, got '{padding}'")
         totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(sizes, kernel, stride)]
         return [totals[0] // 2, totals[1] // 2, totals[0] - totals[0] // 2, totals[1] - totals[1] // 2]
     values = [padding] if isinstance(padding, int) else [get_const_int(v) for v in padding]
     if len(values) not in (1, 2, 4):
-        raise ExprValueError(f"dilation2d: padding is 1, 2 or 4 numbers, got {len(values)}")
+        raise ExprValueError(f"dilation2d: padding must have 1, 2 or 4 values, got {len(values)}")
     if min(values) < 0:
-        raise ExprValueError(f"dilation2d: padding must be not negative, got {values}")
+        raise ExprValueError(f"dilation2d: padding must not be negative, got {values}")
     return values * (4 // len(values))
 
 
@@ -49,14 +50,14 @@ def _dilation(data, kernel, at: int, channel: int, stride, padding, dilations, o
     check_tensor(data, "dilation2d"), check_tensor(kernel, "dilation2d")
     if len(data.shape) != 4 or len(kernel.shape) != 3:
         raise ExprValueError(
-            f"dilation2d: takes images of 4 and kernels of 3 dimensions, got {len(data.shape)} and {len(kernel.shape)}"
+            f"dilation2d: images must have 4 and kernels 3 dimensions, got {len(data.shape)} and {len(kernel.shape)}"
         )
     stride, dilations = _pair(stride, "stride", at), _pair(dilations, "dilations", at)
-    # The kernel has the channel first or last, as the image has.
+    # The kernel has the channel first or last, like the image.
     spatial = (1, 2) if channel == 1 else (0, 1)
     filters = kernel.shape[3 - sum(spatial)]
-    if not agree(data.shape[channel], filters, "channels of the images against the kernel's"):
-        raise ExprValueError(f"dilation2d: images of {data.shape[channel]} channels and a kernel for {filters}")
+    if not agree(data.shape[channel], filters, "equal channels of images and kernel"):
+        raise ExprValueError(f"dilation2d: images have {data.shape[channel]} channels, but the kernel has {filters}")
     sizes = [get_const_int(kernel.shape[p]) for p in spatial]
     reach = [(size - 1) * d + 1 for size, d in zip(sizes, dilations)]
     images = [data.shape[at], data.shape[at + 1]]
@@ -81,12 +82,12 @@ def _dilation(data, kernel, at: int, channel: int, stride, padding, dilations, o
 
 
 def dilation2d_nchw(input, filter, stride, padding, dilations, out_dtype=None):
-    """The largest sum of image and kernel elements under the kernel (C, kh, kw) at each place."""
+    """The maximum of the sums of image and kernel elements under the kernel (C, kh, kw), at each position."""
     return _dilation(input, filter, 2, 1, stride, padding, dilations, out_dtype)
 
 
 def dilation2d_nhwc(input, filter, stride, padding, dilations, out_dtype=None):
-    """The largest sum of image and kernel elements under the kernel (kh, kw, C) at each place."""
+    """The maximum of the sums of image and kernel elements under the kernel (kh, kw, C), at each position."""
     return _dilation(input, filter, 1, 3, stride, padding, dilations, out_dtype)
 
 

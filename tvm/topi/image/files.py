@@ -1,4 +1,4 @@
-"""Image files, decoded by a function of the runtime."""
+"""Decoding of image files by a runtime function."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
 
 
 def decode(data, shape, pixel_format="RGB"):
-    """The pixels of an image file (height, width, channels); the runtime's function ``tvm.contrib.image.decode``
-    decodes the bytes. ``shape`` is what ``decoded_shape`` gives.
+    """The pixels of an image file (height, width, channels), decoded by the runtime function
+    ``tvm.contrib.image.decode``. ``shape`` is the output of ``decoded_shape``.
 
     Raises
     ------
     ExprValueError
-        The pixel format is not RGB, BGR or Grayscale, or the data are not a row of bytes.
+        The pixel format is not RGB, BGR or Grayscale, or the data is not a vector of uint8.
     """
     _check(data, pixel_format)
     name = "tvm.contrib.image.decode"
@@ -33,7 +33,7 @@ def decoded_shape(data, pixel_format="RGB"):
     Raises
     ------
     ExprValueError
-        The pixel format is not RGB, BGR or Grayscale, or the data are not a row of bytes.
+        The pixel format is not RGB, BGR or Grayscale, or the data is not a vector of uint8.
     """
     _check(data, pixel_format)
     name = "tvm.contrib.image.decoded_shape"
@@ -45,10 +45,10 @@ def decoded_shape(data, pixel_format="RGB"):
 def _check(data, pixel_format: str) -> None:
     check_tensor(data, "image.decode")
     if pixel_format not in PIXEL_FORMATS:
-        raise ExprValueError(f"image.decode: the pixel format is RGB, BGR or Grayscale, not '{pixel_format}'")
+        raise ExprValueError(f"image.decode: the pixel format must be RGB, BGR or Grayscale, got '{pixel_format}'")
     if len(data.shape) != 1 or data.dtype != "uint8":
-        found = f"{data.dtype} of {len(data.shape)} dimensions"
-        raise ExprValueError(f"image.decode: a file is a row of uint8, not {found}")
+        found = f"{data.dtype} with {len(data.shape)} dimensions"
+        raise ExprValueError(f"image.decode: the file must be a vector of uint8, got {found}")
 
 
 __all__ = ["PIXEL_FORMATS", "decode", "decoded_shape"]

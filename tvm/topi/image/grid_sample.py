@@ -1,4 +1,4 @@
-"""Sampling images at places given by a grid."""
+"""Sampling of images at the positions of a grid."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _PADDING = ("zeros", "border", "reflection")
 
 
 def affine_grid(data, target_shape, align_corners=True):
-    """The places that matrices (N, d, d + 1) send the places of an image of ``target_shape`` to: a grid for
-    grid_sample. Places run from -1 to 1; those are the middles of the outermost elements, or the image's edges.
+    """The grid for grid_sample that maps each position of an image of ``target_shape`` by the affine matrices (N, d, d
+    + 1). Positions range from -1 to 1, which are the centers of the outermost elements or the edges of the image.
 
     Raises
     ------
     ExprValueError
-        There are not two or three sizes, or the data are no matrices.
+        There are not two or three sizes, or the data is not a batch of matrices.
     """
     check_tensor(data, "affine_grid")
     target = [get_const_int(size) for size in target_shape]
     number = len(target)
     if number not in (2, 3) or len(data.shape) != 3:
         raise ExprValueError(
-            f"affine_grid: takes matrices (N, d, d + 1) and d sizes, d being 2 or 3; got {number} sizes"
+            f"affine_grid: data must be matrices (N, d, d + 1) with d sizes, and d must be 2 or 3; got {number} sizes"
         )
 
     def element(n, coordinate, *indices):
-        # Coordinates count from the last axis: x, y, z.
+        # Coordinates are ordered from the last axis: x, y, z.
         value = data(n, coordinate, number)
         for place, (index, size) in enumerate(zip(reversed(indices), reversed(target))):
             value = value + data(n, coordinate, place) * _centred(index, size, align_corners, data.dtype)
@@ -47,7 +47,7 @@ def affine_grid(data, target_shape, align_corners=True):
 
 
 def _centred(index: PrimExpr, size: int, align_corners: bool, dtype: str) -> PrimExpr:
-    """An index as a place between -1 and 1."""
+    """Return an index as a position between -1 and 1."""
     at = primop.cast(dtype, index)
     if align_corners:
         return at * const(2.0 / (size - 1), dtype) - const(1, dtype) if size > 1 else const(0, dtype)
@@ -55,7 +55,7 @@ def _centred(index: PrimExpr, size: int, align_corners: bool, dtype: str) -> Pri
 
 
 class _Sampler:
-    """How places beyond an axis are treated, and places between its elements."""
+    """The treatment of positions outside an axis, and of positions between elements."""
 
     def __init__(self, padding_mode: str, align_corners: bool, dtype: str):
         self.padding, self.align, self.dtype = padding_mode, align_corners, dtype
@@ -64,14 +64,14 @@ class _Sampler:
         return const(value, self.dtype)
 
     def position(self, place: PrimExpr, size: PrimExpr) -> PrimExpr:
-        """A place of -1 to 1 in elements."""
+        """Convert a position between -1 and 1 to element units."""
         length, one, half = primop.cast(self.dtype, size), self.number(1), self.number(0.5)
         if self.align:
             return (place + one) * half * (length - one)
         return ((place + one) * length - one) * half
 
     def bounded(self, position: PrimExpr, size: PrimExpr) -> PrimExpr:
-        """The position after padding: kept inside, or mirrored at the ends; zeros leave it."""
+        """Return the position after padding: clamped or reflected at the borders; zero padding does not change it."""
         if self.padding == "zeros":
             return position
         last = primop.cast(self.dtype, size) - self.number(1)
@@ -87,7 +87,8 @@ class _Sampler:
         return te.min(te.max(position, self.number(0)), last)
 
     def taps(self, place: PrimExpr, size: PrimExpr, method: str) -> list[tuple[PrimExpr, PrimExpr | None]]:
-        """(index, weight) of the elements around a place; indices may be outside only where zeros are padded."""
+        """Return (index, weight) of the elements around a position. Indices may be outside the image only with zero
+        padding."""
         position = self.position(place, size)
         if method == "nearest":
             return [(self._index(te.nearbyint(self.bounded(position, size))), None)]
@@ -106,31 +107,34 @@ class _Sampler:
         return taps
 
     def _index(self, position: PrimExpr) -> PrimExpr:
-        # Far places are brought near first: they are outside all the same, and a float beyond int32 has no value there.
+        # Clamp distant positions first: they are outside anyway, and floats beyond int32 cannot be converted.
         near = te.min(te.max(position, self.number(-4.0)), self.number(2.0**24))
         return primop.cast("int32", near)
 
 
 def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
-    """Elements of ``data`` at the places of ``grid`` (N, d, out...), whose second axis is x, y (, z) from -1 to 1.
+    """The elements of ``data`` at the positions of ``grid`` (N, d, out...), whose second axis is x, y (, z) from -1 to
+    1.
 
     Raises
     ------
     ExprValueError
-        The layout, method or padding is not known, or the grid does not fit the data.
+        The layout, method or padding mode is unknown, or the grid does not fit the data.
     """
     check_tensor(data, "grid_sample"), check_tensor(grid, "grid_sample")
     if layout not in _LAYOUTS or len(data.shape) != _LAYOUTS[layout] + 2:
-        raise ExprValueError(f"grid_sample: takes NCHW or NCDHW, got {layout} and {len(data.shape)} dimensions")
+        raise ExprValueError(
+            f"grid_sample: the layout must be NCHW or NCDHW, got {layout} and {len(data.shape)} dimensions"
+        )
     for value, known, name in ((method, _METHODS, "method"), (padding_mode, _PADDING, "padding mode")):
         if value not in known:
-            raise ExprValueError(f"grid_sample: the {name} is one of {', '.join(known)}, got '{value}'")
+            raise ExprValueError(f"grid_sample: the {name} must be one of {', '.join(known)}, got '{value}'")
     number = _LAYOUTS[layout]
     if method == "bicubic" and number == 3:
-        raise ExprValueError("grid_sample: bicubic is for images of two axes")
+        raise ExprValueError("grid_sample: bicubic supports only images with two spatial axes")
     if len(grid.shape) != number + 2 or get_const_int(grid.shape[1]) != number:
         raise ExprValueError(
-            f"grid_sample: the grid of {layout} has shape (N, {number}, out...), got {list(grid.shape)}"
+            f"grid_sample: the grid for {layout} must have shape (N, {number}, out...), got {list(grid.shape)}"
         )
     sampler = _Sampler(padding_mode, align_corners, grid.dtype)
     sizes = data.shape[2:]
@@ -148,12 +152,13 @@ def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zero
 
     shape = [data.shape[0], data.shape[1], *grid.shape[2:]]
     if not agree(data.shape[0], grid.shape[0], "images against grids"):
-        raise ExprValueError(f"grid_sample: {data.shape[0]} images and {grid.shape[0]} grids")
+        raise ExprValueError(f"grid_sample: the data has {data.shape[0]} images, but there are {grid.shape[0]} grids")
     return te.compute(shape, element, name="T_grid_sample", tag=tag.INJECTIVE)
 
 
 def _read(data: te.Tensor, front: tuple, places: Sequence[PrimExpr], sizes: Sequence[PrimExpr]) -> PrimExpr:
-    """An element, zero outside. The second neighbour of a place at the end is outside too; its weight is zero."""
+    """Return an element, or zero outside the image. The second neighbour of a position at the border is outside too;
+    its weight is zero."""
     inside = tir.all(*[tir.all(place >= 0, place < size) for place, size in zip(places, sizes)])
     return te.if_then_else(inside, data(*front, *places), const(0, data.dtype))
 

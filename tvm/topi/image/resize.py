@@ -1,8 +1,8 @@
-"""Resizing along one, two or three axes, as ONNX and the frameworks define it.
+"""Resizing along one, two or three axes, as defined by ONNX and the frameworks.
 
-Where an output element lies between input elements is a fraction of integers if only sizes are given: then places
-are found by integer division, without rounding errors. With scales that are no ratio of the sizes, regions or sizes
-known only when the program runs, the place is a float.
+If only sizes are given, the position of an output element between input elements is a fraction of integers, and integer
+division finds it without rounding errors. The position is a float for scales that are not a ratio of the sizes, for
+regions, and for dynamic sizes.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ ROUNDING = ("", "round", "floor", "ceil", "round_prefer_floor", "round_prefer_ce
 
 
 class Place:
-    """Where an output element lies along one axis: ``numerator / denominator`` exactly, or the float ``position``."""
+    """The position of an output element along one axis: ``numerator / denominator`` exactly, or the float
+    ``position``."""
 
     def __init__(self, numerator: PrimExpr | None = None, denominator: int = 1, position: PrimExpr | None = None):
         self.numerator, self.denominator, self.position = numerator, denominator, position
 
     def floor(self, halves: int = 0, up: bool = False) -> PrimExpr:
-        """The place plus ``halves`` halves, rounded down (or up), as an integer."""
+        """Return the position plus ``halves`` halves as an integer, rounded down (or up)."""
         if self.numerator is not None:
             top, bottom = self.numerator, self.denominator
             if halves:
                 top, bottom = top * 2 + bottom * halves, bottom * 2
             return -((-top) // bottom) if up else top // bottom
-        # A place that is whole but for rounding errors counts as whole.
+        # A position that is an integer except for rounding errors is treated as an integer.
         shifted = self.position + const(0.5 * halves, "float32")
         nudge = const(1e-5 if not up else -1e-5, "float32")
         return primop.cast("int32", te.ceil(shifted + nudge) if up else te.floor(shifted + nudge))
 
     def split(self, dtype: str) -> tuple[PrimExpr, PrimExpr]:
-        """The integer below and the fraction above it."""
+        """Return the integer part of the position, rounded down, and the fraction."""
         if self.numerator is not None:
             low = self.numerator // self.denominator
             rest = self.numerator - low * self.denominator
@@ -59,14 +60,14 @@ class Place:
 
 
 def _ratio(coefficient: int, start: int, denominator: int, index: PrimExpr) -> Place:
-    """(coefficient * index + start) / denominator in lowest terms."""
+    """Return (coefficient * index + start) / denominator in lowest terms."""
     common = math.gcd(coefficient, start, denominator)
     coefficient, start, denominator = coefficient // common, start // common, denominator // common
     return Place(index * coefficient + start, denominator)
 
 
 class Axis:
-    """One resized axis: sizes, scale, and the way coordinates are mapped."""
+    """One resized axis: its sizes, its scale, and the mapping of coordinates."""
 
     def __init__(self, size: PrimExpr, out: PrimExpr, mode: str, scale: float | None, region: tuple | None):
         self.size, self.out, self.mode, self.region = size, out, mode, region
@@ -95,7 +96,7 @@ class Axis:
         at = primop.cast("float32", index)
         size, out = primop.cast("float32", self.size), primop.cast("float32", self.out)
         half, one, zero = (const(v, "float32") for v in (0.5, 1.0, 0.0))
-        # With a scale the size of the whole resized axis may have a fraction, which the output lost.
+        # With a scale, the size of the resized axis may have a fraction, which the output size does not contain.
         scale = out / size if self.scale is None else const(self.scale, "float32")
         whole = out if self.scale is None else size * scale
         if self.mode == "asymmetric":
@@ -117,7 +118,7 @@ class Axis:
         return centred
 
     def outside(self, place: Place) -> PrimExpr | None:
-        """Is the place beyond the image? Only a region can lead there."""
+        """Return the condition that the position is outside the image, or None. It is possible only with a region."""
         if self.mode != "tf_crop_and_resize":
             return None
         last = primop.cast("float32", self.size - 1)
@@ -128,7 +129,7 @@ class Axis:
 
 
 def _cubic_weight(distance: PrimExpr, alpha: float) -> PrimExpr:
-    """The weight of an element at this distance (not negative), by Keys' kernel."""
+    """Return the weight of an element at this (nonnegative) distance with Keys' cubic kernel."""
     dtype = distance.dtype
     a = const(alpha, dtype)
     near = ((a + const(2, dtype)) * distance - (a + const(3, dtype))) * distance * distance + const(1, dtype)
@@ -143,7 +144,7 @@ def _linear_weight(distance: PrimExpr) -> PrimExpr:
 
 
 class Filter:
-    """What an output element takes of the input along one axis: a list of (index, weight)."""
+    """The interpolation filter along one axis: a list of (index, weight) for each output element."""
 
     def __init__(self, method: str, rounding: str, alpha: float, exclude: bool, antialias: bool, dtype: str):
         self.method, self.rounding, self.alpha = method, rounding, alpha
@@ -170,7 +171,8 @@ class Filter:
         return [(axis.clamp(low + offset), weight) for offset, weight in zip(offsets, weights)]
 
     def _stretch(self, axis: Axis) -> float:
-        """How much narrower the input's grid is than the filter: below 1 where an image shrinks smoothly."""
+        """Return the ratio of the input's grid spacing to the filter width: less than 1 if an image is shrunk with
+        antialiasing."""
         if not self.antialias:
             return 1.0
         if axis.scale is not None:
@@ -198,19 +200,19 @@ class Filter:
 def _check_options(what: str, method: str, mode: str, rounding: str) -> None:
     for value, known, name in ((method, METHODS, "method"), (mode, MODES, "coordinate transformation mode")):
         if value not in known:
-            raise ExprValueError(f"{what}: the {name} is one of {', '.join(known)}, got '{value}'")
+            raise ExprValueError(f"{what}: the {name} must be one of {', '.join(known)}, got '{value}'")
     if rounding not in ROUNDING:
-        raise ExprValueError(f"{what}: the rounding method is one of {', '.join(ROUNDING[1:])}, got '{rounding}'")
+        raise ExprValueError(f"{what}: the rounding method must be one of {', '.join(ROUNDING[1:])}, got '{rounding}'")
 
 
 def _region(roi: Any, number: int, place: int, what: str) -> tuple[PrimExpr, PrimExpr]:
     if roi is None:
-        raise ExprValueError(f"{what}: tf_crop_and_resize needs a region of interest")
+        raise ExprValueError(f"{what}: tf_crop_and_resize needs a region of interest (roi)")
     if isinstance(roi, te.Tensor):
         ends = [roi(place), roi(place + number)]
     else:
         if len(roi) != 2 * number:
-            raise ExprValueError(f"{what}: the region of {number} axes has {2 * number} bounds, got {len(roi)}")
+            raise ExprValueError(f"{what}: the region of {number} axes needs {2 * number} bounds, got {len(roi)}")
         ends = [convert(float(roi[place])), convert(float(roi[place + number]))]
     return tuple(primop.cast("float32", end) for end in ends)
 
@@ -226,7 +228,7 @@ def _resize(data, letters: str, roi, size, layout, options: dict, out_dtype, out
     else:
         sizes = [convert(v) for v in (size if isinstance(size, (list, tuple)) else [size])]
     if len(sizes) != len(letters) or (scales is not None and len(scales) != len(letters)):
-        raise ExprValueError(f"{what}: a size (and a scale, if given) for each of {', '.join(letters)} is needed")
+        raise ExprValueError(f"{what}: pass a size (and a scale, if scales are given) for each of {', '.join(letters)}")
     if utils.is_empty_shape([data.shape[place] for place in places]) and not utils.is_empty_shape(sizes):
         raise ExprValueError(f"{what}: an image without elements cannot be resized")
     for place, out in zip(places, sizes):
@@ -276,7 +278,8 @@ def _resize_at_once(data, axes: dict[int, Axis], taking: Filter, extrapolation, 
 
 
 def _resize_axis_by_axis(data, axes: dict[int, Axis], taking: Filter, inner: str, out_dtype: str):
-    """Wide filters read many elements: one axis after the other reads their sum instead of their product."""
+    """Resize one axis after the other, because wide filters read many elements: the number of reads is the sum of the
+    filter widths instead of their product."""
     for number, (place, axis) in enumerate(axes.items()):
         shape = [axis.out if p == place else dim for p, dim in enumerate(data.shape)]
         dtype = out_dtype if number == len(axes) - 1 else inner
@@ -322,8 +325,8 @@ def resize2d(
 ):  # fmt: skip
     """``data`` resized along H and W to ``size``.
 
-    ``scales`` are the factors asked for, where ``size`` had to be rounded; ``roi`` (starts, then ends, as shares of
-    each axis) is used by tf_crop_and_resize; ``antialias`` widens the filter where the image shrinks.
+    ``scales`` are the requested factors if ``size`` was rounded. ``roi`` (starts, then ends, as fractions of each axis)
+    is used by tf_crop_and_resize. ``antialias`` widens the filter if the image shrinks.
     """
     options = _options(
         "resize2d", method, coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
@@ -348,28 +351,28 @@ def resize3d(
 def crop_and_resize(
     data, boxes, box_indices, crop_size, layout="NCHW", method="bilinear", extrapolation_value=None, out_dtype=None
 ):
-    """For each box (y1, x1, y2, x2, as shares of height and width) of the image its index names, the part of the image
-    in the box at ``crop_size``.
+    """For each box (y1, x1, y2, x2, as fractions of height and width): the part of the image with the box's index
+    inside the box, resized to ``crop_size``.
 
     Raises
     ------
     ExprValueError
-        The layout or the method is not known.
+        The layout or the method is unknown.
     ExprTypeError
-        The boxes are no rows with one index for each.
+        The boxes are not rows of four values, or there is not one index for each box.
     """
     for tensor in (data, boxes, box_indices):
         check_tensor(tensor, "crop_and_resize")
     if layout not in ("NCHW", "NHWC") or len(data.shape) != 4:
         raise ExprValueError(
-            f"crop_and_resize: takes images of NCHW or NHWC, got {layout}, {len(data.shape)} dimensions"
+            f"crop_and_resize: images must be NCHW or NHWC, got {layout} and {len(data.shape)} dimensions"
         )
     if method not in ("bilinear", "nearest_neighbor"):
-        raise ExprValueError(f"crop_and_resize: method is bilinear or nearest_neighbor, got '{method}'")
+        raise ExprValueError(f"crop_and_resize: the method must be bilinear or nearest_neighbor, got '{method}'")
     if len(boxes.shape) != 2 or len(box_indices.shape) != 1:
-        raise ExprTypeError("crop_and_resize: boxes are rows of four, with one index for each")
-    if not agree(boxes.shape[0], box_indices.shape[0], "boxes against their indices"):
-        raise ExprTypeError(f"crop_and_resize: {boxes.shape[0]} boxes have {box_indices.shape[0]} indices")
+        raise ExprTypeError("crop_and_resize: boxes must be rows of four values, with one index for each row")
+    if not agree(boxes.shape[0], box_indices.shape[0], "equal numbers of boxes and indices"):
+        raise ExprTypeError(f"crop_and_resize: there are {boxes.shape[0]} boxes, but {box_indices.shape[0]} indices")
     at_h = layout.index("H")
     height, width = data.shape[at_h], data.shape[at_h + 1]
     sizes = [convert(v) for v in crop_size]

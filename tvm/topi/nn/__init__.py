@@ -1,6 +1,6 @@
-"""Operators of neural networks."""
+"""Neural network operators."""
 
-# A module and a function have this name; the function is what it means.
+# A module and a function have this name; the name refers to the function.
 from .conv2d import conv2d
 from . import depthwise_conv2d, mapping
 from ..layer_hooks import (

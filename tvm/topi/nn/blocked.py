@@ -1,6 +1,6 @@
-"""Convolutions of one and three dimensions and transposed ones whose channels are stored in blocks (NCW16c, NCDHW16c).
+"""1D and 3D convolutions and transposed convolutions in blocked layouts (NCW16c, NCDHW16c).
 
-Kernels come packed, as these kernels read them: (O/o, I/i, window, i, o).
+Kernels are packed in the layout in which these operators read them: (O/o, I/i, window, i, o).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .utils import pads, spatial
 def _check(data, kernel, n: int, what: str) -> None:
     if len(data.shape) != n + 3 or len(kernel.shape) != n + 4:
         raise TVMError(
-            f"{what}: data of {n + 3} and a kernel of {n + 4} dimensions are wanted, got {len(data.shape)} and "
+            f"{what}: data must have {n + 3} and the kernel {n + 4} dimensions, got {len(data.shape)} and "
             f"{len(kernel.shape)}"
         )
     channels = get_const_int(data.shape[1]) * get_const_int(data.shape[-1])
     taken = get_const_int(kernel.shape[1]) * get_const_int(kernel.shape[-2])
     if channels != taken or get_const_int(data.shape[-1]) != get_const_int(kernel.shape[-2]):
-        raise TVMError(f"{what}: data with {channels} channels meets a kernel that takes {taken}")
+        raise TVMError(f"{what}: data has {channels} channels, but the kernel takes {taken}")
 
 
 def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int], sizes: Sequence[Any], out_dtype: str,
                  name: str, attrs: dict[str, Any] | None = None):
-    """The sum over channels and window of data that is padded already."""
+    """Return the reduction over channels and window of padded data."""
     n = len(sizes)
     outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
     inner = te.reduce_axis((0, kernel.shape[-2]), name="ic_inner")
@@ -50,17 +50,18 @@ def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int
 
 
 def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None):
-    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions.
+    """A convolution of data (n, C/c, spatial, c) and a kernel (O/o, I/i, window, i, o) with one or three spatial
+    dimensions.
 
     Raises
     ------
     TVMError
-        The data has another number of spatial dimensions than one or three.
+        The data does not have one or three spatial dimensions.
     """
     n = len(data.shape) - 3
     name = {1: "conv1d_NCWc", 3: "conv3d_NCDHWc"}.get(n)
     if name is None:
-        raise TVMError(f"conv_blocked: one or three spatial dimensions are wanted, the data has {n}")
+        raise TVMError(f"conv_blocked: data must have one or three spatial dimensions, got {n}")
     _check(data, kernel, n, name)
     out_dtype = out_dtype or data.dtype
     strides, dilations = spatial(strides, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
@@ -78,9 +79,9 @@ def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None):
 
 
 class Phase(NamedTuple):
-    """One dimension of a transposed convolution with stride s. Its result at q = s * i + a, padding not yet cut away,
-    takes the taps k = a, a + s, ... of the kernel, and they meet the data at i, i - 1, ...: for each ``a`` a plain
-    convolution over the data, all with the same window of ``taps``. ``first`` is the first i that is needed."""
+    """One dimension of a transposed convolution with stride s. Its uncropped output at q = s * i + a uses the taps k =
+    a, a + s, ... of the kernel with the data at i, i - 1, ... For each ``a`` this is an ordinary convolution of the
+    data; all of them have the same window of ``taps``. ``first`` is the first i that is needed."""
 
     taps: int
     first: int
@@ -90,15 +91,16 @@ class Phase(NamedTuple):
 
 
 def phase(size: int, kernel: int, stride: int, before: int, out: int) -> Phase:
-    """``size`` elements of data and ``out`` of the result, of which ``before`` are cut away in front."""
+    """Return the phases for ``size`` elements of data and ``out`` of the output, of which ``before`` are cropped at the
+    start."""
     taps, first = -(-kernel // stride), before // stride
     count = (before + out - 1) // stride - first + 1
     return Phase(taps, first, count, taps - 1 - first, first + count - size)
 
 
 def phase_kernels(kernel: np.ndarray, strides: Sequence[int]) -> np.ndarray:
-    """A kernel IOHW as that of the plain convolution: (O, phases of height, of width, I, taps of height, of width), the
-    taps turned round; zeros where a phase has fewer."""
+    """Convert an IOHW kernel to that of the ordinary convolution: (O, phases of height, of width, I, taps of height, of
+    width), with reversed taps. Missing taps of a phase are zeros."""
     inputs, filters, height, width = kernel.shape
     taps = [-(-k // s) for k, s in zip((height, width), strides)]
     made = np.zeros((filters, *strides, inputs, *taps), kernel.dtype)
@@ -109,8 +111,8 @@ def phase_kernels(kernel: np.ndarray, strides: Sequence[int]) -> np.ndarray:
 
 
 def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype=None):
-    """Data (n, C/c, h, w, c); the kernel is that of all phases, (O/o * phases, I/i, taps, taps, i, o), those of one
-    block of filters beside each other. Their results are then put into their places."""
+    """A transposed convolution of data (n, C/c, h, w, c). The kernel contains all phases, (O/o * phases, I/i, taps,
+    taps, i, o), with those of one block of filters adjacent. The outputs of the phases are then interleaved."""
     name = "conv2d_transpose_NCHWc"
     _check(data, kernel, 2, name)
     out_dtype = out_dtype or data.dtype

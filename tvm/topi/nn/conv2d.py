@@ -1,4 +1,4 @@
-"""``tvm.topi.nn.conv2d``: convolutions of images, under TVM's path."""
+"""``tvm.topi.nn.conv2d``: 2D convolutions, at Apache TVM's module path."""
 
 from ...not_built import name_of as _name_of
 from .convolution import conv2d, conv2d_hwcn, conv2d_nchw, conv2d_nhwc, group_conv2d_nchw, group_conv2d_nhwc

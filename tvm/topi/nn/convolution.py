@@ -1,4 +1,4 @@
-"""Convolutions over any number of spatial dimensions, in any layout of named dimensions."""
+"""Convolutions with any number of spatial dimensions, in any layout."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 class Convolution(NamedTuple):
-    """What the arguments of a convolution say: the layouts, sizes by letter of the data, the weight and the result,
-    and along each spatial dimension the window's reach, strides, dilations and padding."""
+    """The parameters of a convolution: the layouts; sizes by dimension letter of the data, the weight and the output;
+    and the window size, strides, dilations and padding of each spatial dimension."""
 
     spatial: str
     data_layout: str
@@ -32,7 +32,7 @@ class Convolution(NamedTuple):
     dtype: str
 
     def around(self) -> tuple[list[int], list[int]]:
-        """The padding before and after each dimension of the data."""
+        """The padding at the start and the end of each dimension of the data."""
         rows = [dict(zip(self.spatial, side)) for side in (self.before, self.after)]
         lows, highs = ([row.get(c, 0) for c in self.data_layout] for row in rows)
         return lows, highs
@@ -40,11 +40,11 @@ class Convolution(NamedTuple):
 
 def convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None,
                    name="conv") -> Convolution:
-    """The convolution that arguments mean; what does not fit is refused in the name of the operator."""
+    """Return the convolution that the arguments describe. Errors for invalid arguments name the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
     if names is None:
-        raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
+        raise TVMError(f"{name}: data must have 1 to 3 spatial dimensions, got {len(inp.shape)} dimensions")
     kernel_layout = kernel_layout or ("OI" + names if data_layout.startswith("NC") else names + "IO")
     check_layout(data_layout, "NC" + names, name)
     check_layout(kernel_layout, "OI" + names, name)
@@ -65,15 +65,15 @@ def convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, ke
 
 
 def padded_data(inp, known: Convolution):
-    """The data with zeros around it."""
+    """Return the data padded with zeros."""
     lows, highs = known.around()
     return pad(inp, lows, highs, name="pad_temp") if any(lows) or any(highs) else inp
 
 
 def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv",
          attrs=None):
-    """Cross-correlation. ``data_layout`` such as NCHW or NHWC (the output has the same), ``kernel_layout`` such as OIHW
-    or HWIO; with groups, I is the number of input channels of one group."""
+    """Cross-correlation. ``data_layout`` is a layout such as NCHW or NHWC (the output has the same), ``kernel_layout``
+    one such as OIHW or HWIO. With groups, I is the number of input channels of one group."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
     source, weight, dtype = padded_data(inp, known), known.weight, known.dtype
     rc = te.reduce_axis((0, weight["I"]), name="rc")
@@ -96,7 +96,7 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
 
 def check_layout(layout: str, wanted: str, name: str) -> None:
     if sorted(layout) != sorted(wanted):
-        raise TVMError(f"{name}: layout '{layout}' should hold the dimensions {wanted}, each once")
+        raise TVMError(f"{name}: layout '{layout}' must contain each of the dimensions {wanted} once")
 
 
 def _check_groups(channels, filters, per_group, groups: int, name: str) -> None:
@@ -140,12 +140,12 @@ def conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype=None):
 
 
 def group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
-    """Cross-correlation of groups of channels, data NCHW and weights OIHW."""
+    """Grouped cross-correlation, data NCHW and weights OIHW."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype, "group_conv2d")
 
 
 def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
-    """Cross-correlation of groups of channels, data NHWC and weights HWIO."""
+    """Grouped cross-correlation, data NHWC and weights HWIO."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, "group_conv2d")
 
 
@@ -166,12 +166,12 @@ def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=N
 
 
 def group_conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, out_dtype=None):
-    """Cross-correlation of groups of channels along one dimension, data NCW and weights OIW."""
+    """Grouped cross-correlation along one dimension, data NCW and weights OIW."""
     return conv(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype, "conv1d")
 
 
 def group_conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, out_dtype=None):
-    """Cross-correlation of groups of channels along one dimension, data NWC and weights WIO."""
+    """Grouped cross-correlation along one dimension, data NWC and weights WIO."""
     return conv(data, kernel, strides, padding, dilation, groups, "NWC", "WIO", out_dtype, "conv1d")
 
 
@@ -188,8 +188,8 @@ def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="
 
 
 class Depthwise(NamedTuple):
-    """A convolution of each channel by itself: the window, strides, dilations and padding; the channels of the data,
-    how many filters each has (``one``: a single one), and the size of the result."""
+    """A depthwise convolution: the window, strides, dilations and padding; the channels of the data and the number of
+    filters of each (``one``: a single filter); and the size of the output."""
 
     window: tuple[Any, Any]
     strides: tuple[int, ...]
@@ -204,7 +204,8 @@ class Depthwise(NamedTuple):
 
 
 def depthwise_of(inp, filt, stride, padding, dilation, data_layout: str, kernel_layout: str, out_dtype) -> Depthwise:
-    """The depthwise convolution that arguments mean; O of the kernel are the channels, I their filters."""
+    """Return the depthwise convolution that the arguments describe. O of the kernel is the channel, I the filter of the
+    channel."""
     weight = {c: filt.shape[kernel_layout.index(c)] for c in kernel_layout}
     data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
     strides, dilations = (
@@ -220,7 +221,7 @@ def depthwise_of(inp, filt, stride, padding, dilation, data_layout: str, kernel_
 
 
 def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
-    """One set of filters for each channel; the kernel is (channels, multiplier, height, width)."""
+    """Depthwise convolution with a kernel (channels, multiplier, height, width)."""
     known = depthwise_of(Input, Filter, stride, padding, dilation, "NCHW", "OIHW", out_dtype)
     (sy, sx), (dy, dx), multiplier = known.strides, known.dilations, known.multiplier
     padded = any(known.before + known.after)
@@ -237,9 +238,9 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
 
 
 def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout="HWOI", out_dtype=None):
-    """The same with channels last; the kernel is HWOI (O input channels, I multiplier).
+    """Depthwise convolution with channels last; the kernel is HWOI (O input channels, I multiplier).
 
-    The operators of single devices have no kernel layout, so scripts give the element type of the result in its place;
+    The device-specific operators have no ``kernel_layout`` parameter, so scripts pass the output dtype in its position;
     such a kernel is HWOI.
 
     Raises
@@ -264,16 +265,16 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
 
 
 def nhwc_filter(kernel_layout: str, out_dtype: str | None) -> tuple[str, str | None]:
-    """The kernel layout and element type that arguments of ``depthwise_conv2d_nhwc`` mean."""
+    """Return the kernel layout and the output dtype that the arguments of ``depthwise_conv2d_nhwc`` mean."""
     if out_dtype is None and kernel_layout.islower():
         return "HWOI", canonical(kernel_layout)
     if kernel_layout not in ("HWOI", "HWIO"):
-        raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
+        raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout must be HWOI or HWIO, got '{kernel_layout}'")
     return kernel_layout, out_dtype
 
 
 def filter_at(filt, known: Depthwise, kernel_layout: str, c, y, x):
-    """The weight for channel ``c`` of the result of a depthwise convolution."""
+    """Return the weight for output channel ``c`` of a depthwise convolution."""
     channel, which = (c, 0) if known.one else (c // known.multiplier, c % known.multiplier)
     at = {"O": channel, "I": which, "H": y, "W": x}
     return filt(*[at[letter] for letter in kernel_layout])

@@ -1,4 +1,4 @@
-"""Convolution over displaced points, and correlation of two images."""
+"""Deformable convolution, and correlation of two images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .utils import pads, spatial
 
 
 def bilinear(read, y, x, height, width):
-    """The value between four points; points outside count as zero. ``read(y, x)`` gives a point inside."""
+    """Return the bilinear interpolation between four points; points outside count as zero. ``read(y, x)`` returns a
+    point inside."""
     low_y, low_x = te.floor(y), te.floor(x)
     part_y, part_x = y - low_y, x - low_x
     first_y, first_x = low_y.astype("int32"), low_x.astype("int32")
@@ -42,7 +43,8 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
         if many < 1 or get_const_int(channels) % many:
             raise TVMError(f"deformable_conv2d: {channels} channels cannot be divided into {many} groups")
     if not agree(data.shape[0], offset.shape[0], "images against offsets"):
-        raise TVMError(f"deformable_conv2d: {data.shape[0]} images have offsets for {offset.shape[0]}")
+        raise TVMError(f"deformable_conv2d: the data has {data.shape[0]} images, but the offsets have "
+                       f"{offset.shape[0]}")
     _check_deformable(channels, filters, per_group, groups, offset.shape[c], 2 * kh * kw * deformable_groups)
     each = get_const_int(channels) // deformable_groups
 
@@ -83,8 +85,8 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
 def _check_deformable(channels, filters, per_group, groups: int, offsets, wanted) -> None:
     if get_const_int(filters) % groups or get_const_int(channels) != get_const_int(per_group) * groups:
         raise TVMError(
-            f"deformable_conv2d: data of {channels} channels and {filters} filters, each of {per_group} channels, do "
-            f"not make {groups} groups"
+            f"deformable_conv2d: data of {channels} channels and {filters} filters of {per_group} channels each "
+            f"cannot be divided into {groups} groups"
         )
     if get_const_int(offsets) != get_const_int(wanted):
         raise TVMError(f"deformable_conv2d: the offsets must have {wanted} channels, two for each point of the "
@@ -92,30 +94,32 @@ def _check_deformable(channels, filters, per_group, groups: int, offsets, wanted
 
 
 def deformable_conv2d_nchw(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype):
-    """Each point of the window is displaced by ``offset`` (pairs of y and x for each group and place of the kernel)."""
+    """Deformable convolution: ``offset`` displaces each point of the window (pairs of y and x for each group and kernel
+    position)."""
     return _deformable(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, False, out_dtype)
 
 
 def deformable_conv2d_nhwc(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype):
-    """As deformable_conv2d_nchw, channels last and weights HWIO."""
+    """deformable_conv2d_nchw with channels last and weights HWIO."""
     return _deformable(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, True, out_dtype)
 
 
 def correlation_nchw(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply):
-    """How alike patches of two images are, for every displacement up to a limit.
+    """The similarity of patches of two images, for every displacement up to a limit.
 
     Raises
     ------
     TVMError
         The images differ in shape, or ``kernel_size`` is even.
     """
-    if not all(agree(a, b, "sizes of the images") for a, b in zip(data1.shape, data2.shape)):
-        raise TVMError(f"correlation: both images have one shape, got {list(data1.shape)} and {list(data2.shape)}")
+    if not all(agree(a, b, "equal shapes of the images") for a, b in zip(data1.shape, data2.shape)):
+        raise TVMError(f"correlation: both images must have the same shape, got {list(data1.shape)} and "
+                       f"{list(data2.shape)}")
     for what, value in (("kernel_size", kernel_size), ("stride1", stride1), ("stride2", stride2)):
         spatial(value, 1, "correlation: " + what)
     spatial(max_displacement, 1, "correlation: max_displacement", 0)
     if kernel_size % 2 == 0:
-        raise TVMError(f"correlation: kernel_size must be odd, so that a window has a centre, got {kernel_size}")
+        raise TVMError(f"correlation: kernel_size must be odd, so that the window has a center, got {kernel_size}")
     before, after = pads(padding, (kernel_size, kernel_size), 2, "correlation")
     if any(before) or any(after):
         data1 = pad(data1, (0, 0, *before), (0, 0, *after))

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matmuls and dense layers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ..utils import refuse_rewritten
 
 
 def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any, Any]:
-    """Rows, columns and terms of a product of matrices; the left one may be a stack of them."""
+    """Return m, n and k of a matmul; the left operand may be a stack of matrices."""
     if len(tensor_a.shape) < 2 or len(tensor_b.shape) != 2:
-        raise TVMError(f"matmul: matrices are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)} dimensions")
+        raise TVMError(f"matmul: operands must be matrices, got {len(tensor_a.shape)} and {len(tensor_b.shape)} "
+                       "dimensions")
     m, ka = tensor_a.shape[-2:] if not transpose_a else tensor_a.shape[:-3:-1]
     kb, n = tensor_b.shape if not transpose_b else tensor_b.shape[::-1]
-    if not agree(ka, kb, "columns on the left against rows on the right"):
-        raise TVMError(f"matmul: {ka} columns on the left meet {kb} rows on the right")
+    if not agree(ka, kb, "as many columns on the left as rows on the right"):
+        raise TVMError(f"matmul: the left operand has {ka} columns, but the right one has {kb} rows")
     return m, n, ka
 
 
 def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, transpose_b=False,
            auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
-    """A . B with either transposed, and a bias for each column. ``tensor_a`` may have more leading dimensions."""
+    """The matmul of two operands, each optionally transposed, plus a bias for each column. ``tensor_a`` may have more
+    leading dimensions."""
     refuse_rewritten("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     out_dtype = out_dtype or tensor_a.dtype
     m, n, terms = matmul_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
@@ -46,7 +48,7 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
 
 
 def with_bias(out, bias, out_dtype: str):
-    """A product and its bias, if it has one."""
+    """Return a matmul with its bias, if it has one."""
     if bias is None:
         return out
     return te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag=BROADCAST)
@@ -55,7 +57,7 @@ def with_bias(out, bias, out_dtype: str):
 def dense(
     data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None
 ):
-    """data . weight^T + bias
+    """The matmul of ``data`` and the transposed ``weight``, plus ``bias``.
 
     Examples
     --------
@@ -67,8 +69,8 @@ def dense(
 
 
 class Batch(NamedTuple):
-    """Products of matrices along the first dimension: how many, rows, columns, terms, and which of the operands is one
-    matrix for all."""
+    """A batch of matmuls along the first dimension: the batch size, m, n, k, and the operand that is a single
+    matrix."""
 
     count: Any
     m: Any
@@ -79,24 +81,24 @@ class Batch(NamedTuple):
 
 
 def batch_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> Batch:
-    """The sizes of a batch of products."""
+    """Return the dimensions of a batch of matmuls."""
     if len(tensor_a.shape) != 3 or len(tensor_b.shape) != 3:
         raise TVMError(
-            f"batch_matmul: three dimensions are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)}"
+            f"batch_matmul: operands must have three dimensions, got {len(tensor_a.shape)} and {len(tensor_b.shape)}"
         )
     ba, bb = tensor_a.shape[0], tensor_b.shape[0]
     one_a, one_b = getattr(ba, "value", 0) == 1, getattr(bb, "value", 0) == 1
     count = broadcast_dim(convert(ba), convert(bb), "batch_matmul")
     m, ka = tensor_a.shape[1:] if not transpose_a else tensor_a.shape[:0:-1]
     kb, n = tensor_b.shape[1:] if not transpose_b else tensor_b.shape[:0:-1]
-    if not agree(ka, kb, "columns on the left against rows on the right"):
-        raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
+    if not agree(ka, kb, "as many columns on the left as rows on the right"):
+        raise TVMError(f"batch_matmul: the left operand has {ka} columns, but the right one has {kb} rows")
     return Batch(count, m, n, ka, one_a, one_b)
 
 
 def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True,
                  auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
-    """Products of matrices along the first dimension; a batch of one is used for all.
+    """Matmuls along the first dimension; an operand with batch size 1 is used for the whole batch.
 
     Examples
     --------

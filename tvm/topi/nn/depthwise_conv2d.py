@@ -1,4 +1,4 @@
-"""``tvm.topi.nn.depthwise_conv2d``: convolutions channel by channel, under TVM's path."""
+"""``tvm.topi.nn.depthwise_conv2d``: depthwise convolutions, at Apache TVM's module path."""
 
 from ...not_built import name_of as _name_of
 from .convolution import depthwise_conv2d_nchw, depthwise_conv2d_nhwc

@@ -10,7 +10,7 @@ from ..tag import BROADCAST, ELEMWISE
 
 
 def relu(x):
-    """max(x, 0); NaN stays NaN
+    """max(x, 0) for every element; NaN stays NaN.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def relu(x):
     def body(*i):
         v = x(*i)
         if info(x.dtype).is_custom:
-            # Types of users have a maximum, but need not have comparisons.
+            # User-defined dtypes have a maximum, but need not have comparisons.
             return te.max(v, zero)
         return tir.Select(v < zero, zero, v)
 
@@ -30,7 +30,7 @@ def relu(x):
 
 
 def leaky_relu(x, alpha):
-    """x where positive, alpha * x elsewhere"""
+    """x for positive elements, alpha * x for the others."""
 
     def body(*i):
         v = x(*i)
@@ -40,17 +40,17 @@ def leaky_relu(x, alpha):
 
 
 def prelu(x, slope, axis=1):
-    """leaky_relu with one slope for each place along ``axis``
+    """leaky_relu with one slope for each index along ``axis``.
 
     Raises
     ------
     TVMError
-        ``axis`` is no dimension, or there is not one slope for each place along it.
+        ``axis`` is not a dimension, or there is not one slope for each index along it.
     """
     if not 0 <= axis < len(x.shape):
-        raise TVMError(f"prelu: axis {axis} is not one of {len(x.shape)} dimensions")
-    if len(slope.shape) != 1 or not agree(slope.shape[0], x.shape[axis], "slopes against the size of the axis"):
-        raise TVMError("prelu: the slopes are a vector as long as the axis")
+        raise TVMError(f"prelu: axis {axis} is out of range for {len(x.shape)} dimensions")
+    if len(slope.shape) != 1 or not agree(slope.shape[0], x.shape[axis], "as many slopes as the size of the axis"):
+        raise TVMError("prelu: the slopes must be a vector as long as the axis")
 
     def body(*i):
         v = x(*i)

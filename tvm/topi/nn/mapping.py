@@ -1,4 +1,4 @@
-"""``tvm.topi.nn.mapping``: factors and offsets of channels, under TVM's path."""
+"""``tvm.topi.nn.mapping``: scales and offsets of channels, at Apache TVM's module path."""
 
 from .normalization import scale_shift_nchw, scale_shift_nchwc, scale_shift_nhwc
 

@@ -1,6 +1,6 @@
-"""Matmuls with weights of 8 or 4 bits: each group of features of a unit has a scale.
+"""Matmuls with quantized weights of 8 or 4 bits, with one scale for each group of features of a unit.
 
-A weight of 4 bits has two features in a byte, the first one in its low half; both are signed.
+A 4-bit weight stores two signed features in a byte, the first one in the lower four bits.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ... import te, tir
 from ...error import TVMError
 from ..utils import get_const_int
 
-# Features that a byte of the weight holds, by the bits of one.
+# The number of features in a byte of the weight, by bits per feature.
 IN_BYTE = {8: 1, 4: 2}
 
 
 def unpacked(byte: Any, bits: int, place: Any) -> Any:
-    """The integer at a place of a byte, as int32."""
+    """Return the integer at a position in a byte, as int32."""
     whole = byte.astype("int32")
     if bits == 8:
         return whole
@@ -24,50 +24,53 @@ def unpacked(byte: Any, bits: int, place: Any) -> Any:
 
 
 def check_nbits(data, weight, scale, bits: int, group_size: int) -> tuple[int, int]:
-    """Features of a row of the data, and groups of them.
+    """Check the arguments. Return the number of features of a data row, and the number of groups.
 
     Raises
     ------
     TVMError
-        Bits are not 8 or 4, or the sizes do not fit each other.
+        ``bits`` is not 8 or 4, or the shapes do not match.
     """
     if bits not in IN_BYTE:
-        raise TVMError(f"dense_nbits: weights have 8 or 4 bits, not {bits}")
+        raise TVMError(f"dense_nbits: bits must be 8 or 4, got {bits}")
     if group_size < 1 or group_size % IN_BYTE[bits]:
-        raise TVMError(f"dense_nbits: a group has whole bytes of features, {group_size} of {bits} bits are none")
+        raise TVMError(f"dense_nbits: a group must fill whole bytes; {group_size} features of {bits} bits do not")
     features, groups = get_const_int(data.shape[-1]), -(-get_const_int(data.shape[-1]) // group_size)
     have = tuple(get_const_int(t.shape[1]) for t in (weight, scale))
     if have != (groups * group_size // IN_BYTE[bits], groups):
-        raise TVMError(f"dense_nbits: {features} features in groups of {group_size} do not fit a weight of {have[0]} "
-                       f"bytes and {have[1]} scales for each unit")  # fmt: skip
+        raise TVMError(
+            f"dense_nbits: {features} features in groups of {group_size} do not match a weight of {have[0]} bytes and "
+            f"{have[1]} scales for each unit"
+        )
     return features, groups
 
 
 def feature(data, lead: Any, k: Any, features: int, padded: int) -> Any:
-    """A feature of a row; those that fill up the last group are zero."""
+    """Return a feature of a row; features that pad the last group are zero."""
     value = data(*lead, k if features == padded else te.min(k, features - 1))
     return value if features == padded else tir.if_then_else(k < features, value, tir.const(0, data.dtype))
 
 
 def dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, out_dtype=None):
-    """data . weight^T, the weight being integers times scales.
+    """A dense layer with quantized weights: ``data`` times the transpose of the integer weights multiplied by their
+    scales.
 
     Parameters
     ----------
     data : Tensor
         (..., features)
     weight : Tensor
-        int8: (units, bytes of the features, filled up to whole groups), or in panels (units / n, bytes, n).
+        int8: (units, bytes of the features, padded to whole groups), or in panels (units / n, bytes, n).
     scale : Tensor
         (units, groups), or in panels (units / n, groups, n)
     bits : int
         8 or 4.
     group_size : int
-        Features that have one scale.
+        The number of features that share a scale.
     units : int, optional
-        The units that there are, where the weight has more.
+        The number of units, if the weight is padded to more.
     out_dtype : str, optional
-        The type of sums and result, that of the data if not given.
+        The dtype of accumulation and output. Default: that of the data.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, out_dtyp
     Raises
     ------
     TVMError
-        Bits are not 8 or 4, or the sizes do not fit each other.
+        ``bits`` is not 8 or 4, or the shapes do not match.
     """
     dtype = out_dtype or data.dtype
     features, _ = check_nbits(data, weight, scale, bits, group_size)

@@ -1,4 +1,4 @@
-"""Normalizations and losses."""
+"""Normalization operators and losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ..utils import get_const_int, normalize_axes, normalize_axis
 
 
 def lrn(data, size, axis=1, alpha=0.0001, beta=0.75, bias=2):
-    """x / (bias + alpha / size * (sum of squares of ``size`` neighbours along ``axis``)) ^ beta"""
+    """Local response normalization: x / (bias + alpha / size * (sum of squares of ``size`` neighbours along ``axis``))
+    ^ beta."""
     axis = normalize_axis(axis, len(data.shape), "lrn")
     size = get_const_int(size)
     before = (size - 1) // 2
@@ -34,7 +35,7 @@ def lrn(data, size, axis=1, alpha=0.0001, beta=0.75, bias=2):
 
 
 def l2_normalize(x, eps, axis=None):
-    """x / sqrt(max(sum(x ^ 2), eps)) along axes"""
+    """L2 normalization: x / sqrt(max(sum(x ^ 2), eps)) over the given axes."""
     rank = len(x.shape)
     axes = list(range(rank)) if axis is None else normalize_axes(axis, rank, "l2_normalize")
     own = [te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in axes]
@@ -55,8 +56,8 @@ def l2_normalize(x, eps, axis=None):
 
 
 def layer_norm(data, gamma, beta, axis=None, epsilon=1e-5):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over axes (the last one unless said otherwise); gamma and
-    beta, which may be None, have the sizes of those axes"""
+    """Layer normalization: (x - mean) / sqrt(variance + epsilon) * gamma + beta over axes (by default the last one).
+    gamma and beta may be None; their sizes are those of the axes."""
     rank = len(data.shape)
     axes = normalize_axes([rank - 1] if axis is None else axis, rank, "layer_norm")
     rest = [i for i in range(rank) if i not in axes]
@@ -97,21 +98,21 @@ def layer_norm(data, gamma, beta, axis=None, epsilon=1e-5):
 
 
 def scale_shift_nchw(Input, Scale, Shift):
-    """x * scale + shift with one scale and one shift for each channel"""
+    """x * scale + shift, with one scale and one shift for each channel."""
     return te.compute(
         Input.shape, lambda b, c, i, j: Input[b, c, i, j] * Scale[c] + Shift[c], name="ScaleShift", tag=BROADCAST
     )
 
 
 def scale_shift_nhwc(Input, Scale, Shift):
-    """As scale_shift_nchw, channels last."""
+    """scale_shift_nchw with channels last."""
     return te.compute(
         Input.shape, lambda b, i, j, c: Input[b, i, j, c] * Scale[c] + Shift[c], name="ScaleShift", tag=BROADCAST
     )
 
 
 def scale_shift_nchwc(Input, Scale, Shift):
-    """As scale_shift_nchw, for channels in blocks."""
+    """scale_shift_nchw for a blocked layout."""
     return te.compute(
         Input.shape,
         lambda b, cc, i, j, c: Input[b, cc, i, j, c] * Scale[cc, c] + Shift[cc, c],
@@ -121,7 +122,7 @@ def scale_shift_nchwc(Input, Scale, Shift):
 
 
 def nll_loss(predictions, targets, weights, reduction, ignore_index):
-    """Minus the weighted prediction of each target's class; ``ignore_index`` counts nothing.
+    """The negative weighted prediction of each target's class; the class ``ignore_index`` does not contribute.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def nll_loss(predictions, targets, weights, reduction, ignore_index):
         ``reduction`` is not none, mean or sum.
     """
     if reduction not in ("none", "mean", "sum"):
-        raise TVMError(f"nll_loss: the reduction is none, mean or sum, got '{reduction}'")
+        raise TVMError(f"nll_loss: the reduction must be none, mean or sum, got '{reduction}'")
     zero = tir.const(0, predictions.dtype)
     classes = predictions.shape[1]
 

@@ -1,4 +1,4 @@
-"""Normalizations over batches, groups and rows, written with the operators of ``topi``."""
+"""Normalization over batches, groups and rows, composed of ``topi`` operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..utils import get_const_int, normalize_axes, normalize_axis
 
 
 def _along(vector: Tensor, axes: Sequence[int], rank: int) -> Tensor:
-    """A tensor of the sizes of some axes, with size 1 along the others."""
+    """Return a vector reshaped to the sizes of some axes, with size 1 along the others."""
     shape: list = [1] * rank
     for axis, size in zip(axes, vector.shape):
         shape[axis] = size
@@ -25,10 +25,10 @@ def batch_norm(
     data, gamma, beta, moving_mean, moving_var, axis=None, epsilon=None, center=None, scale=None, training=None,
     momentum=None,
 ):  # fmt: skip
-    """[(x - mean) / sqrt(variance + epsilon) * gamma + beta, mean, variance] for each place of ``axis``.
+    """[(x - mean) / sqrt(variance + epsilon) * gamma + beta, mean, variance] for each index of ``axis``.
 
-    Mean and variance are the moving ones; in training they are those of the data, and the moving ones go towards them
-    by ``momentum``.
+    Mean and variance are the moving ones. In training they are computed from the data, and the moving ones are updated
+    with ``momentum``.
     """
     rank = len(data.shape)
     axis = normalize_axis(1 if axis is None else axis, rank, "batch_norm")
@@ -44,7 +44,7 @@ def batch_norm(
     out = multiply(out, _along(gamma, [axis], rank)) if scale is None or scale else out
     out = add(out, _along(beta, [axis], rank)) if center is None or center else out
     if not training:
-        # Results are tensors of their own, not inputs under another name.
+        # Outputs must be new tensors, not aliases of inputs.
         return [out, multiply(moving_mean, 1), multiply(moving_var, 1)]
     return [
         out,
@@ -54,26 +54,27 @@ def batch_norm(
 
 
 def _normal(data: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) over axes, in float32 where x has fewer bits."""
+    """Return (x - mean) / sqrt(variance + epsilon) over axes, computed in float32 if x has fewer bits."""
     wide = data.astype("float32") if data.dtype in ("float16", "bfloat16") else data
     apart = subtract(wide, mean(wide, axis=axes, keepdims=True))
     return multiply(apart, rsqrt(add(mean(multiply(apart, apart), axis=axes, keepdims=True), epsilon)))
 
 
 def group_norm(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5):
-    """Normalized over ``axes`` and the channels of each of ``num_groups`` groups; gamma and beta have the channels.
+    """``data`` normalized over ``axes`` and the channels of each of ``num_groups`` groups. gamma and beta have one
+    value for each channel.
 
     Raises
     ------
     TVMError
-        The channels do not divide into the groups.
+        The channels are not divisible into the groups.
     """
     rank = len(data.shape)
     channel_axis = normalize_axis(channel_axis, rank, "group_norm")
     axes = normalize_axes(axes, rank, "group_norm")
     channels = get_const_int(data.shape[channel_axis])
     if channels % num_groups:
-        raise TVMError(f"group_norm: {channels} channels cannot be put into {num_groups} groups")
+        raise TVMError(f"group_norm: {channels} channels are not divisible into {num_groups} groups")
     shape = list(data.shape)
     split = reshape(data, [*shape[:channel_axis], num_groups, channels // num_groups, *shape[channel_axis + 1 :]])
     over = [channel_axis + 1, *(a + (a > channel_axis) for a in axes)]
@@ -82,7 +83,7 @@ def group_norm(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5):
 
 
 def instance_norm(data, gamma, beta, channel_axis, axis, epsilon=1e-5):
-    """Normalized over ``axis`` for each channel of each element of the batch."""
+    """``data`` normalized over ``axis`` for each channel of each batch element."""
     rank = len(data.shape)
     axes = normalize_axes(axis, rank, "instance_norm")
     channel_axis = normalize_axis(channel_axis, rank, "instance_norm")

@@ -1,4 +1,4 @@
-"""Convolutions and products whose channels are stored in blocks: NCHW16c data, OIHW16i16o kernels, NC16n weights."""
+"""Convolutions and matmuls in blocked layouts: NCHW16c data, OIHW16i16o kernels, NC16n weights."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .dense import with_bias
 from .pad import pad
 from .utils import pads, spatial
 
-# Products of bytes that processors add to a sum at once.
+# The number of int8 products that an instruction adds to an accumulator at once.
 BYTES = 4
-# The products of a pixel beside which it costs little to divide its number by the width of the image.
+# The number of products per pixel for which dividing the pixel index by the image width costs little.
 LONG_SUM = 256
 
 
 def _geometry(data, kernel, stride, padding, dilation, what: str):
-    """Strides, dilations, the padding before and after, the reach of the window and the size of the result; height and
-    width are dimensions 2 and 3."""
+    """Return strides, dilations, the padding at the start and the end, the window size with dilation, and the output
+    size. Height and width are dimensions 2 and 3."""
     strides, dilations = spatial(stride, 2, what + ": strides"), spatial(dilation, 2, what + ": dilation")
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], dilations)]
     before, after = pads(padding, sizes, 2, what)
@@ -31,8 +31,8 @@ def _geometry(data, kernel, stride, padding, dilation, what: str):
 
 
 def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0, columns: int | None = None):
-    """The padded data, strides, dilations and the size of the result. Data is padded for whole tiles of ``columns``
-    pixels of the result."""
+    """Return the padded data, strides, dilations and the output size. The data is padded for whole tiles of ``columns``
+    output pixels."""
     strides, dilations, before, after, sizes, out = _geometry(data, kernel, stride, padding, dilation, what)
     source = data
     if any(before) or any(after):
@@ -44,20 +44,21 @@ def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0, c
 
 
 def _whole(pixels, columns: int):
-    """Pixels of whole tiles."""
+    """Return the number of pixels rounded up to whole tiles."""
     return simplify(te.indexdiv(pixels + (columns - 1), columns) * columns)
 
 
 def is_pointwise(kernel, stride, padding, dilation) -> bool:
-    """Whether each pixel of a convolution depends on the one in its place alone."""
+    """Return whether each output pixel of a convolution depends only on the input pixel at the same position."""
     window, strides = tuple(get_const_tuple(kernel.shape[2:4])), spatial(stride, 2, "conv2d_NCHWc: strides")
     before, after = pads(padding, window, 2, "conv2d_NCHWc")
     return window == strides == (1, 1) and not any((*before, *after))
 
 
 def is_one_row(kernel, stride, padding, dilation) -> bool:
-    """Whether the pixels of an image of unknown width are computed as one row: each depends on the one in its place
-    alone, or the sum is so long that it costs little to find the place of each."""
+    """Return whether the pixels of an image of dynamic width are computed as one row: either each output pixel depends
+    only on the input pixel at the same position, or the reduction is so long that computing the position of each pixel
+    costs little."""
     is_long = prod(get_const_tuple(kernel.shape[1:5])) >= LONG_SUM
     return is_long or is_pointwise(kernel, stride, padding, dilation)
 
@@ -66,9 +67,10 @@ def _in_tiles(
     shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_padded: bool,
     one_row: bool = False, overlaps: bool = False,
 ):  # fmt: skip
-    """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
-    the row is padded to whole tiles. Where data is not (``is_padded``), the last pixel stands in for those that are
-    missing. All pixels may be one row (``one_row``), whose last tile ``overlaps`` the one before."""
+    """Return a convolution (n, O/o, h, w, o). If the width is dynamic, ``columns`` pixels of a row are computed
+    together and the row is padded to whole tiles. If the data is not padded (see ``is_padded``), the last pixel is
+    repeated in place of missing ones. All pixels may form one row (``one_row``), whose last tile ``overlaps`` the one
+    before."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
     attrs = {**attrs, "columns": columns, "step": step}
@@ -77,15 +79,16 @@ def _in_tiles(
     width = shape[3]
 
     def tiled(n, oc, y, x, ob):
-        return body(n, oc, y, x if is_padded else standing_in(x, width, columns), ob)
+        return body(n, oc, y, x if is_padded else row_or_last(x, width, columns), ob)
 
     whole = te.compute((*shape[:3], _whole(width, columns), shape[4]), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
 
 
 def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
-    """The pixels of an image as one row of whole tiles. Where the last one does not overlap another, the last pixel
-    stands in for those that are missing, in all tiles: beside sums that are long it costs nothing to ask once."""
+    """Return the pixels of an image as one row of whole tiles. If the last tile does not overlap another one, the last
+    pixel is repeated in place of missing ones. All tiles contain this bounds check, which costs nothing compared to a
+    long reduction."""
     n, oc, height, width, ob = shape
     pixels, overlaps = simplify(height * width), attrs["overlaps"]
 
@@ -98,15 +101,15 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
 
 
 def _image_of(row, shape):
-    """The pixels of a row of whole tiles as an image."""
+    """Return the pixels of a row of whole tiles as an image."""
     return te.compute(shape, lambda n, oc, y, x, ob: row(n, oc, 0, y * shape[3] + x, ob), name=row.op.name + "_part",
                       tag="injective")  # fmt: skip
 
 
 def conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype, columns: int):
-    """``conv2d_NCHWc`` with a window of one tap and one group of channels, of images of unknown size: the elements of
-    each pixel of the result are gathered first, (n, I/i, 1, pixels, i), for whole tiles of ``columns`` pixels. The last
-    pixel stands in for those that are missing."""
+    """``conv2d_NCHWc`` with a window of one tap and one group of channels, for images of dynamic size. The elements for
+    each output pixel are gathered first, (n, I/i, 1, pixels, i), for whole tiles of ``columns`` pixels. The last pixel
+    is repeated in place of missing ones."""
     strides, _, before, after, _, (height, width) = _geometry(data, kernel, stride, padding, 1, "conv2d_NCHWc")
     batch, blocks, *image, block = data.shape
     pixels = simplify(height * width)
@@ -134,8 +137,8 @@ def conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype, columns: int
     return _image_of(row, (batch, filters, height, width, wide))
 
 
-def _side_by_side(kernel):
-    """A kernel whose channels are divided as one in which they are not."""
+def _unsplit_channels(kernel):
+    """Return a kernel with split input channels in the form without the split."""
     *lead, groups, wide, depth = kernel.shape
 
     def body(*at):
@@ -149,22 +152,21 @@ def conv2d_NCHWc(
     data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None,
     overlaps=False,
 ):  # fmt: skip
-    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels. In
-    a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that a machine sums at once lie side by side. Where the width
-    is not known, ``columns`` pixels are computed together.
+    """A convolution of data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i, o); if I * i is smaller than the
+    number of channels, there are several groups. In a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that an
+    instruction reduces at once are contiguous. If the width is dynamic, ``columns`` pixels are computed together.
 
     Raises
     ------
     TVMError
-        Data or kernel are not blocked, or their channels do not fit.
+        Data or kernel are not blocked, or their channels do not match.
     """
     out_dtype = out_dtype or data.dtype
     if len(kernel.shape) == 7:
-        kernel = _side_by_side(kernel)
+        kernel = _unsplit_channels(kernel)
     if len(data.shape) != 5 or len(kernel.shape) != 6:
         raise TVMError(
-            f"conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got {len(data.shape)} and "
-            f"{len(kernel.shape)}"
+            f"conv2d_NCHWc: data must have 5 and the kernel 6 dimensions, got {len(data.shape)} and {len(kernel.shape)}"
         )
     one_row = is_one_row(kernel, stride, padding, dilation)
     source, strides, dilations, (height, width) = _window(
@@ -175,7 +177,7 @@ def conv2d_NCHWc(
     filters = get_const_int(kernel.shape[0]) * get_const_int(kernel.shape[5])
     inside = get_const_int(kernel.shape[1]) * get_const_int(kernel.shape[4])
     if channels % inside:
-        raise TVMError(f"conv2d_NCHWc: {channels} channels do not fit a kernel that takes {inside}")
+        raise TVMError(f"conv2d_NCHWc: data has {channels} channels, but the kernel takes {inside}")
     groups, wide = channels // inside, get_const_int(kernel.shape[5])
     outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
     inner = te.reduce_axis((0, kernel.shape[4]), name="ic_inner")
@@ -207,20 +209,20 @@ def conv2d_NCHWc_int8(
     data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", n_elems=BYTES,
     pad_value=0,
 ):  # fmt: skip
-    """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/d, o, d) of integers of 8 bits: the d = ``n_elems``
-    channels that are summed at once lie side by side; several groups where I is a part of the blocks of channels.
-    Around the data is ``pad_value``, the zero point of quantized data.
+    """A convolution of data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/d, o, d) of 8-bit integers. The d =
+    ``n_elems`` channels that are reduced at once are contiguous. If I is smaller than the number of channel blocks,
+    there are several groups. The data is padded with ``pad_value``, the zero point of quantized data.
 
     Raises
     ------
     TVMError
-        Data or kernel are not blocked in this way, or their channels do not fit.
+        Data or kernel do not have this blocked layout, or their channels do not match.
     """
     shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     if len(shape) != 5 or len(of_kernel) != 7 or of_kernel[6] != n_elems:
         raise TVMError(
-            f"conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of {n_elems} channels, are wanted, "
-            f"got {shape} and {of_kernel}"
+            f"conv2d_NCHWc_int8: data must have 5 dimensions and the kernel 7, the last of size {n_elems}; got "
+            f"{shape} and {of_kernel}"
         )
     return conv2d_NCHWc_words(data, kernel, stride, padding, dilation, out_dtype, pad_value, "conv2d_NCHWc_int8")
 
@@ -228,19 +230,20 @@ def conv2d_NCHWc_int8(
 def conv2d_NCHWc_words(
     data, kernel, stride, padding, dilation, out_dtype="float32", pad_value=0, name="conv2d_NCHWc_words"
 ):  # fmt: skip
-    """Data (n, C/c, h, w, c) of known sizes and a kernel (O/o, I/i, kh, kw, i/d, o, d): the d channels that are summed
-    at once, a word of a machine, lie side by side; several groups where I is a part of the blocks of channels.
+    """A convolution of data (n, C/c, h, w, c) with static dimensions and a kernel (O/o, I/i, kh, kw, i/d, o, d). The d
+    channels of a machine word, which are reduced at once, are contiguous. If I is smaller than the number of channel
+    blocks, there are several groups.
 
     Raises
     ------
     TVMError
-        Their channels do not fit.
+        The channels of data and kernel do not match.
     """
     shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     groups, rest = divmod(shape[1], of_kernel[1])
     depth = of_kernel[6]
     if rest or shape[4] != of_kernel[4] * depth or of_kernel[0] % groups:
-        raise TVMError(f"{name}: data {shape} and a kernel {of_kernel} have different blocks of channels")
+        raise TVMError(f"{name}: data {shape} and kernel {of_kernel} have different channel blocks")
     source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, name, pad_value)
     names = ("ic_outer", "kh", "kw", "ic_group", "ic_inner")
     sizes = (*of_kernel[1:5], of_kernel[6])
@@ -260,15 +263,15 @@ def conv2d_NCHWc_words(
 def depthwise_conv2d_NCHWc_int8(
     data, kernel, kernel_size, stride, padding, dilation, out_dtype="int32", pad_value=0
 ):  # fmt: skip
-    """Data (n, C/c, h, w, c) and a kernel (C/c, kh, kw/4, c, 4) of integers of 8 bits: four taps of a row of the window
-    lie side by side, with zeros after the last. Around the data is ``pad_value``.
+    """A depthwise convolution of data (n, C/c, h, w, c) and a kernel (C/c, kh, kw/4, c, 4) of 8-bit integers. Four taps
+    of a window row are contiguous, with zeros after the last tap. The data is padded with ``pad_value``.
 
-    The data of four taps is brought side by side first, once for all rows of the window.
+    The data of four taps is interleaved first, once for all rows of the window.
 
     Raises
     ------
     TVMError
-        Data or kernel are not blocked in this way, or their channels or taps do not fit.
+        Data or kernel do not have this blocked layout, or their channels or taps do not match.
     """
     what = "depthwise_conv2d_NCHWc_int8"
     shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
@@ -278,11 +281,11 @@ def depthwise_conv2d_NCHWc_int8(
     )
     wanted = (shape[1], window[0], -(-window[1] // BYTES), shape[-1], BYTES)
     if len(shape) != 5 or of_kernel != wanted:
-        raise TVMError(f"{what}: a kernel {wanted} is wanted for data {shape} and a window {window}, got {of_kernel}")
+        raise TVMError(f"{what}: data {shape} with a window {window} needs a kernel {wanted}, got {of_kernel}")
     sizes = [(k - 1) * d + 1 for k, d in zip(window, dilations)]
     before, after = pads(padding, sizes, 2, what)
     height, width = ((d + lo + hi - k) // s + 1 for d, lo, hi, k, s in zip(shape[2:4], before, after, sizes, strides))
-    # What the taps of zero weight read may lie further to the right.
+    # The data for taps with zero weights may be further to the right.
     fours, reach = of_kernel[2], BYTES * dilations[1]
     last = (width - 1) * strides[1] + (fours - 1) * reach + (BYTES - 1) * dilations[1]
     after = [after[0], max(after[1], last + 1 - shape[3] - before[1])]
@@ -315,29 +318,30 @@ def depthwise_conv2d_NCHWc_int8(
 
 
 def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
-    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C.
+    """A depthwise convolution of data (n, C/c, h, w, c) and a kernel (O/o, 1, kh, kw, 1, o), where O is a multiple of
+    C.
 
     Raises
     ------
     TVMError
-        Data or kernel are not blocked, or the filters are no multiple of the channels.
+        Data or kernel are not blocked, or the number of filters is not a multiple of the number of channels.
     """
     out_dtype = out_dtype or Input.dtype
     if len(Input.shape) != 5 or len(Filter.shape) != 6:
         raise TVMError(
-            "depthwise_conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got "
-            f"{len(Input.shape)} and {len(Filter.shape)}"
+            f"depthwise_conv2d_NCHWc: data must have 5 and the kernel 6 dimensions, got {len(Input.shape)} and "
+            f"{len(Filter.shape)}"
         )
     source, strides, dilations, (height, width) = _window(
         Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc"
     )
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     multiplier = 1
-    # As many blocks of filters as of channels, however many there are.
+    # The number of blocks may be dynamic; there must be as many blocks of filters as of channels.
     if block != wide or not same_dim(Input.shape[1], Filter.shape[0]):
         channels, filters = get_const_int(Input.shape[1]) * block, get_const_int(Filter.shape[0]) * wide
         if filters % channels:
-            raise TVMError(f"depthwise_conv2d_NCHWc: {filters} filters are no multiple of {channels} channels")
+            raise TVMError(f"depthwise_conv2d_NCHWc: {filters} filters are not a multiple of {channels} channels")
         multiplier = filters // channels
     kh, kw = te.reduce_axis((0, Filter.shape[2]), name="kh"), te.reduce_axis((0, Filter.shape[3]), name="kw")
 
@@ -355,14 +359,14 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
 
 
 def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
-    """data . weight^T, the weight being stored as (units / block, features, block); ``units`` where the last block is
-    not full"""
+    """The matmul of ``data`` and the transposed ``weight``, which is stored as (units / block, features, block). Pass
+    ``units`` if the last block is not full."""
     out_dtype = out_dtype or data.dtype
     return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
-def standing_in(row, rows, tile: int | None):
-    """The row of the data for a row of padded tiles; of tiles that are full, their own rows, as far as can be told."""
+def row_or_last(row, rows, tile: int | None):
+    """Return the data row for a row of padded tiles. Full tiles use their own rows, as far as this is provable."""
     last = te.min(row, rows - 1)
     if tile is None:
         return last
@@ -372,18 +376,18 @@ def standing_in(row, rows, tile: int | None):
 def packed_matmul(
     data, weight, out_dtype: str, rows: Any = None, tile: int | None = None, facts: dict[str, Any] | None = None
 ):
-    """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
-    those that are missing; ``tile`` are the rows that its schedule computes together where their number is not known,
-    ``facts`` what else the schedule is told."""
+    """Return the matmul with all units of the blocks. With ``rows`` it has that many rows, and the last data row is
+    repeated in place of missing ones. ``tile`` is the number of rows that the schedule computes together if their
+    number is dynamic; ``facts`` are additional attributes for the schedule."""
     if len(weight.shape) != 3:
-        raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
+        raise TVMError(f"dense_pack: the weight must have 3 dimensions, got {len(weight.shape)}")
     block = weight.shape[2]
     k = te.reduce_axis((0, data.shape[-1]), name="k")
 
     def body(*at):
         *lead, j = at
         if rows is not None:
-            lead[-1] = standing_in(lead[-1], data.shape[-2], tile)
+            lead[-1] = row_or_last(lead[-1], data.shape[-2], tile)
         value = data(*lead, k).astype(out_dtype)
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
@@ -394,7 +398,7 @@ def packed_matmul(
 
 
 def crop_units(whole, data, units):
-    """The rows of the data and the units there are, of a product that may have more of both."""
+    """Return a matmul without its additional rows and units."""
     rows, columns = data.shape[:-1], whole.shape[-1]
     all_units = units is None or int(units) == getattr(columns, "value", None)
     if all_units and all(same_dim(a, b) for a, b in zip(rows, whole.shape)):

@@ -9,12 +9,12 @@ from ..utils import equal_const_int
 
 
 def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput", attrs=None):
-    """Constants around a tensor; negative padding cuts away.
+    """A tensor padded with a constant; negative padding crops.
 
     Raises
     ------
     TVMError
-        There is not one number before and after for each dimension.
+        The padding does not have one value at the start and the end of each dimension.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput", attrs=
     n = len(data.shape)
     pad_after = pad_after if pad_after is not None else pad_before
     if len(pad_before) != n or len(pad_after) != n:
-        raise TVMError(f"pad: {n} numbers are wanted before and after, got {len(pad_before)} and {len(pad_after)}")
+        raise TVMError(f"pad: pass {n} values for the start and the end, got {len(pad_before)} and {len(pad_after)}")
     shape = tuple(_simple(d + b + a) for d, b, a in zip(data.shape, pad_before, pad_after))
     value = pad_value if isinstance(pad_value, tir.PrimExpr) else tir.const(pad_value, data.dtype)
 
@@ -53,19 +53,19 @@ def _simple(e):
 
 
 def mirror_pad(data, pad_before, pad_after=None, mode="SYMMETRIC", name="MirrorPadInput"):
-    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not.
+    """A tensor padded with its mirror image: SYMMETRIC repeats the edge, REFLECT does not.
 
     Raises
     ------
     TVMError
-        There is not one number before and after for each dimension, or the mode is not known.
+        The padding does not have one value at the start and the end of each dimension, or the mode is unknown.
     """
     n = len(data.shape)
     pad_after = pad_after if pad_after is not None else pad_before
     if len(pad_before) != n or len(pad_after) != n:
-        raise TVMError(f"mirror_pad: {n} numbers are wanted before and after")
+        raise TVMError(f"mirror_pad: pass {n} values for the start and the end")
     if mode not in ("SYMMETRIC", "REFLECT"):
-        raise TVMError(f"mirror_pad: the mode is SYMMETRIC or REFLECT, got '{mode}'")
+        raise TVMError(f"mirror_pad: the mode must be SYMMETRIC or REFLECT, got '{mode}'")
     edge = 1 if mode == "SYMMETRIC" else 0
     shape = tuple(_simple(d + b + a) for d, b, a in zip(data.shape, pad_before, pad_after))
 

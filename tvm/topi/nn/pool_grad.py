@@ -12,7 +12,8 @@ from .utils import spatial
 
 
 class _Windows:
-    """Two spatial axes: which windows hold a place, and which places a window holds."""
+    """Pooling windows over two spatial axes: the windows that contain a position, and the positions that a window
+    contains."""
 
     def __init__(self, grads, data, kernel, stride, padding, layout: str):
         self.axes = [layout.index("H"), layout.index("W")]
@@ -21,7 +22,7 @@ class _Windows:
         self.kernel, self.stride = spatial(kernel, 2, "pool_grad"), spatial(stride, 2, "pool_grad")
         pads = [get_const_int(p) for p in padding]
         if len(pads) not in (2, 4):
-            raise TVMError(f"pool_grad: padding is 2 or 4 numbers, got {len(pads)}")
+            raise TVMError(f"pool_grad: padding must have 2 or 4 values, got {len(pads)}")
         self.before = pads[:2]
 
     def put(self, indices, places) -> list:
@@ -31,7 +32,7 @@ class _Windows:
         return own
 
     def holding(self, indices, offsets) -> tuple[list, list]:
-        """The windows in which a place has these offsets, and the conditions for them to exist."""
+        """Return the windows in which a position has these offsets, and the conditions for their existence."""
         windows, conditions = [], []
         for n, (axis, offset) in enumerate(zip(self.axes, offsets)):
             top = indices[axis] + self.before[n] - offset
@@ -41,7 +42,7 @@ class _Windows:
         return windows, conditions
 
     def held(self, indices, offsets) -> tuple[list, list]:
-        """The places of a window at these offsets, and the conditions for them to be inside."""
+        """Return the positions of a window at these offsets, and the conditions that they are inside the data."""
         places, conditions = [], []
         for n, (axis, offset) in enumerate(zip(self.axes, offsets)):
             place = indices[axis] * self.stride[n] + offset - self.before[n]
@@ -54,18 +55,18 @@ class _Windows:
 
 
 def pool_grad(grads, data, kernel, stride, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
-    """What every element of ``data`` adds to the loss, given what every window does: the whole of it goes to the first
-    maximum of the window, or equal shares to all its elements.
+    """The gradient of ``data``, given the gradient of each window. The first maximum of a window receives its whole
+    gradient (max), or all elements receive equal shares (avg).
 
     Raises
     ------
     TVMError
-        The kind is neither max nor avg, or the layout does not hold N, C, H and W.
+        The pooling type is neither max nor avg, or the layout does not contain N, C, H and W.
     """
     if pool_type not in ("max", "avg"):
-        raise TVMError(f"pool_grad: the kind is max or avg, got '{pool_type}'")
+        raise TVMError(f"pool_grad: the pooling type must be max or avg, got '{pool_type}'")
     if sorted(layout) != sorted("NCHW"):
-        raise TVMError(f"pool_grad: the layout holds N, C, H and W, got '{layout}'")
+        raise TVMError(f"pool_grad: the layout must contain N, C, H and W, got '{layout}'")
     windows = _Windows(grads, data, kernel, stride, padding, layout)
     spread = _spread_max if pool_type == "max" else _spread_average
     return spread(grads, data, windows, count_include_pad)

@@ -1,4 +1,4 @@
-"""Pooling windows: maximum, average, global and adaptive."""
+"""Pooling operators: maximum, average, global and adaptive."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .pad import pad
 from .utils import pads, spatial
 
 
-def _places(layout: str, names: str) -> list[int]:
-    """Where the spatial dimensions stand in the layout; blocked channels (NCHW16c) come along."""
+def _spatial_dims(layout: str, names: str) -> list[int]:
+    """Return the indices of the spatial dimensions in the layout, which may have blocked channels (NCHW16c)."""
     dims = [c for c in layout if c.isalpha()]
     return [dims.index(c) for c in names]
 
 
 def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, names):
-    """Pooling over the dimensions ``names`` of ``layout``."""
+    """Return pooling over the dimensions ``names`` of ``layout``."""
     n = len(names)
     what = f"pool{n}d"
     if pool_type not in ("max", "avg"):
-        raise TVMError(f"{what}: the kind is max or avg, got '{pool_type}'")
+        raise TVMError(f"{what}: the pooling type must be max or avg, got '{pool_type}'")
     kernel, stride = spatial(kernel, n, what + ": kernel"), spatial(stride, n, what + ": stride")
     dilation = spatial(dilation, n, what + ": dilation")
     before, after = pads(padding, kernel, n, what)
-    places = _places(layout, names)
+    places = _spatial_dims(layout, names)
     rank = len(data.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     shape = list(data.shape)
@@ -60,7 +60,7 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
     def average(*at):
         count = tir.const(1, "int32")
         for i, place in enumerate(places):
-            # Whole windows need no counting.
+            # All windows are complete, so their size is constant.
             if count_include_pad and not ceil_mode:
                 count = count * kernel[i]
                 continue
@@ -76,10 +76,11 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
 
 
 def _taps_between(start, kernel: int, dilation: int, low, limit):
-    """How many taps ``start + k * dilation`` of a window lie in ``[low, limit)``; none or fewer when it is outside."""
+    """Return how many taps ``start + k * dilation`` of a window are in ``[low, limit)``; the result is at most 0 if the
+    window is outside."""
     if dilation == 1:
         return te.min(start + kernel, limit) - te.max(start, low)
-    # The first tap inside need not lie on ``low``: counted is by taps, and not by elements.
+    # The first tap inside may be past ``low``, so count taps instead of elements.
     first = te.max((low - start + dilation - 1) // dilation, 0)
     return te.min((limit - start + dilation - 1) // dilation, kernel) - first
 
@@ -89,25 +90,25 @@ def _padded(data, lo, hi, value):
 
 
 def pool1d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCW", count_include_pad=True):
-    """The largest element, or the mean, of each window along one dimension."""
+    """The maximum or the mean of each window along one dimension."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "W")
 
 
 def pool2d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
-    """The largest element, or the mean, of each window along height and width."""
+    """The maximum or the mean of each window along height and width."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "HW")
 
 
 def pool3d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCDHW", count_include_pad=True):
-    """The largest element, or the mean, of each window along depth, height and width."""
+    """The maximum or the mean of each window along depth, height and width."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "DHW")
 
 
 def adaptive_pool_nd(data, output_size, pool_type, layout, names):
-    """Windows chosen so that the output has ``output_size``; their sizes may differ by one."""
+    """Return pooling with windows chosen such that the output has ``output_size``; window sizes may differ by one."""
     if pool_type not in ("max", "avg"):
-        raise TVMError(f"adaptive pooling: the kind is max or avg, got '{pool_type}'")
-    places = _places(layout, names)
+        raise TVMError(f"adaptive pooling: the pooling type must be max or avg, got '{pool_type}'")
+    places = _spatial_dims(layout, names)
     sizes = [data.shape[p] if s is None else s for p, s in zip(places, spatial_or_none(output_size, len(names)))]
     if any(isinstance(s, int) and s < 1 for s in sizes):
         raise TVMError(f"adaptive pooling: output_size must be at least 1, got {output_size}")
@@ -173,20 +174,20 @@ def spatial_or_none(value, n: int) -> list:
 
 
 def adaptive_pool1d(data, output_size, pool_type, layout="NCW"):
-    """Pooling over windows chosen so that the result has ``output_size`` points."""
+    """Pooling with windows chosen such that the output has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "W")
 
 
 def adaptive_pool(data, output_size, pool_type, layout="NCHW"):
-    """Pooling over windows of height and width chosen so that the result has ``output_size`` points."""
+    """Pooling with windows of height and width chosen such that the output has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "HW")
 
 
 def adaptive_pool3d(data, output_size, pool_type, layout="NCDHW"):
-    """Pooling over windows of depth, height and width chosen so that the result has ``output_size`` points."""
+    """Pooling with windows of depth, height and width chosen such that the output has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "DHW")
 
 
 def global_pool(data, pool_type, layout="NCHW"):
-    """One window over all of height and width."""
+    """Pooling with one window over all of height and width."""
     return adaptive_pool_nd(data, 1, pool_type, layout, "HW")

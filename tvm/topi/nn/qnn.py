@@ -1,4 +1,4 @@
-"""Quantization played with real numbers, the type of the integers being known at run time alone."""
+"""Simulated quantization with float values, where the integer dtype is known only at run time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ... import te
 from ...error import TVMError
 from ...ir.prim import Select, const
 
-# What stands for a type of integers at run time; 0 leaves numbers as they are.
+# The dtype code that disables quantization: values stay unchanged.
 SQNN_DISABLE = 0
 SQNN_INT8 = 1
 SQNN_UINT8 = 2
@@ -22,13 +22,15 @@ _LIMITS = {SQNN_INT8: (-128.0, 127.0), SQNN_UINT8: (0.0, 255.0), SQNN_INT32: (-2
 
 
 def simulated_quantize(data, out_dtype, output_scale=None, output_zero_point=None, axis=-1):
-    """round(data / scale) + zero point within the limits of a type, as real numbers; ``out_dtype`` is a tensor with the
-    code of the type (``SQNN_DTYPE_TO_CODE``), the scale and the zero point are vectors along ``axis`` or of one number.
+    """round(data / scale) + zero point, clamped to the limits of an integer dtype, as floats. ``out_dtype`` is a tensor
+    with the code of the dtype (``SQNN_DTYPE_TO_CODE``). The scale and the zero point are vectors along ``axis`` or have
+    one element.
 
     Raises
     ------
     TVMError
-        There is no scale or zero point, or they or the code have other dimensions.
+        The scale or the zero point is missing, or the scale, the zero point or the dtype code has the wrong number of
+        dimensions.
     """
     code, at = _checked("simulated_quantize", data, out_dtype, output_scale, output_zero_point, axis)
 
@@ -44,13 +46,14 @@ def simulated_quantize(data, out_dtype, output_scale=None, output_zero_point=Non
 
 
 def simulated_dequantize(data, in_dtype, input_scale=None, input_zero_point=None, axis=-1):
-    """(data - zero point) * scale of integers that are kept as real numbers, or the data where the type's code is that
-    of none.
+    """(data - zero point) * scale, for integers that are stored as floats; the unchanged data if the dtype code
+    disables quantization.
 
     Raises
     ------
     TVMError
-        There is no scale or zero point, or they or the code have other dimensions.
+        The scale or the zero point is missing, or the scale, the zero point or the dtype code has the wrong number of
+        dimensions.
     """
     code, at = _checked("simulated_dequantize", data, in_dtype, input_scale, input_zero_point, axis)
 
@@ -66,14 +69,15 @@ def _number(value: float, data: Any) -> Any:
 
 
 def _checked(name: str, data: Any, dtype: Any, scale: Any, zero: Any, axis: int) -> tuple[Any, Any]:
-    """The code of the type, and what gives the element of a parameter for an element of the data."""
+    """Return the dtype code, and a function that maps a parameter and the indices of a data element to the parameter's
+    element."""
     rank = len(data.shape)
     if not -rank <= axis < rank:
-        raise TVMError(f"{name}: axis {axis} is none of {rank}")
+        raise TVMError(f"{name}: axis {axis} is out of range for {rank} dimensions")
     if scale is None or zero is None or len(scale.shape) != 1 or len(zero.shape) != 1:
-        raise TVMError(f"{name}: the scale and the zero point are vectors")
+        raise TVMError(f"{name}: the scale and the zero point must be vectors")
     if len(dtype.shape) != 0:
-        raise TVMError(f"{name}: the type is a number, got {len(dtype.shape)} dimensions")
+        raise TVMError(f"{name}: the dtype code must be a scalar, got {len(dtype.shape)} dimensions")
     return dtype(), lambda parameter, indices: parameter[te.indexmod(indices[axis], parameter.shape[0])]
 
 

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax and log-softmax."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _parts(x, axis: int):
 
 
 def softmax(x, axis=-1):
-    """exp(x) / sum(exp(x)) along an axis, free of overflow
+    """exp(x) / sum(exp(x)) along an axis, computed without overflow.
 
     Examples
     --------
@@ -35,19 +35,19 @@ def softmax(x, axis=-1):
     exp = te.compute(x.shape, lambda *at: te.exp(x(*at) - largest(*without(at))), name="T_softmax_exp")
     k = te.reduce_axis((0, x.shape[axis]), name="k")
     total = te.compute(rest, lambda *at: te.sum(exp(*put(at, k)), axis=k), name="T_softmax_expsum")
-    # One division a row, and a multiplication for each element.
+    # Use one division per row and one multiplication per element.
     share = te.compute(rest, lambda *at: tir.const(1, x.dtype) / total(*at), name="T_softmax_share")
     return te.compute(x.shape, lambda *at: exp(*at) * share(*without(at)), name="T_softmax_norm", tag="softmax_output",
                       attrs={"axis": axis})
 
 
 def fast_softmax(x, axis=-1):
-    """softmax; the exponential here is fast already"""
+    """The same as ``softmax``, which already uses a fast exponential function."""
     return softmax(x, axis)
 
 
 def log_softmax(x, axis=-1):
-    """log(softmax(x)) along an axis"""
+    """log(softmax(x)) along an axis."""
     rest, without, put, largest, axis = _parts(x, axis)
     k = te.reduce_axis((0, x.shape[axis]), name="k")
     total = te.compute(rest, lambda *at: te.sum(te.exp(x(*put(at, k)) - largest(*at)), axis=k), name="T_softmax_expsum")

@@ -1,4 +1,4 @@
-"""Elements moved between space, depth and batch; dilation, flattening, queues."""
+"""Operators that move elements between space, depth and batch; also dilation, flattening and FIFO buffers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .pad import pad
 
 
 def dilate(data, strides, dilation_value=0.0, name="DilatedInput"):
-    """``dilation_value`` between the elements, so that they stand ``strides`` apart.
+    """``data`` with ``dilation_value`` inserted between its elements, which are then ``strides`` apart.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def dilate(data, strides, dilation_value=0.0, name="DilatedInput"):
         There is not one stride for each dimension.
     """
     if len(strides) != len(data.shape):
-        raise TVMError(f"dilate: {len(data.shape)} strides are wanted, got {len(strides)}")
+        raise TVMError(f"dilate: pass {len(data.shape)} strides, one for each dimension, got {len(strides)}")
     strides = [get_const_int(s) for s in strides]
     value = dilation_value if isinstance(dilation_value, tir.PrimExpr) else tir.const(dilation_value, data.dtype)
 
@@ -35,7 +35,7 @@ def dilate(data, strides, dilation_value=0.0, name="DilatedInput"):
 
 
 def flatten(data):
-    """All dimensions but the first become one."""
+    """``data`` with all dimensions except the first merged into one."""
     from ..transform import reshape
 
     size = simplify(_product(data.shape[1:]))
@@ -51,24 +51,25 @@ def _product(values: Sequence):
 
 def _channels(layout: str, what: str) -> tuple[int, int, int]:
     if layout not in ("NCHW", "NHWC"):
-        raise TVMError(f"{what}: the layout is NCHW or NHWC, got '{layout}'")
+        raise TVMError(f"{what}: the layout must be NCHW or NHWC, got '{layout}'")
     return (1, 2, 3) if layout == "NCHW" else (3, 1, 2)
 
 
 def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
-    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block). Channels
-    after the last whole block are left out, as TVM does; a dynamic number of channels must divide into blocks.
+    """Blocks of channels rearranged to squares of pixels. DCR: channels are (block, depth); CRD: (depth, block).
+    Channels after the last whole block are dropped, as in Apache TVM; a dynamic number of channels must be divisible
+    into blocks.
 
     Raises
     ------
     TVMError
-        The mode is not known.
+        The mode is unknown.
     """
     c, h, w = _channels(layout, "depth_to_space")
     if mode not in ("DCR", "CDR", "CRD"):
-        raise TVMError(f"depth_to_space: the mode is DCR or CRD, got '{mode}'")
+        raise TVMError(f"depth_to_space: the mode must be DCR or CRD, got '{mode}'")
     size = get_const_int(block_size)
-    divides(data.shape[c], size * size, f"channels that divide into blocks of {size} x {size}")
+    divides(data.shape[c], size * size, f"channels divisible into blocks of {size} x {size}")
     shape = list(data.shape)
     depth = shape[c] = simplify(data.shape[c] // (size * size))
     shape[h], shape[w] = simplify(data.shape[h] * size), simplify(data.shape[w] * size)
@@ -84,21 +85,21 @@ def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
 
 
 def space_to_depth(data, block_size, layout="NCHW"):
-    """Squares of points become blocks of channels.
+    """Squares of pixels rearranged to blocks of channels.
 
     Raises
     ------
     TVMError
-        The points do not divide into blocks.
+        The pixels are not divisible into blocks.
     """
     c, h, w = _channels(layout, "space_to_depth")
     size = get_const_int(block_size)
     for place in (h, w):
-        if not divides(data.shape[place], size, f"points that divide into blocks of {size}"):
-            raise TVMError(f"space_to_depth: {data.shape[place]} points cannot be divided into blocks of {size}")
+        if not divides(data.shape[place], size, f"pixels divisible into blocks of {size}"):
+            raise TVMError(f"space_to_depth: {data.shape[place]} pixels are not divisible into blocks of {size}")
     shape = list(data.shape)
     depth = data.shape[c]
-    # Of no channels there are no elements to find, and nothing can be divided by their number.
+    # With 0 channels there are no elements to read, but the divisor must not be 0.
     each = 1 if equal_const_int(depth, 0) else depth
     shape[c] = simplify(depth * size * size)
     shape[h], shape[w] = simplify(data.shape[h] // size), simplify(data.shape[w] // size)
@@ -115,31 +116,29 @@ def space_to_depth(data, block_size, layout="NCHW"):
 
 
 def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
-    """Blocks of points along the dimensions after the first become further batches.
+    """Blocks of pixels along the dimensions after the first moved to the batch dimension.
 
     Raises
     ------
     TVMError
-        There is not one block size and one pair of paddings for each spatial dimension, or the points do not divide
+        There is not one block size and one pair of paddings for each spatial dimension, or the pixels are not divisible
         into blocks.
     """
     block = [get_const_int(b) for b in block_shape]
     n, rank = len(block), len(data.shape)
     if len(pad_before) != n or len(pad_after) != n or n >= rank:
-        raise TVMError(
-            "space_to_batch_nd: one block size and one pair of paddings for each spatial dimension is wanted"
-        )
+        raise TVMError("space_to_batch_nd: pass one block size and one pair of paddings for each spatial dimension")
     lo = [0, *pad_before, *[0] * (rank - n - 1)]
     hi = [0, *pad_after, *[0] * (rank - n - 1)]
     source = pad(data, lo, hi, pad_value) if any(lo) or any(hi) else data
     batch = data.shape[0]
     shape = [simplify(batch * _product(block)), *source.shape[1:]]
     for i, b in enumerate(block):
-        if not divides(shape[i + 1], b, f"padded points that divide into blocks of {b}"):
-            raise TVMError(f"space_to_batch_nd: {shape[i + 1]} padded points cannot be divided into blocks of {b}")
+        if not divides(shape[i + 1], b, f"padded pixels divisible into blocks of {b}"):
+            raise TVMError(f"space_to_batch_nd: {shape[i + 1]} padded pixels are not divisible into blocks of {b}")
         shape[i + 1] = simplify(shape[i + 1] // b)
 
-    # An empty batch has no element that would be divided.
+    # An empty batch has no elements, but the divisor must not be 0.
     each = simplify(te.max(batch, 1))
 
     def body(*at):
@@ -155,8 +154,8 @@ def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
 
 
 def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
-    """Batches become blocks of points again; the borders are cut off. Batches after the last whole block are left
-    out, as TVM does; a dynamic batch must divide into blocks.
+    """Batch elements moved back to blocks of pixels, with the borders cropped. Batch elements after the last whole
+    block are dropped, as in Apache TVM; a dynamic batch must be divisible into blocks.
 
     Raises
     ------
@@ -166,8 +165,8 @@ def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
     block = [get_const_int(b) for b in block_shape]
     n = len(block)
     if len(crop_begin_list) != n or len(crop_end_list) != n or n >= len(data.shape):
-        raise TVMError("batch_to_space_nd: one block size and one pair of crops for each spatial dimension is wanted")
-    divides(data.shape[0], _product(block), f"a batch that divides into blocks of {block}")
+        raise TVMError("batch_to_space_nd: pass one block size and one pair of crops for each spatial dimension")
+    divides(data.shape[0], _product(block), f"a batch divisible into blocks of {block}")
     batch = simplify(data.shape[0] // _product(block))
     shape = [batch, *data.shape[1:]]
     for i, b in enumerate(block):
@@ -187,16 +186,16 @@ def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
 
 
 def fifo_buffer(data, buffer, axis):
-    """The newest elements of ``buffer`` followed by ``data``, as long as the buffer was.
+    """The newest elements of ``buffer`` followed by ``data``, with the length of the buffer.
 
     Raises
     ------
     TVMError
-        Data and buffer differ in their number of dimensions.
+        Data and buffer have different numbers of dimensions.
     """
     axis = normalize_axis(axis, len(buffer.shape), "fifo_buffer")
     if len(data.shape) != len(buffer.shape):
-        raise TVMError("fifo_buffer: the data and the buffer must have as many dimensions")
+        raise TVMError("fifo_buffer: the data and the buffer must have the same number of dimensions")
     length, new = buffer.shape[axis], data.shape[axis]
 
     def body(*at):

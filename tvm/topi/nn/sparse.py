@@ -1,4 +1,4 @@
-"""Products of matrices one of which is sparse: rows of elements (CSR) or of blocks (BSR)."""
+"""Matmuls with one sparse operand, stored as rows of elements (CSR) or of blocks (BSR)."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from ..utils import get_const_tuple
 
 
 def sparse_dense(dense_data, sparse_data, sparse_indices, sparse_indptr, sparse_lhs=False):
-    """dense_data . S^T, or S . dense_data^T where ``sparse_lhs``, of the sparse matrix S: row r has the elements (or
-    blocks) from ``sparse_indptr[r]`` to ``sparse_indptr[r + 1]``, in the columns ``sparse_indices``.
+    """The matmul of ``dense_data`` and the transposed sparse matrix S, or of S and the transposed ``dense_data`` with
+    ``sparse_lhs``. Row r of S consists of the elements (or blocks) from ``sparse_indptr[r]`` to ``sparse_indptr[r +
+    1]``, in the columns ``sparse_indices``.
 
     Raises
     ------
     TVMError
-        The dense operand is no matrix, or the sparse one has other dimensions than CSR or BSR has.
+        The dense operand is not a matrix, or the sparse one does not have the dimensions of CSR or BSR.
     """
     matrix = _Sparse(sparse_data, sparse_indices, sparse_indptr)
     if len(dense_data.shape) != 2:
-        raise TVMError(f"sparse_dense: the dense operand is a matrix, got {len(dense_data.shape)} dimensions")
+        raise TVMError(f"sparse_dense: the dense operand must be a matrix, got {len(dense_data.shape)} dimensions")
     product = _blocks if matrix.is_blocked else _elements
     return product(dense_data, matrix, sparse_lhs)
 
 
 class _Sparse:
-    """A sparse matrix: its values, the columns they are in, and where rows begin."""
+    """A sparse matrix: its values, column indices, and row pointers."""
 
     def __init__(self, data: Any, indices: Any, indptr: Any):
         if len(data.shape) not in (1, 3) or len(indices.shape) != 1 or len(indptr.shape) != 1:
             shapes = ", ".join(str(list(t.shape)) for t in (data, indices, indptr))
-            raise TVMError("sparse_dense: a sparse matrix has values of 1 dimension (CSR) or 3 (BSR), and vectors of "
-                           f"columns and of rows, got {shapes}")
+            raise TVMError("sparse_dense: a sparse matrix needs values with 1 dimension (CSR) or 3 (BSR), and "
+                           f"vectors of column indices and row pointers, got {shapes}")
         self.data, self.indices, self.indptr = data, indices, indptr
         self.is_blocked = len(data.shape) == 3
         self.rows = get_const_tuple(indptr.shape)[0] - 1
         self.block = get_const_tuple(data.shape)[1:] if self.is_blocked else (1, 1)
 
     def element(self, row: Any) -> tuple[Any, Any]:
-        """An axis over the elements (or blocks) of a row, and where it is among all of them."""
+        """Return a reduction axis over the elements (or blocks) of a row, and the index of the current one among all
+        elements."""
         begin = self.indptr[row]
         axis = te.reduce_axis((0, self.indptr[row + 1] - begin), name="elem_idx")
         return axis, begin + axis
@@ -70,8 +72,8 @@ def _blocks(dense: Any, matrix: _Sparse, sparse_lhs: bool) -> Any:
 
     tag = f"sparse_dense_sp_{'lhs' if sparse_lhs else 'rhs'}_bsrmm"
     rows = matrix.rows * height
-    # How many operations there are is known of the dense product alone. The auto-scheduler measures with the arrays of
-    # these names: random columns and rows would be none.
+    # The number of operations is known only for the dense matmul. The auto-scheduler measures with the arrays of these
+    # names, because random column indices and row pointers would be invalid.
     attrs = {"FLOP": 2 * others * rows * terms, "auto_scheduler_task_inputs": _names(matrix, rows, terms)}
     if sparse_lhs:
         block = te.compute((matrix.rows, height, others), product, name="sparse_dense_block", tag=f"{tag}_block",
@@ -85,7 +87,7 @@ def _blocks(dense: Any, matrix: _Sparse, sparse_lhs: bool) -> Any:
 
 
 def _names(matrix: _Sparse, rows: int, terms: int) -> list[list[Any]]:
-    """The tensors of a matrix of blocks, and what their arrays are called."""
+    """Return the tensors of a block sparse matrix and the names of their arrays."""
     count, = get_const_tuple(matrix.indices.shape)
     height, width = matrix.block
     prefix = f"sparse_dense_bsr_{rows}_{terms}_{height}_{width}_{count}_{matrix.rows + 1}_"

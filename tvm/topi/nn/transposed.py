@@ -1,4 +1,4 @@
-"""Transposed convolutions: the data is spread by the strides, then correlated with the mirrored kernel."""
+"""Transposed convolutions: the data is dilated by the strides, then correlated with the mirrored kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .utils import pads, spatial
 
 
 class Transposed(NamedTuple):
-    """What the arguments of a transposed convolution say, sizes by the letters of the layouts."""
+    """The parameters of a transposed convolution, with sizes by dimension letter of the layouts."""
 
     spatial: str
     data_layout: str
@@ -32,11 +32,11 @@ class Transposed(NamedTuple):
 
 def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
                   out_dtype=None, name="conv_transpose") -> Transposed:
-    """The transposed convolution that arguments mean; what does not fit is refused in the name of the operator."""
+    """Return the transposed convolution that the arguments describe. Errors for invalid arguments name the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
     if names is None:
-        raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
+        raise TVMError(f"{name}: data must have 1 to 3 spatial dimensions, got {len(inp.shape)} dimensions")
     kernel_layout = kernel_layout or "IO" + names
     check_layout(data_layout, "NC" + names, name)
     check_layout(kernel_layout, "OI" + names, name)
@@ -70,7 +70,7 @@ def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, k
     names, weight, out, dtype = known.spatial, known.weight, known.out, known.dtype
     lead = {c: k - 1 - lo for c, k, lo in zip(names, known.spans, known.before)}
     reach = {c: out[c] + k - 1 for c, k in zip(names, known.spans)}
-    spread = _spread(inp, known.data, data_layout, names, known.strides, lead, reach)
+    spread = _dilate_and_pad(inp, known.data, data_layout, names, known.strides, lead, reach)
     per_group, filters = simplify(known.data["C"] // known.groups), weight["O"]
     rc = te.reduce_axis((0, per_group), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
@@ -91,8 +91,8 @@ def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, k
     return te.compute([simplify(out[c]) for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
 
 
-def _spread(inp, data, layout, names, strides, lead, sizes):
-    """Zeros between the elements (strides) and around them; a negative lead cuts."""
+def _dilate_and_pad(inp, data, layout, names, strides, lead, sizes):
+    """Return the data with zeros between the elements (by strides) and around them; negative leading padding crops."""
     stride = dict(zip(names, strides))
 
     def body(*at):
@@ -127,7 +127,7 @@ def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype, output_pad
 
 
 def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
-    """Transposed convolution of groups of channels, data NCHW and weights IOHW."""
+    """Grouped transposed convolution, data NCHW and weights IOHW."""
     return conv_transpose(
         data, kernel, stride, padding, 1, groups, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
     )

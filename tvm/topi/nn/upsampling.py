@@ -1,4 +1,4 @@
-"""Images enlarged by a factor."""
+"""Upsampling of images by a factor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _method(name: str) -> str:
 def upsampling(
     data, scale_h, scale_w, layout="NCHW", method="nearest_neighbor", align_corners=False, output_shape=None
 ):
-    """Height and width times a factor each, rounded."""
+    """The image with height and width multiplied by a factor each and rounded."""
     height, width = layout.index("H"), layout.index("W")
     size = output_shape if output_shape is not None else (
         _scaled(data.shape[height], scale_h), _scaled(data.shape[width], scale_w)
@@ -27,7 +27,7 @@ def upsampling3d(
     data, scale_d, scale_h, scale_w, layout="NCDHW", method="nearest_neighbor",
     coordinate_transformation_mode="half_pixel", output_shape=None,
 ):  # fmt: skip
-    """Depth, height and width times a factor each, rounded."""
+    """The image with depth, height and width multiplied by a factor each and rounded."""
     size = output_shape if output_shape is not None else tuple(
         _scaled(data.shape[layout.index(letter)], scale) for letter, scale in zip("DHW", (scale_d, scale_h, scale_w))
     )  # fmt: skip

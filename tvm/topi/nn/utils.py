@@ -1,4 +1,4 @@
-"""Padding and layouts of windowed operators."""
+"""Padding and layout parameters of windowed operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..utils import get_const_int, get_const_tuple
 
 
 def spatial(value: Any, n: int, what: str, least: int = 1) -> tuple[int, ...]:
-    """One number for all spatial dimensions, or one for each, none below ``least``."""
+    """Return one value for each spatial dimension, given one for all or one for each; no value may be below
+    ``least``."""
     values = spread(value, n, what)
     if min(values, default=least) < least:
         limit = f"at least {least}" if least else "not negative"
@@ -19,31 +20,31 @@ def spatial(value: Any, n: int, what: str, least: int = 1) -> tuple[int, ...]:
 
 
 def spread(value: Any, n: int, what: str) -> tuple[int, ...]:
-    """One number for all spatial dimensions, or one for each."""
+    """Return one value for each spatial dimension, given one for all or one for each."""
     if isinstance(value, (tuple, list)) or hasattr(value, "__iter__"):
         values = tuple(get_const_int(v) for v in value)
         if len(values) == 2 and n == 1 and what.endswith("output_padding") and values[0] == values[1]:
-            # Scripts also give two equal numbers for the one dimension.
+            # Scripts also pass two equal values for a single dimension.
             return values[:1]
         if len(values) == 1:
             return values * n
         if len(values) != n:
-            raise TVMError(f"{what}: {n} values are wanted, one for each spatial dimension, got {len(values)}")
+            raise TVMError(f"{what}: pass {n} values, one for each spatial dimension, got {len(values)}")
         return values
     return (get_const_int(value),) * n
 
 
 def pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and after each spatial dimension. Forms: "VALID", "SAME", one number, n numbers, 2n numbers
-    (all befores, then all afters); ``kernel`` is the dilated size."""
+    """Return the padding at the start and the end of each spatial dimension. Accepted forms: "VALID", "SAME", one
+    value, n values, 2n values (all starts, then all ends); ``kernel`` is the dilated size."""
     before, after = spread_pads(padding, kernel, n, what)
     if min((*before, *after), default=0) < 0:
-        raise TVMError(f"{what}: padding must be not negative, got {(*before, *after)}")
+        raise TVMError(f"{what}: padding must not be negative, got {(*before, *after)}")
     return before, after
 
 
 def spread_pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same, of whatever numbers."""
+    """Return the padding like ``pads``, but accept negative values."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
             return (0,) * n, (0,) * n
@@ -51,7 +52,7 @@ def spread_pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple
             total = [k - 1 for k in kernel]
             before = tuple((t + 1) // 2 for t in total)
             return before, tuple(t - b for t, b in zip(total, before))
-        raise TVMError(f"{what}: padding is numbers, VALID or SAME, got '{padding}'")
+        raise TVMError(f"{what}: padding must be numbers, VALID or SAME, got '{padding}'")
     if isinstance(padding, (tuple, list)) or hasattr(padding, "__iter__"):
         values = tuple(get_const_int(p) for p in padding)
         if len(values) == 1:
@@ -60,13 +61,13 @@ def spread_pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple
             return values, values
         if len(values) == 2 * n:
             return values[:n], values[n:]
-        raise TVMError(f"{what}: padding takes 1, {n} or {2 * n} numbers, got {len(values)}")
+        raise TVMError(f"{what}: padding must have 1, {n} or {2 * n} values, got {len(values)}")
     p = get_const_int(padding)
     return (p,) * n, (p,) * n
 
 
 def get_pad_tuple(padding, kernel):
-    """(top, left, bottom, right) of a 2-d operator.
+    """The padding (top, left, bottom, right) of a 2D operator.
 
     Returns
     -------
@@ -77,7 +78,7 @@ def get_pad_tuple(padding, kernel):
 
 
 def get_pad_tuple1d(padding, kernel):
-    """(left, right) of a 1-d operator.
+    """The padding (left, right) of a 1D operator.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def get_pad_tuple1d(padding, kernel):
 
 
 def get_pad_tuple3d(padding, kernel):
-    """(front, top, left, back, bottom, right) of a 3-d operator.
+    """The padding (front, top, left, back, bottom, right) of a 3D operator.
 
     Returns
     -------
@@ -99,13 +100,13 @@ def get_pad_tuple3d(padding, kernel):
 
 
 def get_pad_tuple_generic(padding, kernel):
-    """Padding before and after, for any number of dimensions."""
+    """The padding at the start and the end, for any number of dimensions."""
     sizes = [get_const_int(k) for k in kernel]
     return pads(padding, sizes, len(sizes), "padding")
 
 
 def infer_pad(data, data_pad):
-    """Rows and columns that were added on one side."""
+    """The numbers of rows and columns that were added on one side."""
     if data_pad is None:
         return 0, 0
     _, _, ih, iw = get_const_tuple(data.shape)

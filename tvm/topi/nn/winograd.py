@@ -1,8 +1,8 @@
-"""Convolution 3x3 with stride 1 by Winograd's minimal filtering, over channels in blocks (CPUs) or planes (GPUs).
+"""3x3 convolution with stride 1 by Winograd's minimal filtering, with channels in blocks (CPUs) or planes (GPUs).
 
-The result is cut into tiles of m x m pixels (m is 2 or 4). The m + 2 by m + 2 pixels a tile depends on are transformed,
-multiplied channel by channel with transformed filters, summed over the channels, and transformed back: (m + 2)^2
-products a channel instead of 9 m^2. Filters are transformed when compiling.
+The output is divided into tiles of m x m pixels (m is 2 or 4). The m + 2 by m + 2 input pixels of a tile are
+transformed, multiplied with transformed filters, reduced over the channels, and transformed back. This needs (m + 2)^2
+multiplications per channel instead of 9 m^2. Filters are transformed at compile time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...ir.prim import IntImm
 from ..utils import equal_const_int, get_const_int, get_const_tuple, simplify
 from .utils import pads
 
-# Tags of the steps over planes: what is done where it is used, the data of all tiles, and the pixels of the result.
+# Tags of the steps over planes: steps that are computed at their use, the data of all tiles, and the output pixels.
 STEP, DATA, RESULT = "winograd_planes,step", "winograd_planes_data,step", "winograd_planes_result,step"
 
-# Transform of filters (rows of G), by the size of a tile: nodes 0, 1, -1, (2, -2,) infinity.
+# The transform of filters (rows of G), by tile size. Its interpolation points are 0, 1, -1, (2, -2,) infinity.
 FILTER_TRANSFORM: dict[int, tuple[tuple[float, ...], ...]] = {
     2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
     4: (
@@ -63,24 +63,25 @@ def _result_4(x: list) -> list:
     ]
 
 
-# One dimension of the transforms of data and of results, written so that sums are shared.
+# One dimension of the transforms of data and of outputs, written so that common subexpressions are shared.
 DATA_TRANSFORM = {2: _data_2, 4: _data_4}
 RESULT_TRANSFORM = {2: _result_2, 4: _result_4}
 
 
 def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vectors: int) -> Any:
-    """A NumPy kernel OIHW as the products want it: (O / (vectors * o), m + 2, m + 2, I / i, i, vectors, o)."""
+    """Convert a NumPy kernel OIHW to the layout of the matmuls: (O / (vectors * o), m + 2, m + 2, I / i, i, vectors,
+    o)."""
     import numpy as np
 
     filters, channels = weight.shape[:2]
     if filters % (vectors * out_block) or channels % in_block:
         raise TVMError(
-            f"transform_filters: {filters} filters of {channels} channels do not fit blocks of "
-            f"{vectors} x {out_block} and {in_block}"
+            f"transform_filters: {filters} filters of {channels} channels do not fit blocks of {vectors} x "
+            f"{out_block} and {in_block}"
         )
     groups = weight.reshape(-1, vectors, out_block, channels // in_block, in_block, 9).transpose(0, 5, 3, 4, 1, 2)
     out = np.empty((len(groups), tile + 2, tile + 2, *groups.shape[2:]), weight.dtype)
-    # So many groups at a time stay in the caches.
+    # This number of groups stays in the caches.
     step = max(2**14 // (channels * vectors * out_block), 1)
     for at in range(0, len(out), step):
         taps = np.moveaxis(groups[at : at + step], 0, 1)
@@ -89,8 +90,8 @@ def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vec
 
 
 def _transform(taps: Any, tile: int, out: Any) -> None:
-    """Both dimensions of filters (h, w, ...) of NumPy transformed into ``out`` (a, b, ...), in double precision. Sums
-    of a few arrays: the threads of a matrix product would wait for the next one with busy cores."""
+    """Transform both dimensions of NumPy filters (h, w, ...) into ``out`` (a, b, ...), in double precision. It adds a
+    few arrays instead of calling a matmul, whose threads would keep cores busy while waiting for the next call."""
     rows = _combined(taps.astype("float64", order="C"), tile)
     for a, row in enumerate(rows):
         for b, value in enumerate(_combined(row, tile)):
@@ -98,12 +99,12 @@ def _transform(taps: Any, tile: int, out: Any) -> None:
 
 
 def _combined(values: Any, tile: int) -> list:
-    """The transform of one dimension, which is the first of ``values``."""
+    """Return the transform of the first dimension of ``values``."""
     return [sum(v * f for v, f in zip(values, factors) if f) for factors in FILTER_TRANSFORM[tile]]
 
 
 def transform_filters_in_planes(weight: Any, tile: int) -> Any:
-    """A NumPy kernel OIHW as ``conv2d_winograd_nchw`` wants it: (m + 2, m + 2, I, O)."""
+    """Convert a NumPy kernel OIHW to the layout of ``conv2d_winograd_nchw``: (m + 2, m + 2, I, O)."""
     import numpy as np
 
     filters, channels = weight.shape[:2]
@@ -113,7 +114,7 @@ def transform_filters_in_planes(weight: Any, tile: int) -> Any:
 
 
 def pick(place, values: list):
-    """The value at a place that unrolling makes known."""
+    """Return the value at an index that becomes constant by unrolling."""
     out = values[-1]
     for number in reversed(range(len(values) - 1)):
         out = tir.Select(place.equal(number), values[number], out)
@@ -121,21 +122,22 @@ def pick(place, values: list):
 
 
 def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
-    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o).
+    """A convolution of data (n, C/c, h, w, c) with a kernel made by ``transform_filters``; the output is (n, O/o, h',
+    w', o).
 
     Raises
     ------
     TVMError
-        The data has another number of dimensions than 5, or the kernel than 7.
+        The data does not have 5 dimensions, or the kernel does not have 7.
     """
     if len(data.shape) != 5 or len(kernel.shape) != 7:
         raise TVMError(
-            f"conv2d_winograd_NCHWc: data of 5 and a kernel of 7 dimensions are wanted, got {len(data.shape)} and "
+            f"conv2d_winograd_NCHWc: data must have 5 and the kernel 7 dimensions, got {len(data.shape)} and "
             f"{len(kernel.shape)}"
         )
     dtype = out_dtype or data.dtype
     if any(not isinstance(size, IntImm) for size in data.shape[2:4]):
-        return _of_any_image(data, kernel, padding, dtype, run)
+        return _of_dynamic_image(data, kernel, padding, dtype, run)
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
@@ -143,8 +145,8 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
     out_height, out_width = height + before[0] + after[0] - 2, width + before[1] + after[1] - 2
     rows, columns = -(-out_height // tile), -(-out_width // tile)
     data_at, result_at = DATA_TRANSFORM[tile], RESULT_TRANSFORM[tile]
-    # A block of tiles may reach past the last one. What it computes there is never stored, and with twice the tiles in
-    # the domains no loop has to be guarded.
+    # A block of tiles may extend past the last one. The additional results are never stored, and with twice the tiles
+    # in the domains no loop needs a guard.
     many_rows, many_columns = 2 * rows, 2 * columns
 
     def padded_at(n, c, y, x, k):
@@ -207,10 +209,10 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
     )
 
 
-def _of_any_image(data, kernel, padding, dtype: str, length: int):
-    """The same where height or width are not known. The tiles of all images are numbered row by row, and ``length`` of
-    them in sequence are multiplied together: only loops over these runs have unknown lengths. Tiles past the last one
-    read padding, and what is computed for them is not stored."""
+def _of_dynamic_image(data, kernel, padding, dtype: str, length: int):
+    """Return the convolution for a dynamic height or width. The tiles of all images are numbered row by row, and
+    ``length`` consecutive tiles are multiplied together, so that only the loops over these runs have dynamic extents.
+    Tiles past the last one read padding, and their results are not stored."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
@@ -260,7 +262,8 @@ def _of_any_image(data, kernel, padding, dtype: str, length: int):
 
 
 def _pixels_of_runs(products, batch, out: list, tile: int):
-    """The pixels of products (groups, m + 2, m + 2, runs, tiles of a run, vectors, lanes): an image of size ``out``."""
+    """Return an image of size ``out`` from matmul results (groups, m + 2, m + 2, runs, tiles of a run, vectors,
+    lanes)."""
     groups, reach, _, runs, length, vectors, wide = get_const_tuple(products.shape)
     rows, columns = (simplify(te.indexdiv(size + (tile - 1), tile)) for size in out)
     result_at, is_one = RESULT_TRANSFORM[tile], equal_const_int(batch, 1)
@@ -288,7 +291,7 @@ def _pixels_of_runs(products, batch, out: list, tile: int):
 
 
 def plane_products(kernel, transformed, dtype: str):
-    """The batch of products of transformed filters and tiles: (m + 2, m + 2, filters, tiles)."""
+    """Return the batch of matmuls of transformed filters and tiles: (m + 2, m + 2, filters, tiles)."""
     reach, _, channels, filters = kernel.shape
     k = te.reduce_axis((0, channels), "k")
     return te.compute(
@@ -299,18 +302,18 @@ def plane_products(kernel, transformed, dtype: str):
 
 
 def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Callable[..., Any] = plane_products):
-    """Data NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it: the data of all
-    tiles is transformed, ``products_of(kernel, transformed, dtype)`` are a batch, and their sums are transformed
-    back.
+    """A convolution of NCHW data with a kernel (m + 2, m + 2, channels, filters) made by
+    ``transform_filters_in_planes``. The data of all tiles is transformed, ``products_of(kernel, transformed, dtype)``
+    computes a batch of matmuls, and the results are transformed back.
 
     Raises
     ------
     TVMError
-        Data or kernel have another number of dimensions than 4.
+        Data or kernel do not have 4 dimensions.
     """
     if len(data.shape) != 4 or len(kernel.shape) != 4:
         raise TVMError(
-            f"conv2d_winograd_nchw: data and a kernel of 4 dimensions are wanted, got {len(data.shape)} and "
+            f"conv2d_winograd_nchw: data and kernel must have 4 dimensions, got {len(data.shape)} and "
             f"{len(kernel.shape)}"
         )
     dtype = out_dtype or data.dtype
@@ -361,7 +364,7 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
         line = [back(o, p, te.indexmod(y, tile), b) for b in range(reach)]
         return pick(te.indexmod(x, tile), result_at(line))
 
-    # Whole tiles, so that no loop inside of one has to ask where it is.
+    # Whole tiles, so that no loop inside a tile needs a bounds check.
     pixels = te.compute(
         (batch, filters, rows * tile, columns * tile), result, "result_across", RESULT, {"tile": tile}
     )

@@ -1,8 +1,8 @@
-"""Convolution 3x3 with stride 1 by Winograd's minimal filtering as plain stages, for schedules that a search finds.
+"""3x3 convolution with stride 1 by Winograd's minimal filtering as unscheduled stages, for schedule search.
 
-Tiles are one dimension and channels the last one, so that the products are a batch of matrix products. Each transform
-is two stages, of columns and of rows, so that what both share is computed once; the axes that say which sum of a
-transform an element is are named in an attribute, by which a search unrolls them.
+Tiles are one dimension and channels the last one, so that the multiplications form a batch of matmuls. Each transform
+is two stages, for columns and for rows, so that common subexpressions are computed once. An attribute names the axes
+that select an element of a transform; the search unrolls them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ LAYOUTS = ("NHWC", "NCHW")
 
 
 def _sums(*names: str) -> dict[str, Any]:
-    """The attribute of a transform: axes that are known when they are unrolled."""
+    """Return the attribute of a transform that names the axes to unroll."""
     return {"auto_scheduler_simplify_const_tensor_indices": list(names)}
 
 
 def conv2d_winograd_tiles(data, kernel, padding, data_layout: str = "NHWC", out_dtype: str | None = None):
-    """Data NHWC or NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it; the
-    result has the layout of the data.
+    """A convolution of NHWC or NCHW data with a kernel (m + 2, m + 2, channels, filters) made by
+    ``transform_filters_in_planes``. The output has the layout of the data.
 
     Raises
     ------
     TVMError
-        Data or kernel have another number of dimensions than 4, or the layout is another one.
+        Data or kernel do not have 4 dimensions, or the layout is neither NHWC nor NCHW.
     """
     if len(data.shape) != 4 or len(kernel.shape) != 4 or data_layout not in LAYOUTS:
         raise TVMError(
-            f"conv2d_winograd_tiles: data NHWC or NCHW and a kernel of 4 dimensions are wanted, got {data_layout} of "
-            f"{len(data.shape)} and {len(kernel.shape)} dimensions"
+            "conv2d_winograd_tiles: data must be NHWC or NCHW and the kernel must have 4 dimensions, got "
+            f"{data_layout} with {len(data.shape)} and {len(kernel.shape)} dimensions"
         )
     dtype, is_last = out_dtype or data.dtype, data_layout == "NHWC"
     batch, *sizes = (get_const_int(d) for d in data.shape)
@@ -73,7 +73,7 @@ def conv2d_winograd_tiles(data, kernel, padding, data_layout: str = "NHWC", out_
 
 
 def _filtered(pixel, kernel, count: int, channels: int, filters: int, tile: int, dtype: str):
-    """The results of all tiles (tile, y, x, filter), from ``pixel(tile, y, x, channel)``."""
+    """Return the outputs of all tiles (tile, y, x, filter), from ``pixel(tile, y, x, channel)``."""
     reach, data_at, result_at = tile + 2, DATA_TRANSFORM[tile], RESULT_TRANSFORM[tile]
     down = te.compute(
         (count, reach, reach, channels),

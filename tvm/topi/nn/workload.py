@@ -1,4 +1,4 @@
-"""Convolutions of images as records of their sizes."""
+"""Workloads: 2D convolutions as records of their dimensions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .utils import pads, spatial
 
 
 class Workload(NamedTuple):
-    """The sizes of a convolution; those of the kernel are not dilated."""
+    """The dimensions of a convolution; those of the kernel are without dilation."""
 
     in_dtype: str
     out_dtype: str
@@ -42,7 +42,8 @@ class Workload(NamedTuple):
 
 
 def _workload(image: tuple[int, int, int], filters: tuple[int, int, int, int], stride, padding, dilation, dtypes):
-    """``image`` is (channels, height, width), ``filters`` (channels out, groups, height, width)."""
+    """Return a workload; ``image`` is (channels, height, width), ``filters`` is (output channels, groups, height,
+    width)."""
     strides, dilations = spatial(stride, 2, "strides"), spatial(dilation, 2, "dilation")
     window = filters[2:]
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilations)]
@@ -53,7 +54,7 @@ def _workload(image: tuple[int, int, int], filters: tuple[int, int, int, int], s
 
 
 def conv2d_workload(data, kernel, stride, padding, dilation, out_dtype, data_layout="NCHW") -> Workload:
-    """The sizes of a convolution of images, with groups where the kernel has fewer channels than the data."""
+    """The workload of a 2D convolution; it has groups if the kernel has fewer channels than the data."""
     x, w = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     if data_layout == "NCHW":
         image, (out, inside, kh, kw) = (x[1], x[2], x[3]), w
@@ -62,13 +63,13 @@ def conv2d_workload(data, kernel, stride, padding, dilation, out_dtype, data_lay
     elif data_layout == "HWCN":
         image, (kh, kw, inside, out) = (x[2], x[0], x[1]), w
     else:
-        raise TVMError(f"conv2d: the workload of the layout '{data_layout}' is not known; there are NCHW, NHWC, HWCN")
+        raise TVMError(f"conv2d: unsupported layout '{data_layout}' for a workload; expected NCHW, NHWC or HWCN")
     dtypes = (data.dtype, out_dtype)
     return _workload(image, (out, image[0] // inside, kh, kw), stride, padding, dilation, dtypes)
 
 
 def depthwise_workload(data, kernel, stride, padding, dilation, out_dtype, data_layout="NCHW") -> Workload:
-    """The sizes of a convolution channel by channel."""
+    """The workload of a depthwise convolution."""
     x, w = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     if data_layout == "NCHW":
         image, out, window = (x[1], x[2], x[3]), w[0] * w[1], w[2:]
@@ -78,7 +79,7 @@ def depthwise_workload(data, kernel, stride, padding, dilation, out_dtype, data_
         image, out, window = (x[1] * x[4], x[2], x[3]), w[0] * w[5], w[2:4]
     else:
         raise TVMError(
-            f"depthwise_conv2d: the workload of the layout '{data_layout}' is not known; there are NCHW, NHWC, NCHWc"
+            f"depthwise_conv2d: unsupported layout '{data_layout}' for a workload; expected NCHW, NHWC or NCHWc"
         )
     return _workload(image, (out, image[0], *window), stride, padding, dilation, (data.dtype, out_dtype))
 

@@ -1,4 +1,4 @@
-"""Schedules of operators, by pattern and by what a machine has."""
+"""Schedules of operators, chosen by pattern and target."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...te.schedule import Schedule
 from ...te.tensor import Tensor
 from . import cpu, gpu
 
-# By the family that the record of a back end names; a package outside this one may add its own.
+# Schedules by the family in the record of a back end. External packages may add entries.
 SCHEDULES: Registry[Callable[[list[Tensor], Target], Schedule]] = Registry("family of schedules")
 SCHEDULES.register("cpu", cpu.schedule_for)
 SCHEDULES.register("gpu", gpu.schedule_for)
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
-    """A schedule for the operations that make ``outs`` on ``target``."""
+    """The schedule for the operations that compute ``outs`` on ``target``."""
     schedule = SCHEDULES.get(templates_of(target))
     if schedule is None:
-        raise OpNotImplemented(f"no schedules for target kind {target.kind}; CPUs (llvm, c) and GPUs have them")
+        raise OpNotImplemented(f"target kind {target.kind} has no schedules; use a CPU (llvm, c) or a GPU target")
     return schedule(outs, target)
 
 

@@ -1,7 +1,7 @@
-"""Schedules for CPUs, by pattern: any graph of operators gets loops that are parallel outside and vectors inside.
+"""CPU schedules by pattern: any graph of operators is scheduled with parallel outer loops and vectorized inner loops.
 
-Producers that are cheap to compute again are inlined. A reduction keeps a tile of results in registers while it runs
-over the reduction, and what follows it element by element is done on the tile before it is stored.
+Producers that are cheap to recompute are inlined. A reduction keeps a tile of results in registers during the reduction
+loops, and its elementwise consumers are computed on the tile before it is stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..template import CPUTemplate
 from ..utils import prod
 from .inline import inline
 
-# Templates by the tag of the operation; the first that is for its type and fits it is taken.
+# Templates by the tag of the operation. The first template that supports the dtype and the operation is used.
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
 for _module in (
     conv2d, conv2d_dots, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_dots, matmul_nbits,
@@ -46,14 +46,14 @@ for _module in (
     for _tag in _module.TEMPLATE.tags:
         TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)
 
-# Points below which waking other threads costs more than they save.
+# The number of points below which waking other threads costs more than it saves.
 PARALLEL_POINTS = 1 << 14
-# Elements in a line of the cache, or more.
+# The minimum number of elements in a cache line.
 LINE = 16
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
-    """A schedule for the operations that make ``outs``."""
+    """The schedule for the operations that compute ``outs``."""
     s = create_schedule([t.op for t in outs])
     Planner(s, Machine(target)).run()
     return s
@@ -70,7 +70,8 @@ class Planner:
     def run(self) -> None:
         inline(self.s, access.is_cheap)
         live = [x for x in self.s.stages if x.attach_type != AttachType.INLINE and isinstance(x.op, ComputeOp)]
-        # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
+        # Leave loops without iterations unscheduled: optimizing them is useless, and fused extents would divide by
+        # zero.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
         plain = self.plain = self.s.normalize()
         if rows.plan(self, live, plain):
@@ -81,7 +82,7 @@ class Planner:
                 consumer = access.own_consumer(self.s, stage, plain)
                 if consumer is not None and consumer not in fused.values():
                     fused[stage] = consumer
-        # Templates also place what feeds them, so they come first.
+        # Templates also schedule their producers, so they run first.
         for stage in live:
             template = next((t for t in TEMPLATES.get(stage.op.tag or "", ()) if t.takes(stage.op)), None)
             if template is not None:
@@ -102,7 +103,7 @@ class Planner:
         self.placed.update((stage, consumer))
         template.apply(self, stage, consumer, config)
 
-    # -- element by element ----------------------------------------------------------------------------------------
+    # -- elementwise operations ------------------------------------------------------------------------------------
 
     def injective(self, stage: Stage) -> None:
         op = stage.op
@@ -124,8 +125,8 @@ class Planner:
         self.parallel(stage, rest, points)
 
     def across(self, stage: Stage, axis: IterVar) -> IterVar | None:
-        """For a transposition: the axis along which the data lies side by side. Going along it inside, each lane reads
-        neighbours one after the other from a line of the cache that is there already."""
+        """Return the axis along which the data of a transposition is contiguous. As an inner loop it lets each lane
+        read neighbours from a cache line that is already loaded."""
         twin = self.plain.stage_map.get(stage.op) if self.plain is not None else None
         if twin is None or not isinstance(twin.op, ComputeOp) or access.work(twin.op) < PARALLEL_POINTS:
             return None
@@ -140,7 +141,7 @@ class Planner:
         return None
 
     def vector_axis(self, axes: list[IterVar], lanes: int) -> tuple[IterVar, int] | None:
-        """The last axis with more than one iteration and how many of them make a vector."""
+        """Return the last axis with more than one iteration and the number of its iterations that form a vector."""
         for axis in reversed(axes):
             n = access.extent_of(axis)
             if n == 1:
@@ -149,8 +150,8 @@ class Planner:
         return None
 
     def parallel(self, stage: Stage, axes: list[IterVar], points: int, op: ComputeOp | None = None) -> None:
-        """Spread the outer loops (given in order, outermost first) over threads if there is enough to do; ``op`` is
-        what was to be done where ``stage`` does only the last of it."""
+        """Distribute the outer loops (outermost first) over threads if there is enough work. ``op`` is the whole
+        operation if ``stage`` computes only its last part."""
         large = self.is_large(op or stage.op, points)
         if not axes or large is False:
             return
@@ -158,11 +159,11 @@ class Planner:
         count, is_known = 1, True
         for axis in axes:
             if not is_known and axis is axes[-1]:
-                # Dividing by sizes that are not known costs too much for each vector.
+                # Dividing by dynamic dimensions costs too much for each vector.
                 break
             chosen.append(axis)
             if axis.dom is not None and access.extent_of(axis) is None:
-                # It may be one.
+                # The extent may be 1.
                 is_known = False
             else:
                 count *= self.extent_now(stage, axis)
@@ -171,15 +172,15 @@ class Planner:
         self.spread(stage, stage.fuse(*chosen) if len(chosen) > 1 else chosen[0], large)
 
     def spread(self, stage: Stage, axis: IterVar, large: bool | PrimExpr) -> None:
-        """Run a loop on threads where there is enough to do, as ``is_large`` says."""
+        """Run a loop on threads if there is enough work, as determined by ``is_large``."""
         if large is not False:
             stage.parallel(axis)
         if not isinstance(large, bool):
             stage.pragma(axis, "parallel_if", large)
 
     def is_large(self, op: ComputeOp, points: int) -> bool | PrimExpr:
-        """Whether there is enough to do for several threads: ``points``, or as many as sizes that are not known say.
-        Then it is a condition on them, which the loop decides when it starts."""
+        """Return whether there is enough work for several threads. With dynamic dimensions the result is a condition on
+        them, which is evaluated when the loop starts."""
         steps = [] if access.is_ragged(op) else op.reduce_axis
         extents = [a.dom.extent for a in (*op.axis, *steps)]
         known = math.prod(e.value for e in extents if isinstance(e, IntImm))
@@ -217,7 +218,8 @@ class Planner:
         self.tiled(stage, consumer, vector)
 
     def data_vector(self, op: ComputeOp, lanes: int) -> tuple[int, int] | None:
-        """The data axis to vectorize (its position) and the lanes: inputs must lie side by side or be the same."""
+        """Return the position of the data axis to vectorize and the number of lanes. Inputs must be contiguous along it
+        or independent of it."""
         for place in reversed(range(len(op.axis))):
             axis = op.axis[place]
             n = access.extent_of(axis)
@@ -230,7 +232,7 @@ class Planner:
         return None
 
     def row_vector(self, op: ComputeOp, lanes: int) -> bool:
-        """Whether the last reduction axis runs along memory and is long enough to be cut into vectors."""
+        """Return whether the last reduction axis is contiguous in memory and long enough for vectors."""
         axis = op.reduce_axis[-1]
         n = access.extent_of(axis)
         if n is None or n < 2 * lanes:
@@ -238,7 +240,7 @@ class Planner:
         return all(access.runs_along(x, axis.var) != "far" for x in access.loads(op.body))
 
     def row_reduction(self, stage: Stage) -> None:
-        """Reduce along memory: vectors of partial results, joined at the end."""
+        """Reduce along a contiguous axis: accumulate vectors of partial results and combine them at the end."""
         op = stage.op
         lanes = self.machine.lanes(op.output(0).dtype)
         axis = op.reduce_axis[-1]
@@ -291,10 +293,10 @@ class Planner:
             self.spread(host, outer[0], self.is_large(op, access.work(op)))
 
     def accumulate(self, stage: Stage, place: int | None, tile: dict[int, int]) -> None:
-        """Inside the tile: reduction loops outside, the tile itself in registers."""
+        """Schedule the inside of the tile: reduction loops outside, the tile itself in registers."""
         op = stage.op
         axes = list(op.axis)
-        # The axis along which the vector operand stays goes inside the one along which the scalar operand does.
+        # The axis along which the vector operand is constant goes inside the axis along which the scalar operand is.
         tiled = [axes[i] for i in sorted(tile, reverse=True)]
         inside = tiled + ([axes[place]] if place is not None else [])
         rest = [a for a in axes if a not in inside]
@@ -306,8 +308,8 @@ class Planner:
         stage.set_scope("local")
 
     def register_tile(self, op: ComputeOp, place: int | None) -> dict[int, int]:
-        """Data axes to keep in registers and how much of each: every operand loaded is used along the axes it does not
-        depend on, so the tile that needs the fewest loads for each multiplication wins."""
+        """Return the data axes of the register tile with their sizes. A loaded operand is reused along the axes it does
+        not depend on, so choose the tile with the fewest loads per multiplication."""
         loads = access.loads(op.body)
         choices: list[tuple[int, list[int]]] = []
         for i, axis in enumerate(op.axis):
@@ -326,11 +328,11 @@ class Planner:
             held = sum(c for c, v in zip(counts, vectors) if v)
             if size > 4 and (place is None or size + held > self.machine.registers):
                 continue
-            # A whole vector comes from further away than one number that is spread over the lanes.
+            # Loading a whole vector costs more than broadcasting one scalar.
             cost = sum(c * (3 if v else 1) for c, v in zip(counts, vectors)) / size
-            # Fewer than eight independent sums leave the multipliers waiting for each other.
+            # With fewer than eight independent accumulators the multipliers wait for each other.
             cost += max(0, 8 - size) * 0.1
-            # Rows and blocks further apart than neighbours touch more lines of the cache.
+            # Rows and blocks that are not adjacent use more cache lines.
             cost += sum(0.02 for i in tile if place is None or i != place - 1)
             if cost < best[0] - 1e-9:
                 best = (cost, {i: d for i, d in tile.items() if d > 1})
@@ -345,7 +347,7 @@ class Planner:
 
 
 def _tiles(choices: list[tuple[int, list[int]]]) -> Iterator[dict[int, int]]:
-    """Sizes for at most two of the axes."""
+    """Yield tile sizes for at most two of the axes."""
     yield {}
     for a, (i, sizes) in enumerate(choices):
         for d in sizes:
@@ -360,8 +362,8 @@ def largest_divisor(n: int, limit: int) -> int:
 
 
 def _lanes_below(extent: PrimExpr, lanes: int) -> int:
-    """Lanes for an axis of an unknown length: fewer than it has at most, or the sums of a vector would be taken for
-    those of the whole axis, of which there is no constant number."""
+    """Return the number of lanes for an axis of dynamic length. It must be less than the maximum length; otherwise the
+    accumulators of a vector would be treated as those of the whole axis, whose number is not constant."""
     most = Analyzer().const_int_bound(extent).max_value
     while lanes > 1 and lanes >= most:
         lanes //= 2
@@ -369,7 +371,8 @@ def _lanes_below(extent: PrimExpr, lanes: int) -> int:
 
 
 def vector_factor(n: int | None, lanes: int) -> int:
-    """Lanes for an axis of ``n`` iterations: a divisor where there is a good one, so that no tail is left."""
+    """Return the number of lanes for an axis of ``n`` iterations: a divisor if there is a good one, so that there is no
+    remainder."""
     if n is None:
         return lanes
     if n <= lanes:

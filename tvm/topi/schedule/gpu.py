@@ -1,7 +1,7 @@
-"""Schedules for GPUs, by pattern: any graph of operators becomes kernels whose data axes are bound to threads.
+"""GPU schedules by pattern: any graph of operators becomes kernels with data axes bound to threads.
 
-A stage without a template is a separate kernel, one element for each thread. Producers that are cheap to recompute are
-inlined; the epilogue of a reduction is computed by the thread that has the result; a reduction with few outputs is
+A stage without a template is a separate kernel with one element for each thread. Producers that are cheap to recompute
+are inlined. The epilogue of a reduction is computed by the thread that has the result. A reduction with few outputs is
 divided among the threads of a block.
 """
 
@@ -23,23 +23,23 @@ from ..nominal import Nominal
 from ..template import GPUTemplate
 from .inline import inline
 
-# Templates by the tag of their computation.
+# Templates by the tag of the operation.
 TEMPLATES: dict[str, GPUTemplate] = {
     tag: template
     for template in (gemm.TEMPLATE, tensor_cores.TEMPLATE, depthwise.TEMPLATE, winograd.TEMPLATE)
     for tag in template.tags
 }
 
-# Threads of a block where nothing else decides.
+# The default number of threads in a block.
 THREADS = 256
-# Reductions shorter than this are as fast by one thread as by many.
+# The length below which one thread reduces as fast as many threads.
 SHORT_SUM = 32
-# The most reads of an element for which its producer is recomputed rather than stored.
+# The maximum reads of an element for which its producer is recomputed instead of stored.
 FEW_READS = 2
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
-    """A schedule for the operations that make ``outs``."""
+    """The schedule for the operations that compute ``outs``."""
     machine = Machine(target)
     s = create_schedule([t.op for t in outs])
     if any(x.op.reduce_axis for x in s.stages) and not any(x.op.tag in TEMPLATES for x in s.stages):
@@ -55,7 +55,7 @@ class Planner:
         self.s = s
         self.machine = machine
         self.placed: set[Stage] = set()
-        # The value that unknown sizes count as where numbers of elements are compared.
+        # Nominal values of dynamic dimensions for the comparison of element counts.
         self.sizes = Nominal()
         self.plain: Schedule | None = None
 
@@ -64,7 +64,7 @@ class Planner:
         inline(self.s, is_free)
         live = [x for x in self.s.stages if x.attach_type == AttachType.GROUP_ROOT and x.group is None]
         live = [x for x in live if isinstance(x.op, ComputeOp) and not self.is_scan_start(x)]
-        # Nothing is launched for data without elements: such loops are no loops after lowering.
+        # Data without elements launches no kernels: such loops disappear in lowering.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in x.op.axis)]
         plain = self.plain = self.s.normalize()
         fused: dict[Stage, Stage] = {}
@@ -73,7 +73,7 @@ class Planner:
                 consumer = access.own_consumer(self.s, stage, plain)
                 if consumer is not None and consumer in live and consumer not in fused.values():
                     fused[stage] = consumer
-        # All consumers are found first: what a template does gives operations new names.
+        # Find all consumers first, because templates replace operations.
         heavy = [(x, t, t.consumer(self, x, plain)) for x in live if (t := TEMPLATES.get(x.op.tag or "")) is not None]
         for stage, template, consumer in heavy:
             self.placed.add(stage)
@@ -89,7 +89,7 @@ class Planner:
     # -- statements ------------------------------------------------------------------------------------------------
 
     def statements(self) -> None:
-        """Operators written as statements, and steps that follow each other, on threads."""
+        """Schedule statement operators and scans on threads."""
         for stage in list(self.s.stages):
             if isinstance(stage.op, ExternOp):
                 op = extern.on_threads(stage.op)
@@ -101,10 +101,10 @@ class Planner:
                 self.spread(stage, stage.leaf_iter_vars[0], 1)
 
     def is_scan_start(self, stage: Stage) -> bool:
-        """Whether a scan computes this stage among its own loops."""
+        """Return whether a scan computes this stage inside its own loops."""
         return any(isinstance(x.op, ScanOp) and any(t.op is stage.op for t in x.op.init) for x in self.s.stages)
 
-    # -- element by element --------------------------------------------------------------------------------------------
+    # -- elementwise operations ----------------------------------------------------------------------------------------
 
     def injective(self, stage: Stage) -> None:
         op = stage.op
@@ -117,7 +117,8 @@ class Planner:
         self.spread(stage, self.fused(stage, axes))
 
     def vector_lanes(self, op: ComputeOp) -> int:
-        """The vector width of a thread's loads and stores: all inputs are contiguous or the same for all lanes."""
+        """Return the vector width of a thread's loads and stores: all inputs are contiguous or the same for all
+        lanes."""
         if not op.axis or op.num_outputs != 1:
             return 1
         last = op.axis[-1]
@@ -134,8 +135,8 @@ class Planner:
         return lanes
 
     def can_vectorize(self, op: ComputeOp, lanes: int) -> bool:
-        """Whether ``lanes`` elements along the last axis can be computed and stored as one vector: the axis is whole
-        vectors, and every load is contiguous or the same for all lanes."""
+        """Return whether ``lanes`` elements along the last axis can be computed and stored as one vector: the axis is
+        divisible into vectors, and every load is contiguous or the same for all lanes."""
         twin = self.plain_op(op)
         if op.num_outputs != 1 or lanes not in (2, 4) or (access.extent_of(op.axis[-1]) or 1) % lanes:
             return False
@@ -146,7 +147,7 @@ class Planner:
         return all(access.runs_along(x, twin.axis[-1].var) != "far" for x in access.loads(twin.body))
 
     def plain_op(self, op: ComputeOp) -> ComputeOp:
-        """The operation with what is inlined into it."""
+        """Return the operation with its inlined producers."""
         twin = self.plain.stage_map.get(op) if self.plain is not None else None
         if twin is None:
             twin = self.s.normalize().stage_map.get(op)
@@ -158,10 +159,10 @@ class Planner:
         return stage.fuse(*axes) if len(axes) > 1 else axes[0]
 
     def spread(self, stage: Stage, axis: IterVar, threads: int = THREADS) -> tuple[IterVar, IterVar]:
-        """Bind a loop to blocks and threads; returns the two loops it is split into."""
+        """Bind a loop to blocks and threads. Return the two loops into which it is split."""
         n = self.extent_now(stage, axis)
         if n is not None:
-            # Small kernels are divided among more blocks than they need: each multiprocessor takes one.
+            # Small kernels are divided into more blocks than necessary, so that each multiprocessor gets one.
             share = -(-n // self.machine.multiprocessors)
             threads = min(threads, -(-max(share, 1) // 32) * 32, n)
         block, thread = stage.split(axis, factor=min(threads, self.machine.max_threads))
@@ -170,7 +171,7 @@ class Planner:
         return block, thread
 
     def extent_now(self, stage: Stage, axis: IterVar) -> int | None:
-        """Iterations of a loop made by splits and fusions, None if they are not known."""
+        """Return the number of iterations of a loop made by splits and fusions, or None if it is dynamic."""
         if axis.dom is not None:
             return access.extent_of(axis)
         for r in stage.relations:
@@ -197,7 +198,7 @@ class Planner:
             self.serial(stage, consumer)
 
     def serial(self, stage: Stage, consumer: Stage | None) -> None:
-        """One thread computes all of a reduction."""
+        """Compute a whole reduction in one thread."""
         op = stage.op
         if consumer is None and op.num_outputs == 1:
             consumer, stage = stage, self.s[self.s.cache_write(op.output(0), "local")]
@@ -208,13 +209,14 @@ class Planner:
             stage.set_scope("local")
 
     def cross_thread(self, stage: Stage, consumer: Stage | None, steps: int) -> None:
-        """A thread block computes a reduction: each thread a partial result, which are then combined."""
+        """Compute a reduction in a thread block: each thread computes a partial result, and the partial results are
+        combined."""
         count = self.machine.threads(-(-steps // 4))
         threads = thread_axis((0, count), "threadIdx.x")
         host = consumer or stage
         row = self.fused(host, list(host.op.axis))
         if host is stage:
-            # Fused loops over data stay when the reduction is divided.
+            # Fused data loops stay when the reduction is divided.
             self.across_threads(stage, count, threads)
             stage.set_store_predicate(threads.var.equal(0))
             stage.bind(row, thread_axis("blockIdx.x"))
@@ -239,13 +241,13 @@ class Planner:
 
 
 def is_free(op: ComputeOp) -> bool:
-    """Whether computing an element again costs less than a trip through memory, as a choice between two values does,
-    which padding is."""
+    """Return whether recomputing an element costs less than a store and a load. This is true for a select, which
+    includes padding."""
     return access.is_cheap(op) or is_choice(op) and len(access.loads(op.body)) <= FEW_READS
 
 
 def is_choice(op: ComputeOp) -> bool:
-    """Whether an element costs no more than choices and cheap arithmetic."""
+    """Return whether an element costs no more than selects and cheap arithmetic."""
     for b in op.body:
         for node in post_order(b):
             if isinstance(node, Call) and node.op.name not in access.CHEAP_CALLS and not access.is_choosing(node):

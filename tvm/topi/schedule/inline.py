@@ -1,9 +1,9 @@
-"""Which stages are computed where they are read.
+"""Selection of the stages that are inlined into their readers.
 
-A value that several operations read at one place is computed there once, so what counts are places: an operation that
-stays, with the indices it reads at through all that is inlined into it. A stage read at many places is kept however
-cheap it is; otherwise a chain of operations that each read their input twice, elsewhere each time (differences of
-neighbours), would grow with a power of its length.
+Several operations that read a value at one place share its computation, so the cost depends on the number of places. A
+place is an operation that is not inlined, with the indices at which it reads through all inlined operations. A stage
+that is read at many places is stored even if it is cheap. Otherwise a chain of operations that each read their input
+twice at different indices (such as differences of neighbours) would grow exponentially with its length.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ...te.schedule import AttachType, Schedule, Stage
 from ...te.tensor import ComputeOp, Operation
 from .. import access
 
-# Places up to which a stage is computed again.
+# The maximum number of places at which a stage is recomputed.
 MOST_PLACES = 16
-# Attributes of operations that an intrinsic computes, which takes what they read from memory.
+# Attributes of operations that are computed by an intrinsic, which reads its inputs from memory.
 INTRINSICS = ("instruction", "kind")
-# An operation that stays, and the values that the axes of what it reads have.
+# An operation that is not inlined, and the values of the axes of the tensor that it reads.
 Place = tuple[Operation, tuple[PrimExpr, ...]]
 
 
 def inline(s: Schedule, is_free: Callable[[ComputeOp], bool]) -> None:
-    """Inline the stages of ``s`` that cost nothing more where they are read: each element is read about once, or
-    computing it again is as good as loading it (``is_free``)."""
+    """Inline the stages of ``s`` that cost no more when they are computed where they are read: each element is read
+    about once, or recomputing it is as cheap as loading it (``is_free``)."""
     chosen: set[Stage] = set()
     readers = _Readers(s)
     for stage in reversed(s.stages):
@@ -52,7 +52,7 @@ def inline(s: Schedule, is_free: Callable[[ComputeOp], bool]) -> None:
 
 
 def _can_inline(stage: Stage, op: Operation) -> bool:
-    # Steps of an operator are placed by its template.
+    # Steps of an operator are scheduled by its template.
     steps = stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step")
     return isinstance(op, ComputeOp) and not (op.reduce_axis or stage.is_output or stage.group is not None or steps)
 
@@ -62,18 +62,18 @@ def _reads_memory(op: Operation) -> bool:
 
 
 class _Readers:
-    """Where the stages seen so far, readers first, read the others."""
+    """The reads of the stages visited so far; readers are visited first."""
 
     def __init__(self, s: Schedule):
-        # Operation -> its readings: the places of each, and how often it reads an element each time. Readings at the
-        # same places are one.
+        # The reads of each operation: their places, and the number of reads of an element for each. Reads at the same
+        # places are merged.
         self.readings: dict[Operation, dict[frozenset[Place], float]] = {}
-        # Tensors read by operations without a body of expressions, and by those that an intrinsic computes.
+        # Tensors read by operations whose body is not an expression, and by operations that an intrinsic computes.
         self.as_memory = {t.op for x in s.stages if _reads_memory(x.op) for t in x.op.input_tensors}
         self._indices = Interner()
 
     def add(self, op: ComputeOp, places: frozenset[Place] | None) -> None:
-        """What ``op`` reads: from the ``places`` it is inlined at, or from itself."""
+        """Add the reads of ``op``: from the ``places`` at which it is inlined, or from the operation itself."""
         points = access.work(op)
         roots = [(op, {})] if places is None else [(p[0], _values(op, p[1])) for p in places]
         for load in {id(n): n for b in op.body for n in post_order(b) if type(n) is ProducerLoad}.values():
@@ -90,5 +90,6 @@ class _Readers:
 
 
 def _values(op: ComputeOp, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
-    """The axes of an operation where it is read at some indices, which may be narrower than its sizes are."""
+    """Return the values of the axes of an operation that is read at the given indices, whose dtype may be narrower than
+    that of the axes."""
     return {a.var: cast(a.var.dtype, at) for a, at in zip(op.axis, indices)}

@@ -1,4 +1,4 @@
-"""Products with sparse matrices that ``tvm.contrib.sparse.placeholder`` made."""
+"""Matmuls with sparse matrices made by ``tvm.contrib.sparse.placeholder``."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from ...error import TVMError
 
 
 def csrmv(a, x, y=None):
-    """a . x + y of a sparse matrix a and a column x; y has an element for each row.
+    """The product of a sparse matrix ``a`` and a column ``x``, plus ``y``, which has an element for each row.
 
     Raises
     ------
     TVMError
-        An operand has another number of dimensions.
+        An operand has the wrong number of dimensions.
     """
     return _product("csrmv", a, x, y)
 
 
 def csrmm(a, b, c=None):
-    """a . b + c of a sparse matrix a and a matrix b; c has an element for each row.
+    """The matmul of a sparse matrix ``a`` and a matrix ``b``, plus ``c``, which has an element for each row.
 
     Raises
     ------
     TVMError
-        An operand has another number of dimensions.
+        An operand has the wrong number of dimensions.
     """
     return _product("csrmm", a, b, c)
 
 
 def dense(data, weight, bias=None):
-    """data . weight^T + bias, where the data or the weights are sparse; the bias has an element for each output.
+    """The matmul of ``data`` and the transposed ``weight``, plus ``bias``. Either the data or the weights are sparse;
+    the bias has an element for each output.
 
     Raises
     ------
     TVMError
-        Neither or both are sparse, or an operand has another number of dimensions.
+        Neither or both are sparse, or an operand has the wrong number of dimensions.
     """
     sparse = [_is_sparse(data), _is_sparse(weight)]
     if sum(sparse) != 1:
-        raise TVMError("sparse dense: one of data and weight is a sparse matrix")
+        raise TVMError("sparse dense: exactly one of data and weight must be a sparse matrix")
     _check("dense", weight if sparse[0] else data, bias)
     matrix, other = (data, weight) if sparse[0] else (weight, data)
 
@@ -54,7 +55,7 @@ def dense(data, weight, bias=None):
 
 def _product(name: str, matrix: Any, other: Any, bias: Any) -> Any:
     if not _is_sparse(matrix):
-        raise TVMError(f"{name}: the first operand is a sparse matrix")
+        raise TVMError(f"{name}: the first operand must be a sparse matrix")
     _check(name, other, bias)
     out = te.compute((matrix.shape[0], other.shape[1]),
                      lambda row, j: _row_times(matrix, row, lambda place: other[place, j]), name=name)
@@ -62,7 +63,7 @@ def _product(name: str, matrix: Any, other: Any, bias: Any) -> Any:
 
 
 def _row_times(matrix: Any, row: Any, other: Any) -> Any:
-    """The sum over the elements of a row, each times what ``other`` gives for its column."""
+    """Return the sum over the elements of a row, each multiplied by the value of ``other`` for its column."""
     begin = matrix.indptr[row]
     element = te.reduce_axis((0, matrix.indptr[row + 1] - begin), name="element")
     return te.sum(matrix.data[begin + element] * other(matrix.indices[begin + element]), axis=element)
@@ -74,9 +75,9 @@ def _is_sparse(operand: Any) -> bool:
 
 def _check(name: str, other: Any, bias: Any) -> None:
     if len(other.shape) != 2:
-        raise TVMError(f"{name}: the dense operand is a matrix, got {len(other.shape)} dimensions")
+        raise TVMError(f"{name}: the dense operand must be a matrix, got {len(other.shape)} dimensions")
     if bias is not None and len(bias.shape) != 1:
-        raise TVMError(f"{name}: the bias is a vector, got {len(bias.shape)} dimensions")
+        raise TVMError(f"{name}: the bias must be a vector, got {len(bias.shape)} dimensions")
 
 
 __all__ = ["csrmm", "csrmv", "dense"]

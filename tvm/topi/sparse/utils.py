@@ -1,4 +1,4 @@
-"""Sparse matrices of random numbers, and how their products are scheduled."""
+"""Random sparse matrices, and the schedules of sparse matmuls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...not_built import name_of
 
 
 def random_bsr_matrix(m: int, n: int, bs_r: int, bs_c: int, density: float, dtype: str) -> Any:
-    """A random sparse matrix of blocks (the package SciPy is needed).
+    """A random block sparse matrix (requires SciPy).
 
     Parameters
     ----------
@@ -21,9 +21,9 @@ def random_bsr_matrix(m: int, n: int, bs_r: int, bs_c: int, density: float, dtyp
     bs_c : int
         The columns of a block.
     density : float
-        The share of the blocks that are not zero.
+        The fraction of nonzero blocks.
     dtype : str
-        The type of the elements.
+        The dtype of the elements.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def random_bsr_matrix(m: int, n: int, bs_r: int, bs_c: int, density: float, dtyp
     import scipy.sparse
 
     if m % bs_r or n % bs_c:
-        raise ValueError(f"random_bsr_matrix: blocks of {bs_r} x {bs_c} do not fill a matrix of {m} x {n}")
+        raise ValueError(f"random_bsr_matrix: a matrix of {m} x {n} is not divisible into blocks of {bs_r} x {bs_c}")
     shape = m // bs_r, n // bs_c
     count = int(shape[0] * shape[1] * density) + 1
     places = np.random.choice(shape[0] * shape[1], size=min(count, shape[0] * shape[1]), replace=False)

@@ -1,4 +1,4 @@
-"""NumPy references of the operators, and schedules for tests."""
+"""NumPy reference implementations of the operators, and schedules for tests."""
 
 from .common import (
     compare_numpy_tvm,

@@ -1,4 +1,4 @@
-"""Which schedule a test takes for a target."""
+"""Selection of the schedule of a test for a target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..schedule import schedule_for
 
 
 def dispatch(target, dispatch_map):
-    """The entry for the first key of the target that the map has, else that for "generic"."""
+    """The entry for the first key of the target that the map contains, else the entry for "generic"."""
     for key in Target(target).keys:
         if key in dispatch_map:
             return dispatch_map[key]
@@ -48,12 +48,12 @@ def get_reduce_schedule(target) -> Callable:
 
 
 def get_conv2d_nchw_implement(target) -> tuple[Callable, Callable]:
-    """(compute, schedule)"""
+    """The pair (compute, schedule)."""
     return nn.conv2d_nchw, _schedule(target)
 
 
 def compare_numpy_tvm(inputs, output, target, device, compute, schedule) -> None:
-    """Build ``compute`` on arrays of the inputs and compare with ``output``."""
+    """Build ``compute``, run it on the inputs and compare the result with ``output``."""
     arguments = [te.placeholder(array.shape, str(array.dtype)) for array in inputs]
     with Target(target):
         made = compute(*arguments)

@@ -1,4 +1,4 @@
-"""Convolutions in any number of axes: one product for each element of the kernel."""
+"""Reference convolutions with any number of axes: one product for each kernel element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _each(value, n: int) -> tuple[int, ...]:
 
 
 def pads(padding, sizes, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and after each axis; ``sizes`` are those of the dilated kernel."""
+    """Return the zeros before and after each axis; ``sizes`` are those of the dilated kernel."""
     if isinstance(padding, str):
         total = [size - 1 if padding.upper() == "SAME" else 0 for size in sizes]
         before = tuple((t + 1) // 2 for t in total)
@@ -24,7 +24,7 @@ def _places(start: int, stride: int, count: int) -> slice:
 
 
 def conv_python(a_np, w_np, stride, padding, dilation=1, groups=1, out_dtype=None):
-    """``a_np`` (N, C, ...) and ``w_np`` (O, C / groups, ...)."""
+    """Return the convolution of ``a_np`` (N, C, ...) and ``w_np`` (O, C / groups, ...)."""
     n = a_np.ndim - 2
     stride, dilation = _each(stride, n), _each(dilation, n)
     kernel = w_np.shape[2:]
@@ -48,7 +48,8 @@ def conv_python(a_np, w_np, stride, padding, dilation=1, groups=1, out_dtype=Non
 
 
 def conv_transpose_python(a_np, w_np, stride, padding, output_padding=0, groups=1):
-    """``a_np`` (N, C, ...) and ``w_np`` (C, O / groups, ...): every element spreads a kernel."""
+    """Return the transposed convolution of ``a_np`` (N, C, ...) and ``w_np`` (C, O / groups, ...): every element is
+    multiplied with the kernel and added to the output."""
     n = a_np.ndim - 2
     stride, extra = _each(stride, n), _each(output_padding, n)
     kernel = w_np.shape[2:]
@@ -67,7 +68,7 @@ def conv_transpose_python(a_np, w_np, stride, padding, output_padding=0, groups=
 
 
 def _channels_first(function, a_np, w_np, *args, **kwargs):
-    """``function`` on (N, ..., C) and (..., I, O)."""
+    """Apply ``function`` to data (N, ..., C) and weights (..., I, O)."""
     a = np.moveaxis(a_np, -1, 1)
     w = np.moveaxis(w_np, (-1, -2), (0, 1))
     return np.moveaxis(function(a, w, *args, **kwargs), 1, -1)
@@ -117,14 +118,14 @@ def conv3d_transpose_ncdhw_python(a_np, w_np, stride, padding, output_padding):
 
 
 def depthwise_conv2d_python_nchw(input_np, filter_np, stride, padding, dilation=1):
-    """The kernel is (C, multiplier, height, width)."""
+    """The depthwise convolution with a kernel (C, multiplier, height, width)."""
     channels, multiplier = filter_np.shape[:2]
     weights = filter_np.reshape(channels * multiplier, 1, *filter_np.shape[2:])
     return conv_python(input_np, weights, stride, padding, dilation, channels)
 
 
 def depthwise_conv2d_python_nhwc(input_np, filter_np, stride, padding, dilation=1):
-    """The kernel is (height, width, C, multiplier)."""
+    """The depthwise convolution with a kernel (height, width, C, multiplier)."""
     moved = depthwise_conv2d_python_nchw(
         np.moveaxis(input_np, -1, 1), filter_np.transpose(2, 3, 0, 1), stride, padding, dilation
     )
@@ -132,7 +133,8 @@ def depthwise_conv2d_python_nhwc(input_np, filter_np, stride, padding, dilation=
 
 
 def depthwise_conv2d_python_nchwc(input_np, filter_np, stride, padding):
-    """Image (N, C / c, height, width, c) and kernel (O / c, 1, height, width, 1, c)."""
+    """The depthwise convolution of an image (N, C / c, height, width, c) with a kernel (O / c, 1, height, width, 1,
+    c)."""
     n, blocks, height, width, block = input_np.shape
     data = input_np.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, height, width)
     out_blocks, _, kernel_height, kernel_width, _, out_block = filter_np.shape
@@ -142,7 +144,7 @@ def depthwise_conv2d_python_nchwc(input_np, filter_np, stride, padding):
 
 
 def _bilinear(image, y: float, x: float):
-    """An element between elements of (C, height, width); nothing is outside."""
+    """Return the bilinear interpolation of (C, height, width); elements outside count as zero."""
     height, width = image.shape[1:]
     top, left = int(np.floor(y)), int(np.floor(x))
     value = np.zeros(image.shape[0])
@@ -154,7 +156,7 @@ def _bilinear(image, y: float, x: float):
 
 
 def deformable_conv2d_nchw_python(a_np, offset_np, w_np, stride, padding, dilation, deformable_groups, groups):
-    """Each element of the kernel reads at its place plus an offset (y, x) of its own."""
+    """The deformable convolution: each kernel element reads at its position plus a separate offset (y, x)."""
     stride, dilation = _each(stride, 2), _each(dilation, 2)
     kernel = w_np.shape[2:]
     before, _ = pads(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilation)], 2)
@@ -184,7 +186,7 @@ def deformable_conv2d_nchw_python(a_np, offset_np, w_np, stride, padding, dilati
 
 
 def deformable_conv2d_nhwc_python(a_np, offset_np, w_np, stride, padding, dilation, deformable_groups, groups):
-    """Channels last; the kernel is (height, width, I, O)."""
+    """The deformable convolution with channels last; the kernel is (height, width, I, O)."""
     result = deformable_conv2d_nchw_python(
         np.moveaxis(a_np, -1, 1), np.moveaxis(offset_np, -1, 1), w_np.transpose(3, 2, 0, 1), stride, padding, dilation,
         deformable_groups, groups,
@@ -193,7 +195,7 @@ def deformable_conv2d_nhwc_python(a_np, offset_np, w_np, stride, padding, dilati
 
 
 def correlation_nchw_python(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply):
-    """The mean product (or difference) of a patch of one image and patches of the other around it."""
+    """The mean product (or difference) of a patch of one image and the surrounding patches of the other image."""
     pad = padding if isinstance(padding, int) else padding[0]
     first, second = (np.pad(d.astype("float64"), ((0, 0), (0, 0), (pad, pad), (pad, pad))) for d in (data1, data2))
     radius = (kernel_size - 1) // 2

@@ -1,4 +1,4 @@
-"""Sampling at the places of a grid, one place after the other."""
+"""Reference grid sampling, one position at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def affine_grid_python(data, target_shape, align_corners=True):
-    """Matrices times the places of an image, which run from -1 to 1."""
+    """The product of the matrices and the positions of an image, which range from -1 to 1."""
 
     def places(size):
         if align_corners:
@@ -58,7 +58,7 @@ def _taps(place: float, size: int, method: str, padding: str, align: bool) -> li
 
 
 def grid_sample_python(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
-    """``grid`` (N, d, out...) holds x, y (, z) of each place along its second axis."""
+    """The samples of ``data``; ``grid`` (N, d, out...) contains x, y (, z) of each position along its second axis."""
     number = len(layout) - 2
     out = np.zeros((*data.shape[:2], *grid.shape[2:]), "float64")
     for n in range(data.shape[0]):

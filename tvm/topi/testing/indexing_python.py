@@ -1,4 +1,4 @@
-"""NumPy references of gathers, slices, masks and searches."""
+"""NumPy reference implementations of gathers, slices, masks and searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def gather_python(data, axis, indices):
 
 
 def gather_nd_python(a_np, indices_np):
-    """Indices that are no integers count without their fraction."""
+    """The gathered elements; indices that are not integers are truncated."""
     return a_np[tuple(indices_np.astype("int64"))]
 
 
@@ -50,7 +50,7 @@ def sequence_mask(data, valid_length, mask_value, axis):
 
 
 def matrix_set_diag(input_np, diagonal, k=0, align="RIGHT_LEFT"):
-    """Diagonal by diagonal, element by element."""
+    """The matrix with replaced diagonals, computed element by element."""
     low, high = k if isinstance(k, (tuple, list)) else (k, k)
     above, below = (word == "RIGHT" for word in align.split("_"))
     out = input_np.copy()

@@ -1,4 +1,4 @@
-"""Pools, normalizations, softmax and the moving of blocks, from their definitions."""
+"""Reference pooling, normalization, softmax and block rearrangements, from their definitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def l2_normalize_python(a_np, eps, axis=None):
 
 
 def lrn_python(a_np, size, axis, bias, alpha, beta):
-    """Each element over a power of the mean square of those within ``size`` of it along ``axis``."""
+    """Each element divided by a power of the mean square of the elements within ``size`` along ``axis``."""
     data = np.moveaxis(a_np.astype("float64"), axis, 0)
     before = (size - 1) // 2
     squares = np.zeros_like(data)
@@ -57,7 +57,7 @@ def dilate_python(input_np, strides, dilation_value=0.0, out_dtype=None):
     return out
 
 
-# --- pools ---
+# --- pooling ---
 
 
 def _spatial(layout: str | None, ndim: int) -> list[int]:
@@ -67,7 +67,7 @@ def _spatial(layout: str | None, ndim: int) -> list[int]:
 
 
 def _windows(size, kernel, stride, dilation, before, after, ceil_mode):
-    """(first, last) of each window in padded places."""
+    """Return (first, last) of each window in padded coordinates."""
     reach = (kernel - 1) * dilation + 1
     steps = (size + before + after - reach) / stride
     count = (math.ceil(steps) if ceil_mode else math.floor(steps)) + 1
@@ -78,7 +78,7 @@ def poolnd_python(
     np_data, kernel, strides, dilation, padding_before, padding_after, pool_type, count_include_pad=True,
     ceil_mode=False, dtype="float32", layout=None,
 ):  # fmt: skip
-    """Maximum or mean of windows. Counting padding, a window counts what lies within the padded tensor."""
+    """The maximum or mean of windows. If padding is counted, the mean includes the padded elements of the window."""
     axes = _spatial(layout, np_data.ndim)
     windows = [
         _windows(np_data.shape[axis], *values, ceil_mode)
@@ -98,7 +98,7 @@ def poolnd_python(
         for axis, i in zip(axes, place):
             at[axis] = i
         if pool_type == "max":
-            # With ceil_mode a window may lie beyond the tensor; it counts as padding, 0.
+            # With ceil_mode a window may be outside the tensor; it counts as padding, 0.
             out[tuple(at)] = part.max(tuple(axes)) if part.size else 0
             continue
         padded = [
@@ -111,7 +111,7 @@ def poolnd_python(
 
 
 def adaptive_pool(np_data, out_size, pool_type, layout):
-    """Bins that cover the tensor, as many as the output has."""
+    """The pooling over windows that cover the tensor, one for each output element."""
     axes = _spatial(layout, np_data.ndim)
     sizes = [out_size] * len(axes) if isinstance(out_size, int) else list(out_size)
     reduce = np.max if pool_type == "max" else np.mean
@@ -129,7 +129,7 @@ def adaptive_pool(np_data, out_size, pool_type, layout):
 
 
 def pool_grad_nchw(a_np, out_grad_np, pool_size, strides, padding, pool_type, ceil_mode, count_include_pad=True):
-    """What each element adds to the loss: all of a window's gradient to its first maximum, or equal shares."""
+    """The gradient of each element: the whole gradient of a window for its first maximum, or equal shares."""
     top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
     rows = _windows(a_np.shape[2], pool_size[0], strides[0], 1, top, bottom, ceil_mode)
     columns = _windows(a_np.shape[3], pool_size[1], strides[1], 1, left, right, ceil_mode)
@@ -149,7 +149,7 @@ def pool_grad_nchw(a_np, out_grad_np, pool_size, strides, padding, pool_type, ce
     return grad.astype(a_np.dtype)
 
 
-# --- blocks ---
+# --- space and depth ---
 
 
 def depth_to_space_python(data, block_size, mode="DCR"):

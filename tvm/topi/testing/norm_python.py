@@ -1,4 +1,4 @@
-"""Normalizations and small products in NumPy."""
+"""Reference normalizations and small matmuls in NumPy."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def batch_norm(
 
 
 def layer_norm_python(data, gamma, beta, axis, epsilon=1e-5):
-    """Normalized over axes; gamma and beta have their sizes."""
+    """The data normalized over axes; gamma and beta have the sizes of the axes."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     out = _normal(data, axes, epsilon) * _along(gamma, axes, data.ndim)
     return (out if beta is None else out + _along(beta, axes, data.ndim)).astype(data.dtype)
 
 
 def group_norm_python(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5):
-    """Normalized over axes and the channels of each group."""
+    """The data normalized over axes and the channels of each group."""
     shape = data.shape
     channels = shape[channel_axis]
     split = data.reshape([*shape[:channel_axis], num_groups, channels // num_groups, *shape[channel_axis + 1 :]])
@@ -52,14 +52,14 @@ def group_norm_python(data, gamma, beta, num_groups, channel_axis, axes, epsilon
 
 
 def instance_norm_python(data, gamma, beta, axis, epsilon=1e-5):
-    """Normalized over axes for each channel, which is axis 1."""
+    """The data normalized over axes for each channel, which is axis 1."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     out = _normal(data, axes, epsilon)
     return (out * _along(gamma, [1], data.ndim) + _along(beta, [1], data.ndim)).astype(data.dtype)
 
 
 def rms_norm_python(data, weight, bias, axis, epsilon=1e-5):
-    """x over the root of the mean of its squares."""
+    """x divided by the square root of the mean of its squares."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     wide = data.astype("float64")
     out = wide / np.sqrt((wide * wide).mean(axes, keepdims=True) + epsilon) * _along(weight, axes, data.ndim)
@@ -67,7 +67,7 @@ def rms_norm_python(data, weight, bias, axis, epsilon=1e-5):
 
 
 def dense(x, y, bias, use_bias=False, use_relu=False, out_dtype=None):
-    """x . y^T, with a bias and the larger of it and 0 where asked for."""
+    """The matmul of x and the transposed y, optionally with a bias and a ReLU."""
     dtype = x.dtype if out_dtype is None else out_dtype
     out = np.dot(x.astype(dtype), y.T.astype(dtype))
     out = out + bias if use_bias else out

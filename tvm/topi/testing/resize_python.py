@@ -1,4 +1,4 @@
-"""Resizing by matrices: one matrix of weights for each axis, made element by element from the definition."""
+"""Reference resizing with one matrix of weights for each axis, computed element by element from the definition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _coordinate(x: int, size: int, out: int, scale: float, mode: str, region) ->
 
 
 def _nearest(x: float, rounding: str) -> int:
-    # Coordinates that are whole but for rounding errors of float64 count as whole.
+    # Coordinates that are integers except for float64 rounding errors are treated as integers.
     x = round(x, 9)
     if rounding == "floor":
         return math.floor(x)
@@ -46,7 +46,7 @@ def _kernel(distance: float, method: str, alpha: float) -> float:
 
 
 def resize_matrix(size, out, scale, method, mode, rounding="", alpha=-0.5, exclude=False, antialias=False, region=None):
-    """(weights (out, size), which outputs lie beyond the input)."""
+    """Return (weights (out, size), mask of the outputs outside the input)."""
     weights, beyond = np.zeros((out, size)), np.zeros(out, bool)
     rounding = rounding or ("round" if mode == "align_corners" else "floor")
     for x in range(out):
@@ -75,7 +75,8 @@ def _resize(data, scale, letters, layout, method, mode, size=None, extrapolation
         own = data.shape[axis]
         out = int(round(own * scale[number])) if size is None else size[number]
         region = None if roi is None else (roi[number], roi[number + len(letters)])
-        # The operators know the sizes alone: a factor that gives no whole size is that of the rounded one.
+        # The operators get only the sizes. If a factor does not give an integer size, they use the factor of the
+        # rounded size.
         factor = out / own if size is None else scale[number]
         weights, beyond = resize_matrix(own, out, factor, method, mode, region=region, **options)
         result = np.moveaxis(np.tensordot(weights, result, (1, axis)), 0, axis)
@@ -104,7 +105,7 @@ def resize3d_python(
 
 
 def crop_and_resize_python(image, boxes, box_indices, crop_size, layout, method="bilinear", extrapolation_value=0):
-    """Each box resized by itself."""
+    """Each box, resized separately."""
     height = layout.index("H")
     parts = []
     for box, index in zip(boxes, box_indices):

@@ -1,4 +1,4 @@
-"""Pooling of regions and the reorg layer, element by element."""
+"""Reference region pooling and the reorg layer, computed element by element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def _sample(image, y, x):
-    """The four weighted neighbours of a place in (channels, height, width)."""
+    """Return the four weighted neighbours of a position in (channels, height, width)."""
     height, width = image.shape[1:]
     if y < -1 or y > height or x < -1 or x > width:
         return [np.zeros(image.shape[0])] * 4

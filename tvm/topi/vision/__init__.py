@@ -1,4 +1,4 @@
-"""Detection: suppression of overlapping boxes, pooling of regions, anchors."""
+"""Detection operators: non-maximum suppression, region pooling and anchors."""
 
 from . import rcnn, ssd
 from .nms import all_class_non_max_suppression, get_valid_counts, non_max_suppression

@@ -1,4 +1,4 @@
-"""What the operators on boxes share: overlap, greedy suppression, numbers that may be tensors."""
+"""Shared parts of the box operators: overlap, greedy suppression, and parameters that may be tensors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...tir.ir_builder import BufferVar, IRBuilder
 from ..loops import INDEPENDENT
 from ..utils import equal_const_int
 
-# Threads of a block that look at boxes together.
+# The number of threads of a block that process boxes together.
 _THREADS = 256
 
 
 class Numbers:
-    """Parameters of an operator that are plain numbers, or tensors of one element read when the program runs."""
+    """Parameters of an operator that are Python scalars, or tensors of one element that are read at run time."""
 
     def __init__(self, values: dict[str, tuple[Any, str]], what: str):
         self.values = values
@@ -29,12 +29,12 @@ class Numbers:
             if isinstance(value, te.Tensor):
                 if any(not equal_const_int(dim, 1) for dim in value.shape):
                     raise ExprValueError(
-                        f"{what}: {name} is a number or a tensor of one element, got {list(value.shape)}"
+                        f"{what}: {name} must be a scalar or a tensor of one element, got {list(value.shape)}"
                     )
                 self.tensors[name] = value
 
     def read(self, ib: IRBuilder, buffers: Sequence) -> dict[str, PrimExpr]:
-        """Each as an expression; ``buffers`` are those of ``tensors``, in their order."""
+        """Return each parameter as an expression; ``buffers`` are those of ``tensors``, in the same order."""
         given = dict(zip(self.tensors, buffers))
         out = {}
         for name, (value, dtype) in self.values.items():
@@ -45,8 +45,8 @@ class Numbers:
 
 
 def overlap(a: Sequence[PrimExpr], b: Sequence[PrimExpr], extra: float = 0.0) -> PrimExpr:
-    """Intersection over union of two boxes given by opposite corners, in any order; 0 where both are empty. ``extra``
-    is 1 where a box includes its last row and column."""
+    """Return the intersection over union of two boxes given by opposite corners in any order; 0 if both are empty.
+    ``extra`` is 1 if a box includes its last row and column."""
     dtype = a[0].dtype
     zero, more = const(0, dtype), const(extra, dtype)
 
@@ -68,15 +68,15 @@ def overlap(a: Sequence[PrimExpr], b: Sequence[PrimExpr], extra: float = 0.0) ->
 
 
 class Crew:
-    """Who does the work of one item (an image, say): one thread, or on GPUs a block of them. All threads of a block go
-    through the same program; what is written in ``each`` is divided among them, what is in ``one`` is done once."""
+    """The threads that process one item, such as an image: one thread, or on GPUs a thread block. All threads of a
+    block run the same program; the iterations of ``each`` are divided among them, and code in ``one`` runs once."""
 
     def __init__(self, ib: IRBuilder, items: Any, thread: IterVar | None, count: int):
         self.ib, self.items, self.thread, self.count = ib, items, thread, count
 
     @contextmanager
     def item(self) -> Iterator[PrimExpr]:
-        """The loop over items; a block has one of its own."""
+        """Open the loop over items; a block processes one item."""
         if self.thread is None:
             with self.ib.for_range(0, self.items, name="b", annotations={INDEPENDENT: 1}) as b:
                 yield b
@@ -88,7 +88,7 @@ class Crew:
 
     @contextmanager
     def each(self, n: Any, name: str) -> Iterator[PrimExpr]:
-        """A loop whose iterations may run at once."""
+        """Open a loop whose iterations may run in parallel."""
         if self.thread is None:
             with self.ib.for_range(0, n, name=name) as i:
                 yield i
@@ -107,18 +107,18 @@ class Crew:
             yield
 
     def wait(self) -> None:
-        """Until all have written what they have to."""
+        """Wait until all threads have finished writing."""
         if self.thread is not None:
             self.ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", StringImm("global")))
 
 
 def alone(ib: IRBuilder, items: Any = 1) -> Crew:
-    """One thread for an item."""
+    """Return a crew of one thread for each item."""
     return Crew(ib, items, None, 1)
 
 
 def crew(ib: IRBuilder, items: Any, gpu: Target | None) -> Crew:
-    """A block for each of the items on a GPU, a thread elsewhere."""
+    """Return a crew of one thread block for each item on a GPU, one thread elsewhere."""
     if gpu is None:
         return alone(ib, items)
     return Crew(ib, items, te.thread_axis("threadIdx.x"), min(_THREADS, gpu.features.max_threads or _THREADS))
@@ -128,9 +128,10 @@ def suppress(
     ib: IRBuilder, n: PrimExpr, alive: BufferVar, limit: PrimExpr | None, overlaps: Callable, on_keep: Callable,
     workers: Crew | None = None, row: tuple = (),
 ) -> BufferVar:
-    """Of ``n`` candidates in order, keep those that are ``alive`` (those of ``row``) and that no kept one before
-    ``overlaps``: greedily, at most ``limit`` (all if negative or None). ``on_keep(candidate, number)`` is told; the
-    number kept is returned. All workers come to the same decisions: none is made before all have written."""
+    """Greedily select, from ``n`` candidates in order, those that are ``alive`` (those of ``row``) and ``overlaps`` no
+    selected one before: at most ``limit`` (all if negative or None). ``on_keep(candidate, number)`` is called for each
+    selected candidate; the return value is their number. All workers make the same decisions, because each decision
+    waits until all have finished writing."""
     workers = workers or alone(ib)
     kept = ib.allocate("int32", (1,), name="kept", scope="local")
     kept[0] = 0
@@ -143,7 +144,7 @@ def suppress(
             kept[0] = kept[0] + 1
             with workers.each(n - i - 1, "later") as step:
                 j = i + 1 + step
-                # Two conditions, because the second is costly.
+                # Test two conditions separately, because the second one is expensive.
                 with ib.if_scope(primop.not_equal(alive[(*row, j)], 0)), ib.if_scope(overlaps(i, j)):
                     alive[(*row, j)] = 0
             workers.wait()

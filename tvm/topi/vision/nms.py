@@ -1,4 +1,4 @@
-"""Suppression of boxes that overlap better ones."""
+"""Non-maximum suppression: removes boxes that overlap boxes with higher scores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..sort import argsort, merge_sort, sorted_parts
 from ..utils import check_tensor, equal_const_int, get_const_int, prod, simplify
 from .boxes import Numbers, crew, overlap, suppress
 
-# Fewer scores than this are looked at sooner by one thread than threads are woken.
+# With fewer scores, one thread finishes before other threads are woken.
 _PARALLEL = 1 << 15
 
 
 def store_once(ib, thread, buffer, index, value) -> None:
-    """Let the first of the threads of an image store a value that all of them have."""
+    """Store a value that all threads of an image have, by its first thread only."""
     with ib.if_scope(thread < 1):
         buffer[index] = value
 
@@ -30,17 +30,17 @@ def store_once(ib, thread, buffer, index, value) -> None:
 def _check_boxes(data: Any, what: str, least: int) -> None:
     check_tensor(data, what)
     if len(data.shape) != 3 or get_const_int(data.shape[2]) < least:
-        raise ExprValueError(f"{what}: boxes are (batch, number, at least {least} values), got {list(data.shape)}")
+        raise ExprValueError(f"{what}: boxes must be (batch, number, at least {least} values), got {list(data.shape)}")
 
 
 def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1, *, gpu=None):
-    """[how many boxes of each batch have a score above the threshold (and a class that is not negative), those boxes
-    moved to the front, their old places]. What is left over is -1."""
+    """[the number of boxes of each batch whose score is above the threshold (and whose class is not negative), those
+    boxes moved to the front, their original indices]. The remaining entries are -1."""
     _check_boxes(data, "get_valid_counts", 1)
     batch, n, width = data.shape
     numbers = Numbers({"score_threshold": (score_threshold, data.dtype)}, "get_valid_counts")
     if gpu is not None:
-        return _valid_counts_together(data, numbers, id_index, score_index, gpu)
+        return _valid_counts_parallel(data, numbers, id_index, score_index, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -72,8 +72,9 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1, *, gpu=
     )  # fmt: skip
 
 
-def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: int, gpu: Target):
-    """The same, where each box finds its place by itself: it is the number of valid ones before it."""
+def _valid_counts_parallel(data, numbers: Numbers, id_index: int, score_index: int, gpu: Target):
+    """Compute ``get_valid_counts`` so that each box finds its position independently: it is the number of valid boxes
+    before it."""
     batch, n, width = data.shape
 
     def mark(ins, outs):
@@ -125,24 +126,25 @@ def non_max_suppression(
     data, valid_count, indices, max_output_size=-1, iou_threshold=0.5, force_suppress=False, top_k=-1, coord_start=2,
     score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False, *, gpu=None,
 ):  # fmt: skip
-    """Of the first ``valid_count`` boxes of each batch, by falling score, those that overlap no better one (of their
-    class, unless ``force_suppress``) by ``iou_threshold`` or more.
+    """Of the first ``valid_count`` boxes of each batch, by descending score: those that do not overlap a better one (of
+    the same class, unless ``force_suppress``) by ``iou_threshold`` or more.
 
-    With ``return_indices``: [the entries of ``indices`` for the boxes kept, -1 after them; how many (batch, 1)].
-    Otherwise the boxes by falling score, with -1 in all values of those suppressed, or with those kept in front if
-    ``invalid_to_bottom``.
+    With ``return_indices``: [the entries of ``indices`` for the selected boxes, followed by -1; their number (batch,
+    1)]. Otherwise: the boxes by descending score, with -1 in all values of suppressed boxes, or with selected boxes in
+    front if ``invalid_to_bottom``.
 
     Raises
     ------
     ExprValueError
-        The counts or indices are those of another number of boxes.
+        The counts or indices do not match the number of boxes.
     """
     _check_boxes(data, "non_max_suppression", coord_start + 4)
     check_tensor(valid_count, "non_max_suppression"), check_tensor(indices, "non_max_suppression")
     batch, n, width = data.shape
     for own, whole in ((valid_count.shape[0], batch), (indices.shape[0], batch), (indices.shape[1], n)):
-        if not agree(own, whole, "sizes of the counts and indices against those of the boxes"):
-            raise ExprValueError(f"non_max_suppression: counts and indices are for {batch} times {n} boxes, not {own}")
+        if not agree(own, whole, "counts and indices for as many boxes as the data has"):
+            raise ExprValueError(f"non_max_suppression: counts and indices must be for {batch} times {n} boxes, got "
+                                 f"{own}")
     scores = te.compute((batch, n), lambda b, i: data(b, i, score_index), name="scores", tag="elemwise")
     order = argsort(scores, valid_count, 1, False, "int32", gpu=gpu)
     given = {"max_output_size": (max_output_size, "int32"), "iou_threshold": (iou_threshold, data.dtype)}
@@ -209,30 +211,32 @@ def non_max_suppression(
 def all_class_non_max_suppression(
     boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format="onnx", *, gpu=None
 ):
-    """Suppression in each class by itself: ``boxes`` (batch, n, 4) by opposite corners, ``scores`` (batch, classes, n).
+    """Non-maximum suppression in each class separately: ``boxes`` (batch, n, 4) by opposite corners, ``scores`` (batch,
+    classes, n).
 
-    onnx: [(batch, class, box) of those kept, by batch, class and falling score, -1 after them; how many (1,)].
-    tensorflow: [(class, box) for each batch by falling score; their scores; how many for each batch].
+    onnx: [(batch, class, box) of the selected boxes, by batch, class and descending score, followed by -1; their number
+    (1,)]. tensorflow: [(class, box) for each batch by descending score; their scores; their number for each batch].
 
     Raises
     ------
     ExprValueError
-        The scores are not (batch, classes, n), or the output format is not known.
+        The scores are not (batch, classes, n), or the output format is unknown.
     ExprTypeError
-        Boxes and scores differ in type.
+        Boxes and scores have different dtypes.
     """
     _check_boxes(boxes, "all_class_non_max_suppression", 4)
     check_tensor(scores, "all_class_non_max_suppression")
     if len(scores.shape) != 3:
-        raise ExprValueError(f"all_class_non_max_suppression: scores are (batch, classes, n), got {list(scores.shape)}")
+        raise ExprValueError("all_class_non_max_suppression: scores must be (batch, classes, n), got "
+                             f"{list(scores.shape)}")
     for own, whole in ((boxes.shape[0], scores.shape[0]), (boxes.shape[1], scores.shape[2])):
         if not agree(own, whole, "boxes against scores"):
-            raise ExprValueError(f"all_class_non_max_suppression: {own} boxes beside {whole} scores")
+            raise ExprValueError(f"all_class_non_max_suppression: boxes {own} and scores {whole} do not match")
     if scores.dtype != boxes.dtype:
-        raise ExprTypeError(f"all_class_non_max_suppression: boxes are {boxes.dtype}, scores {scores.dtype}")
+        raise ExprTypeError(f"all_class_non_max_suppression: boxes are {boxes.dtype}, but scores are {scores.dtype}")
     if output_format not in ("onnx", "tensorflow"):
         raise ExprValueError(
-            f"all_class_non_max_suppression: the output format is onnx or tensorflow, got '{output_format}'"
+            f"all_class_non_max_suppression: the output format must be onnx or tensorflow, got '{output_format}'"
         )
     given = {
         "limit": (max_output_boxes_per_class, "int64"), "iou": (iou_threshold, boxes.dtype),
@@ -244,8 +248,8 @@ def all_class_non_max_suppression(
 
 
 def _suppress_class(ib, given: dict, boxes: Any, box_at, candidates: PrimExpr, n: PrimExpr, alive, on_keep, **crew):
-    """Suppression in one class: ``box_at(i)`` is the i-th of its ``candidates``, whose corners are in ``boxes``, of
-    which there are ``n``."""
+    """Suppress boxes in one class: ``box_at(i)`` is the i-th of its ``candidates``, whose corners are in ``boxes``.
+    There are ``n`` boxes."""
 
     def corners(i):
         return [boxes(box_at(i), side) for side in range(4)]
@@ -253,17 +257,17 @@ def _suppress_class(ib, given: dict, boxes: Any, box_at, candidates: PrimExpr, n
     def overlaps(i, j):
         return overlap(corners(i), corners(j)) > given["iou"]
 
-    # A count of boxes may be given as more than there are numbers of boxes.
+    # The requested number of boxes may exceed the number of boxes.
     limit = primop.cast("int32", te.min(te.max(given["limit"], 0), primop.cast("int64", n)))
     return suppress(ib, candidates, alive, limit, overlaps, on_keep, **crew)
 
 
 def _chosen(boxes, scores, numbers: Numbers, gpu: Target | None):
-    """[the boxes kept of each class, by falling score; how many]."""
+    """Return [the selected boxes of each class, by descending score; their number]."""
     batch, classes, _ = scores.shape
     inputs, body = [boxes, scores], _choose
     if gpu is not None and not equal_const_int(simplify(prod(scores.shape)), 0):
-        inputs, body = [*inputs, argsort(scores, None, 2, False, "int32", gpu=gpu)], _choose_together
+        inputs, body = [*inputs, argsort(scores, None, 2, False, "int32", gpu=gpu)], _choose_parallel
 
     def statement(ins, outs):
         ib = create()
@@ -278,14 +282,14 @@ def _chosen(boxes, scores, numbers: Numbers, gpu: Target | None):
 
 
 def _choose(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target | None) -> None:
-    """A thread looks at a class: boxes above the threshold, which are few as a rule, are gathered and sorted."""
+    """Process each class in one thread: boxes above the threshold, usually few, are gathered and sorted."""
     boxes, values, chosen, counts = buffers
     batch, classes, n = scores.shape
     count = simplify(prod(scores.shape))
     is_serial = gpu is not None or isinstance(count, IntImm) and count.value < _PARALLEL
 
     def one(line):
-        b, c = te.indexdiv(line[0], _one_at_least(classes)), te.indexmod(line[0], _one_at_least(classes))
+        b, c = te.indexdiv(line[0], _at_least_one(classes)), te.indexmod(line[0], _at_least_one(classes))
         keys = ib.allocate(scores.dtype, (n * 2,), name="keys")
         places = ib.allocate("int32", (n * 2,), name="places")
         alive = ib.allocate("int32", (n,), name="alive")
@@ -308,14 +312,14 @@ def _choose(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target | Non
     nest(ib, [simplify(batch * classes)], one, "serial" if is_serial else "parallel", True)
 
 
-def _choose_together(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target) -> None:
-    """Boxes of a class, which are sorted, are looked at by a block of threads."""
+def _choose_parallel(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target) -> None:
+    """Process the sorted boxes of a class with a block of threads."""
     boxes, values, sequence, chosen, counts = buffers
     batch, classes, n = scores.shape
     alive = ib.allocate("int32", (batch, classes, n), name="alive")
     workers = crew(ib, simplify(batch * classes), gpu)
     with workers.item() as line:
-        b, c = te.indexdiv(line, _one_at_least(classes)), te.indexmod(line, _one_at_least(classes))
+        b, c = te.indexdiv(line, _at_least_one(classes)), te.indexmod(line, _at_least_one(classes))
         with workers.each(n, "i") as i:
             alive[b, c, i] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
         workers.wait()
@@ -329,18 +333,20 @@ def _choose_together(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Tar
             counts[b, c] = kept[0]
 
 
-def _one_at_least(size: Any) -> PrimExpr:
-    """Threads along an axis: where there is no box there is a count all the same, which somebody writes."""
+def _at_least_one(size: Any) -> PrimExpr:
+    """Return the number of threads along an axis, at least one: without boxes, a thread still has to write their
+    number."""
     return simplify(te.max(size, 1))
 
 
 def _last(ends: Any, count: Any, *before: Any) -> PrimExpr:
-    """The last of some running sums, 0 where there is none."""
+    """Return the last of several running sums, 0 if there is none."""
     return tir.if_then_else(count > 0, ends[(*before, te.max(count - 1, 0))], const(0, "int32"))
 
 
-def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
-    """Once the boxes of each class are chosen, all of them know how many are before them."""
+def _onnx_parallel(boxes, scores, numbers: Numbers, gpu: Target):
+    """Write the boxes in parallel: once the boxes of each class are selected, each box computes the number of boxes
+    before it."""
     batch, classes, n = scores.shape
     lines, rows = simplify(batch * classes), simplify(batch * classes * n)
     chosen, counts = _chosen(boxes, scores, numbers, gpu)
@@ -364,7 +370,7 @@ def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
             with ib.if_scope(b + c + number < 1):
                 total[0] = primop.cast("int64", found)
 
-        nest(ib, [_one_at_least(d) for d in (batch, classes, n)], one, independent_axes=True)
+        nest(ib, [_at_least_one(d) for d in (batch, classes, n)], one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -375,7 +381,7 @@ def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
 
 def _onnx_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None:
-        return _onnx_together(boxes, scores, numbers, gpu)
+        return _onnx_parallel(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(batch * classes * n)
 
@@ -402,8 +408,8 @@ def _onnx_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     )  # fmt: skip
 
 
-def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
-    """The boxes chosen in each class, moved together, are sorted by many threads."""
+def _tensorflow_parallel(boxes, scores, numbers: Numbers, gpu: Target):
+    """Sort the selected boxes of all classes together with many threads."""
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
     chosen, counts = _chosen(boxes, scores, numbers, gpu)
@@ -423,7 +429,7 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
             with ib.if_scope(c + number < 1):
                 found[b] = _last(ends, classes, b)
 
-        nest(ib, [batch, *(_one_at_least(d) for d in (classes, n))], one, independent_axes=True)
+        nest(ib, [batch, *(_at_least_one(d) for d in (classes, n))], one, independent_axes=True)
         return ib.get()
 
     keys, places, found = te.extern(
@@ -444,15 +450,15 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
                 with ib.if_scope(row < found[b]):
                     place = places[b, where[b, row]]
                     scored[b, row] = values[b, row]
-                    result[b, row, 0] = primop.cast("int64", te.indexdiv(place, _one_at_least(n)))
-                    result[b, row, 1] = primop.cast("int64", te.indexmod(place, _one_at_least(n)))
+                    result[b, row, 0] = primop.cast("int64", te.indexdiv(place, _at_least_one(n)))
+                    result[b, row, 1] = primop.cast("int64", te.indexmod(place, _at_least_one(n)))
                 with ib.else_scope():
                     scored[b, row] = const(0, scores.dtype)
                     result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
             with ib.if_scope(row < 1):
                 total[b] = primop.cast("int64", found[b])
 
-        nest(ib, (batch, _one_at_least(rows)), one, independent_axes=True)
+        nest(ib, (batch, _at_least_one(rows)), one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -464,7 +470,7 @@ def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
 
 def _tensorflow_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
-        return _tensorflow_together(boxes, scores, numbers, gpu)
+        return _tensorflow_parallel(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
 
@@ -486,8 +492,8 @@ def _tensorflow_result(boxes, scores, numbers: Numbers, gpu: Target | None):
             with ib.for_range(0, rows, name="row") as row:
                 with ib.if_scope(row < found[0]):
                     best[b, row] = keys[begin + row]
-                    result[b, row, 0] = primop.cast("int64", places[begin + row] // _one_at_least(n))
-                    result[b, row, 1] = primop.cast("int64", places[begin + row] % _one_at_least(n))
+                    result[b, row, 0] = primop.cast("int64", places[begin + row] // _at_least_one(n))
+                    result[b, row, 1] = primop.cast("int64", places[begin + row] % _at_least_one(n))
                 with ib.else_scope():
                     best[b, row] = const(0, scores.dtype)
                     result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")

@@ -1,4 +1,4 @@
-"""Regions of interest: aligned and plain pooling, proposals from anchors."""
+"""Regions of interest: ROI align, ROI pooling, and proposals from anchors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .boxes import crew, overlap, suppress
 
 
 def _mode(mode: Any) -> str:
-    """Modes have names, and numbers in the order of the names."""
+    """Return the name of a mode, given its name or its index."""
     names = ("avg", "max")
     text = mode.decode() if isinstance(mode, bytes) else names[mode] if mode in (0, 1) else str(mode)
     if text not in names:
-        raise ExprValueError(f"roi_align: mode is avg or max (0 or 1), got '{text}'")
+        raise ExprValueError(f"roi_align: mode must be avg or max (0 or 1), got '{text}'")
     return text
 
 
@@ -33,24 +33,25 @@ def _pooled(pooled_size: Any) -> tuple[int, int]:
 
 
 def _check_rois(data: Any, rois: Any, what: str, *wanted: int) -> None:
-    """What the operators take; along the dimensions that are ``wanted`` there must be elements to take."""
+    """Check images and regions; the ``wanted`` dimensions must not be empty."""
     check_tensor(data, what), check_tensor(rois, what)
     if len(data.shape) != 4:
-        raise ExprValueError(f"{what}: images have 4 dimensions, got {len(data.shape)}")
+        raise ExprValueError(f"{what}: images must have 4 dimensions, got {len(data.shape)}")
     if len(rois.shape) != 2 or get_const_int(rois.shape[1]) != 5:
-        raise ExprValueError(f"{what}: regions are rows of (image, x1, y1, x2, y2), got {list(rois.shape)}")
+        raise ExprValueError(f"{what}: regions must be rows of (image, x1, y1, x2, y2), got {list(rois.shape)}")
     for place in wanted:
         refuse_empty(data.shape[place], rois.shape, what)
 
 
 def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, width: PrimExpr) -> list[PrimExpr]:
-    """The four elements around a place, each times its weight; zero beyond one element outside the image."""
+    """Return the four elements around a position, each multiplied by its weight; zero if the position is more than one
+    element outside the image."""
     dtype = y.dtype
     one = const(1, dtype)
 
     def along(at, size):
         at = te.max(at, const(0, dtype))
-        # Both bounds are kept, so that a place that is no number stays inside too.
+        # Apply both bounds, so that a NaN position is inside too.
         low = te.max(te.min(primop.cast("int32", at), size - 1), 0)
         high = te.min(low + 1, size - 1)
         share = tir.Select(low >= size - 1, const(0, dtype), at - primop.cast(dtype, low))
@@ -103,7 +104,7 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
                     rows = zip(starts, bins, (ph, pw), grids, (height, width))
                     ranges = [_samples_inside(ib, *row) for row in rows]
                 counts = [te.max(last - first, 0) for first, last in ranges]
-                # Samples outside the image are zeros: of a mean they are left out, a maximum starts with one.
+                # Samples outside the image are zero: a mean excludes them, and a maximum starts with one.
                 some_outside = tir.any(counts[0] < grids[0], counts[1] < grids[1])
                 none = tir.Select(some_outside, const(0, dtype), te.min_value(dtype))
                 total[0] = const(0, dtype) if mode == "avg" else none
@@ -116,7 +117,7 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
 
                     parts = _neighbours(read, places[0], places[1], height, width)
                     _collect(total, parts, mode, weighted_max)
-                # One axis after the other: their product may be more than the type can count.
+                # Divide by one axis after the other, because the product may exceed the dtype.
                 share = [primop.cast(dtype, te.max(grid, 1)) for grid in grids]
                 value = total[0] / share[0] / share[1] if mode == "avg" else total[0]
                 where = (roi, c, ph, pw) if channel == 1 else (roi, ph, pw, c)
@@ -131,34 +132,34 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
 
 
 def _place(start: PrimExpr, size: PrimExpr, number: PrimExpr, sample: PrimExpr, samples: PrimExpr) -> PrimExpr:
-    """The coordinate of a sample, in the middle of its share of a bin, of the bin of a number."""
+    """Return the coordinate of a sample in a bin, at the center of its share of the bin."""
     dtype = size.dtype
     share = (primop.cast(dtype, sample) + const(0.5, dtype)) / primop.cast(dtype, samples)
     return start + size * (primop.cast(dtype, number) + share)
 
 
 def _samples(size: PrimExpr) -> PrimExpr:
-    """How many samples a bin has along one axis: one for each element it is wide. A region is data, so that it may be
-    as large as it likes, or no number; beyond the limit a float cannot tell the places of samples apart."""
+    """Return the number of samples of a bin along one axis: one for each element of its width. Regions are data and may
+    be arbitrarily large or NaN; beyond the limit a float cannot distinguish the positions of samples."""
     limit = const(1 << 15 if size.dtype == "float16" else 1 << 20, size.dtype)
     wanted = te.ceil(size)
     return primop.cast("int32", tir.Select(wanted > const(0, size.dtype), te.min(wanted, limit), const(0, size.dtype)))
 
 
 def _samples_inside(ib, start, size, p, grid, extent) -> tuple[PrimExpr, PrimExpr]:
-    """The first sample of bin ``p`` that can touch the image and the one behind the last: samples are half an element
-    apart or more, so that the image bounds their number, however large the region is."""
+    """Return the first sample of bin ``p`` that can touch the image and the one after the last. Samples are at least
+    half an element apart, so that the image bounds their number for any size of the region."""
     dtype = size.dtype
     zero, count = const(0, dtype), primop.cast(dtype, grid)
 
     def at(place, spare: int):
         number = ((place - start) / size - primop.cast(dtype, p)) * count + const(spare, dtype)
-        # What is no number fails both comparisons and is the first sample.
+        # NaN fails both comparisons and becomes the first sample.
         within = tir.Select(number > zero, tir.Select(number < count, number, count), zero)
         return primop.cast("int32", within)
 
     ends = ib.allocate("int32", (2,), name="samples", scope="local")
-    # Rounding moves a bound by less than the samples to spare.
+    # The rounding error of a bound is smaller than the margin of samples.
     ends[0] = at(const(-1.0, dtype), -4)
     ends[1] = at(primop.cast(dtype, extent), 4)
     return ends[0], ends[1]
@@ -179,28 +180,29 @@ def _collect(total, parts: list[PrimExpr], mode: str, weighted_max: bool) -> Non
 
 
 def roi_align_nchw(data, rois, pooled_size, spatial_scale, mode, sample_ratio=-1, aligned=False, weighted_max=False):
-    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the mean (or maximum) of samples between the
-    elements: ``sample_ratio`` in a row, or as many as the bin is elements wide.
+    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins. Each bin is the mean (or maximum) of interpolated
+    samples: ``sample_ratio`` in a row, or as many as the width of the bin in elements.
 
-    ``aligned`` counts places from the middle of elements, and lets regions be smaller than one element;
+    ``aligned`` measures positions from the center of elements, and allows regions smaller than one element.
     ``weighted_max`` takes the maximum of the four weighted neighbours of each sample, as ONNX does.
     """
     return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, 2, aligned, weighted_max)
 
 
 def roi_align_nhwc(data, rois, pooled_size, spatial_scale, mode, sample_ratio=-1, aligned=False, weighted_max=False):
-    """As roi_align_nchw, channels last."""
+    """roi_align_nchw with channels last."""
     return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, 1, aligned, weighted_max)
 
 
 def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
-    """``roi_pool`` of data whose channels come before rows and columns."""
+    """``roi_pool`` for data with channels first."""
     return roi_pool(data, rois, pooled_size, spatial_scale)
 
 
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
-    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the maximum of its elements; 0 of none."""
-    # An image without elements has empty bins, but there must be an image.
+    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins. Each bin is the maximum of its elements, or 0
+    without elements."""
+    # Bins of an image without elements are empty, but there must be at least one image.
     _check_rois(data, rois, "roi_pool", layout.index("N"))
     pooled = _pooled(pooled_size)
     images, channels, height, width = (data.shape[layout.index(c)] for c in "NCHW")
@@ -214,13 +216,13 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
         source, regions, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
 
         def span(roi, n, p, size):
-            """First and last place of a bin along one axis."""
+            """Return the first and last index of a bin along one axis."""
             scale = const(float(spatial_scale), dtype)
             begin = primop.cast("int32", te.round(regions[roi, 2 - n] * scale))
             end = primop.cast("int32", te.round(regions[roi, 4 - n] * scale))
             length = primop.cast(dtype, te.max(end - begin + 1, 1))
             share = length * const(1.0 / pooled[n], dtype)
-            # Bins that meet at a whole element meet there, whatever the rounding of the share.
+            # Bins that meet at an element boundary must do so despite rounding.
             nudge = const(1e-5, dtype)
             low = primop.cast("int32", te.floor(primop.cast(dtype, p) * share + nudge))
             high = primop.cast("int32", te.ceil(primop.cast(dtype, p + 1) * share - nudge))
@@ -249,7 +251,7 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
 
 
 def anchor_sizes(scales, ratios, feature_stride: int) -> list[tuple[float, float, float, float]]:
-    """Corners of the anchors of the first cell: boxes of the cell's area in each ratio, in each scale."""
+    """Return the corners of the anchors of the first cell: boxes with the cell's area in each ratio, in each scale."""
     side, middle = float(feature_stride), (feature_stride - 1) * 0.5
     anchors = []
     for ratio in ratios:
@@ -265,7 +267,7 @@ def anchor_sizes(scales, ratios, feature_stride: int) -> list[tuple[float, float
 
 
 def _predicted(anchor: list, move: list[PrimExpr], iou_loss: bool, dtype: str) -> list[PrimExpr]:
-    """The corners of an anchor moved by a prediction."""
+    """Return the corners of an anchor moved by a predicted offset."""
     if iou_loss:
         return [corner + shift for corner, shift in zip(anchor, move)]
     one, half = const(1.0, dtype), const(0.5, dtype)
@@ -285,23 +287,23 @@ def _check_proposals(cls_prob, bbox_pred, im_info, anchors: int) -> None:
     batch, channels, height, width = cls_prob.shape
     for own, whole in ((bbox_pred.shape[0], batch), (im_info.shape[0], batch), (bbox_pred.shape[2], height),
                        (bbox_pred.shape[3], width)):  # fmt: skip
-        if not agree(own, whole, "sizes of the offsets and images against those of the scores"):
-            raise ExprValueError(f"proposal: {own} beside {whole} of the scores")
+        if not agree(own, whole, "offsets and images of the same size as the scores"):
+            raise ExprValueError(f"proposal: sizes {own} and {whole} of the scores do not match")
     if get_const_int(channels) != 2 * anchors:
-        raise ExprValueError(f"proposal: {channels} channels of scores for {anchors} anchors, 2 each")
+        raise ExprValueError(f"proposal: scores must have 2 channels for each of {anchors} anchors, got {channels}")
 
 
 def proposal(
     cls_prob, bbox_pred, im_info, scales, ratios, feature_stride, threshold, rpn_pre_nms_top_n, rpn_post_nms_top_n,
     rpn_min_size, iou_loss, *, gpu=None,
 ):  # fmt: skip
-    """Regions (image, x1, y1, x2, y2) by falling score from the predictions of a region proposal network; the ones
-    kept are repeated where fewer than ``rpn_post_nms_top_n`` are left.
+    """The regions (image, x1, y1, x2, y2) by descending score from the predictions of a region proposal network. If
+    there are fewer than ``rpn_post_nms_top_n``, the selected regions are repeated.
 
     Raises
     ------
     ExprValueError
-        There are not two channels of scores for each anchor.
+        The scores do not have two channels for each anchor.
     """
     anchors = anchor_sizes([float(s) for s in scales], [float(r) for r in ratios], get_const_int(feature_stride))
     _check_proposals(cls_prob, bbox_pred, im_info, len(anchors))
@@ -361,7 +363,8 @@ def proposal(
 
 
 def _proposal_on_gpu(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu) -> te.Tensor:
-    """The same by many threads: one predicts the boxes of a cell, all sort, and a block for each image suppresses."""
+    """Compute ``proposal`` with many threads: one predicts the boxes of a cell, all sort, and a block for each image
+    suppresses."""
     (batch, _, height, width), dtype = inputs[0].shape, inputs[0].dtype
 
     def predict(ins, outs):
@@ -424,8 +427,8 @@ def _proposal_on_gpu(inputs: list, n, considered, post: int, cell: Callable, too
 def _predict(
     ib, b, y, x, scores, moves, info, anchors, shape, feature_stride, min_size, iou_loss, keys, corners, dtype, row=()
 ) -> None:
-    """Boxes and scores of all anchors of a cell of an image, those of ``row``; a box that is too small, or of a cell
-    beyond the image, gets -1."""
+    """Compute boxes and scores of all anchors of a cell of an image (those of ``row``). A box that is too small, or of
+    a cell outside the image, gets the score -1."""
     count, width = len(anchors), shape[3]
     zero, one, half = const(0.0, dtype), const(1.0, dtype), const(0.5, dtype)
     for a, anchor in enumerate(anchors):

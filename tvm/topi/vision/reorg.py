@@ -11,23 +11,24 @@ from ..utils import check_tensor, get_const_int, simplify
 
 
 def reorg(data, stride):
-    """Channels spread over a grid of ``stride``, and the result read with sides ``stride`` times smaller.
+    """The data with channels distributed over a grid of ``stride``, reinterpreted with sides ``stride`` times smaller.
 
     Raises
     ------
     ExprValueError
-        The data has another number of dimensions than 4, or does not divide by the stride.
+        The data does not have 4 dimensions, or is not divisible by the stride.
     """
     check_tensor(data, "reorg")
     stride = get_const_int(stride)
     if len(data.shape) != 4 or stride < 1:
         raise ExprValueError(
-            f"reorg: takes (N, C, H, W) and a positive stride, got {len(data.shape)} dimensions, {stride}"
+            f"reorg: data must be (N, C, H, W) and the stride positive, got {len(data.shape)} dimensions and "
+            f"stride {stride}"
         )
     batch, channels, height, width = data.shape
     parts = ((channels, stride * stride), (height, stride), (width, stride))
-    if not all(divides(size, part, f"a size that divides by {part}") for size, part in parts):
-        raise ExprValueError(f"reorg: {channels} channels of {height} x {width} do not divide by a stride of {stride}")
+    if not all(divides(size, part, f"a size divisible by {part}") for size, part in parts):
+        raise ExprValueError(f"reorg: {channels} channels of {height} x {width} are not divisible by stride {stride}")
     groups = simplify(channels // (stride * stride))
     wide = reshape(data, (batch, groups, height * stride, width * stride))
 

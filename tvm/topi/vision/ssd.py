@@ -1,4 +1,4 @@
-"""Anchors and detections of single-shot detectors."""
+"""Anchors and detections of single-shot detectors (SSD)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .nms import non_max_suppression, store_once
 
 
 def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 0.5), clip=False):
-    """The anchors (1, n, 4) of an image of the size of ``data``: corners x1, y1, x2, y2 as shares of the image, for
-    each element one box of each size in the first ratio, and of each other ratio in the first size.
+    """The anchors (1, n, 4) for an image of the size of ``data``: corners x1, y1, x2, y2 as fractions of the image.
+    Each element has one box for each size with the first ratio, and one for each other ratio with the first size.
 
     Raises
     ------
     ExprValueError
-        The data has another number of dimensions than 4.
+        The data does not have 4 dimensions.
     """
     check_tensor(data, "multibox_prior")
     if len(data.shape) != 4:
-        raise ExprValueError(f"multibox_prior: images are (N, C, H, W), got {len(data.shape)} dimensions")
+        raise ExprValueError(f"multibox_prior: images must be (N, C, H, W), got {len(data.shape)} dimensions")
     height, width = get_const_tuple(data.shape[2:])
     dtype = data.dtype
-    # Shares of the image, counted in double precision where its size is known. An image without elements has no boxes.
+    # Fractions of the image, in double precision for a constant size. An image without elements has no boxes.
     tall, wide = (max(side, 1) if isinstance(side, int) else primop.cast(dtype, side) for side in (height, width))
     sizes, ratios, steps, offsets = (get_float_tuple(v) for v in (sizes, ratios, steps, offsets))
     step_y, step_x = (own if own > 0 else 1.0 / side for own, side in zip(steps, (tall, wide)))
@@ -69,28 +69,29 @@ def _check_predictions(cls_prob, loc_pred, anchor) -> None:
     for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
         check_tensor(tensor, "multibox_transform_loc")
         if len(tensor.shape) != rank:
-            raise ExprValueError(f"multibox_transform_loc: {rank} dimensions are needed, got {len(tensor.shape)}")
+            raise ExprValueError(f"multibox_transform_loc: expected {rank} dimensions, got {len(tensor.shape)}")
     batch, classes, n = cls_prob.shape
     for own, whole in ((loc_pred.shape[0], batch), (loc_pred.shape[1], n * 4), (anchor.shape[1], n)):
-        if not agree(own, whole, "sizes of the offsets and anchors against those of the scores"):
-            raise ExprValueError(f"multibox_transform_loc: {own} offsets or anchors beside {n} scores")
+        if not agree(own, whole, "offsets and anchors of the same size as the scores"):
+            raise ExprValueError(f"multibox_transform_loc: sizes {own} of offsets or anchors and {n} of scores do "
+                                 "not match")
     if get_const_int(classes) < 2:
-        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
+        raise ExprValueError("multibox_transform_loc: there must be at least one class besides the background")
 
 
 def multibox_transform_loc(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False, *,
     gpu=None,
 ):
-    """[boxes (batch, n, 6): class, score and corners of the anchors that see something, in front, -1 after them; how
-    many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background, and the others count from 0;
-    with ``keep_background`` it is a class as the others are, also that of what is below the threshold, so that all
-    anchors have their boxes.
+    """[boxes (batch, n, 6): class, score and corners of the anchors with a detection, in front, followed by -1; their
+    number for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background, and the others count from 0.
+    With ``keep_background`` the background is an ordinary class that includes scores below the threshold, so that all
+    anchors have boxes.
 
     Raises
     ------
     ExprValueError
-        A tensor has a wrong number of dimensions, or there is no class beside the background.
+        A tensor has the wrong number of dimensions, or there is no class besides the background.
     """
     _check_predictions(cls_prob, loc_pred, anchor)
     batch, classes, n = cls_prob.shape
@@ -147,8 +148,8 @@ def multibox_transform_loc(
 
 
 def _boxes_on_gpu(inputs: list, sees: Callable, best_class: Callable, put: Callable, gpu) -> list[te.Tensor]:
-    """The same by many threads: each anchor finds its place by itself, which is the number of those before it that see
-    something."""
+    """Compute ``multibox_transform_loc`` with many threads: each anchor computes its position independently as the
+    number of anchors with a detection before it."""
     (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
 
     def look(ins, outs):
@@ -211,7 +212,7 @@ def multibox_detection(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, nms_threshold=0.5, force_suppress=False,
     variances=(0.1, 0.1, 0.2, 0.2), nms_topk=-1, *, gpu=None,
 ):  # fmt: skip
-    """Detections (batch, n, 6): class, score and corners by falling score, -1 where suppressed."""
+    """The detections (batch, n, 6): class, score and corners by descending score, -1 if suppressed."""
     boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances, gpu=gpu)
     batch, n = boxes.shape[0], boxes.shape[1]
     places = te.compute((batch, n), lambda b, i: primop.cast("int32", i), name="places", tag=tag.INJECTIVE)

@@ -1,4 +1,5 @@
-"""The classic names of operators and schedules for x86: those for every CPU, which ask what the processor can do."""
+"""Apache TVM's names of operators and schedules for x86. They are aliases of the CPU implementations, which adapt to
+the processor's features."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from . import dense_alter_op
 
 
 def dense_dynamic(A, B, bias, dtype):
-    """A dense layer whose batch is known only when the program runs."""
+    """A dense layer with a dynamic batch size."""
     return nn.dense(A, B, bias, dtype)
 
 

@@ -1,4 +1,4 @@
-"""``tvm.topi.x86.dense_alter_op``: dense layers over weights in blocks, under TVM's path."""
+"""``tvm.topi.x86.dense_alter_op``: dense layers with blocked weights, at Apache TVM's module path."""
 
 from ..layer_hooks import x86_dense_alter_layout as _alter_dense_layout
 

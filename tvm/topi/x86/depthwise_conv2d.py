@@ -1,4 +1,4 @@
-"""``tvm.topi.x86.depthwise_conv2d``: convolutions channel by channel and their blocks, under TVM's path."""
+"""``tvm.topi.x86.depthwise_conv2d``: depthwise convolutions and their blocked variants, at Apache TVM's module path."""
 
 from ..cpu.fallback import blocks_of as _fallback_schedule
 from ..nn.convolution import depthwise_conv2d_nchw

@@ -1,8 +1,8 @@
 /* Copies to, from and between CUDA devices.
  *
- * What comes from the host goes through page-locked memory: the caller's memory is free again as soon as it is copied
- * there, and the device fetches it when its turn comes. Copies that do not fit are made from where they are, and the
- * caller waits.
+ * A copy from the host is staged in page-locked memory: the caller's buffer may be reused as soon as its data has been
+ * copied there, and the device transfers the data in stream order. Copies that do not fit into the staging memory are
+ * made directly from the caller's buffer, and the caller blocks.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct { Part parts[PARTS]; int next; bool made, refused; } Pool;
 static Pool pools[CUDA_MAX_DEVICES];
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under the lock. */
+/* Requires pool_lock. */
 static bool make_pool(Pool *pool) {
   void *memory = NULL;
   if (pool->made || pool->refused) return pool->made;
@@ -29,7 +29,7 @@ static bool make_pool(Pool *pool) {
   return pool->made = true;
 }
 
-/* Under the lock. */
+/* Requires pool_lock. */
 static CUresult through_pool(Pool *pool, CUdeviceptr to, const char *from, size_t nbytes, CUstream stream) {
   CUresult code = CUDA_SUCCESS;
   for (size_t done = 0, size; done < nbytes && !code; done += size) {
@@ -48,9 +48,9 @@ static CUresult through_pool(Pool *pool, CUdeviceptr to, const char *from, size_
 }
 
 static CUresult copy_from_host(int device, CUdeviceptr to, const char *from, size_t nbytes, CUstream stream) {
-  /* Work on other streams would not wait for what is still to be fetched. */
+  /* Staged transfers are ordered on the device's own stream only; work on other streams would not wait for them. */
   bool fits = nbytes <= (size_t)PARTS * PART_BYTES && stream == tvm_cuda_devices[device].stream && tvm_cuda_one_stream(device);
-  /* Who finds another thread at it does not wait for that. */
+  /* If another thread uses the pool, copy directly instead of waiting. */
   if (fits && !pthread_mutex_trylock(&pool_lock)) {
     bool made = make_pool(&pools[device]);
     CUresult code = made ? through_pool(&pools[device], to, from, nbytes, stream) : CUDA_SUCCESS;
@@ -73,14 +73,14 @@ int tvm_cuda_copy(const void *from, size_t from_offset, DLDevice from_device, vo
   if (reads && writes && from_device.device_id != to_device.device_id) {
     code = tvm_cu.cuMemcpyPeerAsync(target, tvm_cuda_devices[to_device.device_id].context, source,
                                     tvm_cuda_devices[id].context, nbytes, stream);
-    /* Work of the other device on it would not wait. */
+    /* Later work on the other device would not wait for this copy. */
     if (!code) code = tvm_cu.cuStreamSynchronize(stream);
     return code ? tvm_cuda_failed(id, "a copy between devices", code) : 0;
   }
   if (reads && writes) code = tvm_cu.cuMemcpyDtoDAsync_v2(target, source, nbytes, stream);
   else if (writes) code = copy_from_host(id, target, (const char *)from + from_offset, nbytes, stream);
   else {
-    /* The host's memory is the caller's again when this returns. */
+    /* Wait for the copy, so that the host buffer contains the data when this function returns. */
     code = tvm_cu.cuMemcpyDtoHAsync_v2((char *)to + to_offset, source, nbytes, stream);
     if (!code) code = tvm_cu.cuStreamSynchronize(stream);
   }

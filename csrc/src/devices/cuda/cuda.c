@@ -1,4 +1,4 @@
-/* CUDA through the driver's library, found at run time: devices, memory, streams, clocks. */
+/* CUDA devices, memory, streams and clocks, through the driver library, which is loaded at run time. */
 #include "cuda.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@ CudaFunctions tvm_cu;
 CudaDevice tvm_cuda_devices[CUDA_MAX_DEVICES];
 
 #ifdef TVM_CUDA_HEADER
-/* Never called: it compiles when the declarations agree with the toolkit's. */
+/* Never called: it compiles only if the declarations agree with the toolkit's header. */
 void tvm_cuda_check_declarations(void);
 void tvm_cuda_check_declarations(void) {
 #define CHECK_DECLARATION(name, parameters) tvm_cu.name = name;
@@ -41,15 +41,15 @@ int tvm_cuda_number(int device, CUdevice_attribute which) {
 
 bool tvm_cuda_lost(void) { return state != READY; }
 
-/* ---- opening ---- */
+/* ---- opening the driver ---- */
 
 static int load_functions(void) {
   const char *variable = "TVM_CUDA_LIBRARY", *missing = NULL;
   void *library = tvm_driver_library(variable, "libcuda.so.1 libcuda.so");
   if (!library) {
     const char *asked = getenv(variable);
-    if (asked && *asked) snprintf(failure, sizeof failure, "the library '%.150s' (%s) cannot be opened", asked, variable);
-    else snprintf(failure, sizeof failure, "libcuda.so.1 was not found: install NVIDIA's driver");
+    if (asked && *asked) snprintf(failure, sizeof failure, "cannot open the library '%.150s' (%s)", asked, variable);
+    else snprintf(failure, sizeof failure, "libcuda.so.1 was not found: install the NVIDIA driver");
     return -1;
   }
   void *address;
@@ -60,7 +60,7 @@ static int load_functions(void) {
   CUDA_LAUNCH_FUNCTIONS(FIND)
   CUDA_HOST_FUNCTIONS(FIND)
   if (!missing) return 0;
-  snprintf(failure, sizeof failure, "the driver's library has no function %s; a newer driver is needed", missing);
+  snprintf(failure, sizeof failure, "the driver library does not define %s; install a newer driver", missing);
   return -1;
 }
 
@@ -72,12 +72,12 @@ static int find_devices(void) {
     const char *name = NULL, *text = NULL;
     tvm_cu.cuGetErrorName(code, &name);
     tvm_cu.cuGetErrorString(code, &text);
-    snprintf(failure, sizeof failure, "the driver cannot be started: %s (%d): %s", name ? name : "?", (int)code, text ? text : "");
+    snprintf(failure, sizeof failure, "cannot initialize the driver: %s (%d): %s", name ? name : "?", (int)code, text ? text : "");
     return -1;
   }
   if (device_count > CUDA_MAX_DEVICES) device_count = CUDA_MAX_DEVICES;
   if (!code && device_count > 0) return 0;
-  snprintf(failure, sizeof failure, "the driver finds no GPU");
+  snprintf(failure, sizeof failure, "the driver found no GPU");
   return -1;
 }
 
@@ -99,17 +99,17 @@ static int open_device(int device) {
 static int open_first(int device) {
   if (state == UNTRIED) state = find_devices() ? FAILED : READY;
   if (state == LOST)
-    return tvm_error("cuda(%d): the driver was in use before this process was forked and does not survive that; start the "
-                     "process anew ('spawn')", device);
+    return tvm_error("cuda(%d): the driver was opened before this process was forked, and a forked process cannot use it; "
+                     "use the multiprocessing start method 'spawn'", device);
   if (state == FAILED) return tvm_error("cuda(%d): %s", device, failure);
   if (device >= device_count)
-    return tvm_error("cuda(%d): there is no such device; this machine has %d, from cuda(0) on", device, device_count);
+    return tvm_error("cuda(%d): the device does not exist; this machine has %d CUDA devices, numbered from 0", device, device_count);
   return open_device(device);
 }
 
 int tvm_cuda_open(int device) {
   if (device < CUDA_MAX_DEVICES && atomic_load_explicit(&opened[device], memory_order_acquire)) {
-    /* Any library of the process may have made another context current on this thread. */
+    /* Other libraries of the process may have made another context current on this thread. */
     CUresult code = tvm_cu.cuCtxSetCurrent(tvm_cuda_devices[device].context);
     return code ? tvm_cuda_failed(device, "cuCtxSetCurrent", code) : 0;
   }
@@ -125,11 +125,11 @@ static int cuda_exists(int device) { return device < device_count; }
 /* ---- streams ---- */
 
 static _Thread_local CUstream chosen_stream[CUDA_MAX_DEVICES], capture_stream;
-/* From the first stream of a user on, memory may be in use on several. */
+/* Set when a user creates the first stream: from then on, several streams may use the same memory. */
 static atomic_bool many_streams;
 
 void tvm_cuda_capture_to(int device, CUstream stream) {
-  (void)device; /* a thread captures on one device at a time */
+  (void)device; /* a thread captures on only one device at a time */
   capture_stream = stream;
 }
 
@@ -159,10 +159,11 @@ static int cuda_stream_set(DLDevice device, void *stream) {
 
 static int cuda_sync(DLDevice device, void *stream) {
   CUresult code = tvm_cu.cuStreamSynchronize(stream ? (CUstream)stream : tvm_cuda_stream(device.device_id));
-  return code ? tvm_cuda_failed(device.device_id, "work given to the device before", code) : 0;
+  return code ? tvm_cuda_failed(device.device_id, "previously enqueued work", code) : 0;
 }
 
-/* ---- memory: freed blocks are kept and used again, because asking the driver costs more than most kernels ---- */
+/* ---- memory: freed blocks are cached and reused, because an allocation by the driver takes longer than most kernels
+ * ---- */
 
 typedef struct { CUdeviceptr at; size_t size; CUstream stream; int device; bool pinned; } Block;
 typedef struct { Block *items; int count, room; } Blocks;
@@ -189,7 +190,7 @@ static Block take_block(Blocks *list, int index) {
   return block;
 }
 
-/* The smallest idle block that fits without wasting much, of this device and stream. Under the lock. */
+/* Finds the smallest idle block of this device and stream that fits without wasting much memory. Requires memory_lock. */
 static int find_idle(int device, CUstream stream, size_t nbytes) {
   int best = -1;
   for (int i = 0; i < idle.count; ++i) {
@@ -200,7 +201,7 @@ static int find_idle(int device, CUstream stream, size_t nbytes) {
   return best;
 }
 
-/* Gives idle blocks back to the driver. Under the lock. */
+/* Returns idle blocks to the driver. Requires memory_lock. */
 static size_t release_idle(int device) {
   size_t released = 0;
   if (tvm_cu.cuCtxSynchronize()) return 0;
@@ -214,7 +215,7 @@ static size_t release_idle(int device) {
 
 static CUresult ask_driver(int device, size_t nbytes, CUdeviceptr *out) {
   CUresult code = tvm_cu.cuMemAlloc_v2(out, nbytes);
-  /* Waiting would break a capture off. */
+  /* During a capture no block is released: the wait would abort the capture. */
   if (code == CUDA_ERROR_OUT_OF_MEMORY && !capture_stream && release_idle(device)) code = tvm_cu.cuMemAlloc_v2(out, nbytes);
   return code;
 }
@@ -231,7 +232,7 @@ static void *refuse_memory(int device, size_t nbytes, CUresult code) {
 }
 
 static void *cuda_alloc(DLDevice device, size_t nbytes, size_t alignment) {
-  (void)alignment; /* the driver's blocks start at multiples of 256 at least */
+  (void)alignment; /* the driver aligns its blocks to at least 256 bytes */
   int id = device.device_id;
   if (nbytes > SIZE_MAX / 2) return refuse_memory(id, nbytes, CUDA_ERROR_OUT_OF_MEMORY);
   size_t size = nbytes ? (nbytes + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
@@ -249,7 +250,7 @@ static void *cuda_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   return data;
 }
 
-/* The next user on the same stream comes after everything this one has given to it. */
+/* Caches a block for reuse on the same stream, where later work executes after all work that uses the block. */
 static void put_back(void *data, CUstream stream) {
   pthread_mutex_lock(&memory_lock);
   for (int i = used.count - 1; i >= 0; --i) {
@@ -263,7 +264,7 @@ static void put_back(void *data, CUstream stream) {
 }
 
 static void cuda_free(DLDevice device, void *data) {
-  /* An array may have been used on any stream. */
+  /* The array may have been used on any stream. */
   if (atomic_load(&many_streams)) tvm_cu.cuCtxSynchronize();
   put_back(data, tvm_cuda_stream(device.device_id));
 }
@@ -277,7 +278,7 @@ static int cuda_stream_free(DLDevice device, void *stream) {
   if (chosen_stream[id] == stream) chosen_stream[id] = NULL;
   CUresult code = tvm_cu.cuStreamSynchronize(stream);
   if (!code) code = tvm_cu.cuStreamDestroy_v2(stream);
-  /* What was idle on it is idle altogether. */
+  /* Blocks that were idle on this stream become idle for all streams. */
   pthread_mutex_lock(&memory_lock);
   for (int i = 0; i < idle.count; ++i)
     if (idle.items[i].stream == (CUstream)stream) idle.items[i].stream = tvm_cuda_devices[id].stream;
@@ -310,7 +311,7 @@ static int cuda_attribute(DLDevice device, int which, TVMValue *out, int *out_co
       snprintf(text, sizeof text, "[%d, %d, %d]", tvm_cuda_number(id, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X),
                tvm_cuda_number(id, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y), tvm_cuda_number(id, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z));
       return tvm_attribute_text(text, out, out_code);
-    case DEVICE_API_VERSION: /* 12040 for CUDA 12.4 */
+    case DEVICE_API_VERSION: /* for example 12040 for CUDA 12.4 */
       return tvm_cu.cuDriverGetVersion(&version) ? 0 : tvm_attribute_int(version, out, out_code);
     case DEVICE_DRIVER_VERSION:
       if (tvm_cu.cuDriverGetVersion(&version)) return 0;
@@ -356,7 +357,7 @@ static int cuda_timer_stop(DLDevice device, void *self, double *out_seconds) {
   if (!code) code = tvm_cu.cuEventSynchronize(timer->end);
   if (!code) code = tvm_cu.cuEventElapsedTime(&milliseconds, timer->start, timer->end);
   timer_free(timer);
-  if (code) return tvm_cuda_failed(device.device_id, "work given to the device before", code);
+  if (code) return tvm_cuda_failed(device.device_id, "previously enqueued work", code);
   *out_seconds = 1e-3 * (double)milliseconds;
   return 0;
 }

@@ -1,5 +1,5 @@
-/* The part of CUDA's driver interface that is used, declared here so that building needs no toolkit.
- * With TVM_CUDA_HEADER the toolkit's own header is taken instead, which checks every declaration below. */
+/* Declarations of the CUDA driver functions that are used, so that building does not need the CUDA toolkit. With
+ * TVM_CUDA_HEADER the toolkit's header is included instead; it checks every declaration below. */
 #ifndef TVM_SRC_DEVICES_CUDA_CUDA_H_
 #define TVM_SRC_DEVICES_CUDA_CUDA_H_
 
@@ -86,7 +86,7 @@ enum {
   X(cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction))                                                   \
   X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,     \
                      void **, void **))
-/* A driver without these runs everything but captured graphs. */
+/* Optional functions: a driver without them supports everything except captured graphs. */
 #define CUDA_GRAPH_FUNCTIONS(X)                                                                                      \
   X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                                        \
   X(cuStreamEndCapture, (CUstream, CUgraph *))                                                                       \
@@ -94,9 +94,9 @@ enum {
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                                          \
   X(cuGraphExecDestroy, (CUgraphExec))                                                                               \
   X(cuGraphDestroy, (CUgraph))
-/* A driver without this launches a kernel when those before it are done. */
+/* Optional function: without it, a kernel is launched only after its predecessors have finished. */
 #define CUDA_LAUNCH_FUNCTIONS(X) X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
-/* A driver without this copies from the host when its turn comes, and the caller waits. */
+/* Optional function: without it, copies from the host are not staged, and the caller blocks. */
 #define CUDA_HOST_FUNCTIONS(X) X(cuMemAllocHost_v2, (void **, size_t))
 
 #define CUDA_DECLARE(name, parameters) CUresult(*name) parameters;
@@ -111,28 +111,28 @@ extern CudaFunctions tvm_cu;
 enum { CUDA_MAX_DEVICES = 32 };
 typedef struct {
   CUdevice id;
-  CUcontext context; /* the primary one, which other libraries of the process use too */
-  CUstream stream;   /* waits for the legacy stream, so arrays of other libraries can be read without more ado */
+  CUcontext context; /* the primary context, which other libraries of the process share */
+  CUstream stream;   /* synchronizes with the legacy default stream, so arrays of other libraries can be read without extra synchronization */
   int major, minor;
   char name[128];
 } CudaDevice;
 extern CudaDevice tvm_cuda_devices[CUDA_MAX_DEVICES];
 
-/* Sets the last error to `what`, the driver's name of the error and its text; -1. */
+/* Sets the last error to `what`, the driver's name of the error and its description; returns -1. */
 int tvm_cuda_failed(int device, const char *what, CUresult code);
 int tvm_cuda_number(int device, CUdevice_attribute which);
-/* The stream the calling thread gives work to. */
+/* Returns the stream on which the calling thread enqueues work. */
 CUstream tvm_cuda_stream(int device);
-/* Whether all work is on the device's one stream: then what is given to it later comes after. */
+/* Whether all work uses the device's single default stream and therefore executes in order. */
 bool tvm_cuda_one_stream(int device);
-/* The stream a capture goes to in place of the thread's; NULL ends it. Blocks handed out meanwhile stay with the device
- * for good: replays use their addresses. */
+/* Redirects the calling thread's work to a stream that is being captured; NULL ends the redirection. Blocks allocated
+ * during a capture are never returned to the driver, because replays use their addresses. */
 void tvm_cuda_capture_to(int device, CUstream stream);
 
 int tvm_cuda_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
                   DLDevice to_device, size_t nbytes, void *stream);
 void tvm_cuda_copy_fork_child(void);
-/* Opens the driver when it is first asked for; fails with the reason when device `device_id` is not there. */
+/* Opens the driver at the first call; fails with the reason if device `device_id` does not exist. */
 int tvm_cuda_open(int device_id);
 int tvm_cuda_launch(DeviceKernel *kernel, int device_id, const KernelArg *args, const LaunchSizes *sizes);
 void tvm_cuda_unload(DeviceModule *module);

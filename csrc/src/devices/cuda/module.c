@@ -1,4 +1,4 @@
-/* CUDA: images brought to a device, launches, captured graphs. */
+/* CUDA modules: loading of images, kernel launches, captured graphs. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +8,14 @@
 
 typedef struct {
   CUfunction function;
-  int64_t shared; /* dynamic shared memory it may use so far */
+  int64_t shared; /* dynamic shared memory that the kernel may currently use */
 } CudaKernel;
 typedef struct { CUmodule module; CudaKernel *kernels; } CudaModule; /* one per device */
 
-/* ---- images ---- */
+/* ---- images: compiled code of a module ---- */
 
-/* "sm_90", "compute_90", "sm_90a": the number, and whether the code is for exactly that one. */
+/* Parses "sm_90", "compute_90" or "sm_90a": returns the version number; `exact` is set if the code runs only on this
+ * version. */
 static int read_arch(const char *text, bool *exact) {
   const char *digits = text + strcspn(text, "0123456789");
   char *end;
@@ -23,7 +24,8 @@ static int read_arch(const char *text, bool *exact) {
   return (int)number;
 }
 
-/* Machine code runs on the same major version from its minor one on; PTX on anything newer. */
+/* Machine code runs on devices of the same major version and the same or a later minor version; PTX on all later
+ * versions. */
 static bool runs_on(const DeviceImage *image, const CudaDevice *d) {
   bool exact, ptx = !strcmp(image->format, "ptx");
   if (!ptx && strcmp(image->format, "cubin")) return false;
@@ -43,14 +45,14 @@ static int no_image(const DeviceModule *m, int device) {
     int added = snprintf(held + length, sizeof held - length, "%s%s for %s", length ? ", " : "", image->format, image->arch);
     length += added > 0 ? (size_t)added : 0;
   }
-  return tvm_error("the package holds %s; cuda(%d) is '%s', sm_%d%d, which runs none of it: compile with target "
+  return tvm_error("the package contains %s; cuda(%d) is '%s', sm_%d%d, which cannot run it: compile with target "
                    "'cuda -arch=sm_%d%d'", *held ? held : "no code", device, d->name, d->major, d->minor, d->major, d->minor);
 }
 
 static CUresult load_image(const DeviceImage *image, CUmodule *out, char *log, size_t log_size) {
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log, (void *)(uintptr_t)log_size};
-  /* PTX is text that ends in zero. */
+  /* The driver expects PTX as null-terminated text. */
   char *copy = malloc(image->size + 1);
   if (!copy) return CUDA_ERROR_OUT_OF_MEMORY;
   memcpy(copy, image->data, image->size);
@@ -60,7 +62,7 @@ static CUresult load_image(const DeviceImage *image, CUmodule *out, char *log, s
   return code;
 }
 
-/* Why the first image that should run here does not. */
+/* Sets the error for an image that should run on this device but failed to load. */
 static int image_failed(int device, const DeviceImage *image, CUresult code, const char *log) {
   char what[64];
   ErrorRecord first;
@@ -69,7 +71,7 @@ static int image_failed(int device, const DeviceImage *image, CUresult code, con
   tvm_error_save(&first);
   if (*log) return tvm_error("%.3000s\n%.4000s", first.text, log);
   if (code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    return tvm_error("%.3000s; the driver is older than the compiler: compile with -arch=sm_%d%d to have machine code",
+    return tvm_error("%.3000s; the driver is older than the compiler: compile with -arch=sm_%d%d to generate machine code",
                      first.text, tvm_cuda_devices[device].major, tvm_cuda_devices[device].minor);
   return -1;
 }
@@ -93,7 +95,7 @@ static int load_module(const DeviceModule *m, int device, CUmodule *out) {
   return -1;
 }
 
-/* Under the module's lock. */
+/* Requires the module's lock. */
 static int find_kernel(DeviceKernel *k, int device, CudaKernel **out) {
   DeviceModule *m = k->module;
   if (!m->native && !(m->native = calloc(CUDA_MAX_DEVICES, sizeof(CudaModule)))) return tvm_error("out of memory");
@@ -104,14 +106,14 @@ static int find_kernel(DeviceKernel *k, int device, CudaKernel **out) {
   CudaKernel *slot = &loaded->kernels[k - m->kernels];
   if (!slot->function) {
     CUresult code = tvm_cu.cuModuleGetFunction(&slot->function, loaded->module, k->name);
-    if (code == CUDA_ERROR_NOT_FOUND) return tvm_error("cuda(%d): the image has no kernel '%s'", device, k->name);
+    if (code == CUDA_ERROR_NOT_FOUND) return tvm_error("cuda(%d): the image does not contain the kernel '%s'", device, k->name);
     if (code) return tvm_cuda_failed(device, "cuModuleGetFunction", code);
   }
   *out = slot;
   return 0;
 }
 
-/* ---- launches ---- */
+/* ---- kernel launches ---- */
 
 static int refused_launch(const DeviceKernel *k, int device, const CudaKernel *kernel, const LaunchSizes *s, CUresult code) {
   int threads = 0, registers = 0, fixed = 0;
@@ -121,9 +123,9 @@ static int refused_launch(const DeviceKernel *k, int device, const CudaKernel *k
   tvm_cu.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel->function);
   tvm_cu.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel->function);
   const int64_t *grid = s->field, *block = s->field + LAUNCH_BLOCK;
-  return tvm_error("kernel %s cannot be launched: %s (%d); a grid of %lld x %lld x %lld blocks of %lld x %lld x %lld = %lld "
-                   "threads with %d registers each and %d + %lld bytes of shared memory was asked for; cuda(%d) '%s' allows "
-                   "%d threads for this kernel, %d registers and %d bytes for a block", k->name, name ? name : "?", (int)code,
+  return tvm_error("cannot launch kernel %s: %s (%d); requested: a grid of %lld x %lld x %lld blocks of %lld x %lld x %lld = "
+                   "%lld threads with %d registers each and %d + %lld bytes of shared memory; cuda(%d) '%s' allows "
+                   "%d threads for this kernel, %d registers and %d bytes per block", k->name, name ? name : "?", (int)code,
                    (long long)grid[0], (long long)grid[1], (long long)grid[2], (long long)block[0], (long long)block[1],
                    (long long)block[2], (long long)(block[0] * block[1] * block[2]), registers, fixed,
                    (long long)s->field[LAUNCH_SHARED], device, tvm_cuda_devices[device].name, threads,
@@ -131,7 +133,7 @@ static int refused_launch(const DeviceKernel *k, int device, const CudaKernel *k
                    tvm_cuda_number(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
 }
 
-/* More dynamic shared memory than every kernel may use has to be asked for. Under the module's lock. */
+/* Requests more dynamic shared memory than the default limit of all kernels. Requires the module's lock. */
 static CUresult allow_shared(CudaKernel *kernel, int64_t bytes) {
   if (bytes <= kernel->shared) return CUDA_SUCCESS;
   CUresult code = tvm_cu.cuFuncSetAttribute(kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
@@ -139,7 +141,8 @@ static CUresult allow_shared(CudaKernel *kernel, int64_t bytes) {
   return code;
 }
 
-/* Whether the driver starts a kernel while those before it end, also in captured graphs (from version 12.4 on). */
+/* Whether the driver can launch a kernel before its predecessors finish, also in captured graphs (version 12.4 or
+ * later). */
 static bool overlaps_launches(int device) {
   static atomic_int version;
   int known = atomic_load(&version);
@@ -166,7 +169,7 @@ int tvm_cuda_launch(DeviceKernel *k, int device, const KernelArg *args, const La
   void *pointers[MAX_KERNEL_ARGS + 1];
   for (int i = 0; i < k->arg_count; ++i) pointers[i] = (void *)&args[i].bits;
   for (int i = 0; i < LAUNCH_FIELDS; ++i)
-    if (f[i] > INT32_MAX) return tvm_error("kernel %s: a launch extent of %lld is too large", k->name, (long long)f[i]);
+    if (f[i] > INT32_MAX) return tvm_error("kernel %s: the launch extent %lld exceeds 2^31 - 1", k->name, (long long)f[i]);
   pthread_mutex_lock(tvm_module_lock(k->module));
   int status = find_kernel(k, device, &kernel);
   CUresult code = status ? CUDA_SUCCESS : allow_shared(kernel, f[LAUNCH_SHARED]);
@@ -179,7 +182,7 @@ int tvm_cuda_launch(DeviceKernel *k, int device, const KernelArg *args, const La
 void tvm_cuda_unload(DeviceModule *m) {
   CudaModule *loaded = m->native;
   for (int d = 0; d < CUDA_MAX_DEVICES; ++d) {
-    /* Unloading waits for the device; the driver of a forked parent is not ours to call. */
+    /* Unloading waits for the device. After a fork, the parent's driver must not be called. */
     if (loaded[d].module && !tvm_cuda_lost() && !tvm_cuda_open(d)) tvm_cu.cuModuleUnload(loaded[d].module);
     free(loaded[d].kernels);
   }
@@ -188,9 +191,9 @@ void tvm_cuda_unload(DeviceModule *m) {
 
 /* ---- captured graphs ----
  *
- * A capture takes all work that is given to its stream, whoever gives it; so it has a stream of its own, which one thread
- * uses at a time. Captured graphs share the workspaces of that stream and are replayed on the device's first stream only,
- * one after the other. */
+ * A capture records all work that is enqueued on its stream, by any thread. Therefore captures use a separate stream,
+ * which one thread uses at a time. Captured graphs share the workspaces of that stream and are replayed only on the
+ * device's default stream, one after another. */
 
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUstream capture_streams[CUDA_MAX_DEVICES];
@@ -206,7 +209,7 @@ int tvm_cuda_capture_begin(DLDevice device) {
   int id = device.device_id;
   if (!tvm_cu.cuStreamBeginCapture_v2 || !tvm_cu.cuGraphInstantiateWithFlags || !tvm_cu.cuGraphLaunch ||
       !tvm_cu.cuStreamEndCapture || !tvm_cu.cuGraphExecDestroy || !tvm_cu.cuGraphDestroy)
-    return tvm_error("cuda(%d): the driver has no graphs", id);
+    return tvm_error("cuda(%d): the driver does not support graphs", id);
   pthread_mutex_lock(&capture_lock);
   if (begin_capture(id)) {
     pthread_mutex_unlock(&capture_lock);
@@ -225,7 +228,7 @@ int tvm_cuda_capture_end(DLDevice device, void **out) {
   pthread_mutex_unlock(&capture_lock);
   if (!code && out) code = tvm_cu.cuGraphInstantiateWithFlags(&ready, graph, 0);
   if (graph) tvm_cu.cuGraphDestroy(graph);
-  if (code) return tvm_cuda_failed(id, "the capture of a graph", code);
+  if (code) return tvm_cuda_failed(id, "capturing a graph", code);
   if (out) *out = ready;
   return 0;
 }

@@ -1,9 +1,9 @@
 /* Memory of OpenCL devices, and copies.
  *
- * Addresses. The host computes with addresses of device memory (a view starts at data + byte_offset), but OpenCL's
- * buffers are handles. So an array's `data` is an address of our own that no host memory has: bit 62, the number of the
- * buffer, the offset inside of it. Launches and copies turn it back into the buffer, or into a sub-buffer. Any other
- * value is taken for a cl_mem itself, as DLPack hands it over.
+ * Addresses: the host computes addresses of device memory (a view starts at data + byte_offset), but OpenCL buffers are
+ * handles. Therefore `data` of an array is a synthetic address that no host memory has: bit 62, the number of the
+ * buffer and the offset inside it. Launches and copies convert it to the buffer or to a sub-buffer. Any other value is
+ * assumed to be a cl_mem handle, as DLPack passes it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { NUMBER_SHIFT = 40, NUMBER_LIMIT = 1 << 22 };
 
 typedef struct SubBuffer { struct SubBuffer *next; size_t offset; cl_mem memory; } SubBuffer;
 typedef struct {
-  cl_mem memory; /* NULL: free, and `next_free` says which slot comes after it */
+  cl_mem memory; /* NULL: the slot is free, and `next_free` is the next free slot */
   size_t size;
   int device, next_free;
   bool idle; /* an unused workspace */
@@ -28,7 +28,7 @@ static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *address_of(int number) { return (void *)(uintptr_t)(OURS | (uint64_t)number << NUMBER_SHIFT); }
 
-/* The slot of an address and the offset in it; NULL when it is none of ours. Under the lock. */
+/* Returns the slot of an address and the offset in it, or NULL if the address is not synthetic. Requires the lock. */
 static Buffer *find_buffer(const void *address, size_t *out_offset) {
   uint64_t value = (uint64_t)(uintptr_t)address;
   if (!(value & OURS)) return NULL;
@@ -46,7 +46,7 @@ static int new_slot(void) {
   if (buffer_count == buffer_room) {
     int room = buffer_room ? 2 * buffer_room : 64;
     Buffer *more = room <= NUMBER_LIMIT ? realloc(buffers, (size_t)room * sizeof *more) : NULL;
-    if (!more) return tvm_error("opencl: more than %d buffers", buffer_count);
+    if (!more) return tvm_error("opencl: cannot create more than %d buffers", buffer_count);
     buffers = more;
     buffer_room = room;
   }
@@ -62,7 +62,7 @@ static cl_mem create_buffer(int device, size_t nbytes) {
   if (nbytes <= largest && !((uint64_t)nbytes >> NUMBER_SHIFT))
     memory = tvm_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, nbytes ? nbytes : 1, NULL, &code);
   if (!memory)
-    tvm_set_error("opencl(%d): cannot allocate %zu bytes; the device has %llu in all and gives at most %llu at once",
+    tvm_set_error("opencl(%d): cannot allocate %zu bytes; the device has %llu bytes and allows at most %llu per buffer",
                   device, nbytes, (unsigned long long)total, (unsigned long long)largest);
   return memory;
 }
@@ -78,7 +78,7 @@ static void *add_buffer(int device, size_t nbytes) {
   return number < 0 ? NULL : address_of(number);
 }
 
-/* Under the lock. OpenCL itself keeps a buffer until the work that uses it is done. */
+/* Requires the lock. OpenCL keeps a released buffer alive until the work that uses it has finished. */
 static void drop_buffer(Buffer *b) {
   for (SubBuffer *part = b->parts, *next; part; part = next) {
     next = part->next;
@@ -92,7 +92,7 @@ static void drop_buffer(Buffer *b) {
   first_free = (int)(b - buffers);
 }
 
-/* Gives the idle workspaces of a device back; true when there were any. */
+/* Releases the idle workspaces of a device; returns whether there were any. */
 static bool drop_idle(int device) {
   bool any = false;
   pthread_mutex_lock(&memory_lock);
@@ -106,7 +106,7 @@ static bool drop_idle(int device) {
 }
 
 void *tvm_cl_alloc(DLDevice device, size_t nbytes, size_t alignment) {
-  (void)alignment; /* buffers start at what suits every type of the device */
+  (void)alignment; /* the device aligns buffers for its largest type */
   void *data = add_buffer(device.device_id, nbytes);
   if (!data && drop_idle(device.device_id)) data = add_buffer(device.device_id, nbytes);
   return data;
@@ -121,7 +121,7 @@ void tvm_cl_free(DLDevice device, void *data) {
   pthread_mutex_unlock(&memory_lock);
 }
 
-/* One queue does all work of a device in order, so a workspace may go to the next asker at once. */
+/* One in-order queue executes all work of a device, so a freed workspace may be reused immediately. */
 void *tvm_cl_workspace_alloc(DLDevice device, size_t nbytes) {
   Buffer *best = NULL;
   void *data = NULL;
@@ -149,7 +149,7 @@ void tvm_cl_workspace_free(DLDevice device, void *data) {
   pthread_mutex_unlock(&memory_lock);
 }
 
-/* The buffer and the offset that stand for an address; checks that `nbytes` fit. */
+/* Converts an address to its buffer and offset; checks that `nbytes` fit. */
 static int locate(int device, const void *address, size_t more, size_t nbytes, cl_mem *out, size_t *out_offset) {
   int status = 0;
   size_t offset = 0;
@@ -158,7 +158,7 @@ static int locate(int device, const void *address, size_t more, size_t nbytes, c
   *out = b ? b->memory : (cl_mem)(uintptr_t)address;
   *out_offset = offset + more;
   if (!b && ((uint64_t)(uintptr_t)address & OURS))
-    status = tvm_error("opencl(%d): the array's memory was freed before", device);
+    status = tvm_error("opencl(%d): the array's memory was already freed", device);
   else if (b && (*out_offset > b->size || nbytes > b->size - *out_offset))
     status = tvm_error("opencl(%d): %zu bytes at offset %zu do not fit in a buffer of %zu bytes", device, nbytes,
                        *out_offset, b->size);
@@ -166,24 +166,24 @@ static int locate(int device, const void *address, size_t more, size_t nbytes, c
   return status;
 }
 
-/* ---- copies and waiting ---- */
+/* ---- copies and synchronization ---- */
 
-/* Small writes are staged: their bytes are copied, so that the caller does not wait for the work that is before the
- * write in the queue. Larger writes, and writes beyond a total per device, block until the device has read the source.
- * The next write or synchronization frees the finished ones. No event callback does: the driver calls it in a thread
- * of its own, and releasing an event there deadlocked NVIDIA's driver with a write of the main thread. */
+/* Small writes are staged: their data is copied, so that the caller does not wait for earlier commands in the queue.
+ * Larger writes, and writes beyond a total per device, block until the device has read the source. The next write or
+ * synchronization frees finished staged writes. Event callbacks are not used for this: the driver calls them in its own
+ * thread, and releasing an event there deadlocks with a write of the main thread in NVIDIA's driver. */
 enum { STAGED_PIECE = 1 << 20, STAGED_BYTES = 16 << 20 };
 typedef struct Staged { struct Staged *next; cl_event written; size_t size; char bytes[]; } Staged;
 static struct { Staged *first, **end; size_t bytes; } staging[CL_MAX_DEVICES]; /* oldest write first */
 static pthread_mutex_t staging_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool finished(cl_event event) {
-  cl_int status = CL_COMPLETE; /* negative: the command failed; either way the source is no longer read */
+  cl_int status = CL_COMPLETE; /* negative: the command failed; in both cases the source is no longer read */
   return tvm_cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) ||
          status <= CL_COMPLETE;
 }
 
-/* Under the lock. The queue executes in order, so the first unfinished write ends the search. */
+/* Requires the lock. The queue executes in order, so the first unfinished write ends the search. */
 static void free_finished(int device) {
   Staged *staged;
   while ((staged = staging[device].first) && finished(staged->written)) {
@@ -210,7 +210,7 @@ static Staged *stage(int device, const void *bytes, size_t nbytes) {
   return staged;
 }
 
-/* Under the lock. */
+/* Requires the lock. */
 static cl_int write_staged(int device, cl_mem memory, size_t offset, Staged *staged) {
   cl_command_queue queue = tvm_cl_devices[device].queue;
   cl_int code = tvm_cl.clEnqueueWriteBuffer(queue, memory, 0, offset, staged->size, staged->bytes, 0, NULL, &staged->written);
@@ -250,7 +250,7 @@ static int copy_between(const void *from, size_t from_offset, int from_id, void 
   code = tvm_cl.clEnqueueReadBuffer(tvm_cl_devices[from_id].queue, source, 1, at, nbytes, bytes, 0, NULL, NULL);
   if (!code) code = tvm_cl.clEnqueueWriteBuffer(tvm_cl_devices[to_id].queue, target, 1, put, nbytes, bytes, 0, NULL, NULL);
   free(bytes);
-  return code ? tvm_cl_failed(to_id, "a copy between devices", code) : 0;
+  return code ? tvm_cl_failed(to_id, "copying between devices", code) : 0;
 }
 
 int tvm_cl_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
@@ -281,15 +281,15 @@ int tvm_cl_sync(DLDevice device, void *stream) {
   return code ? tvm_cl_failed(device.device_id, "clFinish", code) : 0;
 }
 
-/* The part of a buffer that starts at `offset`, made at its first use. Under the lock. */
+/* Returns the sub-buffer that starts at `offset`, which is created at its first use. Requires the lock. */
 static int find_part(int device, const DeviceKernel *k, int index, Buffer *b, size_t offset, cl_mem *out) {
   for (SubBuffer *part = b->parts; part; part = part->next)
     if (part->offset == offset) return *out = part->memory, 0;
   unsigned long long alignment = tvm_cl_devices[device].alignment;
   if (offset % alignment)
-    return tvm_error("kernel %s: argument %d: the array starts %zu bytes into its memory; on this device it must be a "
-                     "multiple of %llu: copy the view first", k->name, index, offset, alignment);
-  if (offset >= b->size) return *out = b->memory, 0; /* an empty array at the end */
+    return tvm_error("kernel %s: argument %d: the array starts %zu bytes into its buffer; this device requires a multiple of "
+                     "%llu: copy the view first", k->name, index, offset, alignment);
+  if (offset >= b->size) return *out = b->memory, 0; /* an empty array at the end of the buffer */
   SubBuffer *part = calloc(1, sizeof *part);
   if (!part) return tvm_error("out of memory");
   cl_buffer_region region = {offset, b->size - offset};
@@ -312,9 +312,9 @@ int tvm_cl_kernel_memory(int device, const DeviceKernel *k, int index, const voi
   pthread_mutex_lock(&memory_lock);
   Buffer *b = find_buffer(address, &offset);
   if (!b && !((uint64_t)(uintptr_t)address & OURS)) *out = (cl_mem)(uintptr_t)address;
-  else if (!b) status = tvm_error("kernel %s: argument %d: the array's memory was freed before", k->name, index);
+  else if (!b) status = tvm_error("kernel %s: argument %d: the array's memory was already freed", k->name, index);
   else if (b->device != device)
-    status = tvm_error("kernel %s: argument %d: the array is on opencl(%d), the kernel runs on opencl(%d)", k->name, index,
+    status = tvm_error("kernel %s: argument %d: the array is on opencl(%d), but the kernel runs on opencl(%d)", k->name, index,
                        b->device, device);
   else if (!offset) *out = b->memory;
   else status = find_part(device, k, index, b, offset, out);

@@ -1,4 +1,4 @@
-/* The OpenCL driver: opened through its library at run time, so nothing of it is needed to build. */
+/* The OpenCL driver. The OpenCL library is loaded at run time, so building does not need it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +33,10 @@ int tvm_cl_failed(int device, const char *what, cl_int code) {
   return tvm_error("opencl(%d): %s failed: %s (%d)", device, what, tvm_cl_error_name(code), (int)code);
 }
 
-/* ---- opening ---- */
+/* ---- opening the driver ---- */
 
 uint64_t tvm_cl_number(cl_device_id id, cl_uint which, size_t size) {
-  uint64_t value = 0; /* little endian: a smaller number fills its low bytes */
+  uint64_t value = 0; /* little endian: a smaller integer is stored in the low bytes */
   return tvm_cl.clGetDeviceInfo(id, which, size, &value, NULL) ? 0 : value;
 }
 
@@ -51,13 +51,13 @@ static int load_functions(void) {
   void *library = tvm_driver_library(variable, "libOpenCL.so.1 libOpenCL.so");
   const char *missing = NULL;
   if (sizeof(void *) < 8) {
-    snprintf(failure, sizeof failure, "addresses of OpenCL arrays need 64 bits, and this runtime has %zu", 8 * sizeof(void *));
+    snprintf(failure, sizeof failure, "OpenCL arrays need a 64-bit runtime; this runtime has %zu bits", 8 * sizeof(void *));
     return -1;
   }
   if (!library) {
     const char *asked = getenv(variable);
-    if (asked && *asked) snprintf(failure, sizeof failure, "the library '%.150s' (%s) cannot be opened", asked, variable);
-    else snprintf(failure, sizeof failure, "libOpenCL.so.1 was not found: install an OpenCL driver, on Debian e.g. pocl-opencl-icd");
+    if (asked && *asked) snprintf(failure, sizeof failure, "cannot open the library '%.150s' (%s)", asked, variable);
+    else snprintf(failure, sizeof failure, "libOpenCL.so.1 was not found: install an OpenCL driver, for example Debian's pocl-opencl-icd");
     return -1;
   }
 #define FIND(result, name, parameters)                         \
@@ -68,7 +68,7 @@ static int load_functions(void) {
   }
   OPENCL_FUNCTIONS(FIND)
   if (!missing) return 0;
-  snprintf(failure, sizeof failure, "the OpenCL library has no function %s; OpenCL 1.1 or later is needed", missing);
+  snprintf(failure, sizeof failure, "the OpenCL library does not define %s; install OpenCL 1.1 or later", missing);
   return -1;
 }
 
@@ -92,10 +92,10 @@ static int find_devices(void) {
   cl_uint count = 0;
   if (load_functions()) return -1;
   if (tvm_cl.clGetPlatformIDs(16, platforms, &count) || !count) {
-    snprintf(failure, sizeof failure, "no OpenCL platform found: install a driver, on Debian e.g. pocl-opencl-icd");
+    snprintf(failure, sizeof failure, "no OpenCL platform found: install a driver, for example Debian's pocl-opencl-icd");
     return -1;
   }
-  /* Accelerators come before the CPU, so that opencl(0) is one where there is one. */
+  /* List accelerators before the CPU, so that opencl(0) is an accelerator if there is one. */
   for (int processors = 0; processors < 2; ++processors)
     for (cl_uint i = 0; i < count && i < 16; ++i) add_devices(platforms[i], processors);
   if (device_count) return 0;
@@ -108,7 +108,7 @@ static int open_device(int device_id) {
   ClDevice *d = &tvm_cl_devices[device_id];
   if (!d->context) d->context = tvm_cl.clCreateContext(NULL, 1, &d->id, NULL, NULL, &code);
   if (!d->context) return tvm_cl_failed(device_id, "clCreateContext", code);
-  /* Time stamps cost a queue little beside its commands; a device without them is timed by the host's clock. */
+  /* Profiling costs little time. If the queue does not support it, the host's clock is used. */
   if (!d->queue) d->queue = tvm_cl.clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
   if (!d->queue) d->queue = tvm_cl.clCreateCommandQueue(d->context, d->id, 0, &code);
   return d->queue ? 0 : tvm_cl_failed(device_id, "clCreateCommandQueue", code);
@@ -120,11 +120,11 @@ static int opencl_open(int device_id) {
   if (state == UNTRIED) state = find_devices() ? FAILED : READY;
   int status;
   if (state == LOST)
-    status = tvm_error("opencl(%d): the driver was in use before this process was forked and does not survive that; "
-                       "start the process anew ('spawn')", device_id);
+    status = tvm_error("opencl(%d): the driver was opened before this process was forked, and a forked process cannot use "
+                       "it; use the multiprocessing start method 'spawn'", device_id);
   else if (state == FAILED) status = tvm_error("opencl(%d): %s", device_id, failure);
   else if (device_id >= device_count)
-    status = tvm_error("opencl(%d): there is no such device; OpenCL has %d here, the first is opencl(0), '%s'", device_id,
+    status = tvm_error("opencl(%d): the device does not exist; OpenCL has %d devices here, the first is opencl(0), '%s'", device_id,
                        device_count, tvm_cl_devices[0].name);
   else status = open_device(device_id);
   if (!status) atomic_store_explicit(&opened[device_id], true, memory_order_release);
@@ -152,7 +152,8 @@ static int opencl_timer_start(DLDevice device, void **out) {
   return tvm_cl_failed(device.device_id, "clEnqueueMarker", code);
 }
 
-/* When all that was given before a marker was done, in nanoseconds; 0 where the device does not say. */
+/* Returns the time at which all work enqueued before a marker finished, in nanoseconds; 0 if the device does not report
+ * it. */
 static uint64_t stamp_of(cl_event marker) {
   uint64_t stamp = 0;
   return tvm_cl.clGetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof stamp, &stamp, NULL) ? 0 : stamp;
@@ -171,7 +172,7 @@ static int opencl_timer_stop(DLDevice device, void *self, double *out_seconds) {
   tvm_cl.clReleaseEvent(timer->start);
   if (end) tvm_cl.clReleaseEvent(end);
   free(timer);
-  return code ? tvm_cl_failed(device.device_id, "work given to the device before", code) : 0;
+  return code ? tvm_cl_failed(device.device_id, "previously enqueued work", code) : 0;
 }
 
 static int opencl_exists(int device_id) { return device_id < device_count; }
@@ -183,7 +184,7 @@ static int opencl_attribute(DLDevice device, int which, TVMValue *out, int *out_
   switch (which) {
     case DEVICE_MAX_THREADS_PER_BLOCK:
       return tvm_attribute_int((int64_t)tvm_cl_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t)), out, out_code);
-    case DEVICE_WARP_SIZE: return tvm_attribute_int(1, out, out_code); /* OpenCL promises no lockstep of threads */
+    case DEVICE_WARP_SIZE: return tvm_attribute_int(1, out, out_code); /* OpenCL does not guarantee that threads execute in lockstep */
     case DEVICE_MAX_SHARED_MEMORY_PER_BLOCK:
       return tvm_attribute_int((int64_t)tvm_cl_number(id, CL_DEVICE_LOCAL_MEM_SIZE, 8), out, out_code);
     case DEVICE_COMPUTE_VERSION: /* "OpenCL 3.0 vendor's text" */
@@ -192,7 +193,7 @@ static int opencl_attribute(DLDevice device, int which, TVMValue *out, int *out_
       text[strcspn(text, " ")] = '\0';
       return tvm_attribute_text(text, out, out_code);
     case DEVICE_NAME: return tvm_attribute_text(tvm_cl_devices[device.device_id].name, out, out_code);
-    case DEVICE_MAX_CLOCK_RATE: /* kHz, from MHz */
+    case DEVICE_MAX_CLOCK_RATE: /* converted from MHz to kHz */
       return tvm_attribute_int(1000 * (int64_t)tvm_cl_number(id, CL_DEVICE_MAX_CLOCK_FREQUENCY, 4), out, out_code);
     case DEVICE_MULTI_PROCESSOR_COUNT:
       return tvm_attribute_int((int64_t)tvm_cl_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4), out, out_code);

@@ -1,5 +1,5 @@
-/* The part of OpenCL that is used, declared here so that building needs none of its headers, and what the files of the
- * driver share. */
+/* Declarations of the OpenCL functions that are used, so that building does not need OpenCL headers, and declarations
+ * shared by the files of the driver. */
 #ifndef TVM_SRC_DEVICES_OPENCL_OPENCL_H_
 #define TVM_SRC_DEVICES_OPENCL_OPENCL_H_
 
@@ -74,16 +74,16 @@ typedef struct {
   cl_context context;
   cl_command_queue queue;
   char name[CL_NAME_SIZE];
-  uint64_t alignment; /* bytes a sub-buffer starts at a multiple of */
+  uint64_t alignment; /* required alignment of the start of a sub-buffer in bytes */
 } ClDevice;
 extern ClDevice tvm_cl_devices[CL_MAX_DEVICES];
 
 /* ---- devices (opencl.c) ---- */
 bool tvm_cl_is_open(void); /* false also in a process that was forked after the driver was opened */
 const char *tvm_cl_error_name(cl_int code);
-/* Sets the last error to the call that failed and the name of its error; -1. */
+/* Sets the last error to the function that failed and the name of the error; returns -1. */
 int tvm_cl_failed(int device, const char *what, cl_int code);
-/* A number of a device, in `size` bytes. */
+/* Returns an integer attribute of a device; `size` is its size in bytes. */
 uint64_t tvm_cl_number(cl_device_id id, cl_uint which, size_t size);
 /* Registers the driver with core. */
 void tvm_opencl_start(void);
@@ -96,7 +96,7 @@ void tvm_cl_workspace_free(DLDevice device, void *data);
 int tvm_cl_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
                 DLDevice to_device, size_t nbytes, void *stream);
 int tvm_cl_sync(DLDevice device, void *stream);
-/* The buffer that a kernel gets for an address, or the sub-buffer that starts there. */
+/* Returns the buffer that a kernel gets for an address, or the sub-buffer that starts at the address. */
 int tvm_cl_kernel_memory(int device, const DeviceKernel *k, int index, const void *address, cl_mem *out);
 void tvm_cl_memory_fork_child(void);
 

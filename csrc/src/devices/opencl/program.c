@@ -1,4 +1,4 @@
-/* Programs of OpenCL, built from source for each device, and launches of their kernels. */
+/* OpenCL programs, which are built from source for each device, and launches of their kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static int build_program(DeviceModule *m, int device, ClProgram *p) {
   const DeviceImage *source = NULL;
   for (int i = 0; i < m->image_count && !source; ++i)
     if (!strcmp(m->images[i].format, "opencl")) source = &m->images[i];
-  if (!source) return tvm_error("opencl(%d): the module has no OpenCL source", device);
+  if (!source) return tvm_error("opencl(%d): the module does not contain OpenCL source", device);
   cl_int code;
   cl_program program = tvm_cl.clCreateProgramWithSource(d->context, 1, (const char **)&source->data, &source->size, &code);
   if (!program) return tvm_cl_failed(device, "clCreateProgramWithSource", code);
@@ -28,14 +28,14 @@ static int build_program(DeviceModule *m, int device, ClProgram *p) {
     }
     free(whole);
     tvm_cl.clReleaseProgram(program);
-    return tvm_error("opencl(%d), '%s': the kernels do not compile: %s (%d)\n%s", device, d->name, tvm_cl_error_name(code),
+    return tvm_error("opencl(%d), '%s': compiling the kernels failed: %s (%d)\n%s", device, d->name, tvm_cl_error_name(code),
                      (int)code, log);
   }
   p->program = program;
   return 0;
 }
 
-/* Under the module's lock. */
+/* Requires the module's lock. */
 static int find_kernel(DeviceKernel *k, int device, cl_kernel *out) {
   DeviceModule *m = k->module;
   cl_int code;
@@ -45,7 +45,7 @@ static int find_kernel(DeviceKernel *k, int device, cl_kernel *out) {
   if (!p->program && build_program(m, device, p)) return -1;
   cl_kernel *slot = &p->kernels[k - m->kernels];
   if (!*slot && !(*slot = tvm_cl.clCreateKernel(p->program, k->name, &code)))
-    return tvm_error("opencl(%d): the program has no kernel '%s': %s (%d)", device, k->name, tvm_cl_error_name(code), (int)code);
+    return tvm_error("opencl(%d): the program does not contain the kernel '%s': %s (%d)", device, k->name, tvm_cl_error_name(code), (int)code);
   *out = *slot;
   return 0;
 }
@@ -60,14 +60,14 @@ static int set_arguments(DeviceKernel *k, int device, cl_kernel kernel, const Ke
     } else {
       code = tvm_cl.clSetKernelArg(kernel, (cl_uint)i, k->args[i].bytes, &args[i].bits);
     }
-    if (code) return tvm_error("kernel %s: argument %d cannot be passed: %s (%d)", k->name, i, tvm_cl_error_name(code), (int)code);
+    if (code) return tvm_error("kernel %s: cannot set argument %d: %s (%d)", k->name, i, tvm_cl_error_name(code), (int)code);
   }
-  /* Dynamic shared memory is one more argument, of a size and no value. */
+  /* Dynamic shared memory is passed as an additional argument that has a size but no value. */
   cl_uint count = 0;
   if (tvm_cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL) || count == (cl_uint)k->arg_count) return 0;
   size_t shared = sizes->field[LAUNCH_SHARED] ? (size_t)sizes->field[LAUNCH_SHARED] : 1;
   cl_int code = tvm_cl.clSetKernelArg(kernel, (cl_uint)k->arg_count, shared, NULL);
-  if (code) return tvm_error("kernel %s: %zu bytes of dynamic shared memory: %s (%d)", k->name, shared, tvm_cl_error_name(code), (int)code);
+  if (code) return tvm_error("kernel %s: cannot set %zu bytes of dynamic shared memory: %s (%d)", k->name, shared, tvm_cl_error_name(code), (int)code);
   return 0;
 }
 
@@ -77,8 +77,8 @@ static int refused_launch(DeviceKernel *k, int device, cl_kernel kernel, cl_int 
   uint64_t used = 0;
   tvm_cl.clGetKernelWorkGroupInfo(kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit, &limit, NULL);
   tvm_cl.clGetKernelWorkGroupInfo(kernel, d->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used, NULL);
-  return tvm_error("kernel %s cannot be launched: %s (%d); a block of %zu x %zu x %zu = %zu threads and %llu bytes of shared "
-                   "memory were asked for, '%s' allows %zu threads for this kernel (%llu in all) and %llu bytes",
+  return tvm_error("cannot launch kernel %s: %s (%d); requested: a block of %zu x %zu x %zu = %zu threads and %llu bytes of "
+                   "shared memory; '%s' allows %zu threads for this kernel (%llu at most) and %llu bytes",
                    k->name, tvm_cl_error_name(code), (int)code, local[0], local[1], local[2], local[0] * local[1] * local[2],
                    (unsigned long long)(used > shared ? used : shared), d->name, limit,
                    (unsigned long long)tvm_cl_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t)),
@@ -92,7 +92,7 @@ int tvm_cl_launch(DeviceKernel *k, int device, const KernelArg *args, const Laun
     global[i] = (size_t)sizes->field[i] * local[i];
   }
   cl_kernel kernel;
-  /* Arguments are state of the kernel object: the lock keeps other threads from setting them until it is enqueued. */
+  /* Arguments are part of the kernel object: the lock prevents other threads from changing them until it is enqueued. */
   pthread_mutex_lock(tvm_module_lock(k->module));
   int status = find_kernel(k, device, &kernel);
   if (!status) status = set_arguments(k, device, kernel, args, sizes);

@@ -113,9 +113,9 @@ def test_several_models_are_rejected_where_one_is_taken(command, tmp_path, capsy
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.caffemodel", "only the weights of a caffe model; give its network .a .prototxt file"),
-        ("a.weights", "only the weights of a darknet model; give its network .a .cfg file"),
-        ("a.params", "only the weights of a mxnet model; give its network .a .json file"),
+        ("a.caffemodel", "only the weights of a caffe model; specify its network .a .prototxt file"),
+        ("a.weights", "only the weights of a darknet model; specify its network .a .cfg file"),
+        ("a.params", "only the weights of a mxnet model; specify its network .a .json file"),
     ],
 )
 def test_weights_alone_name_the_file_that_they_need(name, words, tmp_path):
@@ -126,7 +126,7 @@ def test_weights_alone_name_the_file_that_they_need(name, words, tmp_path):
 
 def test_a_model_of_one_file_takes_no_weights(tmp_path):
     (tmp_path / "a.relay").write_text("x")
-    with pytest.raises(TVMCException, match="a relay model has no second file of weights; got b"):
+    with pytest.raises(TVMCException, match="a relay model has no separate file of weights; got b"):
         load_model(str(tmp_path / "a.relay"), weights="b")
 
 
@@ -140,5 +140,5 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     with pytest.raises(TVMCException, match="the network has no input 'z'; its inputs are x"):
         load_model(path, shape_dict={"z": [1]})
     (tmp_path / "net.caffemodel").unlink()
-    with pytest.raises(TVMCException, match=r"there is no net.caffemodel beside net.prototxt"):
+    with pytest.raises(TVMCException, match=r"net.caffemodel is missing in the folder of net.prototxt"):
         load_model(path)

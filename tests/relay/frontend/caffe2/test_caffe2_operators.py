@@ -63,11 +63,11 @@ def test_rows_that_are_no_region_would_be_seen_in_what_a_detector_finds(module, 
 
 @pytest.mark.parametrize(("name", "change", "words"), [
     ("BoxWithNMSLimit", {"soft_nms_enabled": 1}, "soft_nms_enabled=1"),
-    ("BoxWithNMSLimit", {"rotated": 1}, "boxes that are turned"),
-    ("BoxWithNMSLimit", {"cls_agnostic_bbox_reg": 1}, "do not fit boxes"),
-    ("CollectRpnProposals", {"rpn_max_level": 4}, "3 levels have regions and scores, got 10 inputs"),
+    ("BoxWithNMSLimit", {"rotated": 1}, "rotated boxes"),
+    ("BoxWithNMSLimit", {"cls_agnostic_bbox_reg": 1}, "do not match boxes of shape"),
+    ("CollectRpnProposals", {"rpn_max_level": 4}, "regions and scores of 3 pyramid levels, got 10 inputs"),
     ("CollectRpnProposals", {"rpn_min_level": 9}, "levels from 9 to 6"),
-    ("DistributeFpnProposals", {"roi_canonical_scale": 0}, "roi_canonical_scale 0.0"),
+    ("DistributeFpnProposals", {"roi_canonical_scale": 0}, "roi_canonical_scale 0.0 is not supported"),
     ("DistributeFpnProposals", {"roi_max_level": 3}, "the operator has 5 outputs"),
 ])  # fmt: skip
 def test_operators_of_detectors_that_are_wrong_are_refused(name, change, words):

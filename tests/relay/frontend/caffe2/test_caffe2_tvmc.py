@@ -32,7 +32,7 @@ def test_either_net_stands_for_the_model(folder, name):
 
 def test_a_net_without_the_other_one_is_refused_in_words(folder):
     (folder / "fc_init_net.pb").unlink()
-    with pytest.raises(TVMCException, match="beside it, as the plain file fc_init_net.pb"):
+    with pytest.raises(TVMCException, match="expected the regular file fc_init_net.pb"):
         load_model(str(folder / "fc_predict_net.pb"), model_format="caffe2")
     (folder / "net.pb").write_bytes(b"x")
     with pytest.raises(TVMCException, match="init and predict in their names"):
@@ -48,7 +48,7 @@ def test_an_input_filled_with_one_number_has_no_shape_and_is_asked_for_as_tvmc_t
     (tmp_path / "init_net.pb").write_bytes(init.SerializeToString())
     (tmp_path / "predict_net.pb").write_bytes(predict.SerializeToString())
     path = str(tmp_path / "init_net.pb")
-    words = r"""does not say the shape of input 'data'; give it: --input-shapes "data:\[...\]"$"""
+    words = r"""does not specify the shape of input 'data'; specify it: --input-shapes "data:\[...\]"$"""
     with pytest.raises(TVMCException, match=words):
         load_model(path)
     assert load_model(path, shape_dict={"data": (2, 3)}).mod["main"].params[0].type_annotation.concrete_shape == (2, 3)

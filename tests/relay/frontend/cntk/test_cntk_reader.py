@@ -48,7 +48,7 @@ def test_the_element_type_of_inputs_can_be_another_one():
 
 def test_a_sequence_needs_its_length():
     data = cases()["PastValue/sum"].files["v2"]
-    with pytest.raises(TVMError, match="input 'x', with its sequence; give it: shape="):
+    with pytest.raises(TVMError, match="including its sequence length; give it: shape="):
         from_cntk(data)
     assert from_cntk(data, {"x": (1, 3, 3)})[0]["main"].params
 
@@ -57,15 +57,15 @@ def test_wrong_arguments_are_named():
     data = cases()["Times"].files["v2"]
     with pytest.raises(TypeError, match="a path or bytes"):
         from_cntk(3)
-    with pytest.raises(TypeError, match="shape is a dictionary"):
+    with pytest.raises(TypeError, match="from_cntk: shape must be a dictionary by input name, got"):
         from_cntk(data, [1, 5])
     with pytest.raises(TVMError, match="no input 'y'; its inputs are x"):
         from_cntk(data, {"y": (1, 5)})
-    with pytest.raises(TVMError, match="3 dimensions are given, the model has 2"):
+    with pytest.raises(TVMError, match="got 3 dimensions, but the model has 2"):
         from_cntk(data, {"x": (1, 1, 5)})
     with pytest.raises(TVMError, match="not positive"):
         from_cntk(data, {"x": (0, 5)})
-    with pytest.raises(TVMError, match="cannot be read"):
+    with pytest.raises(TVMError, match="cannot read"):
         from_cntk("no/such/file.dnn")
 
 
@@ -92,11 +92,11 @@ def test_an_unknown_node_of_the_first_format_is_named():
     node = _wide("float") + _wide("Lattice") + _wide("z")
     with pytest.raises(OpNotImplemented, match="Lattice, node 'z'"):
         from_cntk(head + node)
-    with pytest.raises(TVMError, match="version 99 of the file is not known"):
+    with pytest.raises(TVMError, match="file version 99 is not supported; the newest supported version is"):
         from_cntk(head.replace((14).to_bytes(8, "little"), (99).to_bytes(8, "little")))
-    with pytest.raises(TVMError, match="elements of 'quad'"):
+    with pytest.raises(TVMError, match="unknown element type 'quad' of the node at byte"):
         from_cntk(head + _wide("quad") + node)
-    with pytest.raises(TVMError, match="the file ends"):
+    with pytest.raises(TVMError, match="unexpected end of the file"):
         from_cntk(head + node[:-2])
 
 
@@ -106,7 +106,7 @@ def test_a_matrix_of_any_size_is_not_allocated():
     rows = data.index(_wide("unnamed"), at) + len(_wide("unnamed")) + 4
     huge = bytearray(data)
     huge[rows : rows + 8] = (1 << 40).to_bytes(8, "little")
-    with pytest.raises(TVMError, match="the file ends"):
+    with pytest.raises(TVMError, match="unexpected end of the file"):
         read(bytes(huge))
 
 

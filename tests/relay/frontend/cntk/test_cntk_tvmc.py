@@ -39,5 +39,5 @@ def test_compile_and_run(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"x", "BCN\0".encode("utf-16-le"), b"\x08\x02\x12", b"\xff" * 64])
 def test_what_is_no_cntk_model_is_refused_in_words(content, tmp_path):
     (tmp_path / "model.dnn").write_bytes(content)
-    with pytest.raises(TVMCException, match="the file ends|no CNTK model|is damaged"):
+    with pytest.raises(TVMCException, match="end of the file|not a CNTK model|is corrupt|is damaged"):
         load_model(str(tmp_path / "model.dnn"), model_format="cntk")

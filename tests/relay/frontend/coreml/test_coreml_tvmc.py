@@ -54,7 +54,7 @@ def test_a_folder_that_is_no_package_is_refused(tmp_path):
 def test_a_damaged_package_is_told_in_words(tmp_path):
     package = _program(tmp_path / "model.mlpackage")
     (package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin").write_bytes(b"")
-    with pytest.raises(TVMCException, match="file of weights"):
+    with pytest.raises(TVMCException, match="weights file"):
         load_model(str(package))
 
 

@@ -106,7 +106,7 @@ def test_a_picture_is_read_with_its_channels_first(tmp_path):
     np.testing.assert_allclose(out[:, 0, 0], [1.0, 0.2, 0.0])
     assert load_image(tmp_path / "a.png", 8, 6).shape == (3, 6, 8)
     (tmp_path / "b.png").write_bytes(b"none")
-    with pytest.raises(TVMError, match="b.png is no picture"):
+    with pytest.raises(TVMError, match="cannot read b.png"):
         load_image_color(tmp_path / "b.png")
 
 
@@ -119,7 +119,7 @@ def test_borders_and_labels_are_drawn_and_shown(capsys):
     draw_detections(None, picture, dets, 0.5, ["cat", "dog"], 2)
     assert picture[:, 45, 20:61].any(0).all() and picture[:, 15:46, 60].any(0).all()
     assert not picture[:, 25:44, 30:59].any() and not picture[:, 50:].any()
-    with pytest.raises(TVMError, match="the font cannot be read"):
+    with pytest.raises(TVMError, match="cannot read the font"):
         draw_detections("none.ttf", picture, dets, 0.5, ["cat", "dog"], 2)
 
 

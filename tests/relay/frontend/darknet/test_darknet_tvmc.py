@@ -39,5 +39,5 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
         load_model(cfg, shape_dict={"x": [1]})
     assert load_model(cfg, shape_dict={"data": [2, 3, 7, 9]}).mod["main"].params
     (tmp_path / "net.weights").unlink()
-    with pytest.raises(TVMCException, match=r"there is no net.weights beside net.cfg"):
+    with pytest.raises(TVMCException, match=r"net.weights is missing in the folder of net.cfg"):
         load_model(cfg)

@@ -62,8 +62,8 @@ def test_an_open_batch_is_one_unless_a_shape_is_given():
 
 
 @pytest.mark.parametrize(("shapes", "words"), [
-    ({"y": (1, 3, 8, 7)}, "the model has no input 'y'; its inputs are x"), ({"x": (3, 8)}, "2 dimensions are given"),
-    ({"x": (1, -3, 8, 7)}, "has a negative size"), ({"x": 3}, "a list of numbers is wanted"),
+    ({"y": (1, 3, 8, 7)}, "the model has no input 'y'; its inputs are x"), ({"x": (3, 8)}, "has 2 dimensions, but"),
+    ({"x": (1, -3, 8, 7)}, "has a negative dimension"), ({"x": 3}, "must be a list of integers"),
 ])  # fmt: skip
 def test_a_wrong_shape_is_refused(shapes, words):
     with pytest.raises(TVMError, match=words):
@@ -71,18 +71,18 @@ def test_a_wrong_shape_is_refused(shapes, words):
 
 
 def test_arguments_that_are_none_of_those_wanted_are_refused_by_their_type():
-    with pytest.raises(TypeError, match="a Keras model, the path of a file or its bytes are wanted, got int"):
+    with pytest.raises(TypeError, match="model must be a Keras model, the path of a file or bytes, got int"):
         from_keras(3)
-    with pytest.raises(TypeError, match="shape is a dictionary"):
+    with pytest.raises(TypeError, match="shape must be a dictionary"):
         from_keras(CHAIN.h5, [1])
-    with pytest.raises(ValueError, match="layout is one of NCW"):
+    with pytest.raises(ValueError, match="layout must be one of NCW"):
         from_keras(CHAIN.h5, None, "NCHW4c")
 
 
 def test_sizes_that_the_model_leaves_open_are_asked_for():
     model = chain(layer("ReLU", "r"))
     model["config"]["layers"][0]["config"]["batch_shape"] = [None, None, 3]
-    with pytest.raises(TVMError, match=r"does not fix the sizes .* of its input 'x'; .*shape=\{'x': \[1, ..., 3\]\}"):
+    with pytest.raises(TVMError, match=r"of the input 'x' has dynamic dimensions; .*shape=\{'x': \[1, ..., 3\]\}"):
         from_keras(packed(model))
     assert from_keras(packed(model), {"x": (2, 5, 3)})[0]["main"].body.checked_type.concrete_shape == (2, 5, 3)
 
@@ -99,7 +99,7 @@ def test_all_layers_without_a_converter_are_named_with_their_counts():
     model = chain(layer("Fancy", "a"), layer("ReLU", "b"), layer("Fancy", "c"), layer("StringLookup", "d"))
     with pytest.raises(OpNotImplemented) as caught:
         from_keras(packed(model))
-    assert "Keras layers that are not supported" in str(caught.value)
+    assert "unsupported Keras layers" in str(caught.value)
     assert "Fancy: 2 layers, first 'a'" in str(caught.value)
     assert "StringLookup: 1 layer, first 'd'" in str(caught.value)
 
@@ -126,7 +126,7 @@ def test_a_lambda_inside_another_layer_is_found():
 
 def test_a_class_of_the_users_own_is_not_taken_for_one_of_keras():
     mine = {**layer("Dense", "mine", module="my.code"), "registered_name": "Mine>Dense"}
-    with pytest.raises(OpNotImplemented, match=r"Mine>Dense \(a class of your own\): 1 layer, first 'mine'"):
+    with pytest.raises(OpNotImplemented, match=r"Mine>Dense \(a custom class\): 1 layer, first 'mine'"):
         from_keras(packed(chain(mine)))
 
 
@@ -143,7 +143,7 @@ def test_a_subclassed_model_is_refused_in_words():
 def test_errors_and_spans_name_the_layer():
     with pytest.raises(TVMError, match="^Permute 'p': dims"):
         from_keras(packed(chain(layer("Permute", "p", dims=[3, 1]))))
-    with pytest.raises(TVMError, match="^Dense 'd': the model has no weight 'kernel' for the layer 'd'"):
+    with pytest.raises(TVMError, match="^Dense 'd': the model contains no weight 'kernel' for the layer 'd'"):
         from_keras(packed(chain(layer("Dense", "d", units=3))))
     body = from_keras(packed(chain(layer("ReLU", "shown"))))[0]["main"].body
     assert body.span.source_name.name == "shown"
@@ -182,8 +182,8 @@ def test_the_scaled_branch_of_inception_resnet_is_added_to_its_shortcut(rng):
 
 
 @pytest.mark.parametrize(("operands", "settings", "words"), [
-    (3, {"scale": 1.0}, "^CustomScaleLayer 'out': a shortcut and a branch are wanted, got 3 operands"),
-    (2, {"scale": "half"}, "scale is 'half'; a number is wanted"), (2, {}, "scale is None; a number is wanted"),
+    (3, {"scale": 1.0}, "^CustomScaleLayer 'out': the layer must have two operands, a shortcut and a branch, got 3"),
+    (2, {"scale": "half"}, "scale must be a number, got 'half'"), (2, {}, "scale must be a number, got None"),
 ])  # fmt: skip
 def test_a_scaled_branch_of_another_form_is_refused(operands, settings, words):
     with pytest.raises(TVMError, match=words):
@@ -220,8 +220,8 @@ def test_links_and_data_outside_the_file_are_not_followed(h5py, tmp_path):
         layout[:] = h5py.VirtualSource(str(secret), "kernel", (4, 2))
         group.create_virtual_dataset("0", layout)
 
-    for change, words in ((external, "link to another place"), (soft, "link to another place"),
-                          (stored, "lies in another file"), (virtual, "lies in another file")):  # fmt: skip
+    for change, words in ((external, "soft or external link"), (soft, "soft or external link"),
+                          (stored, "is stored in another file"), (virtual, "is stored in another file")):  # fmt: skip
         with pytest.raises(TVMError, match=words):
             from_keras(packed(model, weights(change)))
 
@@ -230,7 +230,7 @@ def test_data_that_says_it_is_larger_than_its_file_is_not_made(h5py):
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file.create_dataset("layers/dense/vars/0", (1 << 20, 1 << 20), "float32", chunks=(64, 64))
-    with pytest.raises(TVMError, match="more than the file can hold"):
+    with pytest.raises(TVMError, match="exceeds the size of the file"):
         from_keras(packed(chain(layer("Dense", "d", trainable=True, units=2)), out.getvalue()))
 
 
@@ -262,19 +262,19 @@ def test_groups_and_arrays_of_every_form_that_h5py_writes_are_read_or_refused(h5
     root = opened(new.getvalue())
     np.testing.assert_array_equal(root.weight("inner/x").array(), arrays["group/a001"])
     assert root.text("text") == "new"
-    with pytest.raises(TVMError, match="stored in pieces or compressed"):
+    with pytest.raises(TVMError, match="chunked or compressed"):
         root.weight("small").array()
 
 
 def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_refused():
     bomb = packed(json.dumps(chain()) + " " * (1 << 23), compress=zipfile.ZIP_DEFLATED)
     assert len(bomb) < 1 << 20
-    with pytest.raises(TVMError, match="would take .* bytes when unpacked"):
+    with pytest.raises(TVMError, match="expands to .* bytes"):
         from_keras(bomb)
 
 
 @pytest.mark.parametrize(("config", "words"), [
-    ("[]", "no JSON object"), ("{", "is no JSON"), ("[" * 100_000, "nested too deeply|no JSON"),
+    ("[]", "not a JSON object"), ("{", "is not valid JSON"), ("[" * 100_000, "nested too deeply|not valid JSON"),
     ({"class_name": "Sequential"}, "has no layers"), ({"class_name": "Functional", "config": {"layers": [3]}}, "layer"),
     ({"config": {}}, "has no class_name"),
 ])  # fmt: skip
@@ -287,7 +287,7 @@ def test_models_nested_without_end_are_refused():
     model = chain()
     for _ in range(200):
         model = chain(model)
-    with pytest.raises(TVMError, match="nested deeper"):
+    with pytest.raises(TVMError, match="nested more than"):
         from_keras(packed(model))
 
 
@@ -302,10 +302,10 @@ def test_a_layer_that_depends_on_its_own_result_is_refused():
     rows = [first, called("a", ref("x"), ref("b")), called("b", ref("a"), ref("a"))]
     model = {"module": "keras", "class_name": "Functional",
              "config": {"layers": rows, "input_layers": [["x", 0, 0]], "output_layers": [["b", 0, 0]]}}  # fmt: skip
-    with pytest.raises(TVMError, match="depends on its own result"):
+    with pytest.raises(TVMError, match="depends on its own output"):
         from_keras(packed(model))
     rows[1] = called("a", ref("x"), ref("nowhere"))
-    with pytest.raises(TVMError, match="of 'nowhere', which there is not"):
+    with pytest.raises(TVMError, match="of 'nowhere', which does not exist"):
         from_keras(packed(model))
 
 

@@ -51,5 +51,5 @@ def test_compile_and_run(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"x", b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"\xff" * 64])
 def test_what_is_no_keras_model_is_refused_in_words(content, tmp_path):
     (tmp_path / "model.h5").write_bytes(content)
-    with pytest.raises(TVMCException, match="is damaged|neither HDF5"):
+    with pytest.raises(TVMCException, match="is damaged|neither an HDF5 file"):
         load_model(str(tmp_path / "model.h5"), model_format="keras")

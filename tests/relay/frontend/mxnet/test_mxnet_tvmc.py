@@ -47,15 +47,15 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     path, _ = files(tmp_path)
     with pytest.raises(TVMCException, match="the model has no input 'x'; its inputs are data"):
         load_model(path, shape_dict={"x": [1, 6]})
-    words = r"""the shape of input 'data', which .* is not known; give it: --input-shapes "data:\[...\]"$"""
+    words = r"""the shape of input 'data', which .* is unknown; specify it: --input-shapes "data:\[...\]"$"""
     with pytest.raises(TVMCException, match=words):
         load_model(path)
     other = (tmp_path / "net-0003.params").rename(tmp_path / "weights.params")
     assert sorted(load_model(path, shape_dict={"data": [1, 6]}, weights=str(other)).params)
     other.rename(tmp_path / "net-0003.params")
     (tmp_path / "net-0003.params").rename(tmp_path / "other")
-    with pytest.raises(TVMCException, match="there is no net-0000.params beside net-symbol.json"):
+    with pytest.raises(TVMCException, match="parameter file net-0000.params not found next to net-symbol.json"):
         load_model(path, shape_dict={"data": [1, 6]})
     (tmp_path / "net-0003.params").symlink_to(tmp_path / "other")
-    with pytest.raises(TVMCException, match="as a plain file and not through a link"):
+    with pytest.raises(TVMCException, match="must be a regular file in the model's folder and not a link"):
         load_model(path, shape_dict={"data": [1, 6]})

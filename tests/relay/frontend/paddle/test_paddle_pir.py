@@ -126,14 +126,14 @@ def test_unsupported_operators_are_named_together(tmp_path):
 
 
 @pytest.mark.parametrize(("data", "words"), [
-    (b"{}", "is no program of PaddlePaddle 3, or is damaged"),
-    (b"\xff\xfe{", "is no program of PaddlePaddle 3, or is damaged"),
-    (b"[" * 100_000, "is no program of PaddlePaddle 3, or is damaged"),
+    (b"{}", "is corrupt, or it is not a PaddlePaddle 3 program"),
+    (b"\xff\xfe{", "is corrupt, or it is not a PaddlePaddle 3 program"),
+    (b"[" * 100_000, "is corrupt, or it is not a PaddlePaddle 3 program"),
     (b'{"base_code": {"magic": "pir", "version": 99}}', "version 99 of 'pir' is not supported"),
-    (_program(_op("1.relu", [7], [(8, F32)])), "the value 7 is read before an operator makes it"),
-    (_program(_op("1.where", [0, 0, 0, 0], [(8, F32)])), "has 4 operands, 3 are known"),
+    (_program(_op("1.relu", [7], [(8, F32)])), "the value 7 is used before its definition"),
+    (_program(_op("1.where", [0, 0, 0, 0], [(8, F32)])), "has 4 operands, but only 3 are supported"),
     (_program(), "the program has no operators"),
-    (_program(_op("1.pylayer", [], [(8, F32)], regions=[_region([])])), "pylayer with blocks of its own is"),
+    (_program(_op("1.pylayer", [], [(8, F32)], regions=[_region([])])), "pylayer with nested blocks is not supported"),
 ])  # fmt: skip
 def test_what_is_no_program_is_refused_in_words(tmp_path, data, words):
     with pytest.raises(TVMError, match=words):

@@ -164,15 +164,15 @@ def test_arguments_of_other_types_are_refused(tmp_path):
     path = write(tmp_path, "net", _program(), W)
     with pytest.raises(TypeError, match="the path of a program"):
         from_paddle(3)
-    with pytest.raises(TypeError, match="shape_dict is a dictionary"):
+    with pytest.raises(TypeError, match="from_paddle: shape_dict must be a dictionary by input name, got"):
         from_paddle(path, [1])
-    with pytest.raises(TVMError, match="a scope belongs to a live program"):
+    with pytest.raises(TVMError, match="scope is only valid with a Program object"):
         from_paddle(path, scope=_Scope())
     with pytest.raises(TVMError, match="no input 'z'; its inputs are x"):
         from_paddle(path, {"z": (2, 3)})
-    with pytest.raises(TVMError, match="the model has 2"):
+    with pytest.raises(TVMError, match="the model declares 2"):
         from_paddle(path, {"x": (2, 3, 4)})
-    with pytest.raises(TVMError, match="negative size"):
+    with pytest.raises(TVMError, match="negative dimension"):
         from_paddle(path, {"x": (-4, 3)})
 
 
@@ -188,17 +188,17 @@ def test_all_operators_without_a_converter_are_named_at_once(tmp_path):
 
 def test_missing_and_wrong_parameters_are_refused(tmp_path):
     path = write(tmp_path, "net", _program())
-    with pytest.raises(TVMError, match="should be in 'net.pdiparams'"):
+    with pytest.raises(TVMError, match="cannot be read from 'net.pdiparams'"):
         from_paddle(path)
     (tmp_path / "net.pdiparams").write_bytes(parameters({**W, "w": W["w"].T.copy()}))
-    with pytest.raises(TVMError, match="'w' is float32 of shape"):
+    with pytest.raises(TVMError, match="the parameters do not match the program: 'w' is float32 of shape"):
         from_paddle(path)
     (tmp_path / "net.pdiparams").write_bytes(parameters(W) + b"x")
-    with pytest.raises(TVMError, match="1 bytes are left"):
+    with pytest.raises(TVMError, match="1 bytes remain"):
         from_paddle(path)
-    with pytest.raises(TVMError, match="no program of PaddlePaddle"):
+    with pytest.raises(TVMError, match="no PaddlePaddle program"):
         from_paddle(tmp_path)
-    with pytest.raises(TVMError, match="cannot be read"):
+    with pytest.raises(TVMError, match="cannot read"):
         from_paddle(tmp_path / "nothing.pdmodel")
 
 
@@ -212,41 +212,41 @@ def test_parameters_are_read_from_the_models_folder_only(tmp_path):
         from_paddle(tmp_path / "net" / "__model__")
     path = write(tmp_path / "link", "net", _program())
     (tmp_path / "link" / "net.pdiparams").symlink_to(tmp_path / "w")
-    with pytest.raises(TVMError, match="not through a link"):
+    with pytest.raises(TVMError, match="and not a link"):
         from_paddle(path)
 
 
 @pytest.mark.parametrize(("row", "words"), [
     (("relu", {}, {"Out": "y"}, {}), "relu 'y': the input 'X' is missing"),
-    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": 5}), "there is no axis 5"),
-    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": [1]}), "is one value"),
-    (("transpose2", {"X": "x"}, {"Out": "y"}, {"axis": [0, 0]}), "no order of 2 axes"),
-    (("reshape2", {"X": "w"}, {"Out": "y"}, {"shape": [-1, -1]}), "negative size"),
+    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": 5}), "axis 5 is out of range"),
+    (("softmax", {"X": "x"}, {"Out": "y"}, {"axis": [1]}), "' must be a single value, got"),
+    (("transpose2", {"X": "x"}, {"Out": "y"}, {"axis": [0, 0]}), "is not a permutation of 2 axes"),
+    (("reshape2", {"X": "w"}, {"Out": "y"}, {"shape": [-1, -1]}), "is not valid"),
     (("reshape2", {"X": "w"}, {"Out": "y"}, {"shape": [4, 2]}), "reshape2 'y'"),
-    (("scale", {"X": "gone"}, {"Out": "y"}, {}), "nothing makes it"),
+    (("scale", {"X": "gone"}, {"Out": "y"}, {}), "which is neither an input"),
     (("cast", {"X": "x"}, {"Out": "y"}, {"out_dtype": 23}), "type 23"),
-    (("elementwise_add", {"X": "x", "Y": "a"}, {"Out": "y"}, {"axis": 7}), "no axis 7"),
-    (("fill_constant", {}, {"Out": "y"}, {"shape": [1 << 20, 1 << 20], "dtype": 5}), "at most"),
+    (("elementwise_add", {"X": "x", "Y": "a"}, {"Out": "y"}, {"axis": 7}), "axis 7 is out of range"),
+    (("fill_constant", {}, {"Out": "y"}, {"shape": [1 << 20, 1 << 20], "dtype": 5}), "the maximum at compile time is"),
     (("fill_constant", {}, {"Out": "y"}, {"shape": [-3], "dtype": 5}), "fill_constant 'y'"),
-    (("split", {"X": "w"}, {"Out": ["y", "z"]}, {"axis": 1, "num": 2}), "no 2 equal parts"),
+    (("split", {"X": "w"}, {"Out": ["y", "z"]}, {"axis": 1, "num": 2}), "elements cannot be split into 2 equal parts"),
     (("pool2d", {"X": "x"}, {"Out": "y"}, {"ksize": [2, 2], "pooling_type": "max"}), "2 dimensions"),
     (("batch_norm", {"X": "x", "Scale": "w"}, {"Y": "y"}, {"is_test": False}), "training mode"),
     (("dropout", {"X": "x"}, {"Out": "y"}, {"dropout_prob": 0.5, "is_test": False}), "training mode"),
-    (("conditional_block", {"Cond": "x"}, {"Out": "y"}, {"is_scalar_condition": True}), "no block"),
-    (("while", {"Condition": "x"}, {"Out": "y"}, {}), "no block"),
-    (("read_from_array", {"X": "x", "I": "a"}, {"Out": "y"}, {}), "no array"),
+    (("conditional_block", {"Cond": "x"}, {"Out": "y"}, {"is_scalar_condition": True}), "does not exist"),
+    (("while", {"Condition": "x"}, {"Out": "y"}, {}), "does not exist"),
+    (("read_from_array", {"X": "x", "I": "a"}, {"Out": "y"}, {}), "' is not a tensor array"),
     (("one_hot_v2", {"X": "x"}, {"Out": "y"}, {"depth": -4}), "elements"),
     (("bilinear_interp_v2", {"X": "x"}, {"Out": "y"}, {"scale": [1e30, 1.0]}), "dimensions"),
-    (("slice", {"Input": "w"}, {"Out": "y"}, {"axes": [0], "starts": [0, 1], "ends": [1]}), "are given for 1 axes"),
+    (("slice", {"Input": "w"}, {"Out": "y"}, {"axes": [0], "starts": [0, 1], "ends": [1]}), "do not match 1 axes"),
     (("strided_slice", {"Input": "w"}, {"Out": "y"}, {"axes": [0], "starts": [0], "ends": [1], "strides": [0]}),
-     "stride 0"),
-    (("sequence_pool", {"X": "w"}, {"Out": "y"}, {"pooltype": "MEDIAN"}), "'pooltype' is 'MEDIAN'"),
-    (("sequence_softmax", {"X": "w"}, {"Out": "y"}, {}), "one number for each step"),
-    (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextLength": 2, "contextStart": 1}), "from 1 on"),
+     "the stride of a slice must not be 0"),
+    (("sequence_pool", {"X": "w"}, {"Out": "y"}, {"pooltype": "MEDIAN"}), "the attribute 'pooltype' must be one of"),
+    (("sequence_softmax", {"X": "w"}, {"Out": "y"}, {}), "expected one value for each step, got a tensor of shape"),
+    (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextLength": 2, "contextStart": 1}), "start 1"),
     (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextStride": 2}), "'contextStride' is 2"),
     (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextLength": 7, "contextStart": -1}),
-     "do not fit windows of 7 rows"),
-    (("sequence_expand", {"X": "w", "Y": "w"}, {"Out": "y"}, {}), "a tensor of one row is wanted"),
+     "do not match windows of 7 rows of size"),
+    (("sequence_expand", {"X": "w", "Y": "w"}, {"Out": "y"}, {}), "expected a tensor with one row, got shape"),
 ])  # fmt: skip
 def test_hostile_operators_are_refused_in_words(row, words, tmp_path):
     with pytest.raises(TVMError, match=words):
@@ -262,10 +262,10 @@ def test_loops_that_never_end_are_refused(tmp_path):
         ("while", {"X": ["y"], "Condition": "go"}, {"Out": ["y", "go"]}, {"sub_block": Block(1)}),
     ]
     body = [("assign", {"X": "go"}, {"Out": "go"}, {}), ("assign", {"X": "y"}, {"Out": "y"}, {})]
-    with pytest.raises(TVMError, match="at most 4096 are written out"):
+    with pytest.raises(TVMError, match="the maximum is 4096"):
         from_paddle(write(tmp_path, "net", _program(rows, blocks=[body]), W))
     rows[2] = ("while", {"X": ["y"], "Condition": "go"}, {"Out": ["y", "go"]}, {"sub_block": Block(1)})
-    with pytest.raises(TVMError, match="deep inside each other|circle"):
+    with pytest.raises(TVMError, match="nested deeper|circle"):
         from_paddle(write(tmp_path, "net", _program(rows, blocks=[[*body, rows[2]]]), W))
 
 

@@ -59,11 +59,11 @@ def test_state_becomes_an_input_and_a_result():
 
 def test_state_that_is_not_named_is_refused_with_what_to_name():
     script = torch.jit.script(Running())
-    with pytest.raises(TVMError, match=r"'inner.total'; name it in input_infos after the inputs, as \('inner.total', "):
+    with pytest.raises(TVMError, match=r"'inner.total'; add it to input_infos after the inputs, as \('inner.total', "):
         relay.frontend.from_pytorch(script, [INFOS[0], INFOS[2]])
     with pytest.raises(TVMError, match="changes its attribute 'size' from 0 to 2"):
         relay.frontend.from_pytorch(script, INFOS[:2])
-    with pytest.raises(UnknownInput, match="those after the inputs must be attributes that hold state"):
+    with pytest.raises(UnknownInput, match="entries after the inputs must be attributes that contain state"):
         relay.frontend.from_pytorch(script, [*INFOS, ("missing", (2,))])
 
 
@@ -100,7 +100,7 @@ def test_data_decides_on_state():
 
 
 def test_state_that_a_loop_of_an_unknown_course_changes_is_refused():
-    with pytest.raises(TVMError, match="in a loop that data decides on"):
+    with pytest.raises(TVMError, match="in a loop with a run-time number of iterations"):
         relay.frontend.from_pytorch(torch.jit.script(Looping()), [("x", (2,)), ("best", (2,))])
 
 

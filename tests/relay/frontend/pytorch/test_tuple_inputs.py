@@ -93,7 +93,7 @@ def test_the_element_type_may_be_given_for_the_tuple_or_for_a_field():
     assert tvm.ir.structural_equal(each.params[0].type_annotation, wanted)
     with pytest.raises(TVMError, match=r"'state' is a .* of 2 fields; input_infos must give the shape of each field"):
         relay.frontend.from_pytorch(script, [("x", (2, 3)), ("state", ((2, 4), (2, 4), (2, 4)))])
-    with pytest.raises(TVMError, match="'x' is a Tensor; input_infos gives it 2 shapes"):
+    with pytest.raises(TVMError, match="'x' is a Tensor, but input_infos contains 2 shapes"):
         relay.frontend.from_pytorch(script, [("x", ((2, 3), (2, 3))), ("state", ((2, 4), (2, 4)))])
 
 

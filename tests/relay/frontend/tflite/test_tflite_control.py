@@ -89,15 +89,15 @@ NEGATE = GraphSpec([X, X], [NodeSpec("NEG", [0], [1])], [0], [1])
 
 
 @pytest.mark.parametrize(("graphs", "words"), [
-    ([GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 1], [2], BRANCH)], [0, 1], [2])], "graph 1 of 1 cannot be called"),
+    ([GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 1], [2], BRANCH)], [0, 1], [2])], "cannot call graph 1"),
     ([GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 1], [2], BRANCH)], [0, 1], [2]), NEGATE,
-      GraphSpec([X, X, X], [NodeSpec("ADD", [0, 1], [2], {})], [0, 1], [2])], "takes 2 inputs, 1 are given"),
+      GraphSpec([X, X, X], [NodeSpec("ADD", [0, 1], [2], {})], [0, 1], [2])], "has 2 inputs, but is called with 1"),
     ([GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 1], [2], BRANCH)], [0, 1], [2]), NEGATE,
       GraphSpec([X, FLAG, X], [NodeSpec("IF", [1, 0], [2], {**BRANCH, "then_subgraph_index": 2})], [0], [2])],
-     "'g2_t1' is used by"),
+     "uses 'g2_t1'"),
     ([GraphSpec([HANDLE, X], [NodeSpec("VAR_HANDLE", [], [0], {"shared_name": "v"}),
-                              NodeSpec("READ_VARIABLE", [0], [1])], [], [1])], "'v' is read before it has a value"),
-    ([GraphSpec([X, X], [NodeSpec("READ_VARIABLE", [0], [1])], [0], [1])], "input 0 is no variable"),
+                              NodeSpec("READ_VARIABLE", [0], [1])], [], [1])], "'v' is read before it is initialized"),
+    ([GraphSpec([X, X], [NodeSpec("READ_VARIABLE", [0], [1])], [0], [1])], "input 0 is not a variable"),
 ])  # fmt: skip
 def test_what_cannot_be_called_or_read_is_refused(graphs, words):
     with pytest.raises(TVMError, match=words):
@@ -107,7 +107,7 @@ def test_what_cannot_be_called_or_read_is_refused(graphs, words):
 def test_a_graph_that_calls_itself_is_refused():
     again = GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 1], [2], BRANCH)], [0, 1], [2])
     main = GraphSpec([FLAG, X, X], [NodeSpec("IF", [0, 0, 1], [2], BRANCH)], [0, 1], [2])
-    with pytest.raises(TVMError, match="cannot be called here"):
+    with pytest.raises(TVMError, match="cannot call graph"):
         from_tflite(write_graphs([main, again, again]))
 
 
@@ -130,7 +130,7 @@ def test_a_variable_that_changes_its_shape_is_refused():
     main = GraphSpec([X, HANDLE], [NodeSpec("CALL_ONCE", [], [], {"init_subgraph_index": 1}),
                                    NodeSpec("VAR_HANDLE", [], [1], named), NodeSpec("ASSIGN_VARIABLE", [1, 0], [])],
                      [0], [0])  # fmt: skip
-    with pytest.raises(TVMError, match="the state 'v' is .* it must keep its type"):
+    with pytest.raises(TVMError, match="the state 'v' has type .* the types must be equal"):
         from_tflite(write_graphs([main, once]))
 
 
@@ -146,7 +146,7 @@ def test_layers_of_integers_that_no_kernel_computes_are_refused():
     hidden = [*[Spec((0,))] * 4, Spec((0,), "int8", None, 0.01, 0)]
     from_tflite(lstm(2.0**-11, None, hidden))
     norm = constant(np.ones(2, "int16"), scale=0.001)
-    for words, given in (("powers of two", (0.001, None, hidden)), ("normalized", (2.0**-11, norm, hidden)),
-                         ("scale of value 4 inside", (2.0**-11, None, []))):  # fmt: skip
+    for words, given in (("power of two", (0.001, None, hidden)), ("layer normalization", (2.0**-11, norm, hidden)),
+                         ("scale of the intermediate tensor 4", (2.0**-11, None, []))):  # fmt: skip
         with pytest.raises(TVMError, match=words):
             from_tflite(lstm(*given))

@@ -66,7 +66,7 @@ def test_activations_may_be_quantized_symmetrically_or_not_at_all(hybrid, rng):
 
 
 def test_an_unknown_way_to_quantize_activations_is_rejected():
-    with pytest.raises(TVMError, match="hybrid is one of litert, builtin, float, got 'int8'"):
+    with pytest.raises(TVMError, match="hybrid must be one of litert, builtin, float, got 'int8'"):
         from_tflite(CASES["dense_hybrid_False"].model, hybrid="int8")
 
 

@@ -50,14 +50,14 @@ def test_state_begins_anew_with_every_run_and_compile_says_so(tmp_path, capsys):
     (tmp_path / "model.tflite").write_bytes(streaming())
     loaded = load_model(str(tmp_path / "model.tflite"))
     assert len(loaded.params) == 1
-    assert "model.tflite keeps state between runs ('t3'): every run of the package begins" in capsys.readouterr().out
+    assert "model.tflite keeps state between runs ('t3'): every run of the package starts" in capsys.readouterr().out
 
 
 def test_state_as_inputs_streams_over_several_runs(tmp_path, capsys):
     path, package, outputs = (str(tmp_path / name) for name in ("model.tflite", "model.tar", "out.npz"))
     (tmp_path / "model.tflite").write_bytes(streaming())
     assert _main(["compile", "--target", "llvm", "--states", "inputs", "--output", package, path]) == 0
-    assert "(output_1 -> 't3'); the first values are zeros" in capsys.readouterr().out
+    assert "(output_1 -> 't3'); the initial values are zeros" in capsys.readouterr().out
     state, sums = np.zeros((1, 6), "float32"), []
     for _ in range(3):
         np.savez(tmp_path / "in.npz", t0=np.ones((1, 2), "float32"), t3=state)
@@ -70,7 +70,7 @@ def test_state_as_inputs_streams_over_several_runs(tmp_path, capsys):
 
 def test_states_of_a_model_without_state_are_rejected(model, tmp_path):
     (tmp_path / "model.tflite").write_bytes(model)
-    with pytest.raises(TVMCException, match="model.tflite keeps no state between runs; leave out --states"):
+    with pytest.raises(TVMCException, match="model.tflite keeps no state between runs; remove --states"):
         load_model(str(tmp_path / "model.tflite"), states="inputs")
 
 

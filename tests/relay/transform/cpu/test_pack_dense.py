@@ -111,7 +111,7 @@ def test_panels_hold_the_columns_side_by_side():
 def test_units_beyond_the_blocks_are_refused():
     x, w = relay.var("x", shape=(2, 3)), relay.var("w", shape=(2, 3, 8))
     call = relay.nn.contrib_dense_pack(x, w, units=17)
-    with pytest.raises(Exception, match="units says 17"):
+    with pytest.raises(Exception, match="units is 17"):
         relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x, w], call)))
 
 

@@ -1,4 +1,4 @@
-"""Compiling to the virtual machine: programs with branches, recursion, closures and data."""
+"""Compilation for the virtual machine: programs with branches, recursion, closures and algebraic data types."""
 
 from ....runtime.vm import Executable, VirtualMachine
 from .compiler import VMCompiler, VMExecutor, compile, optimize

@@ -1,4 +1,4 @@
-"""Instructions of one function as they are written: registers, labels, constants of the whole executable."""
+"""Emits the instructions of one function: registers, labels, and constants shared by the executable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ....runtime.vm_code import Code, ConstantSlot, Function, Instruction, Param
 
 
 class Label:
-    """A place in a function, known once the instruction there is written."""
+    """A position in a function, known when the instruction at this position is emitted."""
 
     __slots__ = ("index",)
 
@@ -22,11 +22,11 @@ class Label:
 
 
 class Tables:
-    """What the functions of an executable share: constants with their arrays, kernels, numbers of functions."""
+    """Tables shared by the functions of an executable: constants with their arrays, kernels, function indices."""
 
     def __init__(self, code: Code, default: int):
         self.code = code
-        # Numbers of device types, and that of the device of all tensors that are no shapes and that nothing is said of.
+        # The indices of the device types, and the index of the default device for tensors other than shapes.
         self.devices = {kind: number for number, kind in enumerate(code.devices)}
         self.device = self.devices[default]
         self.arrays: list[NDArray] = []
@@ -36,7 +36,7 @@ class Tables:
         self.functions: dict[str, int] = {}
 
     def constant(self, data: NDArray, device: int | None = None) -> int:
-        """The number of a constant; one that is used again has one number."""
+        """Return the index of a constant; repeated uses share one index."""
         device = self.device if device is None else device
         key = (id(data), device)
         if key not in self._constants:
@@ -46,7 +46,7 @@ class Tables:
         return self._constants[key]
 
     def shape(self, dims: tuple[int, ...]) -> int:
-        """The number of a shape as a constant on the host."""
+        """Return the index of a constant on the host that contains a shape."""
         if dims not in self._shapes:
             self._shapes[dims] = self.constant(array(np.asarray(dims, "int64")), 0)
         return self._shapes[dims]
@@ -59,11 +59,12 @@ class Tables:
 
 
 class Assembler:
-    """Writes the instructions of a function. A register that is free is taken again; what it held is dropped before the
-    next call, so that memory is not kept while others run.
+    """Emits the instructions of a function. A free register is reused; its value is released before the next call, so
+    that its memory is not kept during the call.
 
-    ``loops``: the function jumps back to its start (``start_again``). Then constants have registers that are written
-    before the first step, and what is written ``once`` stands in registers of its own from the first step on.
+    ``loops``: whether the function jumps back to its start (``start_again``). Constants then have registers that are
+    written before the first step, and instructions emitted in ``once`` write to separate registers in the first step
+    only.
     """
 
     def __init__(
@@ -75,11 +76,12 @@ class Assembler:
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.count = len(params)
         self.loops = loops
-        # Lines before the first step, lines that later steps skip, and whether those are written.
+        # Instructions before the first step, instructions that later steps skip, and whether such instructions are
+        # being emitted.
         self._before: list[tuple[str, tuple[Any, ...]]] = []
         self._first: list[tuple[str, tuple[Any, ...]]] = []
         self._is_first = False
-        # Registers that are never free.
+        # Registers that are never freed.
         self._kept: set[int] = set()
         self._loaded: dict[tuple[str, int], int] = {}
         self._free: list[int] = []
@@ -107,17 +109,18 @@ class Assembler:
             self._dead.append(register)
 
     def drop_dead(self) -> None:
-        """Registers whose values nobody uses any more hold nothing from here on."""
+        """Release the values of registers that are no longer used."""
         if self._dead:
             self.write("kill_register", sorted(self._dead))
             self._dead = []
 
     def dead(self) -> list[int]:
-        """Registers that still hold what nobody uses any more."""
+        """Return the registers that still contain unused values."""
         return list(self._dead)
 
     def begin_branch(self, dead: list[int]) -> None:
-        """A branch starts with what was dead before it; what died in the branch before never was on this way."""
+        """Start a branch: its dead registers are those before the branch, not those that died in the previous branch.
+        """
         self._dead = [register for register in dead if register in self._free]
 
     # ---- places ----
@@ -128,7 +131,7 @@ class Assembler:
     # ---- values ----
 
     def load(self, value: int, name: str = "load_consti") -> int:
-        """The register of an integer, or with ``load_const`` of a constant by its number."""
+        """Return a register with an integer, or with ``load_const`` a register with the constant of this index."""
         if not self.loops:
             register = self.register()
             self.write(name, register, value)
@@ -141,7 +144,7 @@ class Assembler:
         return self.load(number, "load_const")
 
     def _set_before(self, name: str, value: int) -> int:
-        """A register that is written before the first step."""
+        """Return a register that is written before the first step."""
         self.count += 1
         self._kept.add(self.count - 1)
         self._before.append((name, (self.count - 1, value)))
@@ -151,13 +154,13 @@ class Assembler:
 
     @contextmanager
     def once(self, is_fixed: bool) -> Iterator[None]:
-        """What is written in here is the same in all steps if ``is_fixed``."""
+        """Emit the enclosed instructions so that they run only in the first step if ``is_fixed``."""
         before, self._is_first = self._is_first, self._is_first or self.loops and is_fixed
         yield
         self._is_first = before
 
     def place_once(self, at: int) -> None:
-        """What was written once stands before the line ``at``, and steps after the first that comes here skip it."""
+        """Insert the instructions emitted in ``once`` before line ``at``; steps after the first one skip them."""
         if self._first:
             done, others = self._set_before("load_consti", 0), Label(at + len(self._first) + 2)
             test = ("if", (done, self.load(1), others, Label(at + 1)))
@@ -165,12 +168,12 @@ class Assembler:
             self._first = []
 
     def start_again(self, arguments: list[int]) -> None:
-        """Jump to the start with these values in the registers of the parameters. No other value is kept."""
+        """Jump to the start with new values of the parameters. All other values are released."""
         moves = {to: register for to, register in enumerate(arguments) if to != register}
         while moves:
             to = next((to for to in moves if to not in moves.values()), None)
             if to is None:
-                # All wait for each other.
+                # The remaining moves form cycles; a spare register breaks one of them.
                 to, spare = next(iter(moves)), self.count
                 self.count += 1
                 self.write("move", spare, to)
@@ -182,7 +185,7 @@ class Assembler:
         self.write("goto", Label(0))
 
     def finish(self, name: str) -> Function:
-        """The function, with jumps in words."""
+        """Return the function, with labels resolved to jump offsets in words."""
         lines, first = [*self._before, *self.lines], len(self._before)
         plain = [instruction(op, *[0 if isinstance(o, Label) else o for o in operands]) for op, operands in lines]
         starts = [0]

@@ -1,8 +1,8 @@
-"""Sizes of parameters that all callers of a function agree on.
+"""Propagate dimensions of arguments that are equal in all calls of a function to its parameters.
 
-A function of a module sees unknown sizes (``relay.symbolic.named_sizes``), although its callers may know that some are
-equal, or numbers: the state of a loop and the sequence it runs over have one batch. Where every call of a function is
-known, its parameters share variables as the arguments of all its calls do.
+The dynamic dimensions of a function are independent variables (``relay.symbolic.named_sizes``), although its callers
+may pass equal or static dimensions: the state of a loop and its input sequence have the same batch size. If all calls
+of a function are known, dimensions of its parameters that are equal in all calls share a variable.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from ...infer import infer_function
 from ...substitute import substitute_vars
 from ...symbolic import named_sizes
 
-# An unknown size of a parameter: the number of the parameter, and the dimension.
+# A dynamic dimension of a parameter: the index of the parameter, and the axis.
 Place = tuple[int, int]
-# What is known of each: a number (an int), or a class of equal sizes (a tuple of its number).
+# The known value of each dimension: a static size (int), or a class of equal dimensions (a tuple with its index).
 Known = dict[Place, "int | tuple[int]"]
 
 
 def with_sizes_of_callers(mod: IRModule, entries: list[str]) -> dict[str, Function]:
-    """Functions whose parameters have one variable for sizes that are equal in all their calls, by name; others are not
-    among them. In the module they keep their types, which are those of any call.
+    """Return the functions whose parameters get shared variables for dimensions that are equal in all their calls, by
+    name.
 
-    What is known of a function is first what its first call says, and less with every call that says less; calls in the
-    function itself are looked at with what is known so far, until nothing changes.
+    Functions in the module keep their original types.
+
+    The analysis starts with the dimensions in the first call of a function and weakens them with each further call.
+    Recursive calls are analyzed with the current information until nothing changes.
     """
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, Function)}
     called = _only_called(functions) - set(entries)
@@ -51,7 +53,8 @@ def with_sizes_of_callers(mod: IRModule, entries: list[str]) -> dict[str, Functi
 
 
 def _only_called(functions: dict[str, Function]) -> set[str]:
-    """Functions of tensors with unknown sizes that are no values: all their calls are written in the module."""
+    """Return the functions with dynamic dimensions that are never used as values, so that all their calls are in the
+    module."""
     values: set[str] = set()
     for function in functions.values():
         for node in post_order(function):
@@ -72,7 +75,8 @@ def _places(function: Function) -> list[Place]:
 
 
 def _less_known(function: Function, call: Call, found: dict[str, Known], name: str) -> bool:
-    """Take what a call says of the sizes into account; whether less is known than before."""
+    """Merge the dimensions of a call into the known dimensions of a function; return whether less is known than before.
+    """
     places, before = _places(function), found.get(name)
     said: dict[Place, Hashable] = {}
     for place in places:
@@ -91,7 +95,8 @@ def _less_known(function: Function, call: Call, found: dict[str, Known], name: s
 
 
 def _said(size: PrimExpr, place: Place) -> Hashable:
-    """What an argument says of a size: a number, or what is the same for equal sizes. Names of variables may meet."""
+    """Return a static size, or a key that is equal for equal dimensions. The key contains the variables, as names may
+    collide."""
     size = simplify(size)
     if isinstance(size, IntImm):
         return int(size.value)
@@ -99,7 +104,7 @@ def _said(size: PrimExpr, place: Place) -> Hashable:
 
 
 def _with_known(function: Function, known: Known, mod: IRModule) -> Function:
-    """The function over parameters with these sizes. A class of one size alone stays unknown."""
+    """Return the function with the known dimensions in its parameter types. A class with one member stays anonymous."""
     if not known:
         return function
     members = Counter(known.values())

@@ -1,7 +1,8 @@
-"""From graph functions to functions of the virtual machine.
+"""Convert Relay functions to functions of the virtual machine.
 
-A line of a function is an operator, which waits in the open region until its value is needed, or a step of the machine:
-a call, a branch, data. Regions are compiled as models of their own; what they compute lies in registers afterwards.
+A line of a function is either an operator or a VM step: a call, a branch or an ADT operation. Operators are collected
+in the open region until one of their values is needed. Regions are compiled as separate models, whose outputs are
+stored in registers.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .sizes import type_words
 
 
 class Slot:
-    """A value in a register, or one that waits in the open region as ``expr``. ``holders`` counts the values and lines
-    to come that need it."""
+    """A value in a register, or a pending value of the open region (``expr``). ``holders`` counts the values and lines
+    that still need it."""
 
     __slots__ = ("type", "register", "expr", "holders")
 
@@ -39,7 +40,8 @@ class Slot:
 
 
 class Group:
-    """A tuple whose fields are known, or a closure of the module's function ``function``: made when it is needed."""
+    """A tuple whose fields are known, or a closure of the global function ``function``. It is allocated only when it is
+    needed."""
 
     __slots__ = ("parts", "function")
 
@@ -51,7 +53,7 @@ Value = Slot | Group | Constant | Constructor
 
 
 def slots(value: Value) -> list[Slot]:
-    """The slots a value is made of."""
+    """Return the slots of a value."""
     found: list[Slot] = []
     stack = [value]
     while stack:
@@ -64,8 +66,8 @@ def slots(value: Value) -> list[Slot]:
 
 
 class FunctionWriter:
-    """Writes one function of a module, whose inner functions have been lifted. Where it returns what a call of itself
-    gives, it starts again, with the arguments in place of its parameters."""
+    """Writes one function of a module without inner functions. A tail call of the function itself becomes a jump to its
+    start with new parameter values."""
 
     def __init__(self, module: ModuleWriter, name: str, function: Function):
         self.module, self.name = module, name
@@ -75,12 +77,12 @@ class FunctionWriter:
         types = [p.checked_type_ or p.type_annotation for p in self.params]
         self.again = tail_calls(name, module.is_closure(name), self.body)
         self.out = Assembler(module.tables, [p.name_hint for p in self.params], type_words(types), bool(self.again))
-        # Parameters whose shape is the same in all steps.
+        # Parameters whose shape is equal in all steps.
         self.fixed = [p for i, p in enumerate(self.params) if all(_same_shape(p, a[i]) for a in self.again.values())]
         self.values: dict[int, Value] = {}
         self.region = Region()
         self.waiting: list[Slot] = []
-        # Slots that what waits is computed from.
+        # Slots that the pending operators read.
         self.read: list[Slot] = []
 
     def write(self) -> MachineFunction:
@@ -92,7 +94,7 @@ class FunctionWriter:
     # ---- values and how long they are needed ----
 
     def bind(self, e: RelayExpr, value: Value) -> None:
-        """The value of an expression, which is kept until its last use."""
+        """Set the value of an expression, which is kept until its last use."""
         self.values[id(e)] = value
         self.hold(value, self.lines.uses.get(id(e), 0))
 
@@ -104,18 +106,19 @@ class FunctionWriter:
                 slot.register = -1
 
     def value(self, e: RelayExpr) -> Value:
-        """The value of an expression that has been written."""
+        """Return the value of an expression that has been emitted."""
         e = without_lets(e)
         if isinstance(e, (Constant, Constructor)):
             return e
         if isinstance(e, GlobalVar):
             return Group([], e.name_hint)
         if id(e) not in self.values:
-            raise TVMError(f"{f'%{e.name_hint}' if isinstance(e, Var) else type(e).__name__} has no value here")
+            name = f"%{e.name_hint}" if isinstance(e, Var) else type(e).__name__
+            raise TVMError(f"{name} is used before it is defined")
         return self.values[id(e)]
 
     def used(self, e: RelayExpr) -> None:
-        """One use of an expression is over."""
+        """Record one use of an expression."""
         e = without_lets(e)
         if id(e) in self.values:
             self.hold(self.values[id(e)], -1)
@@ -123,7 +126,8 @@ class FunctionWriter:
     # ---- registers ----
 
     def load(self, value: Value, made: list[int]) -> int:
-        """The register of a value; those that are made for it are added to ``made``, to be released after use."""
+        """Return the register of a value. Registers allocated for it are appended to ``made``, and released after use.
+        """
         if isinstance(value, Slot):
             if value.expr is not None:
                 self.compute_waiting()
@@ -149,7 +153,7 @@ class FunctionWriter:
         return register
 
     def operands(self, values: list[Value]) -> tuple[list[int], list[int]]:
-        """The registers of values, and those of them that were made for this."""
+        """Return the registers of values, and those that were allocated for this purpose."""
         made: list[int] = []
         return [self.load(v, made) for v in values], made
 
@@ -158,14 +162,14 @@ class FunctionWriter:
             self.out.release(register)
 
     def result(self, e: RelayExpr, register: int) -> None:
-        """A register written for an expression."""
+        """Bind an expression to a register that contains its value."""
         slot = Slot(e.checked_type_, register)
         self.bind(e, slot)
 
     # ---- regions ----
 
     def compute(self, e: Call) -> None:
-        """An operator joins the open region."""
+        """Add an operator to the open region."""
         expr = Call(e.op, tuple(self.in_region(self.value(a)) for a in e.args), e.attrs, e.type_args, e.span)
         self.wait(e, expr)
         for a in e.args:
@@ -177,13 +181,13 @@ class FunctionWriter:
         self.bind(e, slot)
 
     def in_region(self, value: Value) -> RelayExpr:
-        """A value as the operators of the open region see it."""
+        """Return a value as an operand for operators of the open region."""
         if isinstance(value, Constant):
             return value
         if isinstance(value, Group):
             return with_derived_type(Tuple(tuple(self.in_region(p) for p in value.parts)))
         if not isinstance(value, Slot):
-            raise TVMError(f"operators take tensors, not the constructor {value.name_hint}")
+            raise TVMError(f"an operator has the constructor {value.name_hint} as an operand; operands must be tensors")
         if value.expr is not None:
             return value.expr
         return self.param(value)
@@ -193,19 +197,19 @@ class FunctionWriter:
             fields = [self.field(slot, i) for i in range(len(slot.type.fields))]
             return with_type(Tuple(tuple(self.param(f) for f in fields)), slot.type)
         if not isinstance(slot.type, TensorType):
-            raise TVMError(f"operators take tensors, not {slot.type}")
+            raise TVMError(f"an operator has an operand of type {slot.type}; operands must be tensors")
         slot.holders += 1
         self.read.append(slot)
         return self.region.param(slot.register, slot.type)
 
     def field(self, slot: Slot, index: int) -> Slot:
-        """A field of a tuple in a register."""
+        """Load a field of a tuple into a new register."""
         register = self.out.register()
         self.out.write("get_field", register, slot.register, index)
         return Slot(slot.type.fields[index], register)
 
     def compute_waiting(self) -> None:
-        """Compile the open region and write its kernels. What nobody needs any more is not computed."""
+        """Compile the open region and emit its kernels. Values that are no longer needed are not computed."""
         wanted = [s for s in self.waiting if s.holders > 0]
         region, waiting, read = self.region, self.waiting, self.read
         self.region, self.waiting, self.read = Region(), [], []
@@ -224,7 +228,7 @@ class FunctionWriter:
             self.hold(slot, -1)
 
     def joined(self, t: Type, results: Any) -> int:
-        """The register of a result, whose tensors come one by one."""
+        """Return the register of an output, assembled from its tensors."""
         if isinstance(t, TensorType):
             return next(results)
         parts = [next(results) for _ in flatten_type(t)]
@@ -236,7 +240,7 @@ class FunctionWriter:
     # ---- blocks ----
 
     def block(self, block: Block, root: RelayExpr, into: int | None) -> None:
-        """The lines of a block; its value is returned, or moved into a register."""
+        """Emit the lines of a block, and return its value or move it into a register."""
         last = without_lets(root)
         for e in self.lines.of(block):
             if into is None and e is last and self.tail(e):
@@ -253,13 +257,13 @@ class FunctionWriter:
         self.forget_waiting()
 
     def forget_waiting(self) -> None:
-        """What still waits at the end of a block is of no use to anybody."""
+        """Discard the operators that are pending at the end of a block, whose values are unused."""
         for slot in self.read:
             self.hold(slot, -1)
         self.region, self.waiting, self.read = Region(), [], []
 
     def tail(self, e: RelayExpr) -> bool:
-        """Write the last line of a function where that returns by itself."""
+        """Emit the last line of a function if it returns by itself; return whether it does."""
         if isinstance(e, If):
             self.branch(e, None)
         elif isinstance(e, Match):
@@ -291,7 +295,7 @@ class FunctionWriter:
             self.used(operand)
 
     def step(self, e: RelayExpr) -> None:
-        """What the machine does itself."""
+        """Emit an expression that is a VM step."""
         if isinstance(e, TupleGetItem):
             self.get_item(e)
         elif isinstance(e, Call):
@@ -303,7 +307,7 @@ class FunctionWriter:
         elif isinstance(e, (RefCreate, RefRead, RefWrite)):
             self.reference(e)
         else:
-            raise TVMError(f"the virtual machine cannot run {type(e).__name__}")
+            raise TVMError(f"the virtual machine does not support {type(e).__name__}")
 
     def get_item(self, e: TupleGetItem) -> None:
         value = self.value(e.tuple_value)
@@ -347,7 +351,7 @@ class FunctionWriter:
         return result, made
 
     def reference(self, e: RelayExpr) -> None:
-        """A reference is data of one field that can be written."""
+        """Emit a reference, represented as an ADT value with one mutable field."""
         operands = e.children()
         registers, made = self.operands([self.value(o) for o in operands])
         register = self.out.register()
@@ -365,7 +369,7 @@ class FunctionWriter:
     # ---- branches ----
 
     def test(self, register: int, wanted: int, otherwise: Label) -> None:
-        """Go on where a register holds a number, else elsewhere."""
+        """Continue if a register contains the number ``wanted``, else jump to ``otherwise``."""
         number, here = self.out.load(wanted), Label()
         self.out.write("if", register, number, here, otherwise)
         self.out.release(number)
@@ -409,7 +413,7 @@ class FunctionWriter:
         self.used(e.data)
 
     def pattern(self, pattern: Pattern, data: int, otherwise: Label, held: list[int]) -> None:
-        """Go on where the value in a register fits, with its parts in the pattern's variables."""
+        """Continue if the value in a register matches a pattern, with its parts bound to the pattern variables."""
         if isinstance(pattern, PatternVar):
             register = self.out.register()
             self.out.write("move", register, data)
@@ -434,8 +438,8 @@ class FunctionWriter:
 
 
 def tail_calls(name: str, is_closure: bool, body: RelayExpr) -> dict[int, list[RelayExpr]]:
-    """Calls of a function whose results are that of an expression: the arguments by the identity of the call. A closure
-    has the values around it first."""
+    """Return the arguments of the tail calls of a function to itself, by the id of the call. For a closure the captured
+    values come first."""
     found: dict[int, list[RelayExpr]] = {}
     stack = [body]
     while stack:
@@ -452,7 +456,7 @@ def tail_calls(name: str, is_closure: bool, body: RelayExpr) -> dict[int, list[R
 
 
 def _same_shape(param: Var, argument: RelayExpr) -> bool:
-    """Whether an argument is known to have the shape of the parameter."""
+    """Return whether an argument provably has the shape of the parameter."""
     own, given = param.checked_type_ or param.type_annotation, argument.checked_type_
     if not isinstance(own, TensorType) or not isinstance(given, TensorType) or len(own.shape) != len(given.shape):
         return False
@@ -460,14 +464,14 @@ def _same_shape(param: Var, argument: RelayExpr) -> bool:
 
 
 def _looks_at(pattern: Pattern, uses: dict[int, int]) -> bool:
-    """Whether a pattern needs the value it is compared with."""
+    """Return whether a pattern reads the value that it is matched with."""
     if isinstance(pattern, PatternVar):
         return uses.get(id(pattern.var), 0) > 0
     return isinstance(pattern, (PatternConstructor, PatternTuple))
 
 
 class ModuleWriter:
-    """The functions of a module as those of an executable."""
+    """Converts the functions of a module to functions of an executable."""
 
     def __init__(self, mod: IRModule, tables: Tables, regions: RegionCompiler):
         self.mod = mod
@@ -478,22 +482,23 @@ class ModuleWriter:
         self._constructors: dict[str, Constructor] = {}
 
     def number(self, name: str) -> int:
-        """The number of a function, which may be written later."""
+        """Return the index of a function, which may be emitted later."""
         return self.tables.functions.setdefault(name, len(self.tables.functions))
 
     def is_closure(self, name: str) -> bool:
-        """Whether calling the function gives one that has the values around it: then those are its first parameters."""
+        """Return whether a function returns a closure over its parameters. The parameters then come before those of the
+        closure."""
         function = self.functions[name]
         return bool(function.attrs.get("Closure")) and isinstance(function.body, Function)
 
     def constructor(self, made: Constructor) -> int:
-        """A function that makes data, for constructors that are values."""
+        """Return the index of a function that constructs an ADT value, for constructors used as values."""
         name = f"constructor {made.belong_to.name_hint}.{made.name_hint}"
         self._constructors[name] = made
         return self.number(name)
 
     def write(self, entries: list[str]) -> None:
-        """The entries, and what they use."""
+        """Emit the entry functions and all functions that they use."""
         for name in entries:
             self.number(name)
         self.functions.update(with_sizes_of_callers(self.mod, entries))
@@ -511,7 +516,7 @@ class ModuleWriter:
         if self.is_closure(name):
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
-        # Other functions see unknown sizes: one that is a value is called with any.
+        # Other functions get dynamic dimensions, since a function that is a value can be called with any shape.
         return FunctionWriter(self, name, named_sizes(function, self.mod, typed=True)).write()
 
     def _constructor(self, name: str) -> MachineFunction:

@@ -1,4 +1,4 @@
-"""``relay.vm.compile``: from a module to an executable of the virtual machine."""
+"""``relay.vm.compile``: compile a module to an executable of the virtual machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....runtime.ndarray import NDArray, array
 from ....runtime.vm import Executable, VirtualMachine
 from ....runtime.vm_code import Code, seal, to_words
 from ....target import Target
-from ...build_module import all_targets, bind_params_by_name, library_of, records_at_hand, say_nothing, to_kernels
+from ...build_module import all_targets, bind_params_by_name, ignore_progress, library_of, records_at_hand, to_kernels
 from ...expr import Function
 from ...infer import infer_module
 from ...interpreter import Executor
@@ -31,7 +31,7 @@ from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# Passes that make a module smaller before its functions are written.
+# Passes that remove or inline functions before code generation.
 PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives())
 Progress = Callable[[str, int, int], None]
 
@@ -45,17 +45,17 @@ class VMCompiler:
         self._lowered: _Lowered | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """The weights by name, which become constants.
+        """Set the weights, which become constants.
 
         Parameters
         ----------
         params : dict of str to NDArray
-            The weights.
+            The weights by name.
         """
         self.params = {name: v if isinstance(v, NDArray) else array(v) for name, v in params.items()}
 
     def get_params(self) -> dict[str, NDArray]:
-        """The weights by name.
+        """Return the weights by name.
 
         Returns
         -------
@@ -66,23 +66,23 @@ class VMCompiler:
     def optimize(
         self, mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
     ) -> tuple[IRModule, dict[str, NDArray]]:
-        """The module as its functions are written, before their operators are compiled.
+        """Return the module after all passes on functions, before its operators are compiled.
 
         Parameters
         ----------
         mod : IRModule
-            The module.
+            The module to optimize.
         target : optional
-            The target; without it, the current one.
+            The target; None selects the current target.
         target_host : optional
-            The target of the host's code.
+            The target of host code.
         params : dict of str to NDArray, optional
             The weights by name.
 
         Returns
         -------
         tuple of IRModule and dict
-            The module, and the weights.
+            The optimized module, and the weights.
         """
         if params:
             self.set_params(params)
@@ -91,50 +91,50 @@ class VMCompiler:
 
     def lower(
         self, mod: IRModule, target: Any = None, target_host: Any = None, *, mod_name: str = "default",
-        progress: Progress = say_nothing,
+        progress: Progress = ignore_progress,
     ) -> None:  # fmt: skip
         """Compile the functions to instructions and kernels.
 
         Parameters
         ----------
         mod : IRModule
-            The module.
+            The module to compile.
         target : optional
-            The target; without it, the current one.
+            The target; None selects the current target.
         target_host : optional
-            The target of the host's code.
+            The target of host code.
         mod_name : str, optional
-            The name of the module, which is part of the names of its kernels.
+            The module name, which is part of the kernel names.
         progress : callable, optional
-            Is told the stage of the work, as ``relay.build`` tells it.
+            Called with the current stage, like the callback of ``relay.build``.
         """
         progress("improving the graph", 0, 0)
         self._lowered = _Lowered(_with_params(mod, self.params), *all_targets(target, target_host), mod_name)
 
     @property
     def kernels(self) -> list[Any]:
-        """The kernels of what was lowered, and the functions that compute their shapes."""
+        """Return the kernels of the lowered module, including shape functions."""
         return self._lowered.regions.kernels() if self._lowered is not None else []
 
-    def codegen(self, progress: Progress = say_nothing) -> None:
-        """Compile the kernels of what was lowered.
+    def codegen(self, progress: Progress = ignore_progress) -> None:
+        """Compile the kernels of the lowered module.
 
         Parameters
         ----------
         progress : callable, optional
-            Is told the stage of the work, as ``relay.build`` tells it.
+            Called with the current stage, like the callback of ``relay.build``.
 
         Raises
         ------
         TVMError
-            Nothing was lowered.
+            No module has been lowered.
         """
         if self._lowered is None:
-            raise TVMError("VMCompiler.codegen: lower a module first")
+            raise TVMError("VMCompiler.codegen: no module has been lowered; call lower first")
         self._executable = self._lowered.executable(progress)
 
     def get_exec(self) -> Executable:
-        """What ``codegen`` made.
+        """Return the executable that ``codegen`` created.
 
         Returns
         -------
@@ -143,15 +143,15 @@ class VMCompiler:
         Raises
         ------
         TVMError
-            ``codegen`` was not called.
+            ``codegen`` has not been called.
         """
         if self._executable is None:
-            raise TVMError("VMCompiler.get_exec: there is no executable yet; call lower and codegen first")
+            raise TVMError("VMCompiler.get_exec: there is no executable; call lower and codegen first")
         return self._executable
 
 
 class _Lowered:
-    """The instructions of a module and the functions of its kernels."""
+    """The instructions of a module and its kernels."""
 
     def __init__(self, mod: IRModule, targets: list[Target], host: Target, mod_name: str):
         self.targets, self.host = targets, host
@@ -183,7 +183,8 @@ class _Lowered:
 
 
 def _for_no_other(mod: IRModule) -> IRModule:
-    """Functions that are marked for another compiler, or as one of its patterns, are functions like any other."""
+    """Remove the attributes of functions for external compilers and composite patterns, which then are ordinary
+    functions."""
     marks = ("Compiler", "Composite")
 
     def post(e: Any) -> Any:
@@ -195,10 +196,11 @@ def _for_no_other(mod: IRModule) -> IRModule:
 
 
 def prepared(mod: IRModule) -> IRModule:
-    """The module as its functions are written. One without control flow is one straight function."""
+    """Return the module after all passes on functions. A module without control flow becomes a single straight
+    function."""
     mod = _for_no_other(mod)
     if len(mod) == 1 and "main" in mod and isinstance(mod["main"], Function) and is_straight(mod["main"].body):
-        # Types are worked out once: those of the model as it was given would only be thrown away.
+        # The types of the original model are not inferred, since this function discards them.
         return _straight(mod["main"], mod)
     mod = infer_module(mod)
     if "main" in mod and isinstance(mod["main"], Function):
@@ -209,7 +211,7 @@ def prepared(mod: IRModule) -> IRModule:
     else:
         passes = PASSES[1:]
     ctx = PassContext.current()
-    # The machine has no functions inside others, at any level of optimization.
+    # LambdaLift runs at every optimization level, since the virtual machine does not support inner functions.
     mod = run_pass(LambdaLift(), lift_called(infer_module(run_pipeline(mod, passes, ctx))), ctx)
     return run_pipeline(mod, (HoistLoops(),), ctx)
 
@@ -224,7 +226,7 @@ def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:
     if isinstance(mod, Function):
         mod = IRModule.from_expr(mod)
     if not isinstance(mod, IRModule):
-        raise TVMError(f"relay.vm.compile: an IRModule is wanted, got {type(mod).__name__}")
+        raise TVMError(f"relay.vm.compile: expected an IRModule, got {type(mod).__name__}")
     if not params:
         return mod
     mod = mod.clone()
@@ -240,24 +242,24 @@ def compile(
     Parameters
     ----------
     mod : IRModule or Function
-        The module. Its entry is ``main``; without one, every function is.
+        The module to compile. Its entry is ``main``; without ``main``, every function is an entry.
     target : optional
-        The target; without it, the current one. Or one for each kind of device, as a list or a dict, where
-        ``on_device`` says where operators run; function calls, branches and data are on the default device.
+        The target; None selects the current target. A list or dict contains one target for each device type: operators
+        run on the device of their ``on_device`` annotation; calls, branches and data are on the default device.
     target_host : optional
-        The target of the host's code.
+        The target of host code.
     params : dict of str to NDArray, optional
         The weights by name, which become constants.
 
     Returns
     -------
     Executable
-        What ``tvm.runtime.vm.VirtualMachine`` runs.
+        The executable for ``tvm.runtime.vm.VirtualMachine``.
 
     Raises
     ------
     TVMError
-        The module holds what the machine cannot run.
+        The module contains an expression that the virtual machine does not support.
 
     Examples
     --------
@@ -278,38 +280,38 @@ def compile(
 def optimize(
     mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, NDArray]]:
-    """The module as its functions are written for the machine.
+    """Return the module after all passes on functions, before its operators are compiled.
 
     Parameters
     ----------
     mod : IRModule
-        The module.
+        The module to optimize.
     target : optional
-        The target; without it, the current one.
+        The target; None selects the current target.
     target_host : optional
-        The target of the host's code.
+        The target of host code.
     params : dict of str to NDArray, optional
         The weights by name.
 
     Returns
     -------
     tuple of IRModule and dict
-        The module, and the weights.
+        The optimized module, and the weights.
     """
     return VMCompiler().optimize(mod, target, target_host, params)
 
 
 class VMExecutor(Executor):
-    """Compiled for the virtual machine and run by it."""
+    """An executor that compiles for the virtual machine and runs the result."""
 
     @property
     def executable(self) -> Executable:
-        """The module of the executor, compiled."""
+        """The compiled module of the executor."""
         return compile(self.mod, self.target, params=self.params)
 
     @property
     def vm(self) -> VirtualMachine:
-        """A machine that runs it."""
+        """A virtual machine for the executable."""
         return VirtualMachine(self.executable, self.device)
 
     def _compile(self, mod: IRModule) -> Any:

@@ -1,4 +1,4 @@
-"""A function as blocks of lines: what each pair of braces computes, in order, and how often each value is used."""
+"""Represent a function as blocks of lines in execution order, with the number of uses of each value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ...scopes import ATOMS, Block, Placement
 
 
 def used(e: RelayExpr) -> list[RelayExpr]:
-    """The expressions whose values an expression uses, its branches included. A let has the value of its body."""
+    """Return the expressions whose values an expression uses, including its branches. A let has the value of its body.
+    """
     kind = type(e)
     if kind is Call:
         return [*e.args, e.op]
@@ -26,16 +27,19 @@ def used(e: RelayExpr) -> list[RelayExpr]:
 
 
 def without_lets(e: RelayExpr) -> RelayExpr:
-    """The expression whose value a chain of lets has."""
+    """Return the body of a chain of lets."""
     while type(e) is Let:
         e = e.body
     return e
 
 
 class Lines:
-    """``top`` is the block of the function, ``inner`` gives the blocks of branches; ``uses`` counts how often the value
-    of an expression is used, by its identity. The lines of a block are expressions, each after its operands, and blocks
-    behind a let, which belong to the block around it."""
+    """The blocks of a function.
+
+    ``top`` is the block of the function, ``inner`` contains the blocks of branches, and ``uses`` counts the uses of
+    each expression by its id. The lines of a block are expressions after their operands, and blocks after a let, which
+    belong to the enclosing block.
+    """
 
     def __init__(self, body: RelayExpr):
         self.top = Block(None)
@@ -55,7 +59,8 @@ class Lines:
                 block.lines.append(e)
 
     def of(self, block: Block) -> Iterator[RelayExpr]:
-        """The lines of a block, those behind its lets included. A let stands before the lines that see its name."""
+        """Iterate over the lines of a block, including those after its lets. A let precedes the lines that use its
+        variable."""
         stack = [iter(block.lines)]
         while stack:
             line = next(stack[-1], None)
@@ -68,17 +73,17 @@ class Lines:
 
 
 def is_computed(e: RelayExpr) -> bool:
-    """Whether an expression belongs to the tensor program: an operator, or a function that is a kernel."""
+    """Return whether an expression is a call of an operator or of a kernel."""
     if type(e) is not Call:
         return False
     return isinstance(e.op, Op) or isinstance(e.op, Function) and bool(e.op.attrs.get("Primitive"))
 
 
 def is_straight(body: RelayExpr) -> bool:
-    """Whether an expression is operators, kernels, tuples, variables and constants alone."""
+    """Return whether an expression consists only of operators, kernels, tuples, variables and constants."""
     for e in post_order(body, operands=used):
         if isinstance(e, Function):
-            # A kernel is looked at with its call.
+            # Calls of primitive functions are checked by is_computed.
             if not e.attrs.get("Primitive"):
                 return False
         elif not (is_computed(e) or isinstance(e, (Tuple, TupleGetItem, Var, Constant, Op))):

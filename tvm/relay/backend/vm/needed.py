@@ -1,4 +1,4 @@
-"""Whether a module needs the virtual machine, or the graph executor runs it."""
+"""Determine whether a module needs the virtual machine or can run on the graph executor."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from ...adt import Match
 from ...build_module import bind_params_by_name
 from ...expr import Call, Function, If, RefCreate, RefRead, RefWrite, RelayExpr
 from ...infer import infer_module
-from ...symbolic import has_unknown_sizes
+from ...symbolic import has_dynamic_dims
 from ...transform.dynamic_to_static import static_function
 from ...transform.fold_constant import FoldConstant
 from ...transform.straight_graph import KEPT, straighten
 from .lines import used
 
 _WORDS = {
-    If: "a branch is chosen when the model runs",
-    Match: "it takes data apart",
-    Function: "a function is a value in it",
-    RefCreate: "it has references",
-    RefRead: "it has references",
-    RefWrite: "it has references",
+    If: "it contains a branch that depends on run-time values",
+    Match: "it matches algebraic data types",
+    Function: "it uses a function as a value",
+    RefCreate: "it uses references",
+    RefRead: "it uses references",
+    RefWrite: "it uses references",
 }
 
 
 def needs_vm(mod: IRModule | Function, params: Mapping[str, Any] | None = None) -> str | None:
-    """Why a module needs the virtual machine: sizes that are known only when it runs, control flow, data.
+    """Return why a module needs the virtual machine, such as dynamic shapes, control flow or algebraic data types.
 
     Parameters
     ----------
     mod : IRModule or Function
-        The module, as ``relay.build`` and ``relay.vm.compile`` take it.
+        The module, in the form that ``relay.build`` and ``relay.vm.compile`` accept.
     params : dict of str to NDArray, optional
-        The weights by name, which may decide sizes and branches.
+        The weights by name, which may determine shapes and branches.
 
     Returns
     -------
     str or None
-        The reason in words; None if the graph executor can run the module.
+        The reason as text; None if the graph executor can run the module.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def needs_vm(mod: IRModule | Function, params: Mapping[str, Any] | None = None) 
     main = straighten(mod["main"], mod)
     if _of_body(main.body, mod) is None:
         return None
-    # Constants may decide branches and sizes.
+    # Constants may determine branches and shapes.
     mod = _with_main(mod, main)
     folded = FoldConstant()(_with_main(mod, static_function(mod["main"], mod)))
     return _of_body(infer_module(folded)["main"].body, mod)
@@ -85,8 +85,8 @@ def _of_inputs(main: Function) -> str | None:
     for p in main.params:
         t = p.checked_type_ or p.type_annotation
         if not isinstance(t, TensorType):
-            return f"input '{p.name_hint}' is no tensor"
-        if has_unknown_sizes(t):
+            return f"input '{p.name_hint}' is not a tensor"
+        if has_dynamic_dims(t):
             sizes = [
                 "?" if isinstance(d, Any_) and d.name == Any_().name else str(getattr(d, "name", d)) for d in t.shape
             ]
@@ -95,7 +95,8 @@ def _of_inputs(main: Function) -> str | None:
 
 
 def _of_body(body: RelayExpr, mod: IRModule) -> str | None:
-    """What the graph executor cannot run. Functions that are kernels, or meant for another compiler, it calls."""
+    """Return why the graph executor cannot run an expression; None if it can. Calls of kernels and of functions for
+    external compilers are supported."""
     for e in post_order(body, operands=used):
         if isinstance(e, Function) and any(e.attrs.get(k) for k in KEPT):
             continue
@@ -111,18 +112,18 @@ def _of_call(e: Call, mod: IRModule) -> str | None:
     if isinstance(e.op, GlobalVar):
         name = e.op.name_hint
         if name in mod and not any(mod[name].attrs.get(k) for k in KEPT):
-            return f"function '{name}' calls itself"
+            return f"function '{name}' is recursive"
     elif isinstance(e.op, Constructor):
-        return "it makes data"
+        return "it constructs algebraic data types"
     elif not isinstance(e.op, (Op, Function)):
-        return "it calls a function that is known only when the model runs"
+        return "it calls a function that is determined at run time"
     t = e.checked_type_
     if not isinstance(t, (TensorType, TupleType)):
-        return "a value of it is no tensor"
-    if not has_unknown_sizes(t):
+        return "it contains a value that is not a tensor"
+    if not has_dynamic_dims(t):
         return None
     what = e.op.name if isinstance(e.op, Op) else "a function"
-    return f"the result of {what} has a size that is known only when the model runs"
+    return f"the output of {what} has a dynamic shape"
 
 
 __all__ = ["needs_vm"]

@@ -1,5 +1,5 @@
-"""Straight pieces of a function: operators that are compiled together, as a model of their own, and their kernels as
-instructions over planned storage."""
+"""Regions: sequences of operators that are compiled together as a separate model, and their kernels as VM instructions
+over planned storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...expr import Function, RelayExpr, Tuple, Var
 from ...infer import infer_module
-from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
+from ...symbolic import has_dynamic_dims, is_symbolic, primitive_form
 from ...transform.plan_devices import is_placed, plan_function
 from ..compile_program import default_device, kernel_compilers, over_devices, target_of
 from ..from_relay import ALIGNMENT, ProgramBuilder
@@ -24,16 +24,18 @@ from ..te_compiler import KernelCompiler
 from .assembler import Assembler
 from .sizes import Entry, ShapeFunctions, Shapes
 
-# Drivers of devices want parts of memory to start at such multiples.
+# The alignment in bytes that device drivers require of tensors inside a storage.
 DEVICE_ALIGNMENT = 512
-# Bytes of the largest result that shares its storage with others like it: tests and counters of loops.
+# Outputs up to this size in bytes share storage; they are loop counters and conditions.
 NUMBER = 16
 
 
 class RegionCompiler:
-    """Straight functions as programs: they go through the same passes, fusion and memory planning as a model for the
-    graph executor. Sizes that are unknown are variables of the region's own. What goes into a region and what comes out
-    of it lies on the default device; within it, marks (``on_device``) say where operators run."""
+    """Compiles regions to programs with the passes, fusion and memory planning of the graph executor.
+
+    Dynamic dimensions become variables of the region. Inputs and outputs of a region are on the default device;
+    ``on_device`` annotations inside it determine where operators run.
+    """
 
     def __init__(
         self, targets: list[Target], host: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]
@@ -46,7 +48,8 @@ class RegionCompiler:
         self.to_kernels = to_kernels
 
     def program(self, params: list[Var], outputs: list[RelayExpr]) -> tuple[Program, Entry | None]:
-        """The planned program of expressions over variables, and what runs before it where sizes are unknown."""
+        """Return the planned program of expressions over variables, and its entry shape function if there are dynamic
+        shapes."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         region = Function(params, body)
         symbolic = primitive_form(region) if is_symbolic(region) else None
@@ -77,15 +80,17 @@ class RegionCompiler:
         builder.program.outputs = [on(ref, self.default) for ref in results]
 
     def kernels(self) -> list[Any]:
-        """What the library is made of."""
+        """Return the kernels of the library, including shape functions."""
         made = [k for compiler in self.compilers.values() for k in compiler.kernels.values()]
         return [*made, *self.shapes.kernels()]
 
 
 class ProgramWriter:
-    """Writes a program into a function. Values between its kernels share one storage, which ends with the program, and
-    so do results that are numbers; each other result has its own, and so has each value whose size is known only when
-    running."""
+    """Emits a program into a function.
+
+    Intermediate values share one storage, which is released after the program, and so do scalar outputs. Each other
+    output, and each value with a dynamic shape, has its own storage.
+    """
 
     def __init__(
         self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
@@ -96,18 +101,18 @@ class ProgramWriter:
         assert program.plan is not None
         self.plan: Plan = program.plan
         self.rows = program.first_entries()
-        # Inputs are the first nodes.
+        # The first nodes are the inputs.
         self.registers: dict[Ref, int] = {(n, 0): register for n, register in enumerate(inputs)}
         self.shapes = Shapes(out, program, functions, self.registers, fixed or set())
         self.entry = entry
-        # For each storage the register that holds it, and its first byte there.
+        # For each storage: the register of the block that contains it, and its byte offset there.
         self.places: dict[int, tuple[int, int]] = {}
-        # Registers that end with the program.
+        # Registers that are released after the program.
         self.temporary: set[int] = set()
         self.ending = self._last_uses()
 
     def write(self) -> list[int]:
-        """The registers of the results, each of them a register of its own."""
+        """Emit the program and return the registers of its outputs, which are all different."""
         start = len(self.out.lines)
         self._lay_out()
         if self.entry is not None:
@@ -117,8 +122,8 @@ class ProgramWriter:
             ending = self.ending.get(number, [])
             for ref in ending:
                 self._end(ref)
-            if any(has_unknown_sizes(self._type(ref)) for ref in ending):
-                # Its storage is there for the next one.
+            if any(has_dynamic_dims(self._type(ref)) for ref in ending):
+                # Its storage is released, so that the next value can reuse it.
                 self.out.drop_dead()
         self.shapes.finish()
         self.out.place_once(start)
@@ -135,7 +140,7 @@ class ProgramWriter:
         return results
 
     def _last_uses(self) -> dict[int, list[Ref]]:
-        """The values that each node is the last to read; results are read by others, too."""
+        """Return for each node the values of which it is the last reader; outputs of the program are excluded."""
         last = {ref: number for number, node in enumerate(self.program.nodes) for ref in node.inputs}
         ending: dict[int, list[Ref]] = {}
         for ref, number in last.items():
@@ -144,7 +149,7 @@ class ProgramWriter:
         return ending
 
     def _end(self, ref: Ref) -> None:
-        """The register of a value is free; the storage stays."""
+        """Free the register of a value; its storage is kept."""
         register = self.registers[ref]
         if register in self.temporary:
             self.temporary.remove(register)
@@ -162,11 +167,11 @@ class ProgramWriter:
         return self.plan.entries[self.rows[ref[0]] + ref[1]]
 
     def _lay_out(self) -> None:
-        """One block for the storages that end with the program, one for results that are numbers, and one for each of
-        the others."""
+        """Allocate one block for intermediate storages, one for scalar outputs, and one for each of the other outputs.
+        """
         nodes = self.program.nodes
         refs = [(n, i) for n, node in enumerate(nodes) for i in range(len(node.types))]
-        # A copy makes its own memory.
+        # A copy allocates its own memory.
         computed = {self._entry(ref).storage for ref in refs if not nodes[ref[0]].is_given and not self._is_copied(ref)}
         computed -= {self._entry(ref).storage for ref in refs if nodes[ref[0]].is_given or self._is_sized(ref)}
         results = {self._entry(ref).storage for ref in self.program.outputs}
@@ -178,7 +183,7 @@ class ProgramWriter:
             self.places[storage] = (self._storage(self.plan.sizes[storage], self.plan.devices[storage]), 0)
 
     def _share(self, storages: list[int], kind: int) -> None:
-        """Storages of a device side by side in one block."""
+        """Allocate storages of a device next to each other in one block."""
         offset, first, step = 0, {}, ALIGNMENT if kind == Device.kDLCPU else DEVICE_ALIGNMENT
         for storage in storages:
             first[storage] = offset
@@ -187,15 +192,15 @@ class ProgramWriter:
         self.places.update({s: (block, at) for s, at in first.items()})
 
     def _is_copied(self, ref: Ref) -> bool:
-        """Whether a value lies in memory that a copy has made."""
+        """Return whether a value is in memory that a copy allocated."""
         node = self.program.nodes[ref[0]]
         while node.kind is Kind.VIEW:
             node = self.program.nodes[node.inputs[0][0]]
         return node.kind is Kind.COPY
 
     def _is_sized(self, ref: Ref) -> bool:
-        """Whether a value has storage that is as large as its shape says when running."""
-        return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
+        """Return whether the storage of a value has a size that is computed at run time."""
+        return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_dynamic_dims(self._type(ref))
 
     def _storage(self, nbytes: int, kind: int) -> int:
         size, register = self.out.load(nbytes), self._new()
@@ -220,7 +225,7 @@ class ProgramWriter:
             self._computed(number, node)
 
     def _is_reshaped(self, number: int, node: Node) -> bool:
-        """Whether a view is made from the tensor it sees, which has no place in planned storage."""
+        """Return whether a view is created from its input tensor, because it has no planned storage."""
         planned = node.function is None and self._entry((number, 0)).storage in self.places
         return not planned or self._is_copied((number, 0))
 
@@ -258,7 +263,7 @@ class ProgramWriter:
             self.out.write("invoke_packed", self.out.tables.kernel(node.kernel.name), len(outs), arguments)
 
     def _sized(self, register: int, t: TensorType, shape: int, device: int) -> None:
-        """A tensor in storage of its own, which ends with it."""
+        """Allocate a tensor with its own storage, which is released with it."""
         storage, dtype = self.out.register(), dtype_word(t.dtype)
         self.out.write("alloc_storage", storage, shape, ALIGNMENT, dtype, device)
         self.out.write("alloc_tensor_reg", register, storage, 0, shape, dtype)
@@ -270,8 +275,8 @@ def dims(t: TensorType) -> tuple[int, ...]:
 
 
 class Region:
-    """Operators that wait to be compiled together: the variables that stand for values from outside, by the register
-    they lie in."""
+    """Operators that are compiled together; ``params`` maps registers to the variables that represent values from
+    outside."""
 
     def __init__(self) -> None:
         self.params: dict[int, Var] = {}
@@ -282,7 +287,7 @@ class Region:
         return self.params[register]
 
     def read(self, outputs: list[RelayExpr]) -> tuple[list[int], list[Var]]:
-        """The registers and variables that the outputs are computed from."""
+        """Return the registers and variables that the outputs depend on."""
         seen = {id(e) for e in post_order(Tuple(outputs)) if isinstance(e, Var)}
         pairs = [(register, var) for register, var in self.params.items() if id(var) in seen]
         return [register for register, _ in pairs], [var for _, var in pairs]

@@ -1,4 +1,4 @@
-"""Sizes that are known only when running: shape functions of the kernels, and their results in registers."""
+"""Dynamic shapes in the virtual machine: shape functions of kernels, and registers for their outputs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ....topi.utils import simplify
-from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
+from ...symbolic import Symbolic, has_dynamic_dims, primitive_form
 from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
 from ..te_compiler import Settings
 from .assembler import Assembler
 
-# Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
+# The alignment of shape vectors in bytes, which equals the tensor alignment of kernels.
 VECTOR = 64
 
 
 class ShapeKernel(NamedTuple):
-    """A shape function as a part of the library."""
+    """A shape function as a kernel of the library."""
 
     function: ShapeFunction
     key: str
@@ -39,20 +39,20 @@ class ShapeKernel(NamedTuple):
 
     @property
     def module(self) -> IRModule:
-        """The lowered function; nothing before it waits for that."""
+        """The lowered function, computed on access."""
         with self.settings.in_force(), self.target:
             return self.function.module
 
 
 class Entry(NamedTuple):
-    """What runs before a region: a shape function, and what the shapes it computes are."""
+    """The shape function that runs before a region, and the keys of the shapes that it computes."""
 
     function: ShapeFunction
     shapes: list[tuple[str, ...]]
 
 
 class ShapeFunctions:
-    """The shape functions of an executable; kernels that are equal but for names share one."""
+    """The shape functions of an executable; kernels that are equal except for names share one."""
 
     def __init__(self, host: Target, prefix: str):
         self.host, self.prefix = host, prefix
@@ -62,7 +62,7 @@ class ShapeFunctions:
 
     def of(self, node: Node) -> ShapeFunction:
         assert node.function is not None
-        # A kernel may serve more functions than that of the node.
+        # A node's kernel may be shared with other functions, so its function is used.
         form = primitive_form(node.function).function if node.kernel is None else node.kernel.function
         key = structural_key(form) if node.kernel is None else node.kernel.key
         if key not in self.made:
@@ -71,16 +71,17 @@ class ShapeFunctions:
         return self.made[key]
 
     def entry(self, symbolic: Symbolic, program: Program) -> Entry:
-        """What looks at the sizes of a region's inputs, and computes all shapes that follow from them."""
+        """Return the shape function that checks the shapes of a region's inputs and computes all shapes that depend on
+        them."""
         given = {_key(node.types[0]) for node in program.nodes if node.kind is Kind.INPUT}
         sizes = {v for p in symbolic.function.params for d in p.checked_type_.shape for v in variables(d)}
         found: dict[tuple[str, ...], list[PrimExpr]] = {}
         for _, t in program.entries():
             key = _key(t)
-            if key is not None and key not in given and has_unknown_sizes(t):
+            if key is not None and key not in given and has_dynamic_dims(t):
                 if all(v in sizes for d in t.shape for v in variables(d)):
                     found[key] = list(t.shape)
-        # All that the function is written from; the region's operators, and weights among them, are not looked at.
+        # The key contains all inputs of the shape function; operators and weights of the region do not influence it.
         types = [str(p.checked_type_) for p in symbolic.function.params]
         conditions = [(str(a.condition), a.what, a.is_message) for a in symbolic.assumptions]
         key = f"entry {types} {conditions} {sorted(symbolic.reasons.items())} {list(found)}"
@@ -91,15 +92,17 @@ class ShapeFunctions:
         return Entry(self.made[key], list(found))
 
     def kernels(self) -> list[ShapeKernel]:
-        """What the library needs of them."""
+        """Return the shape functions that are called, as kernels of the library."""
         called = [(key, f) for key, f in self.made.items() if f.name in self.called]
         return [ShapeKernel(f, f"shape {key}", self.host, self.settings) for key, f in called]
 
 
 class Shapes:
-    """The shapes of a program's values as vectors on the host. Those that follow from the sizes of the program's inputs
-    are computed before its first kernel, and once where all steps of a loop have them alike: ``fixed`` are registers of
-    tensors that have one shape in all steps."""
+    """The shapes of a program's values as vectors on the host.
+
+    Shapes that depend only on the inputs of the program are computed before its first kernel, and only once if they are
+    equal in all steps of a loop. ``fixed`` are the registers of tensors whose shape is equal in all steps.
+    """
 
     def __init__(
         self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int], fixed: set[int]
@@ -107,19 +110,19 @@ class Shapes:
         self.out = out
         self.program = program
         self.functions = functions
-        # Where the values of the program lie.
+        # The registers of the program's values.
         self.registers = registers
         self.fixed = fixed
         self.of_value: dict[Ref, int] = {}
-        # The register of a shape, or an input of the program that has it.
+        # The register of a shape, or an input of the program that has this shape.
         self.known: dict[tuple[str, ...], int | Ref] = {}
-        # Conditions on sizes that have been checked before the first kernel, as text.
+        # The conditions on dimensions that are checked before the first kernel, as text.
         self.holds: set[str] = set()
-        # Registers that end with the program.
+        # Registers that are released after the program.
         self.held: list[int] = []
 
     def enter(self, entry: Entry) -> None:
-        """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
+        """Emit the check of the program inputs; afterwards each input has the shape of its type."""
         self.holds = {str(simplify(condition)) for condition in entry.function.assumes}
         if entry.function.checks or entry.shapes:
             inputs = [(n, 0) for n in range(len(entry.function.inputs))]
@@ -129,18 +132,18 @@ class Shapes:
             self.known.update(zip(entry.shapes, outs))
 
     def given(self, ref: Ref, t: TensorType) -> None:
-        """An input of the program: values of the same shape need not compute it."""
+        """Record the shape of a program input, so that values of the same shape reuse it."""
         key = _key(t)
-        if has_unknown_sizes(t) and key is not None:
+        if has_dynamic_dims(t) and key is not None:
             self.known.setdefault(key, ref)
 
     def results(self, node: Node) -> list[int]:
-        """The registers of the shapes of what a node computes, after its operators have agreed to the sizes they are
-        given; -1 for a shape that is known while compiling."""
+        """Return the registers of the output shapes of a node; -1 for a static shape. The assumptions of its operators
+        are checked first."""
         function = self.functions.of(node)
         keys = [_key(t) for t in node.types]
-        unknown = [has_unknown_sizes(t) for t in node.types]
-        # Types say all of a value's sizes unless data decided on one.
+        unknown = [has_dynamic_dims(t) for t in node.types]
+        # Types describe the complete shape unless a dimension is data-dependent.
         decided = any(_key(self.program.nodes[n].types[i]) is None for n, i in node.inputs)
         looks = function.checks and decided or not self._is_checked(function, node)
         if not looks and all(key in self.known for key, u in zip(keys, unknown) if u):
@@ -152,8 +155,11 @@ class Shapes:
         return [out if u else -1 for out, u in zip(outs, unknown)]
 
     def _is_checked(self, function: ShapeFunction, node: Node) -> bool:
-        """Whether all that a kernel takes for granted of sizes has been checked before. Its sizes are variables of its
-        own; those of the program have their places in the types of its inputs."""
+        """Return whether all assumptions of a kernel on dimensions have been checked.
+
+        The kernel has its own size variables; the types of the node's inputs relate them to the dimensions of the
+        program.
+        """
         sizes: dict[PrimVar, PrimExpr] = {}
         for (number, i), t in zip(node.inputs, function.types):
             given = self.program.nodes[number].types[i]
@@ -192,7 +198,7 @@ class Shapes:
         return self.of_value[ref]
 
     def _on_host(self, ref: Ref, copies: list[int]) -> int:
-        """The register of a value that decides on a shape, on the host."""
+        """Return the register of a value that determines a shape, copied to the host if necessary."""
         device = self.out.tables.devices[self.program.nodes[ref[0]].device]
         if not device:
             return self.registers[ref]
@@ -205,7 +211,7 @@ class Shapes:
         return self.held[-1]
 
     def _vectors(self, ranks: tuple[int, ...]) -> list[int]:
-        """The results of a shape function, side by side in one storage."""
+        """Return registers for the outputs of a shape function, allocated in one storage."""
         *starts, nbytes = accumulate((max(-(-8 * rank // VECTOR), 1) * VECTOR for rank in ranks), initial=0)
         if not ranks:
             return []
@@ -218,14 +224,17 @@ class Shapes:
         return registers
 
     def finish(self) -> None:
-        """The registers of the shapes are free."""
+        """Free the registers of the shapes."""
         for register in self.held:
             self.out.release(register)
 
 
 def type_words(types: list[Type]) -> list[tuple[int, ...]]:
-    """The types of parameters as an executable has them: for a tensor the data type and its sizes, of which unknown
-    ones are negative: -1, or one number for all places of a variable."""
+    """Return the parameter types in the encoding of executables.
+
+    A tensor is encoded as its data type and its dimensions. A dynamic dimension is -1, or a negative number for all
+    occurrences of one variable.
+    """
     numbers: dict[PrimExpr, int] = {}
 
     def size(d: PrimExpr) -> int:
@@ -237,8 +246,8 @@ def type_words(types: list[Type]) -> list[tuple[int, ...]]:
 
 
 def _key(t: TensorType) -> tuple[str, ...] | None:
-    """What a shape is computed as, None where a size follows from data. Variables of a program have names of their
-    own."""
+    """Return a key that identifies a shape; None if a dimension is data-dependent. The variables of a program have
+    unique names."""
     if any(isinstance(d, Any_) for d in t.shape):
         return None
     return tuple(map(_text, t.shape))

@@ -1,6 +1,6 @@
 """The Caffe importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import detection_ops, elementwise, recurrent, shape_ops, windows
 from .reader import from_caffe
 

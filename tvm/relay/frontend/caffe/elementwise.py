@@ -1,4 +1,4 @@
-"""Converters of layers that work element by element, and of normalizations."""
+"""Converters of element-wise layers and normalizations."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def threshold(ctx, inputs):
 @layer("Clip", param="clip_param")
 def clip(ctx, inputs):
     if not ctx.p.has("min") or not ctx.p.has("max"):
-        raise TVMError("min and max are wanted")
+        raise TVMError("Clip: the parameters min and max are required")
     return relay.clip(ctx.one(inputs), ctx.p.float("min", 0.0), ctx.p.float("max", 0.0))
 
 
-def _line(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
-    """shift + scale * x."""
+def _scale_and_shift(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
+    """Return ``(shift + scale * x) * factor`` with the layer's ``shift`` and ``scale``."""
     scale, shift = ctx.p.float("scale", 1.0) * factor, ctx.p.float("shift", 0.0) * factor
     out = x if scale == 1 else relay.multiply(x, ctx.like(scale, x))
     return out if shift == 0 else relay.add(out, ctx.like(shift, x))
@@ -98,7 +98,7 @@ def _line(ctx: Context, x: RelayExpr, factor: float = 1.0) -> RelayExpr:
 def power(ctx, inputs):
     x = ctx.one(inputs)
     exponent = ctx.p.float("power", 1.0)
-    out = _line(ctx, x)
+    out = _scale_and_shift(ctx, x)
     if exponent == 1:
         return out
     if exponent == 2:
@@ -106,29 +106,29 @@ def power(ctx, inputs):
     return relay.power(out, ctx.like(exponent, x))
 
 
-def _base(ctx: Context) -> float:
-    """The logarithm of the base, which is e where it is -1."""
+def _log_of_base(ctx: Context) -> float:
+    """Return the natural logarithm of the parameter ``base``; -1, the default, stands for e."""
     base = ctx.p.float("base", -1.0)
     if base != -1 and base <= 0:
-        raise TVMError(f"base {base} is not supported; it is positive, or -1 for e")
+        raise TVMError(f"base {base} is not supported; it must be positive, or -1 for e")
     return 1.0 if base == -1 else math.log(base)
 
 
 @layer("Exp", param="exp_param")
 def exp(ctx, inputs):
-    return relay.exp(_line(ctx, ctx.one(inputs), _base(ctx)))
+    return relay.exp(_scale_and_shift(ctx, ctx.one(inputs), _log_of_base(ctx)))
 
 
 @layer("Log", param="log_param")
 def log(ctx, inputs):
-    x, base = ctx.one(inputs), _base(ctx)
+    x, base = ctx.one(inputs), _log_of_base(ctx)
     if base == 0:
-        raise TVMError("base 1 has no logarithms")
-    out = relay.log(_line(ctx, x))
+        raise TVMError("Log: base 1 is not supported, because its logarithm is 0")
+    out = relay.log(_scale_and_shift(ctx, x))
     return out if base == 1 else relay.multiply(out, ctx.like(1 / base, x))
 
 
-# -- several values ---------------------------------------------------------------------------------------------------
+# -- several inputs ---------------------------------------------------------------------------------------------------
 
 
 @layer("Eltwise", param="eltwise_param")
@@ -136,9 +136,10 @@ def eltwise(ctx, inputs):
     operation = ctx.p.choice("operation", {"0": "PROD", "1": "SUM", "2": "MAX"}, "SUM")
     factors = ctx.p.floats("coeff")
     if len(inputs) < 2 or len({ctx.known_shape(x) for x in inputs}) > 1:
-        raise TVMError(f"two inputs or more of one shape are wanted, got {[ctx.known_shape(x) for x in inputs]}")
+        raise TVMError(f"expected at least 2 inputs of equal shape, got shapes {[ctx.known_shape(x) for x in inputs]}")
     if factors and (operation != "SUM" or len(factors) != len(inputs)):
-        raise TVMError(f"{len(factors)} factors (coeff) for {operation} of {len(inputs)} inputs are not supported")
+        raise TVMError(f"{len(factors)} coefficients (coeff) for {operation} with {len(inputs)} inputs are not "
+                       "supported")
     if factors:
         inputs = [x if f == 1 else relay.multiply(x, ctx.like(f, x)) for x, f in zip(inputs, factors)]
     build = {"PROD": relay.multiply, "SUM": relay.add, "MAX": relay.maximum}[operation]
@@ -149,9 +150,9 @@ def eltwise(ctx, inputs):
 
 
 def _operand(ctx: Context, inputs: list[RelayExpr], number: int, what: str) -> RelayExpr:
-    """The second input of a layer, or its weights, so that it fits the first from an axis on."""
+    """Return the layer's second input or its weights, reshaped to broadcast with the first input from ``axis`` on."""
     if len(inputs) > 2 or not inputs:
-        raise TVMError(f"one or two inputs are wanted, got {len(inputs)}")
+        raise TVMError(f"expected 1 or 2 inputs, got {len(inputs)}")
     shape = ctx.known_shape(inputs[0])
     axis = axis_of(ctx.p.int("axis", 1), len(shape))
     axes = ctx.p.int("num_axes", 1)
@@ -159,16 +160,16 @@ def _operand(ctx: Context, inputs: list[RelayExpr], number: int, what: str) -> R
         own = ctx.known_shape(inputs[1])
         return fitted(ctx, inputs[1], shape, axis if own else 0)
     if axes < -1 or axis + axes > len(shape):
-        raise TVMError(f"num_axes {axes} from axis {axis} on of a value of shape {shape} is not supported")
+        raise TVMError(f"num_axes {axes} from axis {axis} is out of range for an input of shape {shape}")
     sizes = shape[axis:] if axes == -1 else shape[axis : axis + axes]
     return fitted(ctx, ctx.constant(ctx.blob(number, what, *sizes)), shape, axis)
 
 
 def fitted(ctx: Context, e: RelayExpr, shape: tuple[int, ...], axis: int) -> RelayExpr:
-    """A value whose sizes are those of a shape from an axis on, with ones behind them."""
+    """Reshape ``e``, which matches ``shape`` from ``axis`` on, with trailing dimensions of 1 so that it broadcasts."""
     own = ctx.known_shape(e)
     if own != shape[axis : axis + len(own)]:
-        raise TVMError(f"a value of shape {own} does not fit one of shape {shape} from axis {axis} on")
+        raise TVMError(f"an operand of shape {own} does not match shape {shape} from axis {axis} on")
     return relay.reshape(e, (*own, *(1,) * (len(shape) - axis - len(own)))) if own else e
 
 
@@ -177,11 +178,11 @@ def scale(ctx, inputs):
     out = relay.multiply(inputs[0], _operand(ctx, inputs, 0, "factors"))
     if not ctx.p.bool("bias_term", False):
         return out
-    return relay.add(out, _operand(ctx, inputs[:1], 1, "biases") if len(inputs) == 1 else _late_bias(ctx, inputs))
+    return relay.add(out, _operand(ctx, inputs[:1], 1, "biases") if len(inputs) == 1 else _learned_bias(ctx, inputs))
 
 
-def _late_bias(ctx: Context, inputs: list[RelayExpr]) -> RelayExpr:
-    """The learned bias of a scale that is an input: it has the shape of that input."""
+def _learned_bias(ctx: Context, inputs: list[RelayExpr]) -> RelayExpr:
+    """Return the learned bias of a ``Scale`` layer whose scale is an input. The bias has the shape of that input."""
     shape, own = (ctx.known_shape(x) for x in inputs)
     bias = ctx.constant(ctx.blob(0, "biases", *own))
     return fitted(ctx, bias, shape, axis_of(ctx.p.int("axis", 1), len(shape)))
@@ -194,9 +195,9 @@ def bias(ctx, inputs):
 
 @layer("Axpy")
 def axpy(ctx, inputs):
-    """A factor for each channel times one value, and another one."""
+    """Return ``a * x + y`` with one factor ``a`` for each channel."""
     if len(inputs) != 3:
-        raise TVMError(f"three inputs are wanted, got {len(inputs)}")
+        raise TVMError(f"expected 3 inputs (a, x, y), got {len(inputs)}")
     factor, x, y = inputs
     shape = ctx.known_shape(x)
     return relay.add(relay.multiply(relay.reshape(factor, (*shape[:2], *(1,) * (len(shape) - 2))), x), y)
@@ -216,7 +217,7 @@ def batch_norm(ctx, inputs):
         mean, variance = (ctx.blob(i, what, channels).astype("float64") * (1 / count if count else 0)
                           for i, what in ((0, "means"), (1, "variances")))
         if (variance + eps < 0).any():
-            raise TVMError("a variance is negative: the file of weights is damaged")
+            raise TVMError("a variance is negative: the weights file is corrupt")
         factor = 1 / np.sqrt(variance + eps)
         out = relay.add(relay.multiply(x, ctx.constant(factor.reshape(ones))),
                         ctx.constant((-mean * factor).reshape(ones)))
@@ -233,7 +234,7 @@ def batch_norm(ctx, inputs):
 
 @layer("Normalize", param="norm_param")
 def normalize(ctx, inputs):
-    """Over the root of the sum of squares of the channels of a place, or of all."""
+    """Divide by the L2 norm over the channels of each position, or over the whole image with ``across_spatial``."""
     x = ctx.one(inputs)
     shape = ctx.known_shape(x)
     axes = list(range(1, len(shape))) if ctx.p.bool("across_spatial", True) else [1]

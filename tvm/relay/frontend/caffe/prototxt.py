@@ -1,6 +1,7 @@
-"""The text of protobuf as nested messages, without a description of them: networks have fields of many forks of Caffe.
+"""Parse the text format of protobuf into nested messages without a schema, because Caffe's forks add their own fields.
 
-A message has under each name a list of values in the order of the file: text, names and numbers as ``Word``, messages.
+A message maps each field name to the list of its values in file order: ``Word`` for strings, names and numbers, or a
+nested ``Message``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import NamedTuple
 
 from ....error import TVMError
 
-# Messages inside messages.
-_MOST_DEPTH = 64
+# The maximum nesting depth of messages.
+_MAX_DEPTH = 64
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<word>[A-Za-z0-9_.+-]+)|(?P<mark>[{}<>\[\]:;,])"""
 )
@@ -20,14 +21,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 
 
 class Word(NamedTuple):
-    """A name, a number or, in quotation marks, a text."""
+    """A name, a number or a quoted string."""
 
     value: str
     quoted: bool = False
 
 
 class Message(dict):
-    """Lists of values by the names of fields."""
+    """A message: the lists of values by field name."""
 
     def add(self, name: str, value) -> None:
         self.setdefault(name, []).append(value)
@@ -41,26 +42,26 @@ class Message(dict):
     def words(self, name: str) -> list[str]:
         found = self.get(name, [])
         if any(isinstance(v, Message) for v in found):
-            raise TVMError(f"the field {name} is no message")
+            raise TVMError(f"the field {name} must be a scalar, got a message")
         return [v.value for v in found]
 
     def word(self, name: str, default: str = "") -> str:
-        """The value of a field; of one that is given more than once the last holds."""
+        """Return the value of a field. The last one counts if the field is repeated."""
         found = self.words(name)
         return found[-1] if found else default
 
     def ints(self, name: str) -> list[int]:
-        """The values of a field that are whole numbers."""
+        """Return the values of an integer field."""
         try:
             found = [int(v) for v in self.words(name)]
         except ValueError:
-            raise TVMError(f"the field {name} must be whole numbers, got {', '.join(self.words(name))[:60]}") from None
+            raise TVMError(f"the field {name} must be an integer, got {', '.join(self.words(name))[:60]}") from None
         if any(abs(v) >= 1 << 63 for v in found):
-            raise TVMError(f"the field {name} has a number of more than 64 bits")
+            raise TVMError(f"the field {name} has an integer of more than 64 bits")
         return found
 
     def merged(self, name: str) -> Message:
-        """The message of a field; one that is given more than once is put together."""
+        """Return the message of a field; repeated occurrences are merged into one."""
         out = Message()
         for part in self.messages(name):
             for key, values in part.items():
@@ -69,18 +70,18 @@ class Message(dict):
 
 
 class _Tokens:
-    """What a text is made of, one after the other."""
+    """The token stream of a text."""
 
     def __init__(self, text: str):
         self.text, self.at = text, 0
         self.ahead: tuple[str, Word] | None = None
 
     def peek(self) -> tuple[str, Word] | None:
-        """The next token and its kind; None at the end."""
+        """Return the kind and the value of the next token without consuming it, or None at the end."""
         while self.ahead is None and self.at < len(self.text):
             found = _TOKEN.match(self.text, self.at)
             if found is None:
-                raise self.wrong(f"'{self.text[self.at]}' is not expected")
+                raise self.wrong(f"unexpected character '{self.text[self.at]}'")
             self.at = found.end()
             if found.lastgroup == "text":
                 body = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), found["text"][1:-1])
@@ -92,7 +93,7 @@ class _Tokens:
     def next(self) -> tuple[str, Word]:
         found = self.peek()
         if found is None:
-            raise self.wrong("the text ends within a message")
+            raise self.wrong("unexpected end of the text inside a message")
         self.ahead = None
         return found
 
@@ -108,7 +109,7 @@ class _Tokens:
 
 
 def parse(text: str) -> Message:
-    """The message that a text is."""
+    """Parse a text into a message."""
     tokens = _Tokens(text)
     stack: list[tuple[Message, str]] = [(Message(), "")]
     while True:
@@ -121,34 +122,34 @@ def parse(text: str) -> Message:
             stack.pop()
             continue
         if kind != "word" or name.quoted:
-            raise tokens.wrong(f"the name of a field is expected, got '{name.value[:40]}'")
+            raise tokens.wrong(f"expected a field name, got '{name.value[:40]}'")
         colon = tokens.skip(":")
         kind, value = tokens.next()
         if kind == "mark" and value.value in _CLOSING:
             inner = Message()
             message.add(name.value, inner)
             stack.append((inner, _CLOSING[value.value]))
-            if len(stack) > _MOST_DEPTH:
-                raise tokens.wrong(f"messages are nested deeper than {_MOST_DEPTH}")
+            if len(stack) > _MAX_DEPTH:
+                raise tokens.wrong(f"messages are nested deeper than {_MAX_DEPTH}")
         elif colon:
             _add_values(tokens, message, name.value, kind, value)
         else:
-            raise tokens.wrong(f"a value of {name.value[:40]} is expected, got '{value.value[:40]}'")
+            raise tokens.wrong(f"expected a value of the field {name.value[:40]}, got '{value.value[:40]}'")
 
 
 def _add_values(tokens: _Tokens, message: Message, name: str, kind: str, value: Word) -> None:
-    """The value of a field, or those of a list in brackets; texts that follow one another are one."""
+    """Add the value of a field, or the values of a list in brackets. Adjacent quoted strings are concatenated."""
     if kind == "word":
         while value.quoted and (found := tokens.peek()) is not None and found[1].quoted:
             value = Word(value.value + tokens.next()[1].value, True)
         message.add(name, value)
         return
     if value.value != "[":
-        raise tokens.wrong(f"a value of {name[:40]} is expected, got '{value.value}'")
+        raise tokens.wrong(f"expected a value of the field {name[:40]}, got '{value.value}'")
     while not tokens.skip("]"):
         kind, value = tokens.next()
         if kind != "word":
-            raise tokens.wrong(f"a value of {name[:40]} is expected, got '{value.value}'")
+            raise tokens.wrong(f"expected a value of the field {name[:40]}, got '{value.value}'")
         message.add(name, value)
         tokens.skip(",")
 

@@ -1,4 +1,4 @@
-"""From a network of Caffe to a module: its layers are looked up first, then converted in their order."""
+"""Convert a Caffe network to a module. All layer types are checked before the first layer is converted."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .load import Layer, Net, is_text, load_net, load_weights
 from .schema import SOURCES
 from .table import CONVERTERS, Context
 
-# Layers that a network may have.
+# The maximum number of layers of a network.
 MOST_LAYERS = 65_536
 
 
 class Importer(GraphImporter):
-    """Converts one network."""
+    """Converts one network to a module."""
 
     def __init__(self, net: Net, weights: dict[str, list[np.ndarray]], shapes: Mapping, dtypes: Mapping):
         super().__init__()
         self.net, self.shapes, self.dtypes = net, dict(shapes), dict(dtypes)
         for layer in net.layers:
             layer.blobs = weights.get(layer.name, [])
-        # The values that no layer has taken yet, in the order they were made: the outputs.
+        # Blobs that no later layer has read, in the order of definition: the outputs of the network.
         self.left: dict[str, None] = {}
         self.declared: dict[str, list[int] | None] = {}
 
@@ -44,19 +44,23 @@ class Importer(GraphImporter):
             if layer.type not in SOURCES:
                 self.convert(layer)
         if not self.left:
-            raise TVMError("the network has no outputs: every value is taken by a layer")
+            raise TVMError("the network has no outputs: a layer reads every blob")
         return self.finish([self.scopes[0][name] for name in self.left])
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def declare_inputs(self) -> None:
-        """Note the inputs and their shapes; one is added when a layer takes it, so that labels are left out."""
+        """Record the declared inputs and shapes.
+
+        An input is added to the function when a layer first reads it, so that unused inputs such as labels are dropped.
+        """
         self.declared.update(self.net.inputs)
         for layer in self.net.layers:
             if layer.type in SOURCES:
                 shapes = _shapes(layer)
                 if len(shapes) not in (0, 1, len(layer.tops)):
-                    raise TVMError(f"{layer.type} '{layer.name}' has {len(layer.tops)} results, {len(shapes)} shapes")
+                    raise TVMError(f"{layer.type} '{layer.name}' has {len(layer.tops)} outputs but {len(shapes)} "
+                                   "shapes")
                 for i, top in enumerate(layer.tops):
                     self.declared[top] = shapes[i if len(shapes) > 1 else 0] if shapes else None
         unknown = [n for n in (*self.shapes, *self.dtypes) if n not in self.declared]
@@ -65,14 +69,14 @@ class Importer(GraphImporter):
                                + did_you_mean(unknown[0], list(self.declared), "; "))
 
     def source(self, name: str) -> RelayExpr:
-        """An input of the network, which is added when it is first taken."""
+        """Add an input of the network to the function and return it."""
         dims = self.shapes.get(name, self.declared[name])
         if dims is None:
-            raise TVMError(f"the network does not say the shape of input '{name}'; give it in shape_dict")
+            raise TVMError(f"the network does not declare the shape of input '{name}'; pass it in shape_dict")
         try:
             sizes = [operator.index(d) for d in dims]
         except TypeError as problem:
-            raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {dims!r}") from problem
+            raise TVMError(f"shape of input '{name}': expected a list of integers, got {dims!r}") from problem
         if any(d < 1 for d in sizes) or int(np.prod(sizes, dtype=object)) > 1 << 40:
             raise TVMError(f"shape of input '{name}': {sizes} is not supported")
         return self.add_input(name, sizes, canonical(self.dtypes.get(name, "float32")))
@@ -80,7 +84,7 @@ class Importer(GraphImporter):
     # -- layers ---------------------------------------------------------------------------------------------------
 
     def taken(self, name: str, where: str) -> RelayExpr:
-        """The value that a layer takes."""
+        """Return the expression of the blob ``name`` that a layer reads."""
         if name not in self.scopes[0] and name in self.declared:
             self.scopes[0][name] = self.source(name)
         self.left.pop(name, None)
@@ -97,7 +101,7 @@ class Importer(GraphImporter):
             ctx.p.check()
             results = list(got) if isinstance(got, (list, TupleWrapper)) else [got]
             if len(results) != len(layer.tops):
-                raise TVMError(f"the layer gives {len(results)} results, the network names {len(layer.tops)}")
+                raise TVMError(f"the layer has {len(results)} outputs, but the network names {len(layer.tops)}")
             for name, value in zip(layer.tops, results):
                 self.scopes[0][name] = self.typer.infer(value)
                 self.left.pop(name, None)
@@ -105,7 +109,7 @@ class Importer(GraphImporter):
 
 
 def _shapes(layer: Layer) -> list[list[int]]:
-    """The shapes that a layer declares for its results."""
+    """Return the shapes that a data layer declares for its outputs."""
     found = layer.message.merged("input_param").messages("shape")
     if layer.type == "MemoryData":
         inner = layer.message.merged("memory_data_param")
@@ -115,47 +119,48 @@ def _shapes(layer: Layer) -> list[list[int]]:
 
 def _in_words(layer: Layer, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the layer"
     words = str(problem) or type(problem).__name__
-    return f"with {len(layer.bottoms)} inputs and {len(layer.blobs)} arrays of weights: {words}"
+    return f"with {len(layer.bottoms)} inputs and {len(layer.blobs)} weight arrays: {words}"
 
 
 def from_caffe(init_net, predict_net, shape_dict=None, dtype_dict=None) -> tuple[IRModule, dict[str, Any]]:
-    """A network of Caffe as a module and its parameters. Weights become constants, so that there are no parameters.
-    Caffe is not needed.
+    """Import a Caffe network as a module and its parameters. Caffe itself is not needed. Weights become constants of
+    the module, so the returned parameters are empty.
 
-    The inputs are those that the network declares and the results of its layers of data; what such a layer does to
-    pictures (means, scales, crops) is left to the caller. The outputs are the values that no layer takes, in the order
-    of the layers that make them. ``DetectionOutput`` gives as many rows as it keeps at most; rows beyond the detections
-    found are -1.
+    The inputs of the module are the declared inputs of the network and the outputs of its data layers. The caller must
+    apply the preprocessing of a data layer (mean subtraction, scaling, cropping). The outputs are the blobs that no
+    layer reads, in layer order. ``DetectionOutput`` always returns the maximum number of detections; unused rows are
+    -1.
 
     Parameters
     ----------
     init_net : NetParameter, bytes, str or path
-        The file of weights (.caffemodel).
+        The weights file (.caffemodel).
     predict_net : NetParameter, bytes, str or path
-        The text of the network (.prototxt). The two may change places.
+        The network definition (.prototxt). The two arguments may be swapped.
     shape_dict : dict of str to tuple, optional
-        Shapes of inputs by name, in place of the network's own.
+        Input shapes by name, which override the shapes that the network declares.
     dtype_dict : dict of str to str, optional
-        Element types of inputs by name; float32 without it.
+        Element types of inputs by name; the default is float32.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        An argument is none of these.
+        An argument has another type.
     TVMError
-        A file is damaged, a layer cannot be converted, or an argument is wrong.
+        A file is corrupt, a layer cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For layers without a converter; all of them are named.
+        The network has layers without a converter; the message lists all of them.
     """
     for what, given in (("shape_dict", shape_dict), ("dtype_dict", dtype_dict)):
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"from_caffe: {what} is a dictionary by input, got {type(given).__name__}")
+            raise TypeError(f"from_caffe: {what} must be a dictionary by input name, got {type(given).__name__}")
     if is_text(init_net) and not is_text(predict_net):
         init_net, predict_net = predict_net, init_net
     net, weights = load_net(predict_net), load_weights(init_net)

@@ -1,4 +1,4 @@
-"""Converters of recurrent layers: sequences whose steps say whether they continue the one before."""
+"""Converters of recurrent layers. A second input marks the steps at which a new sequence begins."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .table import Context, layer
 
 
 class Sequence:
-    """The steps of a value (steps, batch, ...) and what states are multiplied with: 0 at the start of a sequence."""
+    """The steps of an input (steps, batch, ...) and the continuation marks, which are 0 where a sequence begins."""
 
     def __init__(self, ctx: Context, inputs: list[RelayExpr]):
         if len(inputs) != 2:
-            raise TVMError(f"a sequence and where it continues are wanted, got {len(inputs)} inputs")
+            raise TVMError(f"expected 2 inputs (a sequence and its continuation marks), got {len(inputs)}")
         if ctx.p.bool("expose_hidden", False):
             raise TVMError("expose_hidden is not supported")
         self.outputs = ctx.p.int("num_output", 0)
         shape = ctx.known_shape(inputs[0])
         if len(shape) < 3 or ctx.known_shape(inputs[1]) != shape[:2] or self.outputs < 1:
-            raise TVMError(f"values of shapes {[ctx.known_shape(x) for x in inputs]} with num_output {self.outputs} "
+            raise TVMError(f"inputs of shapes {[ctx.known_shape(x) for x in inputs]} with num_output {self.outputs} "
                            "are not supported")
         self.steps, self.batch, self.width = shape[0], shape[1], math.prod(shape[2:])
         check_steps("a sequence", self.steps)
@@ -31,7 +31,10 @@ class Sequence:
         self.going = [relay.squeeze(v, [0]) for v in (relay.split(going, self.steps, 0) if self.steps > 1 else [going])]
 
     def projected(self, ctx: Context, count: int) -> list[RelayExpr]:
-        """The inputs of all steps times the first weights, one value for each step."""
+        """Multiply the inputs of all steps by the input weights and add the bias.
+
+        Return one expression for each step.
+        """
         size = count * self.outputs
         all_steps = relay.nn.dense(self.rows, ctx.constant(ctx.blob(0, "weights of the input", size, self.width)))
         all_steps = relay.nn.bias_add(all_steps, ctx.constant(ctx.blob(1, "biases", size)))
@@ -61,8 +64,8 @@ def lstm(ctx, inputs):
 def rnn(ctx, inputs):
     s = Sequence(ctx, inputs)
     own = ctx.constant(ctx.blob(2, "weights of the state", s.outputs, s.outputs))
-    last = ctx.constant(ctx.blob(3, "weights of the result", s.outputs, s.outputs))
-    bias = ctx.constant(ctx.blob(4, "biases of the result", s.outputs))
+    last = ctx.constant(ctx.blob(3, "weights of the output", s.outputs, s.outputs))
+    bias = ctx.constant(ctx.blob(4, "biases of the output", s.outputs))
     hidden, out = relay.zeros((s.batch, s.outputs), "float32"), []
     for given, going in zip(s.projected(ctx, 1), s.going):
         hidden = ctx.made(relay.tanh(relay.add(given, relay.nn.dense(relay.multiply(hidden, going), own))))

@@ -1,4 +1,4 @@
-"""The messages of a file of weights, as data, and the names of layers in the older format."""
+"""The protobuf schema of weights files, and the layer types of the older (V1) format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OldLayer: name 4 string, type 5 int32, blobs 6* Blob
 Net: name 1 string, layers 2* OldLayer, layer 100* Layer
 """)
 
-# Element types of numbers that are written as bytes.
+# The element types of blobs in raw bytes (`raw_data_type`).
 RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
-# Layers of the older format (``layers`` with types in capitals) by their numbers, and their names in the newer one.
+# V1 layer types (`layers` with upper-case types): the enum value, the old name and the new name.
 OLD_TYPES = {
     0: ("NONE", ""), 1: ("ACCURACY", "Accuracy"), 2: ("BNLL", "BNLL"), 3: ("CONCAT", "Concat"),
     4: ("CONVOLUTION", "Convolution"), 5: ("DATA", "Data"), 6: ("DROPOUT", "Dropout"),
@@ -32,9 +32,9 @@ OLD_TYPES = {
     38: ("EXP", "Exp"), 39: ("DECONVOLUTION", "Deconvolution"),
 }  # fmt: skip
 NEW_NAMES = {**dict(OLD_TYPES.values()), **{str(k): new for k, (_, new) in OLD_TYPES.items()}}
-# Layers whose results are the inputs of a network that is run.
+# Layer types whose outputs are the inputs of the network at inference.
 SOURCES = ("Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData", "VideoData")
-# Fields of parameters that say how a network is trained, or which code computes it; they change no result.
+# Parameter fields that only affect training or select an implementation. They do not change the outputs.
 FOR_TRAINING = {"weight_filler", "bias_filler", "scale_filler", "filler", "engine", "force_nd_im2col",
                 "moving_average_fraction", "dropout_ratio", "scale_train", "stable_prod_grad", "debug_info",
                 "save_output_param"}

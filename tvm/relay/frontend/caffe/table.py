@@ -1,7 +1,7 @@
-"""The table of Caffe's converters and what a converter can ask.
+"""The table of Caffe converters and the context that converters use.
 
-A converter is ``f(ctx, inputs)``: inputs are expressions; parameters and weights are asked of ``ctx``. Parameters that
-a converter did not ask for are refused by name, unless they only say how the network is trained.
+A converter is ``f(ctx, inputs)``: ``inputs`` are expressions, and ``ctx`` provides parameters and weights. A parameter
+that the converter did not read is an error, unless it only affects training.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from .reader import Importer
 
 CONVERTERS = Converters("Caffe")
-# The field of a layer that has its parameters, by the type of layer.
+# The name of the message field with a layer's parameters, by layer type.
 PARAMETERS: dict[str, str] = {}
 
 
 def layer(*names: str, param: str = "") -> Callable:
-    """Register the converter of some types of layers, whose parameters are in the field ``param``."""
+    """Register a converter for some layer types, whose parameters are in the message field ``param``."""
     PARAMETERS.update(dict.fromkeys(names, param))
     return CONVERTERS.op(*names, since=0)
 
 
 class Parameters:
-    """The parameters of a layer, which note what was asked for."""
+    """The parameters of a layer. It records which parameters were read."""
 
     def __init__(self, message: Message, field: str):
         self.message, self.field = message, field
@@ -59,7 +59,7 @@ class Parameters:
     def ints(self, name: str) -> list[int]:
         found = self.floats(name)
         if any(v != int(v) for v in found):
-            raise TVMError(f"{name} must be whole numbers, got {found}")
+            raise TVMError(f"{name} must be an integer, got {found}")
         return [int(v) for v in found]
 
     def int(self, name: str, default: int) -> int:
@@ -73,7 +73,7 @@ class Parameters:
         return text in ("true", "1", "t")
 
     def choice(self, name: str, names: dict[str, str], default: str) -> str:
-        """One of some words, which may be given as their numbers."""
+        """Return the value of an enum, which the file may give by name or by number."""
         text = self.text(name, default)
         found = names.get(text, text)
         if found not in names.values():
@@ -90,18 +90,18 @@ class Parameters:
         except ValueError:
             raise TVMError(f"{name} must be a number, got {word[:40]}") from None
         if not -(2.0**63) <= found <= 2.0**63:
-            raise TVMError(f"{name} is {word[:40]}, which is no number to compute with")
+            raise TVMError(f"{name} is {word[:40]}, which is out of range or not a number")
         return found
 
     def check(self) -> None:
-        """Refuse parameters that nobody asked for."""
+        """Report an error for parameters that the converter did not read."""
         left = [k for k in self.message if k not in self.asked and k not in FOR_TRAINING]
         if left:
-            raise TVMError(f"{left[0]} of {self.field} is not supported")
+            raise TVMError(f"parameter {left[0]} of {self.field} is not supported")
 
 
 class Context(NodeContext):
-    """The layer being converted."""
+    """The layer that is being converted."""
 
     __slots__ = ("layer", "p")
 
@@ -114,25 +114,25 @@ class Context(NodeContext):
         self.p = Parameters(record.message.merged(field) if field else Message(), field)
 
     def blob(self, number: int, what: str, *shape: int) -> np.ndarray:
-        """Weights of the layer, in a shape; older files have ones in front of it."""
+        """Return weights of the layer, reshaped to ``shape``. Older files store them with leading dimensions of 1."""
         blobs = self.layer.blobs
         if number >= len(blobs):
-            raise TVMError(f"the {what} are missing: the file of weights has {len(blobs)} arrays for this layer")
+            raise TVMError(f"the {what} are missing: the weights file has {len(blobs)} arrays for this layer")
         found = blobs[number]
         count = 1
         for size in shape:
             count *= size
         if count != found.size:
-            raise TVMError(f"the {what} must have the shape {shape}, the file of weights has {found.shape}")
+            raise TVMError(f"the {what} must have shape {shape}, but the weights file has {found.shape}")
         return found.reshape(shape)
 
     def constant(self, array: np.ndarray) -> RelayExpr:
         return Constant(np.array(array, "float32", order="C"))
 
     def one(self, inputs: list[RelayExpr]) -> RelayExpr:
-        """The only input of a layer."""
+        """Return the only input of a layer."""
         if len(inputs) != 1:
-            raise TVMError(f"one input is wanted, got {len(inputs)}")
+            raise TVMError(f"expected 1 input, got {len(inputs)}")
         return inputs[0]
 
 

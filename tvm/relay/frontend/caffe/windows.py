@@ -1,4 +1,4 @@
-"""Converters of layers that move windows over images: convolutions, pooling, normalization around a place."""
+"""Converters of layers with sliding windows: convolution, pooling and local response normalization."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ _POOLS = {"0": "MAX", "1": "AVE", "2": "STOCHASTIC", "MAX_": "MAX", "AVE_": "AVE
 
 
 def _window(ctx: Context, name: str, rank: int, default: int | None) -> tuple[int, ...]:
-    """A number for each axis of an image: one for all, one for each, or those of height and width."""
+    """Return a window parameter for each spatial axis.
+
+    The file gives one value for all axes, one for each axis, or ``_h`` and ``_w``.
+    """
     stem = "kernel" if name == "kernel_size" else name
     pair = [ctx.p.int(f"{stem}_{axis}", -1) for axis in "hw"] if name != "dilation" else [-1, -1]
     values = ctx.p.ints(name)
     if max(pair) >= 0:
         if rank != 2 or values:
-            raise TVMError(f"{stem}_h and {stem}_w are for images of height and width, and in place of {name}")
+            raise TVMError(f"{stem}_h and {stem}_w need an image with 2 spatial axes and exclude {name}")
         values = [v if v >= 0 else default for v in pair]
     values = values or [default]
     values = values * rank if len(values) == 1 else values
     least = 0 if name == "pad" else 1
     if len(values) != rank or any(v is None or not least <= v < 1 << 24 for v in values):
-        raise TVMError(f"{name} {values} is not supported for an image of {rank} dimensions")
+        raise TVMError(f"{name} {values} is not supported for an image with {rank} spatial axes")
     return tuple(values)
 
 
 def _image(ctx: Context, x: RelayExpr, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
     shape = ctx.known_shape(x)
     if len(shape) - 2 not in ranks:
-        raise TVMError(f"an image with batch and channels is wanted, got a value of shape {shape}")
+        raise TVMError(f"expected an image with batch and channel axes, got an input of shape {shape}")
     return shape
 
 
 def _check_axis(ctx: Context, rank: int) -> None:
     if ctx.p.int("axis", 1) not in (1, 1 - rank):
-        raise TVMError("channels are supported as the second axis only")
+        raise TVMError("axis: only the second axis is supported as the channel axis")
 
 
 def _with_bias(ctx: Context, out: RelayExpr, outputs: int) -> RelayExpr:
@@ -56,7 +59,7 @@ def convolution(ctx, inputs):
     outputs, groups = ctx.p.int("num_output", 0), ctx.p.int("group", 1)
     groups = channels if ctx.layer.type != "Convolution" else groups
     if groups < 1 or outputs < 1 or channels % groups or outputs % groups:
-        raise TVMError(f"{channels} channels and {outputs} outputs do not divide into {groups} groups")
+        raise TVMError(f"{channels} channels and {outputs} outputs are not divisible into {groups} groups")
     kernel, stride = _window(ctx, "kernel_size", rank, None), _window(ctx, "stride", rank, 1)
     pad, dilation = _window(ctx, "pad", rank, 0), _window(ctx, "dilation", rank, 1)
     weight = ctx.constant(ctx.blob(0, "weights", outputs, channels // groups, *kernel))
@@ -73,17 +76,17 @@ def deconvolution(ctx, inputs):
     _check_axis(ctx, 4)
     outputs, groups = ctx.p.int("num_output", 0), ctx.p.int("group", 1)
     if groups < 1 or outputs < 1 or channels % groups or outputs % groups:
-        raise TVMError(f"{channels} channels and {outputs} outputs do not divide into {groups} groups")
+        raise TVMError(f"{channels} channels and {outputs} outputs are not divisible into {groups} groups")
     kernel, stride = _window(ctx, "kernel_size", 2, None), _window(ctx, "stride", 2, 1)
     pad, dilation = _window(ctx, "pad", 2, 0), _window(ctx, "dilation", 2, 1)
     values = ctx.blob(0, "weights", channels, outputs // groups, *kernel)
     if dilation != (1, 1):
-        # A kernel with holes is a larger one with zeros.
+        # Write a dilated kernel as a larger dense kernel with zeros.
         reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation))
         wide = np.zeros((channels, outputs // groups, *reach), "float32")
         wide[:, :, :: dilation[0], :: dilation[1]] = values
         values, kernel = wide, reach
-    # Padding beyond the reach of a window cuts the result.
+    # conv2d_transpose accepts padding below the kernel size. The remaining padding crops the output.
     own = tuple(min(p, k - 1) for p, k in zip(pad, kernel))
     out = relay.nn.conv2d_transpose(x, ctx.constant(values), strides=stride, padding=(*own, *own), groups=groups,
                                     channels=outputs, kernel_size=kernel)
@@ -92,7 +95,7 @@ def deconvolution(ctx, inputs):
         sizes = ctx.known_shape(ctx.made(out))[2:]
         ends = [s - c for s, c in zip(sizes, cut)]
         if any(e <= c for e, c in zip(ends, cut)):
-            raise TVMError(f"a padding of {pad} leaves nothing of the result")
+            raise TVMError(f"padding {pad} is larger than the output")
         out = relay.strided_slice(out, cut, ends, [1, 1], [2, 3])
     return _with_bias(ctx, out, outputs)
 
@@ -101,12 +104,15 @@ def deconvolution(ctx, inputs):
 
 
 def pooled(ctx: Context, x: RelayExpr, method: str, kernel, stride, pad, up: bool = True) -> RelayExpr:
-    """Windows at the end may reach beyond the padding; only what lies within it counts in a mean."""
+    """Pool with Caffe's output size.
+
+    A window may extend beyond the padding at the end; averages then exclude the elements outside the padding.
+    """
     sizes = _image(ctx, x)[2:]
     after, shares = [], []
     for size, k, s, p in zip(sizes, kernel, stride, pad):
         if p >= k or size + 2 * p < k:
-            raise TVMError(f"windows of {kernel} with a padding of {pad} do not fit an image of {sizes}")
+            raise TVMError(f"windows of {kernel} with padding {pad} do not fit an image of {sizes}")
         count = (-(-(size + 2 * p - k) // s) if up else (size + 2 * p - k) // s) + 1
         if p and (count - 1) * s >= size + p:
             count -= 1
@@ -133,7 +139,7 @@ def pooling(ctx, inputs):
     stride, pad = _window(ctx, "stride", 2, 1), _window(ctx, "pad", 2, 0)
     if ctx.p.bool("global_pooling", False):
         if pad != (0, 0) or ctx.p.has("kernel_size") or ctx.p.has("kernel_h"):
-            raise TVMError("global_pooling takes the whole image, without a kernel or padding")
+            raise TVMError("global_pooling excludes kernel_size and pad")
         return (relay.nn.global_max_pool2d if method == "MAX" else relay.nn.global_avg_pool2d)(x)
     kernel = _window(ctx, "kernel_size", 2, None)
     if max(kernel) > max(sizes) + 2 * max(pad):
@@ -143,7 +149,7 @@ def pooling(ctx, inputs):
 
 @layer("SPP", param="spp_param")
 def spp(ctx, inputs):
-    """Pyramids: the image in 1, 4, 16, ... parts, of each its greatest or mean."""
+    """Spatial pyramid pooling: pool the image into 1, 4, 16, ... bins and concatenate the outputs."""
     x = ctx.one(inputs)
     batch, _, height, width = _image(ctx, x)
     method = ctx.p.choice("pool", _POOLS, "MAX")
@@ -168,7 +174,7 @@ def lrn(ctx, inputs):
     alpha, beta = ctx.p.float("alpha", 1.0), ctx.p.float("beta", 0.75)
     region = ctx.p.choice("norm_region", {"0": "ACROSS_CHANNELS", "1": "WITHIN_CHANNEL"}, "ACROSS_CHANNELS")
     if size < 1 or size % 2 == 0 or size > 1 << 16:
-        raise TVMError(f"local_size {size} is not supported; it is odd")
+        raise TVMError(f"local_size {size} is not supported; it must be odd and positive")
     if region == "ACROSS_CHANNELS":
         return relay.nn.lrn(x, size, 1, k, alpha, beta)
     pad = ((size - 1) // 2,) * 2

@@ -1,6 +1,6 @@
 """The Caffe2 importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import (
     array_ops,
     conv_ops,

@@ -1,4 +1,4 @@
-"""Converters of convolutions and pooling. Data stays in the order of the file."""
+"""Converters of convolution and pooling. The data keeps the layout of the file (NCHW or NHWC)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ... import op as relay
 from ...expr import RelayExpr
 from .table import Context, numbers, op
 
-# Values of the argument legacy_pad.
+# The values of the argument `legacy_pad`.
 _NOTSET, _VALID, _SAME, _CAFFE = range(4)
 _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 class Window:
-    """A window that moves over the spatial axes, out of the arguments that convolutions and pooling share."""
+    """The window of a convolution or pooling operator: kernel, strides, dilations and padding of each spatial axis."""
 
     def __init__(self, ctx: Context, x: RelayExpr, args: dict[str, Any], kernel: list[int] | None = None):
         self.ctx, self.last = ctx, ctx.channels_last(args)
         self.rank = ctx.rank(x) - 2
         if self.rank not in _LETTERS:
-            raise TVMError(f"windows over a tensor of {self.rank + 2} dimensions are not supported")
+            raise TVMError(f"a window over a tensor of {self.rank + 2} dimensions is not supported")
         first = 1 if self.last else 2
         self.sizes = ctx.shape(x)[first : first + self.rank]
         self.channels = ctx.known_size(x, self.rank + 1 if self.last else 1)
@@ -33,7 +33,7 @@ class Window:
         if self.is_global:
             self.kernel = [self.known(i) for i in range(self.rank)]
         if len(self.kernel) != self.rank or any(k < 1 for k in self.kernel):
-            raise TVMError(f"a window of {self.kernel} over {self.rank} axes is not supported")
+            raise TVMError(f"kernel {self.kernel} over {self.rank} spatial axes is not supported")
         self.strides = self.spatial(args, "stride", 1)
         self.dilations = self.spatial(args, "dilation", 1)
         if any(v < 1 for v in (*self.strides, *self.dilations)):
@@ -42,7 +42,10 @@ class Window:
         self.padding = self._padding(args)
 
     def spatial(self, args: dict[str, Any], name: str, default: int) -> list[int]:
-        """A number for each spatial axis: a list, one for height and one for width, or one for all."""
+        """Return an argument for each spatial axis.
+
+        A file gives a list, one value each for height and width, or one for all axes.
+        """
         if f"{name}s" in args:
             found = numbers(args, f"{name}s")
             if len(found) == 1:
@@ -52,21 +55,21 @@ class Window:
         else:
             found = [args.get(name, default)] * self.rank
         if len(found) != self.rank or any(not isinstance(v, int) for v in found):
-            raise TVMError(f"the argument {name} {found} does not fit {self.rank} spatial axes")
+            raise TVMError(f"the argument {name} {found} does not match {self.rank} spatial axes")
         return list(found)
 
     def known(self, axis: int) -> int:
         size = self.sizes[axis]
         if not isinstance(size, int):
-            raise TVMError("the size of an image must be known; give the model's input shapes")
+            raise TVMError("the image size must be static; pass static input shapes for the model")
         return size
 
     def reach(self, axis: int) -> int:
-        """How far the window goes along an axis."""
+        """Return the extent of the dilated window along an axis."""
         return self.dilations[axis] * (self.kernel[axis] - 1) + 1
 
     def _padding(self, args: dict[str, Any]) -> list[int]:
-        """Amounts before, then after."""
+        """Return the padding of all spatial axes: first the amounts before, then the amounts after."""
         if self.is_global or self.legacy == _VALID:
             return [0] * (2 * self.rank)
         if self.legacy == _SAME:
@@ -79,14 +82,17 @@ class Window:
         if self.legacy == _CAFFE:
             return self._caffe(found)
         if self.legacy != _NOTSET:
-            raise TVMError(f"legacy_pad {self.legacy} is not known")
+            raise TVMError(f"legacy_pad {self.legacy} is not supported")
         return found
 
     def _caffe(self, found: list[int]) -> list[int]:
-        """Windows that begin inside the data count, so that the last ones reach over the padding."""
+        """Compute Caffe's padding.
+
+        A window that begins inside the data counts, so the last ones may extend beyond the padding.
+        """
         before, after = found[: self.rank], found[self.rank :]
         if before != after:
-            raise TVMError(f"padding {found} of legacy pooling must be the same before and after")
+            raise TVMError(f"legacy padding needs equal padding before and after, got {found}")
         for i, pad in enumerate(before):
             size, stride = self.known(i), self.strides[i]
             count = math.ceil((size + 2 * pad - self.kernel[i]) / stride) + 1
@@ -97,7 +103,7 @@ class Window:
 
 
 def explicit_padding(args: dict[str, Any], rank: int) -> list[int]:
-    """The padding that the arguments say: before, then after."""
+    """Return the explicit padding of the arguments: first the amounts before, then the amounts after."""
     sides = ("pad_t", "pad_l", "pad_b", "pad_r")
     if "pads" in args:
         found = numbers(args, "pads")
@@ -107,7 +113,7 @@ def explicit_padding(args: dict[str, Any], rank: int) -> list[int]:
     else:
         found = [args.get("pad", 0)] * (2 * rank)
     if len(found) != 2 * rank or any(not isinstance(v, int) for v in found):
-        raise TVMError(f"padding {found} does not fit {rank} spatial axes")
+        raise TVMError(f"padding {found} does not match {rank} spatial axes")
     return list(found)
 
 
@@ -115,7 +121,7 @@ def with_bias(ctx: Context, out: RelayExpr, inputs: list, axis: int) -> RelayExp
     return relay.nn.bias_add(out, inputs[2], axis) if len(inputs) > 2 else out
 
 
-# Convolutions of any number of axes have one name without a number, and one with it.
+# Conv is the operator for any rank; Conv1D, Conv2D and Conv3D fix it.
 @op("Conv", "Conv1D", "Conv2D", "Conv3D")
 def conv(ctx, inputs, args):
     x, weight = inputs[0], inputs[1]
@@ -123,17 +129,17 @@ def conv(ctx, inputs, args):
     last = ctx.channels_last(args)
     window = Window(ctx, x, args, list(shape[1:-1] if last else shape[2:]))
     if len(shape) != window.rank + 2:
-        raise TVMError(f"weights of {window.rank + 2} dimensions are wanted, got {len(shape)}")
+        raise TVMError(f"expected weights of {window.rank + 2} dimensions, got {len(shape)}")
     groups, letters = args.get("group", 1), _LETTERS[window.rank]
     depth = shape[-1] if last else shape[1]
     if groups < 1 or depth * groups != window.channels or shape[0] % groups:
-        raise TVMError(f"weights of shape {shape} in {groups} groups do not fit {window.channels} channels")
+        raise TVMError(f"weights of shape {shape} in {groups} groups do not match {window.channels} input channels")
     if list(shape[1:-1] if last else shape[2:]) != window.kernel:
-        raise TVMError(f"weights of shape {shape} do not fit the kernel {window.kernel}")
+        raise TVMError(f"weights of shape {shape} do not match the kernel {window.kernel}")
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[window.rank]
     layout = f"OI{letters}"
     if last:
-        # Weights with channels last: the outputs are their last axis in the layouts of Relay.
+        # Move the output channels to the last axis: Relay's kernel layouts are HWIO-like.
         layout = f"{letters}IO"
         weight = relay.transpose(weight, (*range(1, window.rank + 2), 0))
         if groups > 1:
@@ -163,7 +169,8 @@ def conv_transpose(ctx, inputs, args):
         weight = relay.transpose(weight, (0, rank + 1, *range(1, rank + 1)))
     shape = ctx.known_shape(ctx.made(weight))
     if len(shape) != rank + 2 or shape[0] != window.channels or list(shape[2:]) != window.kernel:
-        raise TVMError(f"weights of shape {shape} do not fit {window.channels} channels and the kernel {window.kernel}")
+        raise TVMError(f"weights of shape {shape} do not match {window.channels} input channels and the kernel "
+                       f"{window.kernel}")
     build = {1: relay.nn.conv1d_transpose, 2: relay.nn.conv2d_transpose, 3: relay.nn.conv3d_transpose}[rank]
     out = build(x, weight, strides=tuple(window.strides), padding=tuple(window.padding), channels=shape[1] * groups,
                 kernel_size=tuple(window.kernel), output_padding=tuple(adjust), groups=groups)
@@ -183,7 +190,7 @@ def _pool(ctx, inputs, args, greatest: bool):
         options["count_include_pad"] = bool(args.get("count_include_pad", 0))
     pads = window.padding
     if any(p >= k for p, k in zip(pads, window.kernel * 2)) and window.legacy == _NOTSET:
-        raise TVMError(f"padding {pads} is not smaller than the window {window.kernel}")
+        raise TVMError(f"padding {pads} must be smaller than the window {window.kernel}")
     return getattr(relay.nn, name)(x, pool_size=tuple(window.kernel), strides=tuple(window.strides),
                                    dilation=tuple(window.dilations), padding=tuple(pads), layout=window.layout,
                                    **options)
@@ -198,7 +205,7 @@ for _rank in ("", "1D", "2D", "3D"):
 def lp_pool(ctx, inputs, args):
     x, p = inputs[0], float(args.get("p", 2.0))
     if p <= 0:
-        raise TVMError(f"a pooling of power {p} is not supported")
+        raise TVMError(f"LpPool: p must be positive, got {p}")
     window = Window(ctx, x, args)
     powers = relay.power(relay.abs(x), ctx.like(p, x))
     mean = getattr(relay.nn, f"avg_pool{window.rank}d")(

@@ -1,4 +1,4 @@
-"""Converters of operators on single elements, and of those on pairs of them."""
+"""Converters of unary, binary and n-ary element-wise operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def unchanged(ctx, inputs, args):
 
 @op("Dropout")
 def dropout(ctx, inputs, args):
-    """Outside of training nothing is dropped; the mask of what is kept is all of it."""
+    """Return the input unchanged, as at inference, and a mask of ones."""
     return [inputs[0], relay.ones_like(relay.cast(inputs[0], "bool"))] if ctx.wants(1) else inputs[0]
 
 
@@ -57,7 +57,7 @@ def reciprocal(ctx, inputs, args):
 
 @op("Round")
 def round_(ctx, inputs, args):
-    """Halves go away from zero."""
+    """Round half away from zero."""
     x = inputs[0]
     return relay.multiply(relay.sign(x), relay.floor(relay.add(relay.abs(x), ctx.like(0.5, x))))
 
@@ -72,7 +72,7 @@ def clip(ctx, inputs, args):
     limits = np.finfo(ctx.dtype(inputs[0])) if ctx.is_float(inputs[0]) else np.iinfo(ctx.dtype(inputs[0]))
     low, high = float(args.get("min", limits.min)), float(args.get("max", limits.max))
     if low > high:
-        raise TVMError(f"the least value {low} is above the greatest {high}")
+        raise TVMError(f"Clip: min {low} is greater than max {high}")
     return relay.clip(inputs[0], low, high)
 
 
@@ -146,7 +146,7 @@ def thresholded_relu(ctx, inputs, args):
 def logit(ctx, inputs, args):
     x, eps = inputs[0], float(args.get("eps", 1e-6))
     if not 0 < eps < 0.5:
-        raise TVMError(f"eps {eps} of a logit must be between 0 and 0.5")
+        raise TVMError(f"Logit: eps must be between 0 and 0.5, got {eps}")
     x = relay.clip(x, eps, 1.0 - eps)
     return relay.log(relay.divide(x, relay.subtract(ctx.like(1, x), x)))
 
@@ -165,10 +165,11 @@ def gelu(ctx, inputs, args):
 
 @op("Mod")
 def mod(ctx, inputs, args):
-    """The remainder of whole numbers by a divisor, with the sign of the number unless asked otherwise."""
+    """Return the integer remainder with the dividend's sign, or with the divisor's if ``sign_follow_divisor`` is
+    set."""
     divisor = args.get("divisor", 0)
     if divisor <= 0:
-        raise TVMError(f"the divisor {divisor} must be positive")
+        raise TVMError(f"Mod: the divisor must be positive, got {divisor}")
     build = relay.floor_mod if args.get("sign_follow_divisor", 0) else relay.trunc_mod
     return build(inputs[0], ctx.like(divisor, inputs[0]))
 
@@ -178,12 +179,15 @@ def cast(ctx, inputs, args):
     return relay.cast(inputs[0], dtype_name(args.get("to", 1)))
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
+# -- two inputs --------------------------------------------------------------------------------------------------------
 
 
 def aligned(ctx: Context, a: RelayExpr, b: RelayExpr, args) -> RelayExpr:
-    """The right side as a tensor that broadcasts against the left one. Nets of early versions say ``broadcast``, and
-    the axis of the left side where the right one begins; without an axis their last axes are the same."""
+    """Reshape the right operand to broadcast against the left one.
+
+    Older nets set ``broadcast`` and the axis of the left operand at which the right one starts. Without an axis, the
+    trailing dimensions are aligned.
+    """
     if not args.get("broadcast", 0):
         if "axis" in args and args["axis"] != -1:
             return _placed(ctx, a, b, args["axis"])
@@ -192,7 +196,7 @@ def aligned(ctx: Context, a: RelayExpr, b: RelayExpr, args) -> RelayExpr:
         order = args.get("order", b"NCHW")
         axis = order.find(args["axis_str"])
         if not args["axis_str"] or axis < 0:
-            raise TVMError(f"there is no axis {args['axis_str']!r} in {order!r}")
+            raise TVMError(f"axis_str {args['axis_str']!r} is not part of the order {order!r}")
         return _placed(ctx, a, b, axis)
     axis = args.get("axis", -1)
     return _placed(ctx, a, b, ctx.rank(a) - ctx.rank(b) if axis == -1 else axis)
@@ -204,7 +208,7 @@ def _placed(ctx: Context, a: RelayExpr, b: RelayExpr, axis: int) -> RelayExpr:
         return relay.reshape(b, ())
     after = rank - axis - len(own)
     if not rank or axis_of(axis, rank) != axis or after < 0:
-        raise TVMError(f"a tensor of shape {own} does not fit at axis {axis} of one with {rank} dimensions")
+        raise TVMError(f"a tensor of shape {own} does not match axis {axis} of a tensor with {rank} dimensions")
     return relay.reshape(b, (*own, *[1] * after)) if after else b
 
 
@@ -219,7 +223,7 @@ for _name, _build in {
 
 @op("Div")
 def divide(ctx, inputs, args):
-    """Whole numbers are divided towards zero."""
+    """Divide; integers are truncated toward zero."""
     b = aligned(ctx, inputs[0], inputs[1], args)
     return (relay.divide if ctx.is_float(inputs[0]) else relay.trunc_divide)(inputs[0], b)
 
@@ -248,7 +252,7 @@ def where(ctx, inputs, args):
 def _folded(build):
     def convert(ctx, inputs, args):
         if not inputs:
-            raise TVMError("the operator has no inputs")
+            raise TVMError("expected at least 1 input, got none")
         out = inputs[0]
         for other in inputs[1:]:
             out = build(out, other)
@@ -270,9 +274,9 @@ def mean(ctx, inputs, args):
 
 @op("WeightedSum")
 def weighted_sum(ctx, inputs, args):
-    """Pairs of a tensor and its weight."""
+    """Return the sum of the inputs with weights; the inputs alternate between a tensor and its weight."""
     if not inputs or len(inputs) % 2:
-        raise TVMError("tensors and their weights come in pairs")
+        raise TVMError("WeightedSum: expected pairs of a tensor and a weight")
     parts = [relay.multiply(x, relay.reshape(w, ())) for x, w in zip(inputs[::2], inputs[1::2])]
     return _sum(ctx, parts, args)
 

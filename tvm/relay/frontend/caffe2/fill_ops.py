@@ -1,4 +1,4 @@
-"""Converters of the operators that make weights."""
+"""Converters of fill operators, which create the weights."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ...expr import Constant
 from .schema import dtype_name
 from .table import check_count, numbers, op
 
-# Axes that an array of NumPy has at most.
-_MOST_AXES = 32
+# The maximum number of dimensions of a NumPy array.
+_MAX_AXES = 32
 
 
 def shape_of(ctx, inputs, args, what: str) -> tuple[int, ...]:
-    """The shape of what is filled: an argument, or that of an input or in it, and further sizes."""
+    """Return the output shape of a fill operator: an argument, the shape or the value of the input, plus
+    ``extra_shape``."""
     if inputs and not args.get("input_as_shape", 0):
         dims = list(ctx.known_shape(inputs[0]))
     elif inputs:
@@ -25,8 +26,8 @@ def shape_of(ctx, inputs, args, what: str) -> tuple[int, ...]:
     else:
         dims = list(numbers(args, "shape", []))
     dims += numbers(args, "extra_shape", [])
-    if len(dims) > _MOST_AXES:
-        raise TVMError(f"a shape of {len(dims)} dimensions is not supported")
+    if len(dims) > _MAX_AXES:
+        raise TVMError(f"a shape of {len(dims)} dimensions is not supported; the maximum is 32")
     check_count(what, dims)
     return tuple(dims)
 
@@ -36,7 +37,7 @@ def _given(dtype: str):
         values = args.get("values", [])
         shape = shape_of(ctx, inputs, args, "the tensor") if inputs or "shape" in args else (len(values),)
         if not isinstance(values, list) or len(values) != math.prod(shape):
-            raise TVMError(f"a tensor of shape {shape} has {math.prod(shape)} elements, the file has "
+            raise TVMError(f"a tensor of shape {shape} needs {math.prod(shape)} elements, but the file has "
                            f"{len(values) if isinstance(values, list) else values!r}")
         return Constant(np.array(values, "float64" if dtype.startswith("float") else "int64").astype(dtype)
                         .reshape(shape))
@@ -55,7 +56,7 @@ def given_bytes(ctx, inputs, args):
     text = values[0] if isinstance(values, list) and len(values) == 1 else values
     shape = shape_of(ctx, inputs, args, "the tensor")
     if not isinstance(text, bytes) or len(text) != math.prod(shape):
-        raise TVMError(f"a tensor of shape {shape} takes {math.prod(shape)} bytes")
+        raise TVMError(f"a tensor of shape {shape} needs {math.prod(shape)} bytes of data")
     return Constant(np.frombuffer(text, "uint8").reshape(shape).copy())
 
 
@@ -67,7 +68,7 @@ def constant_fill(ctx, inputs, args):
     else:
         dtype = "float32" if isinstance(value, float) else "int64"
     if isinstance(value, bytes) or isinstance(value, list):
-        raise TVMError(f"the value {value!r} is no number")
+        raise TVMError(f"the fill value {value!r} is not a number")
     return Constant(np.full(shape_of(ctx, inputs, args, "the tensor"), value).astype(dtype))
 
 
@@ -80,7 +81,8 @@ def half_fill(ctx, inputs, args):
 def diagonal_fill(ctx, inputs, args):
     shape = shape_of(ctx, inputs, args, "the tensor")
     if len(shape) < 2 or len(shape) > 2 and len(set(shape)) != 1:
-        raise TVMError(f"a diagonal in a tensor of shape {shape} is not known")
+        raise TVMError("DiagonalFill: the shape must have at least 2 dimensions, which must be equal if there are more "
+                       f"than 2; got {shape}")
     value = args.get("value", 0.0)
     out = np.zeros(shape, dtype_name(args["dtype"]) if "dtype" in args else "float32")
     places = np.arange(min(shape))
@@ -96,21 +98,21 @@ def range_fill(ctx, inputs, args):
 
 @op("Range")
 def range_(ctx, inputs, args):
-    """Start, stop, step, of which the last alone may be given."""
+    """Return a range. The inputs are start, stop and step, or stop alone."""
     found = [ctx.array(e, "the bounds of a range") for e in inputs]
     if not found:
-        raise TVMError("a range needs its end")
+        raise TVMError("Range: expected at least 1 input (the stop value)")
     parts = [f.reshape(-1)[0] for f in found]
     start, stop = (0, parts[0]) if len(parts) == 1 else parts[:2]
     step = parts[2] if len(parts) == 3 else 1
     if not step or not all(math.isfinite(float(v)) for v in (start, stop, step)):
-        raise TVMError(f"a range from {start} to {stop} by {step} is not supported")
+        raise TVMError(f"a range from {start} to {stop} with step {step} is not supported")
     check_count("the range", [max(math.ceil((float(stop) - float(start)) / float(step)), 0)])
     return Constant(np.arange(start, stop, step).astype(found[0].dtype))
 
 
 def _random(ctx, inputs, args):
-    raise TVMError("random numbers are not supported; take the nets of the trained model, whose weights are given")
+    raise TVMError("random numbers are not supported; use the nets of the trained model, which contain its weights")
 
 
 op("XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "UniformIntFill")(_random)

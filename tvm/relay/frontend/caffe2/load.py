@@ -1,4 +1,4 @@
-"""Nets as they are handed over, as records: operators with their arguments as values of Python."""
+"""Load nets from paths, bytes or messages into records."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from ....error import TVMError
 from .schema import FILES
 
-# The single fields of an argument, then those that are lists.
+# The scalar fields of an argument and its list fields.
 _SINGLE, _LISTS = ("f", "i", "s", "n"), ("floats", "ints", "strings", "nets")
 
 
 class Operator(NamedTuple):
-    """An operator of a net: ``args`` are numbers, bytes, lists of them, or inner nets."""
+    """An operator of a net. ``args`` maps argument names to numbers, bytes, lists of them, or nested nets."""
 
     type: str
     name: str
@@ -23,13 +23,13 @@ class Operator(NamedTuple):
 
     @property
     def where(self) -> str:
-        """How errors name it."""
+        """The operator as error messages name it: type and name."""
         shown = self.name or (self.outputs[0] if self.outputs else "")
         return f"{self.type} '{shown}'"
 
 
 class Net(NamedTuple):
-    """Operators in the order in which they run, and the blobs that come from outside and that are results."""
+    """A net: its operators in execution order, its external inputs and its outputs."""
 
     name: str
     operators: list[Operator]
@@ -38,21 +38,21 @@ class Net(NamedTuple):
 
 
 def load(net, what: str) -> Net:
-    """A net that is a path, bytes, or a message of Caffe2's own class; ``what`` is how errors call it."""
+    """Load a net from a path, bytes or a message of Caffe2's own class. ``what`` names the net in error messages."""
     if isinstance(net, (str, os.PathLike)):
         path = os.fspath(net)
         try:
             with open(path, "rb") as file:
                 net = file.read()
         except OSError as problem:
-            raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+            raise TVMError(f"cannot read {os.path.basename(path)}: {problem.strerror}") from problem
     if hasattr(net, "SerializeToString"):
         net = net.SerializeToString()
     if not isinstance(net, (bytes, bytearray, memoryview)):
-        raise TypeError(f"from_caffe2: {what} is a NetDef, its bytes or a path, got {type(net).__name__}")
+        raise TypeError(f"from_caffe2: {what} must be a NetDef, its bytes or a path, got {type(net).__name__}")
     message = FILES.parse("Net", net, what)
     if not message.op:
-        raise TVMError(f"{what} has no operators, or is no NetDef")
+        raise TVMError(f"{what} has no operators, or it is not a NetDef")
     return _net(message)
 
 
@@ -65,13 +65,13 @@ def _operator(message) -> Operator:
     args: dict[str, Any] = {}
     for arg in message.arg:
         if arg.name in args:
-            raise TVMError(f"{message.type} '{message.name}' has the argument '{arg.name}' twice")
+            raise TVMError(f"{message.type} '{message.name}' has two arguments named '{arg.name}'")
         args[arg.name] = _value(arg)
     return Operator(message.type, message.name, list(message.input), list(message.output), args)
 
 
 def _value(arg):
-    """What an argument holds; one with nothing in it is an empty list."""
+    """Return the value of an argument; an empty argument is an empty list."""
     for field in _SINGLE:
         if arg.HasField(field):
             return _net(arg.n) if field == "n" else getattr(arg, field)

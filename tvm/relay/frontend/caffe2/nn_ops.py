@@ -1,4 +1,4 @@
-"""Converters of products of matrices, softmax, and operators on images."""
+"""Converters of matmul, softmax and image operators."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .conv_ops import explicit_padding
 from .table import axis_of, op
 
 
-def _rows(ctx, x, axis: int):
-    """A tensor as a matrix: the axes before ``axis`` are its rows."""
+def _as_matrix(ctx, x, axis: int):
+    """Flatten a tensor to a matrix at ``axis``: the axes before it become rows, the others columns."""
     shape = ctx.shape(x)
     tail = shape[axis:]
     if any(not isinstance(d, int) for d in tail):
-        raise TVMError("the size of a row must be known; give the model's input shapes")
+        raise TVMError("the flattened dimensions must be static; pass static input shapes for the model")
     return x if len(shape) == 2 and axis == 1 else relay.reshape(x, (-1, math.prod(tail)))
 
 
@@ -34,14 +34,14 @@ def _fully_connected(ctx, inputs, args, transposed: bool):
     weight = relay.reshape(weight, (first, second)) if len(shape) != 2 else weight
     if transposed:
         weight, first, second = relay.transpose(weight, (1, 0)), second, first
-    data = ctx.made(_rows(ctx, x, axis))
+    data = ctx.made(_as_matrix(ctx, x, axis))
     if ctx.known_size(data, 1) != second:
-        raise TVMError(f"rows of {ctx.known_size(data, 1)} elements and weights for {second} do not fit")
+        raise TVMError(f"data rows of {ctx.known_size(data, 1)} elements do not match weights for {second}")
     out = relay.nn.bias_add(relay.nn.dense(data, weight, units=first), relay.reshape(bias, (-1,)), -1)
     if len(lead) == 1:
         return out
     if any(not isinstance(d, int) for d in lead):
-        raise TVMError("the sizes before the axis must be known; give the model's input shapes")
+        raise TVMError("the dimensions before the axis must be static; pass static input shapes for the model")
     return relay.reshape(out, (*lead, first))
 
 
@@ -51,17 +51,17 @@ op("FCTransposed")(lambda ctx, inputs, args: _fully_connected(ctx, inputs, args,
 
 @op("MatMul")
 def matmul(ctx, inputs, args):
-    """Matrices, or tensors that are taken apart at an axis; either may be transposed."""
+    """Multiply matrices, or tensors flattened to matrices at an axis. Each operand may be transposed."""
     sides = []
     for x, axis, turned in zip(inputs, ("axis_a", "axis_b"), ("trans_a", "trans_b")):
-        rows = ctx.made(_rows(ctx, x, axis_of(args.get(axis, 1), ctx.rank(x) + 1)))
+        rows = ctx.made(_as_matrix(ctx, x, axis_of(args.get(axis, 1), ctx.rank(x) + 1)))
         sides.append(relay.transpose(rows, (1, 0)) if args.get(turned, 0) else rows)
     return product(ctx, *(ctx.made(s) for s in sides))
 
 
 @op("BatchMatMul")
 def batch_matmul(ctx, inputs, args):
-    """NumPy's product of stacks of matrices, the two last axes of which may be exchanged."""
+    """Batched matmul with NumPy's broadcasting; the last two axes of each operand may be transposed."""
     sides = []
     for x, turned in zip(inputs, ("trans_a", "trans_b")):
         rank = ctx.rank(x)
@@ -73,20 +73,20 @@ def batch_matmul(ctx, inputs, args):
 
 @op("Softmax")
 def softmax(ctx, inputs, args):
-    """Over all elements from the axis on."""
+    """Apply softmax over all axes from ``axis`` on, flattened."""
     x = inputs[0]
     axis = axis_of(args.get("axis", 1), ctx.rank(x))
     if axis == ctx.rank(x) - 1:
         return relay.nn.softmax(x, axis)
-    return relay.reshape(relay.nn.softmax(_rows(ctx, x, axis), 1), ctx.known_shape(x))
+    return relay.reshape(relay.nn.softmax(_as_matrix(ctx, x, axis), 1), ctx.known_shape(x))
 
 
 @op("LRN")
 def lrn(ctx, inputs, args):
     size = args.get("size", 0)
     if size < 1 or size % 2 == 0:
-        raise TVMError(f"a normalization over {size} channels is not supported; their number is odd")
-    # The operator takes its numbers from the file, where they have no default.
+        raise TVMError(f"LRN over {size} channels is not supported; the size must be odd and positive")
+    # alpha, beta and bias have no defaults in Caffe2: each file sets them.
     return relay.nn.lrn(inputs[0], size=size, axis=ctx.channel(inputs[0], args), bias=float(args.get("bias", 1.0)),
                         alpha=float(args.get("alpha", 0.0)), beta=float(args.get("beta", 0.0)))
 
@@ -99,7 +99,7 @@ def _nearest(ctx, x, scales: list[float], axes: list[int]):
         size = ctx.known_size(x, axis)
         if not scale > 0 or not math.isfinite(scale) or size * scale > 1 << 28:
             raise TVMError(f"an image of size {size} cannot be resized by {scale}")
-        # Places are computed in single precision, as the operator does it.
+        # Caffe2 computes source indices in float32; rounding must match.
         out = int(np.float32(size) * np.float32(scale))
         places = np.minimum((np.arange(out, dtype="float32") / np.float32(scale)).astype("int64"), size - 1)
         x = ctx.made(relay.take(x, const(places), axis))
@@ -108,12 +108,12 @@ def _nearest(ctx, x, scales: list[float], axes: list[int]):
 
 @op("ResizeNearest")
 def resize_nearest(ctx, inputs, args):
-    """Scales are arguments, or a second input with those of height and width."""
+    """Resize to the nearest pixel. The scales are arguments, or a second input (height, width)."""
     x = inputs[0]
     if len(inputs) > 1:
         scales = [float(v) for v in ctx.array(inputs[1], "the scales").reshape(-1)]
         if len(scales) != 2:
-            raise TVMError(f"{len(scales)} scales are given, of height and width")
+            raise TVMError(f"expected 2 scales (height, width), got {len(scales)}")
     else:
         scales = [float(args.get("height_scale", 1.0)), float(args.get("width_scale", 1.0))]
     first = 1 if ctx.channels_last(args) else 2
@@ -130,13 +130,13 @@ def resize_nearest_3d(ctx, inputs, args):
 def upsample_nearest(ctx, inputs, args):
     scale, rank = args.get("scale", 2), ctx.rank(inputs[0])
     if not isinstance(scale, int) or not 1 <= scale <= 1 << 14:
-        raise TVMError(f"a scale of {scale!r} is not supported")
+        raise TVMError(f"scale {scale!r} is not supported; it must be an integer from 1 to 16384")
     return relay.repeat(relay.repeat(inputs[0], scale, rank - 2), scale, rank - 1)
 
 
 @op("UpsampleBilinear")
 def upsample_bilinear(ctx, inputs, args):
-    """The corners stay where they are."""
+    """Resize bilinearly with aligned corners."""
     x = inputs[0]
     scales = [float(args.get("height_scale", 1.0)), float(args.get("width_scale", 1.0))]
     if len(inputs) > 1:
@@ -154,7 +154,7 @@ def channel_shuffle(ctx, inputs, args):
     x, group = inputs[0], args.get("group", 1)
     axis, shape = ctx.channel(inputs[0], args), ctx.known_shape(inputs[0])
     if group < 1 or shape[axis] % group:
-        raise TVMError(f"{shape[axis]} channels cannot be shuffled in {group} groups")
+        raise TVMError(f"{shape[axis]} channels are not divisible into {group} groups")
     parts = (*shape[:axis], group, shape[axis] // group, *shape[axis + 1 :])
     order = list(range(len(parts)))
     order[axis], order[axis + 1] = axis + 1, axis
@@ -173,7 +173,7 @@ def pad_image(ctx, inputs, args):
     if mode == b"reflect":
         return relay.nn.mirror_pad(x, widths, "REFLECT")
     if mode not in (b"constant", b"edge"):
-        raise TVMError(f"padding mode {mode!r} is not known")
+        raise TVMError(f"padding mode {mode!r} is not supported")
     return relay.nn.pad(x, widths, float(args.get("value", 0.0)), mode.decode())
 
 
@@ -197,9 +197,9 @@ def batch_to_space(ctx, inputs, args):
 
 @op("RoIPool")
 def roi_pool(ctx, inputs, args):
-    """The greatest of each part of a region. Where each of them lies is needed in training only."""
+    """Max pooling over regions of interest. The second output, the argmax indices, exists only in training."""
     if ctx.wants(1):
-        raise TVMError("a net of training is not supported: is_test is not 1")
+        raise TVMError("a training net is not supported; RoIPool needs is_test=1")
     if ctx.channels_last(args):
         raise TVMError("regions of images with channels last are not supported")
     size = (args.get("pooled_h", 1), args.get("pooled_w", 1))
@@ -208,7 +208,7 @@ def roi_pool(ctx, inputs, args):
 
 @op("RoIAlign")
 def roi_align(ctx, inputs, args):
-    """Regions are the image and four corners; without the image they are all of the first one."""
+    """Average pooling over regions of interest (image index and four corners; without an index, of the first image)."""
     if ctx.channels_last(args):
         raise TVMError("regions of images with channels last are not supported")
     x, rois = inputs
@@ -217,6 +217,6 @@ def roi_align(ctx, inputs, args):
     scale, ratio = float(args.get("spatial_scale", 1.0)), args.get("sampling_ratio", 0)
     size = (args.get("pooled_h", 1), args.get("pooled_w", 1))
     if args.get("aligned", 0):
-        # Places are those of the middles of pixels. Regions of less than a pixel are not widened to one there.
+        # With `aligned`, coordinates refer to pixel centers, and regions smaller than a pixel are not enlarged to one.
         rois = relay.subtract(rois, const(np.float32([0, 0.5, 0.5, 0.5, 0.5]) / np.float32(scale)))
     return relay.vision.roi_align(x, rois, size, scale, ratio if ratio > 0 else -1, mode="avg")

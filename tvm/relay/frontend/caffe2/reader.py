@@ -1,6 +1,6 @@
-"""From the two nets of a Caffe2 model to a module: the first makes the weights, the second computes with them.
+"""Convert the two nets of a Caffe2 model to a module: ``init_net`` creates the weights, ``predict_net`` uses them.
 
-Operators run in the order of the file and may write a blob again, so that a name means what was written last.
+Operators run in file order and may overwrite a blob; a name refers to the last value written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from .load import Net, Operator, load
 from .table import CONVERTERS, Context
 
-# Operators of a model, with the steps of recurrent networks written out.
-_MOST_OPERATORS = 131_072
+# The maximum number of operators of a model, with recurrent networks unrolled.
+_MAX_OPERATORS = 131_072
 
 
 def _with_steps(operators: list[Operator]) -> list[Operator]:
-    """Operators with those of the nets that are steps of recurrent ones."""
+    """Return the operators, including those of the step nets of recurrent networks."""
     out = []
     for each in operators:
         out.append(each)
@@ -35,7 +35,7 @@ def _with_steps(operators: list[Operator]) -> list[Operator]:
 
 
 class Importer(GraphImporter):
-    """Converts one model."""
+    """Converts one model to a module."""
 
     def __init__(self, init: Net, predict: Net, shapes: Mapping | None, dtypes):
         super().__init__(freeze=False)
@@ -45,9 +45,9 @@ class Importer(GraphImporter):
         self.dtypes = dtypes
         self.config: dict[str, Any] = {}
         self.converted = 0
-        # Scale and zero point of blobs of bytes.
+        # The scale and the zero point of each int8 blob.
         self.scales: dict[str, tuple[float, int]] = {}
-        # Which rows of a blob of regions are real, where there may be fewer than the blob has.
+        # The mask of valid rows of each padded blob of regions.
         self.real: dict[str, RelayExpr] = {}
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
@@ -65,18 +65,18 @@ class Importer(GraphImporter):
         return self.finish(found)
 
     def last_blobs(self) -> list[str]:
-        """What nothing reads, for a net that names no outputs."""
+        """Return the blobs that no operator reads: the outputs of a net without ``external_output``."""
         read = {name for o in self.predict.operators for name in o.inputs}
         made = dict.fromkeys(name for o in self.predict.operators for name in o.outputs)
         last = [name for name in made if name not in read]
         if not last:
-            raise TVMError("predict_net names no external_output, and every blob is read")
+            raise TVMError("predict_net has no external_output, and an operator reads every blob")
         return last
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def outside(self) -> list[str]:
-        """The blobs that predict_net reads and does not make, in its own order."""
+        """Return the blobs that predict_net reads and does not produce, in the order of ``external_input``."""
         made: set[str] = set()
         used: dict[str, None] = {}
         for each in self.predict.operators:
@@ -89,7 +89,7 @@ class Importer(GraphImporter):
         outside = self.outside()
         chosen = [name for name in outside if name not in filled or name in self.shapes]
         if not chosen and self.is_asked and outside and outside[0] in self.predict.inputs[:1]:
-            # A net that was exported with a sample of its input has it among the weights, first.
+            # A net exported with a sample input stores the sample among the weights, as the first external_input.
             chosen = outside[:1]
         unknown = [name for name in self.shapes if name not in chosen]
         if unknown:
@@ -113,18 +113,19 @@ class Importer(GraphImporter):
             try:
                 dims = [d if isinstance(d, Any_) else operator.index(d) for d in given]
             except TypeError as problem:
-                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+                raise TVMError(f"shape of input '{name}': expected a list of integers, got {given!r}") from problem
         elif kept is not None and not self.is_placeholder(name, list(kept.shape)):
             dims = list(kept.shape)
         else:
-            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
+            raise MissingShape(f"the model does not specify the shape of input '{name}'", name)
         if any(isinstance(d, int) and d < 0 for d in dims):
-            raise TVMError(f"shape of input '{name}': {dims} has a negative size")
+            raise TVMError(f"shape of input '{name}': {dims} has a negative dimension")
         dtype = self.dtypes.get(name, "float32") if isinstance(self.dtypes, Mapping) else self.dtypes
         return self.add_input(name, dims, canonical(str(dtype)))
 
     def is_placeholder(self, name: str, dims: list) -> bool:
-        """Whether what init_net fills an input with is no sample of it: one number, in place of a shape."""
+        """Return whether init_net fills an input with a single-axis constant, which is a placeholder, not a sample with
+        the input's shape."""
         made = [o.type for o in self.init.operators if name in o.outputs]
         return made[-1:] == ["ConstantFill"] and len(dims) == 1
 
@@ -132,8 +133,8 @@ class Importer(GraphImporter):
 
     def convert(self, each: Operator) -> None:
         self.converted += 1
-        if self.converted > _MOST_OPERATORS:
-            raise TVMError(f"the model has more than {_MOST_OPERATORS} operators with its steps written out")
+        if self.converted > _MAX_OPERATORS:
+            raise TVMError(f"the model has more than {_MAX_OPERATORS} operators with its recurrent steps unrolled")
         with self.at_node(each.where, each.name or (each.outputs or [""])[0], lambda p: _in_words(each, p)):
             inputs = [self.value(name, each.where) for name in each.inputs]
             converter = CONVERTERS.find(each.type, 0)
@@ -142,8 +143,8 @@ class Importer(GraphImporter):
             got = converter(ctx, inputs, each.args)
             results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
             if len(results) < len(each.outputs):
-                raise TVMError(f"the operator has {len(each.outputs)} outputs; {len(results)} are supported")
-            # What hands its input on hands on which rows are real.
+                raise TVMError(f"the operator has {len(each.outputs)} outputs, but only {len(results)} are supported")
+            # An operator that returns its input unchanged also passes on the mask of valid rows.
             same = {id(v): self.real[n] for n, v in zip(each.inputs, inputs) if n in self.real}
             for i, (name, value) in enumerate(zip(each.outputs, results)):
                 self.scopes[-1][name] = self.typer.infer(value)
@@ -159,38 +160,39 @@ def _in_words(each: Operator, problem: Exception) -> str:
 
 
 def from_caffe2(init_net, predict_net, shape=None, dtype="float32") -> tuple[IRModule, dict[str, Any]]:
-    """A Caffe2 model as a module and its parameters. Caffe2 is not needed.
+    """Import a Caffe2 model as a module and its parameters. Caffe2 itself is not needed.
 
-    Inputs are the blobs that ``predict_net`` reads and neither net makes, and those that ``shape`` names. Where
-    ``init_net`` fills every blob, as nets do that were exported with a sample, and no ``shape`` is given, the first
-    ``external_input`` is the input. Outputs are the ``external_output`` of ``predict_net``.
+    The inputs are the blobs that ``predict_net`` reads and neither net produces, and those named in ``shape``. If
+    ``init_net`` fills every blob, as in nets exported with a sample input, and ``shape`` is not given, the first
+    ``external_input`` is the input. The outputs are the ``external_output`` of ``predict_net``.
 
     Parameters
     ----------
     init_net : NetDef, bytes or str
-        The net that makes the weights, as a message, its bytes or the path of a file.
+        The net that creates the weights: a message, its bytes or a path.
     predict_net : NetDef, bytes or str
         The net that computes the outputs.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name; files do not say them.
+        Input shapes by name; Caffe2 files do not contain them.
     dtype : str or dict of str to str, optional
-        The element type of the inputs, or of each by name; float32 for those that are not named.
+        The element type of all inputs, or a dictionary by input name; the default is float32.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        A net is none of these, or ``shape`` is no dictionary.
+        A net has another type, or ``shape`` is not a dictionary.
     TVMError
-        A net is damaged, an operator cannot be converted, or an argument is wrong.
+        A net is corrupt, an operator cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model has operators without a converter; the message lists all of them.
     """
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_caffe2: shape is a dictionary by input, got {type(shape).__name__}")
+        raise TypeError(f"from_caffe2: shape must be a dictionary by input name, got {type(shape).__name__}")
     nets = load(init_net, "init_net"), load(predict_net, "predict_net")
     with np.errstate(all="ignore"):
         return Importer(*nets, shape, dtype).run()

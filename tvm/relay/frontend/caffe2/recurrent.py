@@ -1,4 +1,4 @@
-"""Converters of recurrent networks, whose steps are a net inside the operator: they are written out."""
+"""Converters of recurrent networks. The operator contains its step as a net, which the importer unrolls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from .table import Context, check_steps, numbers, op
 
 @op("LSTMUnit")
 def lstm_unit(ctx, inputs, args):
-    """A step of an LSTM out of the sums of its gates (input, forget, output, candidate); sequences that have ended keep
-    their states, or have zeros."""
+    """One LSTM step, given the gate pre-activations (input, forget, output, candidate).
+
+    Sequences that have ended keep their states, or get zeros if ``drop_states`` is set.
+    """
     has_lengths = bool(args.get("sequence_lengths", 1))
     if len(inputs) != (5 if has_lengths else 4):
-        raise TVMError(f"{5 if has_lengths else 4} inputs are wanted, got {len(inputs)}")
+        raise TVMError(f"expected {5 if has_lengths else 4} inputs, got {len(inputs)}")
     hidden, cell, gates = inputs[:3]
     size, rank = ctx.known_size(cell, ctx.rank(cell) - 1), ctx.rank(gates)
     if rank != 3 or ctx.known_size(gates, 2) != 4 * size or ctx.known_shape(hidden) != ctx.known_shape(cell):
-        raise TVMError(f"gates of shape {ctx.shape(gates)} do not fit cells of shape {ctx.shape(cell)}")
+        raise TVMError(f"gates of shape {ctx.shape(gates)} do not match cells of shape {ctx.shape(cell)}")
     i, f, o, g = relay.split(gates, 4, 2)
     f = relay.add(f, ctx.like(float(args.get("forget_bias", 0.0)), f))
     new = ctx.made(relay.add(relay.multiply(relay.sigmoid(f), cell), relay.multiply(relay.sigmoid(i), relay.tanh(g))))
@@ -37,7 +39,7 @@ def lstm_unit(ctx, inputs, args):
 
 
 class _Sequences:
-    """Tensors of all steps by name, as rows of one step each."""
+    """The tensors of all steps by name, each as a list of one tensor per step."""
 
     def __init__(self, ctx: Context, steps: int):
         self.ctx, self.steps = ctx, steps
@@ -54,13 +56,13 @@ class _Sequences:
     def window(self, name: str, begin: int, count: int) -> RelayExpr:
         found = self.of(name)[max(begin, 0) : begin + count]
         if begin < 0 or count < 1 or len(found) != count or any(v is None for v in found):
-            raise TVMError(f"steps {begin} to {begin + count} of '{name}' are not there")
+            raise TVMError(f"steps {begin} to {begin + count} of '{name}' do not exist")
         return self.ctx.made(relay.concatenate(found, 0)) if count > 1 else self.ctx.made(found[0])
 
     def write(self, name: str, at: int, value: RelayExpr) -> None:
         rows = self.rows.setdefault(name, [])
         if not at <= len(rows) <= at + 1 or at < 0:
-            raise TVMError(f"step {at} of '{name}' is written behind step {len(rows)}")
+            raise TVMError(f"step {at} of '{name}' is written, but only {len(rows)} steps exist")
         rows[at:] = [value]
 
     def whole(self, name: str) -> RelayExpr:
@@ -68,51 +70,61 @@ class _Sequences:
         return self.ctx.made(relay.concatenate(rows, 0) if len(rows) > 1 else rows[0])
 
 
-def _texts(args: dict[str, Any], name: str) -> list[str]:
+def _names(args: dict[str, Any], name: str) -> list[str]:
     found = args.get(name, [])
     if not isinstance(found, list) or any(not isinstance(v, bytes) for v in found):
-        raise TVMError(f"the argument {name} is a list of names, got {found!r}"[:200])
+        raise TVMError(f"the argument {name} must be a list of names, got {found!r}"[:200])
     return [v.decode("utf-8", "replace") for v in found]
 
 
-def _rows(*lists: list) -> list[tuple]:
+def _zip_equal(*lists: list) -> list[tuple]:
     if len({len(v) for v in lists}) > 1:
-        raise TVMError(f"lists of {' and '.join(str(len(v)) for v in lists)} arguments belong together")
+        raise TVMError("argument lists that belong together have different lengths: "
+                       f"{' and '.join(str(len(v)) for v in lists)}")
     return list(zip(*lists))
 
 
-def _begin(ctx: Context, inputs: list[RelayExpr], args: dict[str, Any], sequences: _Sequences, batch: int) -> None:
-    """States before the first step: a vector for all of the batch, one for each, or several steps."""
-    for name, place in _rows(_texts(args, "recurrent_states"), numbers(args, "initial_recurrent_state_ids", [])):
+def _set_initial_states(
+    ctx: Context, inputs: list[RelayExpr], args: dict[str, Any], sequences: _Sequences, batch: int
+) -> None:
+    """Set the states before the first step.
+
+    A state is a vector for the whole batch, a matrix (batch, size), or several steps.
+    """
+    for name, place in _zip_equal(_names(args, "recurrent_states"), numbers(args, "initial_recurrent_state_ids", [])):
         if not 0 <= place < len(inputs):
-            raise TVMError(f"initial_recurrent_state_ids {place} is outside the {len(inputs)} inputs")
+            raise TVMError(f"initial_recurrent_state_ids {place} is out of range for {len(inputs)} inputs")
         first, shape = inputs[place], ctx.known_shape(inputs[place])
         if len(shape) == 1:
             first = relay.broadcast_to(relay.reshape(first, (1, 1, shape[0])), (1, batch, shape[0]))
         elif len(shape) == 2:
             first = relay.expand_dims(first, 0)
         elif len(shape) != 3:
-            raise TVMError(f"a first state of shape {shape} is not supported")
+            raise TVMError(f"an initial state of shape {shape} is not supported")
         count = shape[0] if len(shape) == 3 else 1
-        check_steps("first states", count)
+        check_steps("a sequence of initial states", count)
         sequences.rows[name] = list(relay.split(first, count, 0)) if count > 1 else [first]
 
 
 @op("RecurrentNetwork")
 def recurrent_network(ctx, inputs, args):
-    """Links say which rows of the sequences a step reads and writes, aliases which part of a sequence is a result. The
-    last result is Caffe2's own memory of the steps, which only its training reads."""
+    """Unroll a recurrent network.
+
+    Links map the steps of sequences to the inputs and outputs of the step net. Aliases map parts of sequences to
+    outputs.
+    The last output is Caffe2's workspace, which only training reads.
+    """
     net = args.get("step_net")
     if not isinstance(net, Net):
-        raise TVMError("the argument step_net is no net; one that is written as text is not supported")
+        raise TVMError("the argument step_net must be a net; a net in text form is not supported")
     steps, batch = ctx.known_shape(inputs[0])[:2]
     if steps < 1:
-        raise TVMError("a sequence of no steps is not supported")
+        raise TVMError("a sequence without steps is not supported")
     check_steps("a sequence", steps)
     sequences = _Sequences(ctx, steps)
-    _begin(ctx, inputs, args, sequences, batch)
+    _set_initial_states(ctx, inputs, args, sequences, batch)
     offsets = numbers(args, "link_offset", [])
-    links = _rows(_texts(args, "link_internal"), _texts(args, "link_external"), offsets,
+    links = _zip_equal(_names(args, "link_internal"), _names(args, "link_external"), offsets,
                   numbers(args, "link_window", [1] * len(offsets)))
     made = {name for each in net.operators for name in each.outputs}
     clock = args.get("timestep", b"timestep").decode("utf-8", "replace")
@@ -129,14 +141,14 @@ def recurrent_network(ctx, inputs, args):
                 sequences.write(external, t + offset, scope[internal])
     results = {external: sequences.whole(external) for _, external, _, _ in links}
     ctx.importer.scopes[-1].update(results)
-    for source, name, offset in _rows(_texts(args, "alias_src"), _texts(args, "alias_dst"),
+    for source, name, offset in _zip_equal(_names(args, "alias_src"), _names(args, "alias_dst"),
                                       numbers(args, "alias_offset", [])):
         count = len(sequences.of(source))
         start = offset if offset >= 0 else count + offset
         if not 0 <= start < count:
-            raise TVMError(f"alias_offset {offset} is outside the {count} steps of '{source}'")
+            raise TVMError(f"alias_offset {offset} is out of range for the {count} steps of '{source}'")
         results[name] = relay.strided_slice(sequences.whole(source), [start], [count], [1], [0])
     missing = [name for name in ctx.operator.outputs[:-1] if name not in results]
     if missing:
-        raise TVMError(f"neither a link nor an alias makes the result '{missing[0]}'")
+        raise TVMError(f"no link or alias produces the output '{missing[0]}'")
     return [*(results[name] for name in ctx.operator.outputs[:-1]), const(0)]

@@ -13,11 +13,11 @@ from .table import axis_of, numbers, op
 
 
 def _axes(ctx, x, args) -> list[int]:
-    """The axes that are reduced, all of them unless some are named."""
+    """Return the reduced axes: the argument ``axes``, or all axes without it."""
     rank = ctx.rank(x)
     axes = [axis_of(a, rank) for a in numbers(args, "axes", [])] if "axes" in args else list(range(rank))
     if len(set(axes)) != len(axes):
-        raise TVMError(f"the axes {axes} name one twice")
+        raise TVMError(f"the axes {axes} contain an axis twice")
     return axes or list(range(rank))
 
 
@@ -42,15 +42,15 @@ for _name, _build in {"ReduceSum": relay.sum, "ReduceMean": relay.mean, "ReduceM
 
 
 def _some(build, front: bool):
-    """Over the first or the last axes, by their number."""
+    """Return a converter that reduces the first or last ``num_reduce_dim`` axes."""
 
     def convert(ctx, inputs, args):
         x, count = inputs[0], args.get("num_reduce_dim", 1)
         rank = ctx.rank(x)
         if len(inputs) > 1:
-            raise TVMError("lengths of rows are not supported")
+            raise TVMError("the input 'lengths' is not supported")
         if not 0 < count <= rank:
-            raise TVMError(f"{count} axes of {rank} cannot be reduced")
+            raise TVMError(f"num_reduce_dim {count} is out of range for {rank} dimensions")
         return build(x, list(range(count)) if front else list(range(rank - count, rank)))
 
     return convert
@@ -86,7 +86,7 @@ def sum_squares(ctx, inputs, args):
 
 @op("RowwiseMax")
 def rowwise_max(ctx, inputs, args):
-    """Of each matrix the greatest of each row."""
+    """Return the maximum of each row of each matrix."""
     return relay.max(inputs[0], [2])
 
 
@@ -96,7 +96,7 @@ def colwise_max(ctx, inputs, args):
 
 
 def _pairs(ctx, inputs):
-    """Two tensors as matrices with a row for each sample."""
+    """Flatten two tensors to matrices with one row for each sample."""
     return [relay.reshape(x, (ctx.known_size(x, 0), math.prod(ctx.known_shape(x)[1:]))) for x in inputs]
 
 
@@ -127,12 +127,12 @@ def l1_distance(ctx, inputs, args):
 
 @op("TopK")
 def top_k(ctx, inputs, args):
-    """The greatest elements, their places, and the places of these in the flat data."""
+    """Return the k largest elements, their indices along the axis, and their indices in the flattened data."""
     x = inputs[0]
     axis, shape = axis_of(args.get("axis", -1), ctx.rank(x)), ctx.known_shape(x)
     count = args.get("k", 0)
     if not 0 < count <= shape[axis]:
-        raise TVMError(f"{count} of {shape[axis]} elements cannot be taken")
+        raise TVMError(f"k {count} is out of range for an axis of {shape[axis]} elements")
     values, places = relay.topk(x, count, axis, "both", False, "int64")
     if not ctx.wants(2):
         return [values, places]

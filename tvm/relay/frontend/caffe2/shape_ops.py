@@ -1,4 +1,4 @@
-"""Converters of operators that give the elements another shape or order."""
+"""Converters of operators that change the shape or the order of elements."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from .table import axis_of, check_count, numbers, op
 
 @op("Reshape")
 def reshape(ctx, inputs, args):
-    """A size of 0 stays, one of -1 follows; the old shape is a result, too."""
+    """Reshape. A dimension of 0 is copied from the input, -1 is inferred. The second output is the old shape."""
     x = inputs[0]
     wanted = ctx.ints(inputs[1], "the shape") if len(inputs) > 1 else numbers(args, "shape", [])
     wanted = list(wanted or [])
     own = ctx.shape(x)
     if any(v < -1 for v in wanted) or wanted.count(-1) > 1:
-        raise TVMError(f"a shape of {wanted} is not supported")
+        raise TVMError(f"Reshape: the shape {wanted} is not supported")
     for i, v in enumerate(wanted):
         if v == 0:
             if i >= len(own):
-                raise TVMError(f"the shape {wanted} keeps a size that {list(own)} does not have")
+                raise TVMError(
+                    f"Reshape: the shape {wanted} copies a dimension that the input shape {list(own)} does not have"
+                )
             wanted[i] = own[i] if isinstance(own[i], int) else 0
     out = relay.reshape(x, wanted)
     return [out, Constant(np.array(ctx.known_shape(x), "int64"))] if ctx.wants(1) else out
@@ -37,7 +39,7 @@ def resize_like(ctx, inputs, args):
 
 @op("Flatten")
 def flatten(ctx, inputs, args):
-    """A matrix: the axes before one are its rows."""
+    """Flatten to a matrix: the axes before ``axis`` become rows, the others columns."""
     x = inputs[0]
     axis = axis_of(args.get("axis", 1), ctx.rank(x) + 1)
     shape = ctx.shape(x)
@@ -57,7 +59,7 @@ def transpose(ctx, inputs, args):
     rank = ctx.rank(inputs[0])
     axes = numbers(args, "axes", []) or list(reversed(range(rank)))
     if sorted(axes) != list(range(rank)):
-        raise TVMError(f"the axes {axes} are no order of {rank} dimensions")
+        raise TVMError(f"the axes {axes} are not a permutation of {rank} dimensions")
     return relay.transpose(inputs[0], axes)
 
 
@@ -80,12 +82,12 @@ def squeeze(ctx, inputs, args):
 
 @op("ExpandDims")
 def expand_dims(ctx, inputs, args):
-    """Axes of the result, from the first on."""
+    """Insert axes of size 1. ``dims`` are positions in the output shape."""
     x = inputs[0]
     dims = sorted(set(numbers(args, "dims", [])))
     for d in dims:
         if not 0 <= d <= ctx.rank(x):
-            raise TVMError(f"there is no place for an axis {d} in a tensor of {ctx.rank(x)} dimensions")
+            raise TVMError(f"cannot insert axis {d} into a tensor of {ctx.rank(x)} dimensions")
         x = ctx.made(relay.expand_dims(x, d))
     return x
 
@@ -100,20 +102,20 @@ def merge_dim(ctx, inputs, args):
 def prepend_dim(ctx, inputs, args):
     size, shape = args.get("dim_size", 0), ctx.known_shape(inputs[0])
     if size < 1 or shape[0] % size:
-        raise TVMError(f"an axis of {shape[0]} elements cannot be split by {size}")
+        raise TVMError(f"an axis of {shape[0]} elements is not divisible by dim_size {size}")
     return relay.reshape(inputs[0], (size, shape[0] // size, *shape[1:]))
 
 
 @op("Slice")
 def slice_(ctx, inputs, args):
-    """Bounds count from behind the last element where they are negative; -1 is the end."""
+    """Slice. A negative bound counts from the position after the last element, so that -1 is the end of the axis."""
     x = inputs[0]
     if len(inputs) == 3:
         starts, ends = (ctx.ints(e, "the bounds of a slice") or [] for e in inputs[1:])
     else:
         starts, ends = numbers(args, "starts", []), numbers(args, "ends", [])
     if len(starts) != len(ends) or len(starts) > ctx.rank(x):
-        raise TVMError(f"starts {starts} and ends {ends} do not fit {ctx.rank(x)} dimensions")
+        raise TVMError(f"starts {starts} and ends {ends} do not match {ctx.rank(x)} dimensions")
     shape = ctx.shape(x)
     axes, begin, end = [], [], []
     for axis, (low, high) in enumerate(zip(starts, ends)):
@@ -137,7 +139,7 @@ def _axis_of_parts(ctx, x, args) -> int:
 
 @op("Concat", "DepthConcat")
 def concat(ctx, inputs, args):
-    """Beside the tensor the size of each part along the axis."""
+    """Concatenate. The second output is the size of each part along the axis."""
     axis, added = _axis_of_parts(ctx, inputs[0], args), bool(args.get("add_axis", 0))
     parts = [relay.expand_dims(x, axis) for x in inputs] if added else list(inputs)
     out = relay.concatenate(parts, axis) if len(parts) > 1 else parts[0]
@@ -148,7 +150,7 @@ def concat(ctx, inputs, args):
 
 @op("Split", "DepthSplit")
 def split(ctx, inputs, args):
-    """Into the sizes that an argument or a second input says, or into equal parts."""
+    """Split into parts whose sizes are an argument or a second input, or into equal parts."""
     x, count = inputs[0], len(ctx.operator.outputs)
     axis = _axis_of_parts(ctx, x, {k: v for k, v in args.items() if k != "add_axis"})
     size = ctx.known_size(x, axis)
@@ -158,7 +160,7 @@ def split(ctx, inputs, args):
             raise TVMError(f"{size} elements cannot be split into {count} equal parts")
         sizes = [size // count] * count
     if len(sizes) != count or sum(sizes) != size or min(sizes) < 0:
-        raise TVMError(f"the sizes {sizes} of {count} parts do not add up to {size}")
+        raise TVMError(f"{count} parts of sizes {sizes} do not add up to {size}")
     ends = np.cumsum(sizes).tolist()
     parts = [relay.strided_slice(x, [end - part], [end], [1], [axis]) for end, part in zip(ends, sizes)]
     return [relay.squeeze(p, [axis]) for p in parts] if args.get("add_axis", 0) else parts
@@ -174,20 +176,20 @@ def tile(ctx, inputs, args):
     rank = ctx.rank(x)
     axis = axis_of(axis, rank)
     if tiles < 1:
-        raise TVMError(f"{tiles} tiles are not supported")
-    check_count("the tiles", [tiles, *(d for d in ctx.shape(x) if isinstance(d, int))])
+        raise TVMError(f"tiles {tiles} is not supported; it must be positive")
+    check_count("the tiled tensor", [tiles, *(d for d in ctx.shape(x) if isinstance(d, int))])
     return relay.tile(x, [tiles if i == axis else 1 for i in range(rank)])
 
 
 @op("Expand")
 def expand(ctx, inputs, args):
-    """Broadcast both ways against a shape."""
+    """Broadcast the input and the given shape against each other."""
     own = ctx.known_shape(inputs[0])
     wanted = ctx.ints(inputs[1], "the shape") if len(inputs) > 1 else numbers(args, "shape", [])
     wanted = list(wanted or [])
     rank = max(len(own), len(wanted))
     have, want = [1] * (rank - len(own)) + list(own), [1] * (rank - len(wanted)) + wanted
-    check_count("the result", [max(h, w) for h, w in zip(have, want)])
+    check_count("the output", [max(h, w) for h, w in zip(have, want)])
     return relay.broadcast_to(inputs[0], [w if h == 1 else h for h, w in zip(have, want)])
 
 

@@ -1,6 +1,6 @@
 """The CNTK importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import conv_ops, elementwise, matrix_ops, reduce_ops, sequence_ops, shape_ops
 from .reader import from_cntk
 

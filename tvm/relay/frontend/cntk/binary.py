@@ -1,6 +1,6 @@
-"""The first format of CNTK: sections between names in wide characters, nodes whose fields follow their version.
+"""Read the CNTK 1 binary format: sections marked by UTF-16 names, and nodes whose fields depend on the file version.
 
-A node does not say how long it is, so that one of an unknown type ends the reading.
+A node does not store its length, so the reader must stop at a node of an unknown type.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ....error import OpNotImplemented, TVMError
 from .schema import FIELDS, PLAIN
 
 SIGNATURE = "BCN\0".encode("utf-16-le")
-# The newest version whose fields are known.
+# The newest supported file version.
 NEWEST = 31
-_MOST_NODES = 1 << 20
-_MOST_AXES = 32
+_MAX_NODES = 1 << 20
+_MAX_AXES = 32
 _KINDS = {"u64": "<Q", "u32": "<I", "i32": "<i", "f32": "<f", "f64": "<d", "bool": "<?"}
 _PRECISIONS = {"float": "float32", "double": "float64", "half": "float16", "": "float32"}
 _SIZES = {2: "float16", 4: "float32", 8: "float64"}
-# The groups of names at the end, which older files call otherwise.
+# The name groups at the end of the file. Older files use other names for some groups.
 _GROUPS = ("Feature", "Label", "Criterion", "Criteria", "NodesReqMultiSeqHandling", "Eval", "Output", "Pair")
 
 
@@ -36,7 +36,7 @@ class BinaryNode(NamedTuple):
 
 
 class BinaryNetwork(NamedTuple):
-    """Nodes by name, the names of their inputs, and the groups of names."""
+    """A network of the binary format: nodes by name, the names of their inputs, and the name groups."""
 
     version: int
     nodes: dict[str, BinaryNode]
@@ -45,14 +45,15 @@ class BinaryNetwork(NamedTuple):
 
 
 class Cursor:
-    """A place in the file; nothing is read behind its end."""
+    """A position in the file that supports bounds-checked reads."""
 
     def __init__(self, data: bytes):
         self.data, self.at = memoryview(data), 0
 
     def take(self, count: int) -> memoryview:
         if count > len(self.data) - self.at:
-            raise TVMError(f"the file ends after {len(self.data)} bytes, inside a value at byte {self.at}")
+            raise TVMError(f"unexpected end of the file: it has {len(self.data)} bytes and ends inside a value at byte "
+                           f"{self.at}")
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -67,10 +68,10 @@ class Cursor:
         try:
             return str(self.data[begin : self.at - 2], "utf-16-le")
         except UnicodeDecodeError as problem:
-            raise TVMError(f"the name at byte {begin} is no text") from problem
+            raise TVMError(f"the name at byte {begin} is not valid UTF-16") from problem
 
     def match(self, name: str) -> bool:
-        """Whether a section begins or ends here; it is stepped over."""
+        """Consume a section mark if it is at the current position, and return whether it is."""
         wanted = f"{name}\0".encode("utf-16-le")
         if self.data[self.at : self.at + len(wanted)] != wanted:
             return False
@@ -79,34 +80,34 @@ class Cursor:
 
     def expect(self, name: str) -> None:
         if not self.match(name):
-            raise TVMError(f"the file has no section {name} at byte {self.at}: it is damaged, or no CNTK model")
+            raise TVMError(f"expected section {name} at byte {self.at}: the file is corrupt, or it is not a CNTK model")
 
     def count(self, what: str, most: int) -> int:
         found = self.number("u64")
         if found > most:
-            raise TVMError(f"the file says {found} {what}; at most {most} are read")
+            raise TVMError(f"the file declares {found} {what}; the maximum is {most}")
         return found
 
     def shape(self, legacy: bool = False) -> tuple[int, ...]:
-        """Sizes, the fastest first. An early form has three numbers of 64 bits: channels, width, height."""
+        """Read a shape, fastest axis first. An early form has three 64-bit sizes: channels, width, height."""
         rank = self.number("u32")
         first = self.number("u32") if rank else 0
         if legacy and rank and not first:
             width, height = self.number("u64"), self.number("u64")
             return (height, rank, width)
-        if rank > _MOST_AXES:
+        if rank > _MAX_AXES:
             raise TVMError(f"a shape of {rank} dimensions is not supported")
         return (first, *(self.number("u32") for _ in range(rank - 1))) if rank else ()
 
     def matrix(self) -> np.ndarray:
-        """The elements of a matrix, column after column."""
+        """Read the elements of a matrix in column-major order."""
         kind = bytes(self.take(1))
         if kind not in (b"d", b"s"):
             raise TVMError(f"the matrix at byte {self.at - 1} is neither dense nor sparse")
         self.expect("BMAT")
         size = self.number("u64")
         if size not in _SIZES:
-            raise TVMError(f"a matrix has elements of {size} bytes")
+            raise TVMError(f"matrix elements of {size} bytes are not supported")
         self.text()
         self.number("i32")
         dtype = np.dtype(_SIZES[size]).newbyteorder("<")
@@ -119,10 +120,10 @@ class Cursor:
         return np.frombuffer(self.take(rows * columns * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
 
     def _sparse(self, dtype: np.dtype) -> np.ndarray:
-        """Values, the row of each, and where each column begins."""
+        """Read a sparse matrix in CSC format: values, row indices and column offsets."""
         count, columns, rows = (self.number("u64") for _ in range(3))
         if rows * columns > 1 << 28:
-            raise TVMError(f"a sparse matrix of {rows} x {columns} elements is not supported")
+            raise TVMError(f"a sparse matrix of {rows} x {columns} elements is too large")
         out = np.zeros((columns, rows), dtype.newbyteorder("="))
         if not count:
             return out.reshape(-1)
@@ -130,10 +131,10 @@ class Cursor:
         places = np.frombuffer(self.take(count * 4), "<i4")
         begins = np.frombuffer(self.take((columns + 1) * 4), "<i4").astype("int64")
         if begins[0] != 0 or begins[-1] > count or (np.diff(begins) < 0).any():
-            raise TVMError("the columns of a sparse matrix are out of order")
+            raise TVMError("the column offsets of a sparse matrix are not in ascending order")
         used = int(begins[-1])
         if used and (places[:used].min() < 0 or places[:used].max() >= rows):
-            raise TVMError("a sparse matrix has an element outside of it")
+            raise TVMError("a sparse matrix has a row index out of range")
         out[np.repeat(np.arange(columns), np.diff(begins)), places[:used]] = values[:used]
         return out.reshape(-1)
 
@@ -141,7 +142,7 @@ class Cursor:
         if kind == "shape":
             return self.shape()
         if kind == "bools":
-            return [self.number("bool") for _ in range(self.count("truth values", 1 << 10))]
+            return [self.number("bool") for _ in range(self.count("booleans", 1 << 10))]
         if kind == "matrix":
             return self.matrix()
         if kind == "text":
@@ -150,7 +151,7 @@ class Cursor:
 
 
 def read(data: bytes) -> BinaryNetwork:
-    """The network that a file of the first format holds."""
+    """Read a network of the binary format."""
     cursor = Cursor(data)
     cursor.expect("BCN")
     version = 1
@@ -158,14 +159,14 @@ def read(data: bytes) -> BinaryNetwork:
         version = cursor.number("u64")
         cursor.expect("EVersion")
     if not 1 <= version <= NEWEST:
-        raise TVMError(f"version {version} of the file is not known; the newest is {NEWEST}")
-    count = cursor.count("nodes", _MOST_NODES)
+        raise TVMError(f"file version {version} is not supported; the newest supported version is {NEWEST}")
+    count = cursor.count("nodes", _MAX_NODES)
     cursor.expect("BNodeList")
     nodes: dict[str, BinaryNode] = {}
     for _ in range(count):
         node = _node(cursor, version)
         if node.name in nodes:
-            raise TVMError(f"the file has two nodes '{node.name}'")
+            raise TVMError(f"the file has two nodes named '{node.name}'")
         nodes[node.name] = node
     cursor.expect("ENodeList")
     cursor.expect("BRelation")
@@ -183,7 +184,7 @@ def _groups(cursor: Cursor) -> dict[str, list[str]]:
     for group in _GROUPS:
         name = group if group.startswith("Nodes") else f"{group}Nodes"
         if cursor.match(f"B{name}"):
-            found[group] = [cursor.text() for _ in range(cursor.count(name, _MOST_NODES))]
+            found[group] = [cursor.text() for _ in range(cursor.count(name, _MAX_NODES))]
             if not (group == "Criterion" and cursor.match("ECriteriaNodes")):
                 cursor.expect(f"E{name}")
     cursor.expect("ERootNodes")
@@ -194,7 +195,7 @@ def _groups(cursor: Cursor) -> dict[str, list[str]]:
 def _node(cursor: Cursor, version: int) -> BinaryNode:
     precision = cursor.text() if version >= 7 else ""
     if precision not in _PRECISIONS:
-        raise TVMError(f"a node has elements of '{precision[:40]}' at byte {cursor.at}, which is not known")
+        raise TVMError(f"unknown element type '{precision[:40]}' of the node at byte {cursor.at}")
     kind, name = cursor.text(), cursor.text()
     special = _SPECIAL.get(kind)
     if special is not None:
@@ -206,11 +207,11 @@ def _node(cursor: Cursor, version: int) -> BinaryNode:
         fields = {}
     else:
         raise OpNotImplemented(f"the model uses a CNTK operator that is not supported: {kind[:80]}, node "
-                               f"'{name[:80]}'; nodes behind it cannot be read")
+                               f"'{name[:80]}'; the nodes after it cannot be read")
     return BinaryNode(kind, name, _PRECISIONS[precision], fields)
 
 
-# -- nodes whose fields depend on each other --------------------------------------------------------------------------
+# -- nodes whose fields depend on other fields ------------------------------------------------------------------------
 
 
 def _input(cursor: Cursor, version: int) -> dict[str, Any]:
@@ -257,7 +258,10 @@ def _convolution(cursor: Cursor, version: int) -> dict[str, Any]:
 
 
 def _batch_norm(cursor: Cursor, version: int) -> dict[str, Any]:
-    """Files before version 13 keep the inverse of the deviation in place of the variance."""
+    """Read batch normalization fields.
+
+    Before version 13 the file stores the inverse standard deviation, not the variance.
+    """
     if version >= 6:
         spatial = cursor.number("bool")
         for kind in ("f64", "f64", "i32"):
@@ -268,7 +272,7 @@ def _batch_norm(cursor: Cursor, version: int) -> dict[str, Any]:
         return {"spatial": spatial, "epsilon": epsilon, "inverse": version < 13}
     written, readable = cursor.number("i32"), cursor.number("i32")
     if readable > written or written < 0x00010001 or readable > 0x00010004:
-        raise TVMError("the version of a BatchNormalization is not known")
+        raise TVMError("the version of a BatchNormalization node is not supported")
     cursor.number("bool")
     spatial = cursor.number("bool")
     cursor.number("f64")
@@ -283,9 +287,9 @@ def _batch_norm(cursor: Cursor, version: int) -> dict[str, Any]:
 
 
 def _slice(cursor: Cursor, version: int) -> dict[str, Any]:
-    """Where a part of each axis begins and how long it is; axes count from 1."""
+    """Read the bounds of a slice of each axis. Axes count from 1."""
     count = cursor.number("i32") if version >= 22 else 1
-    if not 1 <= count <= _MOST_AXES:
+    if not 1 <= count <= _MAX_AXES:
         raise TVMError(f"a slice of {count} axes is not supported")
     begins, ends, axes, steps = [], [], [], []
     for _ in range(count):
@@ -313,14 +317,14 @@ def _transposed(cursor: Cursor, version: int) -> dict[str, Any]:
         return {"axis1": 1, "axis2": 2}
     first, second = cursor.number("i32"), cursor.number("i32")
     if version >= 25 and not first and not second:
-        order = [cursor.number("u64") for _ in range(cursor.count("axes", _MOST_AXES))]
+        order = [cursor.number("u64") for _ in range(cursor.count("axes", _MAX_AXES))]
         return {"order": order}
     return {"axis1": first, "axis2": second}
 
 
 def _reduced(cursor: Cursor, version: int) -> dict[str, Any]:
     count = cursor.number("i32") if version >= 27 else 1
-    if not 0 <= count <= _MOST_AXES:
+    if not 0 <= count <= _MAX_AXES:
         raise TVMError(f"a reduction over {count} axes is not supported")
     axes = [cursor.number("i32") for _ in range(count)]
     operation = cursor.text()

@@ -1,4 +1,4 @@
-"""Converters of convolutions, pooling, and normalizations. Samples have their channels first."""
+"""Converters of convolution, pooling and normalization. Samples have their channels first."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 _MAX, _AVERAGE = range(2)
 
 
-def _filled(values, count: int, default, what: str) -> list:
-    """A value for each axis: one is for all, missing ones have the default."""
+def _per_axis(values, count: int, default, what: str) -> list:
+    """Return a value for each axis: a single value is repeated, and missing values are ``default``."""
     values = list(values or [])
     if len(values) == 1:
         values = values * count
     values += [default] * (count - len(values))
     if len(values) > count and any(v not in (default, 0, 1, False, True) for v in values[count:]):
-        raise TVMError(f"{what} {values} do not fit {count} axes")
+        raise TVMError(f"{what} {values} does not match {count} axes")
     return values[:count]
 
 
 class Window:
-    """A window over some axes, in the order of expressions: its sizes, strides, and the padding on both sides."""
+    """A sliding window over spatial axes, in the axis order of expressions: kernel, strides, dilations and padding."""
 
     def __init__(self, kernel: list[int], attrs, inputs: tuple[int, ...], outputs: tuple[int, ...] | None = None):
-        """``inputs`` are the sizes of what the window moves over, ``outputs`` how often it does if that is known.
-        Attributes have the first axis of CNTK first, which is the last one here."""
+        """Compute the padding and the output sizes.
+
+        ``inputs`` are the sizes of the data, ``outputs`` the sizes of the output if they are known. The attributes are
+        in the axis order of CNTK, which is the reverse of that of expressions.
+        """
         count = len(kernel)
         self.kernel = kernel
         self.strides = self._of(attrs.get("strides") or (1,), 1, "strides")
@@ -40,7 +43,7 @@ class Window:
         low = self._of(attrs.get("lowerPad") or (0,), 0, "lowerPad")
         high = self._of(attrs.get("upperPad") or (0,), 0, "upperPad")
         if any(v < 1 for v in (*kernel, *self.strides, *self.dilations)):
-            raise TVMError(f"a window of {kernel} with strides {self.strides} is not supported")
+            raise TVMError(f"kernel {kernel} with strides {self.strides} is not supported; all values must be positive")
         ceil = attrs.get("ceilOutDim", False)
         self.before, self.after, self.counts = [], [], []
         for i in range(count):
@@ -57,11 +60,11 @@ class Window:
             self.counts.append(steps)
 
     def _of(self, values, default, what: str) -> list:
-        return _filled(values, len(self.kernel), default, what)[::-1] if len(values) <= len(self.kernel) \
+        return _per_axis(values, len(self.kernel), default, what)[::-1] if len(values) <= len(self.kernel) \
             else list(values)[: len(self.kernel)][::-1]
 
     def cut(self, ctx: Context, x, first: int):
-        """The data without what lies outside of all windows, and the padding that is left."""
+        """Crop the data outside all windows (negative padding). Return the data and the remaining padding."""
         for i in range(len(self.kernel)):
             if self.before[i] < 0 or self.after[i] < 0:
                 begin, size = max(-self.before[i], 0), ctx.known_size(x, first + i)
@@ -70,7 +73,7 @@ class Window:
 
 
 def _samples(ctx: Context, t: Tensor) -> tuple[Tensor, tuple]:
-    """A tensor with one axis of samples, and the dynamic sizes it had."""
+    """Reshape to one batch axis. Return the tensor and its original dynamic axes."""
     lead = ctx.leading(t)
     if t.lead == 1:
         return t, lead
@@ -88,11 +91,11 @@ def _back(ctx: Context, out, lead: tuple) -> Tensor:
 def convolution(ctx, inputs, attrs):
     weight = inputs[0].expr
     if inputs[0].lead:
-        raise TVMError("weights of a convolution that differ between samples are not supported")
+        raise TVMError("convolution weights that differ between samples are not supported")
     if not all(attrs.get("sharing") or [True]):
-        raise TVMError("a convolution whose places have weights of their own is not supported")
+        raise TVMError("a convolution with separate weights for each position (sharing=false) is not supported")
     if attrs.get("sequential"):
-        raise TVMError("a convolution over the sequence is not supported")
+        raise TVMError("a convolution over the sequence axis is not supported")
     x, lead = _samples(ctx, inputs[1])
     sizes = ctx.sizes(x)
     spatial = len(sizes) - 1
@@ -100,24 +103,24 @@ def convolution(ctx, inputs, attrs):
         raise TVMError(f"a convolution over samples of {len(sizes)} dimensions is not supported")
     shape = ctx.known_shape(weight)
     if len(shape) == 2 and "kernelShape" in attrs:
-        # Early files keep the weights as a matrix.
+        # Early files store the weights as a matrix.
         outputs = math.prod(attrs["mapCount"])
         kernel = [int(k) for k in attrs["kernelShape"][:spatial]][::-1]
         shape = (outputs, math.prod(shape) // max(outputs * math.prod(kernel), 1), *kernel)
         weight = ctx.made(relay.reshape(weight, shape))
     if len(shape) == spatial + 1:
-        # A single output needs no axis.
+        # The file omits the axis of a single output channel.
         shape = (1, *shape)
         weight = ctx.made(relay.reshape(weight, shape))
     if len(shape) != spatial + 2:
-        raise TVMError(f"weights of shape {shape[::-1]} do not fit samples of {len(sizes)} dimensions")
+        raise TVMError(f"weights of shape {shape[::-1]} do not match samples of {len(sizes)} dimensions")
     if attrs.get("transpose"):
         return _transposed(ctx, x, weight, shape, attrs, lead)
-    # The first format does not say the groups, which follow from the channels.
+    # The binary format does not store the number of groups: compute it from the channels.
     groups = int(attrs.get("groups") or max(sizes[0] // max(shape[1], 1), 1))
     if shape[1] * groups != sizes[0] or shape[0] % groups:
-        raise TVMError(f"weights of shape {shape[::-1]} in {groups} groups do not fit {sizes[0]} channels")
-    window = Window(list(shape[2:]), _spatial(attrs, spatial), sizes[1:])
+        raise TVMError(f"weights of shape {shape[::-1]} in {groups} groups do not match {sizes[0]} input channels")
+    window = Window(list(shape[2:]), _spatial_attrs(attrs, spatial), sizes[1:])
     data, padding = window.cut(ctx, x.expr, 2)
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[spatial]
     letters = _LETTERS[spatial]
@@ -127,8 +130,8 @@ def convolution(ctx, inputs, attrs):
     return _back(ctx, out, lead)
 
 
-def _spatial(attrs, count: int):
-    """The attributes of the spatial axes; those of the channels follow them."""
+def _spatial_attrs(attrs, count: int):
+    """Return the attributes of the spatial axes, without the values of the channel axis, which come last."""
     out = dict(attrs)
     for name in ("strides", "dilation", "autoPadding", "lowerPad", "upperPad"):
         values = list(attrs.get(name) or [])
@@ -139,13 +142,13 @@ def _spatial(attrs, count: int):
 def _transposed(ctx: Context, x: Tensor, weight, shape, attrs, lead) -> Tensor:
     spatial, sizes = len(shape) - 2, ctx.sizes(x)
     if shape[0] != sizes[0]:
-        raise TVMError(f"weights of shape {shape[::-1]} do not fit {sizes[0]} channels")
-    own = _spatial({k: v for k, v in attrs.items() if k != "dilation"}, spatial)
+        raise TVMError(f"weights of shape {shape[::-1]} do not match {sizes[0]} input channels")
+    own = _spatial_attrs({k: v for k, v in attrs.items() if k != "dilation"}, spatial)
     wanted = [int(d) for d in attrs.get("outputShape") or []]
     if any(wanted) and len(wanted) >= spatial:
         outputs = tuple(wanted[:spatial][::-1])
     else:
-        strides, auto, low, high = (_filled(own.get(n), spatial, d, n)[::-1] for n, d in
+        strides, auto, low, high = (_per_axis(own.get(n), spatial, d, n)[::-1] for n, d in
                                     (("strides", 1), ("autoPadding", False), ("lowerPad", 0), ("upperPad", 0)))
         outputs = tuple((n - 1) * s + (1 if a else k - lo - hi) for n, s, a, k, lo, hi in
                         zip(sizes[1:], strides, auto, shape[2:], low, high))
@@ -164,16 +167,16 @@ def _transposed(ctx: Context, x: Tensor, weight, shape, attrs, lead) -> Tensor:
 def pooling(ctx, inputs, attrs):
     kind = attrs.get("poolingType")
     if kind not in (_MAX, _AVERAGE):
-        raise TVMError(f"pooling of kind {kind} is not known")
+        raise TVMError(f"poolingType {kind} is not supported")
     x, lead = _samples(ctx, inputs[0])
     sizes = ctx.sizes(x)
     count = len(sizes)
     given = [int(k) for k in attrs.get("poolingWindowShape") or ()]
     if not given or len(given) > count:
-        raise TVMError(f"a window of {given} does not fit samples of {count} dimensions")
-    # Axes behind those of the window are not pooled; the window is of all elements where its size is not known.
+        raise TVMError(f"pooling window {given} does not match samples of {count} dimensions")
+    # Axes after those of the window are not pooled. An unspecified window size covers the whole axis.
     kernel = [k if k < 1 << 31 else sizes[count - 1 - i] for i, k in enumerate(given)]
-    strides = _filled(attrs.get("strides"), len(given), 1, "strides") if attrs.get("strides") else [1] * len(given)
+    strides = _per_axis(attrs.get("strides"), len(given), 1, "strides") if attrs.get("strides") else [1] * len(given)
     kernel += [1] * (count - len(kernel))
     strides = [int(s) if s < 1 << 31 else 1 for s in strides] + [1] * (count - len(strides))
     own = dict(attrs, strides=strides)
@@ -186,7 +189,7 @@ def pooling(ctx, inputs, attrs):
     used = slice(1, None) if plain else slice(None)
     spatial = count - 1 if plain else count
     if spatial not in _LETTERS:
-        raise TVMError(f"pooling of {spatial} axes is not supported")
+        raise TVMError(f"pooling over {spatial} axes is not supported")
     data, padding = window.cut(ctx, x.expr, 1)
     half = len(padding) // 2
     padding = (*padding[:half][used], *padding[half:][used])
@@ -200,15 +203,15 @@ def pooling(ctx, inputs, attrs):
 
 @op("Unpooling")
 def unpooling(ctx, inputs, attrs):
-    """Each value goes to the first greatest element of the window it stands for; windows do not overlap."""
+    """Scatter each value to the first maximum of its pooling window. Windows must not overlap."""
     x, source = inputs
     sizes = ctx.sizes(source)
     kernel = [int(k) for k in attrs.get("unpoolingWindowShape") or ()]
     kernel = [*kernel, *[1] * (len(sizes) - len(kernel))][::-1]
-    strides = _filled(attrs.get("strides"), len(sizes), 1, "strides")[::-1]
+    strides = _per_axis(attrs.get("strides"), len(sizes), 1, "strides")[::-1]
     strides[0] = kernel[0] if len(attrs.get("strides") or ()) < len(sizes) else strides[0]
     if kernel != strides or any(s % k for s, k in zip(sizes, kernel)) or len(sizes) != 3 or kernel[0] != 1:
-        raise TVMError(f"unpooling of windows {kernel} with strides {strides} over {sizes} is not supported")
+        raise TVMError(f"unpooling windows {kernel} with strides {strides} over shape {sizes} are not supported")
     (c, h, w), (_, p, q) = sizes, kernel
     tiles = ctx.reshaped(source, (c, h // p, p, w // q, q))
     lead = tiles.lead
@@ -224,9 +227,9 @@ def unpooling(ctx, inputs, attrs):
 
 @op("BatchNormalization")
 def batch_normalization(ctx, inputs, attrs):
-    """Scale, bias, mean and variance, of each channel or of each element."""
+    """Normalize with the stored scale, bias, mean and variance, each per channel or per element."""
     if len(inputs) < 5:
-        raise TVMError(f"five inputs are wanted, got {len(inputs)}")
+        raise TVMError(f"expected 5 inputs, got {len(inputs)}")
     x = inputs[0]
     sizes = ctx.sizes(x)
     shape = (sizes[0], *[1] * (len(sizes) - 1)) if attrs.get("spatial") else sizes
@@ -241,10 +244,10 @@ def batch_normalization(ctx, inputs, attrs):
 
 @op("ROIPooling")
 def roi_pooling(ctx, inputs, attrs):
-    """The greatest element of each part of a region; regions are corners, the same number for each sample."""
+    """Max pooling over regions of interest, given by corners. Each sample has the same number of regions."""
     x, rois = inputs
     if x.lead != 1 or attrs.get("poolingType", _MAX) != _MAX:
-        raise TVMError("pooling of regions is supported for the greatest elements of a batch of images")
+        raise TVMError("ROI pooling needs max pooling and a batch of images")
     batch = ctx.known_size(x.expr, 0)
     count = ctx.sizes(rois)[0]
     corners = rois.expr if rois.lead else relay.broadcast_to(rois.expr, (batch, count, 4))

@@ -1,4 +1,4 @@
-"""The second format of CNTK: dictionaries of values in a message of protobuf, as values of Python."""
+"""Read the CNTK 2 format: protobuf messages with nested dictionaries, converted to Python values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from ....error import TVMError
 from .schema import DTYPES, FILES
 
-# Dictionaries and lists inside of each other go so deep.
-_MOST_DEPTH = 64
-# Greater numbers stand for axes that are none of these: dynamic ones, all static ones.
-_MOST_STATIC = 1 << 30
+# The maximum nesting depth of dictionaries and lists.
+_MAX_DEPTH = 64
+# Larger static axis numbers mark special axes: dynamic axes and "all static axes".
+_MAX_STATIC = 1 << 30
 _FIELDS = {1: "bool_value", 2: "int_value", 3: "size_t_value", 4: "float_value", 5: "double_value", 6: "string_value"}
-# Names of the axes that stand for several ones.
+# Names of axes that represent several axes.
 ALL_STATIC_AXES, ALL_AXES = "AllStaticAxes", "AllAxes"
 _SHAPE, _AXIS, _VECTOR, _DICTIONARY, _ARRAY = 7, 8, 9, 10, 11
 
 
 class Axis(NamedTuple):
-    """A static axis by its number, which counts from the end where it is negative, or a dynamic one by its name."""
+    """An axis: a static one by its index, which may be negative, or a dynamic one by its name."""
 
     index: int
     name: str
@@ -29,11 +29,11 @@ class Axis(NamedTuple):
 
 
 def root_of(data: bytes) -> dict[str, Any]:
-    """The dictionary that a file of the second format is."""
+    """Return the root dictionary of a file."""
     message = FILES.parse("Dictionary", data, "the model")
     found = _dictionary(message, 0)
     if found.get("type") != "CompositeFunction":
-        raise TVMError("the file is no CNTK model: it holds no function")
+        raise TVMError("the file is not a CNTK model: it does not contain a function")
     return found
 
 
@@ -42,9 +42,9 @@ def _dictionary(message, depth: int) -> dict[str, Any]:
 
 
 def plain(value, depth: int = 0):
-    """A value as one of Python: numbers, texts, tuples of sizes, axes, lists, dictionaries, arrays."""
-    if depth > _MOST_DEPTH:
-        raise TVMError(f"the model's parts lie in each other more than {_MOST_DEPTH} deep")
+    """Convert a value to a Python value: number, string, shape tuple, ``Axis``, list, dictionary or array."""
+    if depth > _MAX_DEPTH:
+        raise TVMError(f"the values of the model are nested deeper than {_MAX_DEPTH}")
     kind = value.value_type
     if kind in _FIELDS:
         return getattr(value, _FIELDS[kind])
@@ -52,8 +52,8 @@ def plain(value, depth: int = 0):
         return tuple(value.nd_shape_value.shape_dim)
     if kind == _AXIS:
         axis = value.axis_value
-        # The name of a static axis only repeats its number.
-        is_static = abs(axis.static_axis_idx) < _MOST_STATIC
+        # The name of a static axis only repeats its index.
+        is_static = abs(axis.static_axis_idx) < _MAX_STATIC
         return Axis(axis.static_axis_idx, "" if is_static else axis.name, axis.is_ordered_dynamic_axis)
     if kind == _VECTOR:
         return [plain(v, depth + 1) for v in value.vector_value.value]
@@ -63,18 +63,18 @@ def plain(value, depth: int = 0):
         return _array(value.nd_array_view_value)
     if kind == 0:
         return None
-    raise TVMError(f"a value of type {kind} is not known")
+    raise TVMError(f"a value of unknown type {kind}")
 
 
 def _array(message) -> np.ndarray:
-    """The elements in the order of the file."""
+    """Return the elements of an array in file order."""
     dtype, shape = DTYPES.get(message.data_type), tuple(message.shape.shape_dim)
     if message.storage_format != 0:
         raise TVMError("sparse weights are not supported")
     if dtype is None:
-        raise TVMError(f"an array has elements of type {message.data_type}, which is not known")
+        raise TVMError(f"an array has the unknown element type {message.data_type}")
     if message.HasField("float_values"):
-        # Halves are written as single floats.
+        # The file stores float16 values as float32.
         found = np.array(message.float_values.value, "float32")
     elif message.HasField("double_values"):
         found = np.array(message.double_values.value, "float64")

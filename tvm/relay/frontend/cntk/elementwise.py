@@ -1,4 +1,4 @@
-"""Converters of operators on single elements, and of those on pairs of them."""
+"""Converters of unary and binary element-wise operators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def elu(ctx, inputs, attrs):
 
 @op("StraightThrough")
 def straight_through(ctx, inputs, attrs):
-    """The sign, with which zero is negative."""
+    """Return 1 for positive elements and -1 for the others, including zero."""
     x, lead = inputs[0]
     return Tensor(relay.where(relay.greater(x, ctx.like(0, x)), ctx.like(1, x), ctx.like(-1, x)), lead)
 
@@ -47,11 +47,11 @@ def straight_through(ctx, inputs, attrs):
 def cast(ctx, inputs, attrs):
     number = attrs.get("newDataType")
     if number not in DTYPES:
-        raise TVMError(f"element type {number} is not known")
+        raise TVMError(f"element type {number} is not supported")
     return Tensor(relay.cast(inputs[0].expr, DTYPES[number]), inputs[0].lead)
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
+# -- two or more inputs ------------------------------------------------------------------------------------------------
 
 
 def _pair(build):
@@ -70,7 +70,7 @@ op("Pow")(_pair(relay.power))
 
 @op("LogPlus")
 def log_plus(ctx, inputs, attrs):
-    """The logarithm of the sum of two exponentials."""
+    """Return ``log(exp(a) + exp(b))``."""
     (a, b), lead = ctx.aligned(*inputs)
     gap = relay.negative(relay.abs(relay.subtract(a, b)))
     return Tensor(relay.add(relay.maximum(a, b), relay.log(relay.add(relay.exp(gap), ctx.like(1, a)))), lead)
@@ -82,7 +82,7 @@ _COMPARED = {"Equal": relay.equal, "NotEqual": relay.not_equal, "Less": relay.le
 
 def _comparison(build):
     def convert(ctx, inputs, attrs):
-        """Truth values are numbers, 1 and 0."""
+        """Compare; the output is 1 or 0 in the element type of the inputs."""
         sides, lead = ctx.aligned(*inputs)
         return Tensor(relay.cast(build(*sides), ctx.dtype(inputs[0].expr)), lead)
 
@@ -95,21 +95,21 @@ for _name, _build in _COMPARED.items():
 
 @op("Clip")
 def clip(ctx, inputs, attrs):
-    """The data between a least and a greatest value, which are tensors, too."""
+    """Clip the data to bounds, which are tensors."""
     (x, low, high), lead = ctx.aligned(*inputs)
     return Tensor(relay.minimum(relay.maximum(x, low), high), lead)
 
 
 @op("Select")
 def select(ctx, inputs, attrs):
-    """The first value where a condition is not zero."""
+    """Return the first value where the condition is not zero, else the second."""
     (condition, yes, no), lead = ctx.aligned(*inputs)
     return Tensor(relay.where(relay.not_equal(condition, ctx.like(0, condition)), yes, no), lead)
 
 
 @op("PerDimMeanVarNormalization")
 def normalized(ctx, inputs, attrs):
-    """Data, means, and inverses of deviations, which a file may keep flat."""
+    """Return ``(x - mean) * inverse deviation``. The file may store the statistics as flat vectors."""
     x = inputs[0]
     mean, inverse = (Tensor(relay.reshape(t.expr, ctx.sizes(x)), 0) for t in inputs[1:3])
     return Tensor(relay.multiply(relay.subtract(x.expr, mean.expr), inverse.expr), x.lead)

@@ -1,5 +1,7 @@
-"""Models of both formats as the same records: variables, and operators with the names and attributes of the second
-format. Shapes are as CNTK writes them, the fastest axis first."""
+"""Load models of both formats into the same records: variables, and operators with the names and attributes of CNTK 2.
+
+Shapes have the fastest axis first, as in CNTK.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from .dictionary import root_of
 from .older import NO_SEQUENCE, converted
 from .schema import CONSTANT, DTYPES, INPUT, OPERATORS, PARAMETER, PLACEHOLDER, RENAMED, REORDERED
 
-# Operators of the first format that tell that its inputs are sequences, which is not said elsewhere.
+# Operators of the binary format that imply a sequence axis of their input. The format does not store it.
 _SEQUENTIAL = ("PastValue", "FutureValue", "UnpackSequence", "Where")
-# Sizes that stand for one that follows from the others, and for one that the run decides.
+# Special sizes: an inferred dimension, and a dimension known only at run time.
 INFERRED, FREE = (1 << 64) - 1, (1 << 64) - 3
 
 
 class Variable(NamedTuple):
-    """An input, or a weight with its value. ``dynamic`` counts the axes beside the shape: a batch, and a sequence."""
+    """An input, or a weight with its value. ``dynamic`` is the number of dynamic axes: batch and sequence."""
 
     name: str
     shape: tuple[int, ...]
@@ -32,7 +34,7 @@ class Variable(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An operator: ``inputs`` are keys of variables, or of results, which are a key and a number."""
+    """An operator. ``inputs`` are keys of variables or of operator outputs (``<operator key>_Output_<index>``)."""
 
     key: str
     op: str
@@ -42,33 +44,33 @@ class Node(NamedTuple):
 
     @property
     def where(self) -> str:
-        """How errors name it."""
+        """The operator as error messages name it: type and name."""
         return f"{self.op} '{self.name or self.key}'"
 
 
 class Model(NamedTuple):
-    """Variables and operators by key, which results are the outputs, and their names."""
+    """A model: variables and operators by key, the outputs, and the aliases of placeholders."""
 
     variables: dict[str, Variable]
     nodes: dict[str, Node]
-    # For each result of an operator the operator and the number of the result.
+    # Maps the key of each operator output to the operator and the index of the output.
     results: dict[str, tuple[str, int]]
     outputs: list[str]
-    # Placeholders inside of blocks, and what stands in their place.
+    # Maps the placeholders of blocks to the keys of their arguments.
     aliases: dict[str, str]
 
 
 def load(model) -> Model:
-    """What a model is: a path, or bytes."""
+    """Load a model from a path or bytes."""
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
         try:
             with open(path, "rb") as file:
                 model = file.read()
         except OSError as problem:
-            raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+            raise TVMError(f"cannot read {os.path.basename(path)}: {problem.strerror}") from problem
     if not isinstance(model, (bytes, bytearray, memoryview)):
-        raise TypeError(f"from_cntk: a path or bytes are wanted, got {type(model).__name__}")
+        raise TypeError(f"from_cntk: expected a path or bytes, got {type(model).__name__}")
     data = bytes(model)
     if data.startswith(SIGNATURE):
         return _of_network(read(data))
@@ -76,13 +78,13 @@ def load(model) -> Model:
 
 
 def is_cntk(head: bytes) -> bool:
-    """Whether a file begins as one of CNTK: with the name of its first section, or as a dictionary, whose first key is
-    one that functions have."""
+    """Return whether a file starts like a CNTK model: with the first section mark of the binary format, or with a
+    dictionary whose first key belongs to a function."""
     if head.startswith(SIGNATURE):
         return True
     if len(head) < 8 or head[0] != 8 or head[1] > 15 or head[2] != 18:
         return False
-    # The length of the first pair takes a byte or more.
+    # The length of the first pair is a varint of one or more bytes.
     at = 3 + next((i for i, byte in enumerate(head[3:9], 1) if byte < 128), 6)
     key = head[at + 2 : at + 2 + head[at + 1]] if len(head) > at + 1 else b""
     return head[at : at + 1] == b"\n" and key in (b"version", b"type", b"uid", b"root", b"inputs", b"name", b"state",
@@ -90,25 +92,26 @@ def is_cntk(head: bytes) -> bool:
 
 
 def array_of(shape: tuple[int, ...], flat: np.ndarray) -> np.ndarray:
-    """The elements of a tensor, whose fastest axis becomes the last one."""
+    """Reshape flat elements to the reversed shape, so that CNTK's fastest axis becomes the last axis."""
     return np.ascontiguousarray(flat).reshape(shape[::-1])
 
 
-# -- the second format ------------------------------------------------------------------------------------------------
+# -- the CNTK 2 format ------------------------------------------------------------------------------------------------
 
 
 def _of_dictionary(root: dict[str, Any]) -> Model:
     model = Model({}, {}, {}, [], {})
     blocks = _add_composite(model, root)
     for key, inner in blocks.items():
-        # The results of a block are those of its root.
+        # The outputs of a block are the outputs of its root function.
         model.aliases.update((f"{key}_Output_{i}", result) for i, result in enumerate(_results(model, blocks, inner)))
     model.outputs.extend(_results(model, blocks, _text(root, "root")))
     return model
 
 
 def _results(model: Model, blocks: dict[str, str], key: str) -> list[str]:
-    """The results of a function: a combination gives its inputs, a block what its own root gives."""
+    """Return the outputs of a function: the inputs of a ``Combine``, the outputs of a block's root, else its own
+    outputs."""
     name, seen = key, 0
     while key in blocks:
         key, seen = blocks[key], seen + 1
@@ -125,8 +128,7 @@ def _count(node: Node) -> int:
 
 
 def _add_composite(model: Model, composite: dict[str, Any]) -> dict[str, str]:
-    """Variables and functions of a composite. Functions that are blocks have one of their own; the root of each is
-    returned."""
+    """Add the variables and functions of a composite and of the blocks in it. Return the root of each block."""
     blocks: dict[str, str] = {}
     work = [composite]
     while work:
@@ -143,13 +145,13 @@ def _add_composite(model: Model, composite: dict[str, Any]) -> dict[str, str]:
 
 def _add_variable(model: Model, each) -> None:
     if not isinstance(each, dict):
-        raise TVMError("a variable of the model is no dictionary")
+        raise TVMError("a variable of the model is not a dictionary")
     key, kind = _text(each, "uid"), each.get("kind")
     if kind == PLACEHOLDER or kind not in (INPUT, PARAMETER, CONSTANT):
         return
     shape, dtype = each.get("shape"), DTYPES.get(each.get("data_type"))
     if not isinstance(shape, tuple) or dtype is None:
-        raise TVMError(f"the variable '{key}' has no shape, or elements that are not known")
+        raise TVMError(f"the variable '{key}' has no shape or an unknown element type")
     axes = each.get("dynamic_axis") or []
     value = each.get("value")
     if kind != INPUT and not isinstance(value, np.ndarray):
@@ -164,15 +166,15 @@ def _add_variable(model: Model, each) -> None:
 
 
 def _add_function(model: Model, each) -> dict[str, Any] | None:
-    """A function; of a block its composite, which is still to be read."""
+    """Add a function. Return the composite inside a block, which remains to be read, else None."""
     if not isinstance(each, dict):
-        raise TVMError("a function of the model is no dictionary")
+        raise TVMError("a function of the model is not a dictionary")
     key = _text(each, "uid")
     if key in model.nodes:
         return None
     number = each.get("op")
     if number is None:
-        raise TVMError(f"the function '{key}' is one of the user's own, which the file does not hold")
+        raise TVMError(f"the function '{key}' is user-defined; the file does not contain its implementation")
     op = OPERATORS.get(number, f"operator {number}")
     inputs = [str(i) for i in _list(each, "inputs")]
     attrs = each.get("attributes") or {}
@@ -183,10 +185,10 @@ def _add_function(model: Model, each) -> dict[str, Any] | None:
         return None
     inner = each.get("block_function_composite")
     if not isinstance(inner, dict):
-        raise TVMError(f"the block '{key}' has no content")
+        raise TVMError(f"the block '{key}' is empty")
     keys, values = (_list(each, f"block_function_composite_arguments_map_{k}") for k in ("keys", "values"))
     if len(keys) != len(values):
-        raise TVMError(f"the block '{key}' has {len(keys)} arguments and {len(values)} values for them")
+        raise TVMError(f"the block '{key}' has {len(keys)} arguments but {len(values)} values")
     model.aliases.update(zip(map(str, keys), map(str, values)))
     return inner
 
@@ -194,18 +196,18 @@ def _add_function(model: Model, each) -> dict[str, Any] | None:
 def _text(each: dict[str, Any], name: str) -> str:
     found = each.get(name)
     if not isinstance(found, str) or not found:
-        raise TVMError(f"the model is damaged: a part of it has no '{name}'")
+        raise TVMError(f"the model is corrupt: an entry has no '{name}'")
     return found
 
 
 def _list(each: dict[str, Any], name: str) -> list:
     found = each.get(name, [])
     if not isinstance(found, list):
-        raise TVMError(f"the model is damaged: '{name}' is no list")
+        raise TVMError(f"the model is corrupt: '{name}' is not a list")
     return found
 
 
-# -- the first format -------------------------------------------------------------------------------------------------
+# -- the binary format ------------------------------------------------------------------------------------------------
 
 
 def _of_network(network: BinaryNetwork) -> Model:
@@ -215,7 +217,7 @@ def _of_network(network: BinaryNetwork) -> Model:
         inputs = network.inputs.get(name, [])
         for each in inputs:
             if each not in network.nodes:
-                raise TVMError(f"'{each}' is used by {node.type} '{name}' but the file does not have it")
+                raise TVMError(f"node '{each}', an input of {node.type} '{name}', does not exist in the file")
         variable = _variable(node, 2 if follows else 1)
         if variable is not None:
             model.variables[name] = variable
@@ -230,7 +232,7 @@ def _of_network(network: BinaryNetwork) -> Model:
 
 
 def _plain_name(name: str) -> str:
-    """CNTK 2 writes an identifier and a name into one: the name, or the identifier where there is none."""
+    """Split a name that CNTK 2 composed of an identifier and a name. Return the name, or the identifier without one."""
     rest, found, own = name.partition("__v2libname__")
     return (own or rest.removeprefix("__v2libuid__")) if found else name
 
@@ -244,19 +246,19 @@ def _variable(node: BinaryNode, dynamic: int) -> Variable | None:
         return Variable(node.name, fields["shape"], node.dtype, 0, array_of(fields["shape"], fields["value"]))
     if node.type in ("Mean", "InvStdDev"):
         if not fields["hasComputed"]:
-            raise TVMError(f"{node.type} '{node.name}' has not been computed; train the model first")
+            raise TVMError(f"{node.type} '{node.name}' has no computed value; train the model first")
         return Variable(node.name, (fields["value"].size,), node.dtype, 0, fields["value"])
     return None
 
 
 def _outputs(network: BinaryNetwork) -> list[str]:
-    """The outputs of the file; without any what nothing uses."""
+    """Return the outputs of the file. A file without output groups has the nodes that no other node reads."""
     for group in ("Output", "Eval", "Criterion", "Criteria"):
         names = list(dict.fromkeys(network.groups.get(group, [])))
         if names:
             unknown = [n for n in names if n not in network.nodes]
             if unknown:
-                raise TVMError(f"the output '{unknown[0]}' is no node of the file")
+                raise TVMError(f"the output '{unknown[0]}' is not a node of the file")
             return names
     used = {i for inputs in network.inputs.values() for i in inputs}
     last = [n for n, inputs in network.inputs.items() if inputs and n not in used and n in network.nodes]

@@ -1,4 +1,4 @@
-"""Converters of products, softmax, and criteria."""
+"""Converters of matmul, softmax and loss functions."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from .table import Context, Tensor, op
 
 
 def _stack(ctx: Context, t: Tensor, rows: tuple, columns: tuple) -> Tensor:
-    """A tensor as a matrix for each sample."""
+    """Reshape to one matrix for each sample."""
     return ctx.reshaped(t, (math.prod(rows), math.prod(columns)))
 
 
 def _times(ctx: Context, left: Tensor, right: Tensor, kept: int) -> Tensor:
-    """The first ``kept`` axes of the left side stay, the others meet the first ones of the right side. In the order of
-    expressions the right side comes first."""
+    """Contract the first axes of ``left`` with those of ``right``, and keep the last ``kept`` axes of ``left``.
+
+    Axes are in the order of expressions, which is the reverse of CNTK's: the right operand comes first in the matmul.
+    """
     own = ctx.sizes(left)
     kept = min(kept, len(own))
     inner, outer = own[: len(own) - kept], own[len(own) - kept :]
     if not right.lead and math.prod(ctx.sizes(right)) == 1 != math.prod(inner):
-        # A number stands for a tensor full of it.
+        # A scalar broadcasts to a full tensor.
         right = ctx.tensor(relay.broadcast_to(relay.reshape(right.expr, ()), inner), 0)
     other = ctx.sizes(right)
     if len(other) < len(inner) or other[len(other) - len(inner) :] != inner:
         if math.prod(other) != math.prod(inner):
-            raise TVMError(f"a product of samples of {other[::-1]} and {own[::-1]} elements is not known")
+            raise TVMError(f"cannot multiply samples of shapes {other[::-1]} and {own[::-1]}: the reduction axes "
+                           "differ")
         rest: tuple = ()
     else:
         rest = other[: len(other) - len(inner)]
@@ -35,7 +38,7 @@ def _times(ctx: Context, left: Tensor, right: Tensor, kept: int) -> Tensor:
     lead = max(a.lead, b.lead)
     sizes = (*rest, *outer)
     if not b.lead:
-        # One matrix for all samples.
+        # All samples share one matrix: a single matmul.
         flat = relay.reshape(a.expr, (-1, math.prod(inner))) if ctx.rank(a.expr) != 2 else a.expr
         out = product(ctx, ctx.made(flat), b.expr)
         return ctx.tensor(relay.reshape(out, (*ctx.leading(right), *sizes)), lead)
@@ -54,11 +57,11 @@ def times(ctx, inputs, attrs):
 
 @op("TransposeTimes")
 def transpose_times(ctx, inputs, attrs):
-    """The left side is transposed; a vector is a column."""
+    """Multiply with the left operand transposed; a vector is a column."""
     left = inputs[0]
     sizes = ctx.sizes(left)
     if len(sizes) > 2:
-        raise TVMError(f"a tensor of {len(sizes)} dimensions cannot be transposed in a product")
+        raise TVMError(f"TransposeTimes: the left operand must have at most 2 dimensions, got {len(sizes)}")
     if len(sizes) == 1:
         left = ctx.reshaped(left, (1, *sizes))
     lead = left.lead
@@ -68,7 +71,7 @@ def transpose_times(ctx, inputs, attrs):
 
 @op("CosDistance")
 def cosine(ctx, inputs, attrs):
-    """The cosine of the angle between two vectors, which have one element in the result."""
+    """Return the cosine similarity of two vectors as a tensor with one element."""
     (x, y), lead = ctx.aligned(*inputs)
     axes = list(range(lead, ctx.rank(x)))
     dot, a, b = (relay.sum(relay.multiply(p, q), axes) for p, q in ((x, y), (x, x), (y, y)))
@@ -80,7 +83,7 @@ def cosine(ctx, inputs, attrs):
 
 
 def _over(ctx: Context, t: Tensor, attrs, build) -> Tensor:
-    """Over one axis, or over all elements of a sample."""
+    """Apply ``build`` along the axis of the attribute, or over all elements of a sample."""
     if "axis" in attrs and attrs["axis"].name == "":
         return Tensor(build(t.expr, ctx.axis(t, attrs["axis"])), t.lead)
     sizes = ctx.sizes(t)
@@ -102,7 +105,7 @@ def log_softmax(ctx, inputs, attrs):
 
 @op("Hardmax")
 def hardmax(ctx, inputs, attrs):
-    """One at the first greatest element, zeros elsewhere."""
+    """Return 1 at the first maximum and 0 elsewhere."""
 
     def build(x, axis):
         count = ctx.known_size(ctx.made(x), axis)
@@ -112,7 +115,7 @@ def hardmax(ctx, inputs, attrs):
     return _over(ctx, inputs[0], attrs, build)
 
 
-# -- criteria, which sum over all samples ------------------------------------------------------------------------------
+# -- loss functions, summed over all samples ---------------------------------------------------------------------------
 
 
 @op("SquaredError")
@@ -124,7 +127,7 @@ def squared_error(ctx, inputs, attrs):
 
 @op("CrossEntropyWithSoftmax")
 def cross_entropy_with_softmax(ctx, inputs, attrs):
-    """Labels, then what is predicted."""
+    """Cross entropy of labels (first input) and logits."""
     chances = ctx.tensor(_over(ctx, inputs[1], {}, relay.nn.log_softmax).expr, inputs[1].lead)
     (labels, logs), _ = ctx.aligned(inputs[0], chances)
     return Tensor(relay.negative(relay.sum(relay.multiply(labels, logs))), 0)
@@ -138,7 +141,7 @@ def cross_entropy(ctx, inputs, attrs):
 
 @op("Logistic")
 def logistic(ctx, inputs, attrs):
-    """Labels, what is predicted, and weights."""
+    """Logistic loss of labels and predicted probabilities, with optional weights."""
     tensors, _ = ctx.aligned(*inputs)
     labels, chances = tensors[:2]
     one = ctx.like(1, chances)
@@ -150,12 +153,12 @@ def logistic(ctx, inputs, attrs):
 
 @op("ClassificationError")
 def classification_error(ctx, inputs, attrs):
-    """How many samples have their greatest label elsewhere; with a number, not among so many of the greatest."""
+    """Return the number of samples whose label is not the prediction, or not among the top k of a third input."""
     labels, found = inputs[:2]
     count = int(ctx.array(inputs[2].expr, "the number of guesses").reshape(-1)[0]) if len(inputs) > 2 else 1
     size = math.prod(ctx.sizes(found))
     if not 1 <= count <= size:
-        raise TVMError(f"{count} of {size} classes cannot be taken")
+        raise TVMError(f"the number of guesses {count} is out of range for {size} classes")
     rows = [ctx.made(relay.reshape(t.expr, (-1, math.prod(ctx.sizes(t))))) for t in (labels, found)]
     wanted = relay.expand_dims(relay.argmax(rows[0], 1), 1)
     guesses = relay.topk(rows[1], count, 1, "indices", False, "int32")

@@ -1,4 +1,4 @@
-"""Fields of nodes of the first format as attributes of the second one. Axes of the first format count from 1."""
+"""Convert the node fields of the binary format to attributes of CNTK 2. Axes of the binary format count from 1."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .binary import BinaryNetwork, BinaryNode
 from .dictionary import ALL_AXES, ALL_STATIC_AXES, Axis
 from .schema import DTYPES
 
-# Kinds of axes that the first format writes as numbers.
+# Special axis numbers of the binary format.
 _ALL_STATIC, _ALL, _SEQUENCE = 0, -1, -2
-# What an input or a result without a sequence has in place of the name of one.
+# The name of the sequence axis of an input or output without a sequence.
 NO_SEQUENCE = "__noSequenceAxis"
 _NUMBERS = {name: number for number, name in DTYPES.items()}
-# In slices a number of its own stands for the sequence.
+# Slices use a different number for the sequence axis.
 _SLICED_SEQUENCE = -1
 
 
 def converted(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict[str, Any]:
-    """The attributes of a node."""
+    """Return the attributes of a node."""
     make = _MAKERS.get(node.type)
     return dict(node.fields) if make is None else make(network, node, inputs)
 
@@ -31,7 +31,7 @@ def _axis(number: int) -> Axis:
 def _window(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict[str, Any]:
     f = node.fields
     if f.get("imageLayout", 1) != 1:
-        raise TVMError(f"{node.type} '{node.name}' has its channels first in memory, which is not supported")
+        raise TVMError(f"{node.type} '{node.name}' has the unsupported imageLayout 'HWC'")
     out = {k: f[k] for k in ("strides", "sharing", "autoPadding", "lowerPad", "upperPad", "transpose", "outputShape",
                              "dilation", "ceilOutDim", "includePad") if k in f}  # fmt: skip
     out["kernelShape"] = f["kernelShape"]
@@ -49,7 +49,7 @@ def _window(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict
 def _old_window(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict[str, Any]:
     f = node.fields
     if f["imageLayout"] != 1:
-        raise TVMError(f"{node.type} '{node.name}' has its channels first in memory, which is not supported")
+        raise TVMError(f"{node.type} '{node.name}' has the unsupported imageLayout 'HWC'")
     return {"poolingType": int(node.type == "AveragePooling"), "poolingWindowShape": (f["width"], f["height"], 1),
             "strides": (f["strideX"], f["strideY"], 1), "autoPadding": [False], "lowerPad": (0,), "upperPad": (0,)}
 
@@ -69,7 +69,7 @@ def _reduced(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dic
         elif a == _SEQUENCE:
             axes.append(Axis(0, "defaultDynamicAxis", True))
         elif a < 0:
-            raise TVMError(f"{node.type} '{node.name}' reduces the batch, which is not supported")
+            raise TVMError(f"{node.type} '{node.name}' reduces the batch axis, which is not supported")
         else:
             axes.append(_axis(a))
     return {"axisVec": axes, "reductionOpName": f["operation"], "reductionKeepDimensions": f["keep"]}
@@ -83,7 +83,8 @@ def _transposed(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> 
 
 
 def _reshaped(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict[str, Any]:
-    """Axes from one on, to before another one; an end of 0 is behind the last one."""
+    """Return the attributes of a reshape of the axes ``beginAxis`` to ``endAxis`` - 1; an ``endAxis`` of 0 is the
+    end."""
     f = node.fields
     out: dict[str, Any] = {"newShape": f["newShape"], "beginAxis": _axis(f["beginAxis"])}
     if f["endAxis"] > 0:

@@ -1,5 +1,7 @@
-"""From a CNTK model to a module: operators are converted after what they take, those that take their own results of an
-earlier step are written out step by step."""
+"""Convert a CNTK model to a module.
+
+Operators are converted after their inputs; recurrences are unrolled over the steps.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ from .sequence_ops import offset_of
 from .table import CONVERTERS, Context, Tensor
 
 DELAYS = ("PastValue", "FutureValue")
-# Operators that are written out, steps of recurrences counted.
-_MOST_NODES = 1 << 17
+# The maximum number of converted operators, counting each unrolled step.
+_MAX_NODES = 1 << 17
 
 
 class Importer(GraphImporter):
-    """Converts one model."""
+    """Converts one model to a module."""
 
     def __init__(self, model: Model, shapes: Mapping | None, dtypes):
         super().__init__(freeze=False)
@@ -50,10 +52,10 @@ class Importer(GraphImporter):
             self.convert_group(group)
         return self.finish([self.value_of(k, "the outputs").expr for k in wanted])
 
-    # -- what there is --------------------------------------------------------------------------------------------
+    # -- graph lookup ---------------------------------------------------------------------------------------------
 
     def resolved(self, key: str) -> str:
-        """A key without the placeholders of blocks."""
+        """Replace placeholders of blocks by the keys of their arguments."""
         seen = 0
         while key in self.model.aliases:
             key, seen = self.model.aliases[key], seen + 1
@@ -62,21 +64,21 @@ class Importer(GraphImporter):
         return key
 
     def producer(self, key: str, where: str) -> str:
-        """The variable or the operator that a key stands for."""
+        """Return the key of the variable or operator that produces a value."""
         key = self.resolved(key)
         if key in self.model.variables:
             return key
         if key not in self.model.results:
-            raise TVMError(f"'{key}' is used by {where} but nothing makes it")
+            raise TVMError(f"'{key}', an input of {where}, is not produced by any operator")
         return self.model.results[key][0]
 
     def needs(self, key: str) -> list[str]:
-        """What an operator takes."""
+        """Return the keys of the variables and operators that an operator depends on."""
         node = self.model.nodes.get(key)
         return [] if node is None else [self.producer(i, node.where) for i in node.inputs]
 
     def outputs(self, given) -> list[str]:
-        """The keys of the results that are asked for, by name."""
+        """Return the keys of the outputs with the given names, or of the model's own outputs."""
         if not given:
             return [self.producer_key(k) for k in self.model.outputs]
         names = [given] if isinstance(given, str) else list(given)
@@ -88,7 +90,7 @@ class Importer(GraphImporter):
         return [self.producer_key(known[n]) for n in names]
 
     def producer_key(self, key: str) -> str:
-        """A result, whose operator must exist."""
+        """Resolve the key of an output and check that its operator exists."""
         self.producer(key, "the outputs")
         return self.resolved(key)
 
@@ -113,13 +115,14 @@ class Importer(GraphImporter):
         static = [None if d in (FREE, INFERRED) else d for d in reversed(variable.shape)]
         dims: list = [1, None][: variable.dynamic] + static
         if variable.dynamic > 2:
-            raise TVMError(f"input '{variable.name}' has {variable.dynamic} dynamic axes, which are not supported")
+            raise TVMError(f"input '{variable.name}' has {variable.dynamic} dynamic axes; at most 2 (batch and "
+                           "sequence) are supported")
         if variable.name in self.shapes:
             dims = self.given(variable.name, dims)
         if None in dims:
-            more = ", with its sequence" if variable.dynamic == 2 else ""
+            more = ", including its sequence length" if variable.dynamic == 2 else ""
             name = variable.name
-            raise MissingShape(f"the model does not say the sizes {dims} of input '{name}'{more}", name)
+            raise MissingShape(f"the model does not specify all dimensions of input '{name}': {dims}{more}", name)
         dtype = self.dtypes.get(variable.name) if isinstance(self.dtypes, Mapping) else self.dtypes
         made: RelayExpr = self.add_input(variable.name, dims, canonical(str(dtype or variable.dtype)))
         if dtype and canonical(str(dtype)) != variable.dtype:
@@ -131,11 +134,11 @@ class Importer(GraphImporter):
         try:
             dims = [d if isinstance(d, Any_) else operator.index(d) for d in shape]
         except TypeError as problem:
-            raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {shape!r}") from problem
+            raise TVMError(f"shape of input '{name}': expected a list of integers, got {shape!r}") from problem
         if len(dims) != len(own):
-            raise TVMError(f"shape of input '{name}': {len(dims)} dimensions are given, the model has {len(own)}")
+            raise TVMError(f"shape of input '{name}': got {len(dims)} dimensions, but the model has {len(own)}")
         if any(isinstance(d, int) and d < 1 for d in dims):
-            raise TVMError(f"shape of input '{name}': {dims} has a size that is not positive")
+            raise TVMError(f"shape of input '{name}': {dims} has a dimension that is not positive")
         return dims
 
     # -- operators ------------------------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ class Importer(GraphImporter):
     def value_of(self, key: str, where: str) -> Tensor:
         key = self.resolved(key)
         if key not in self.values:
-            raise TVMError(f"'{key}' is used by {where} but nothing makes it")
+            raise TVMError(f"'{key}', an input of {where}, is not produced by any operator")
         return self.values[key]
 
     def convert_group(self, group: list[str]) -> None:
@@ -157,14 +160,14 @@ class Importer(GraphImporter):
             Recurrence(self, group).convert()
 
     def results(self, node: Node, inputs: list[Tensor]) -> list[tuple[str, Tensor]]:
-        """What an operator makes of its inputs, by key."""
+        """Convert an operator. Return its outputs with their keys."""
         self.converted += 1
-        if self.converted > _MOST_NODES:
-            raise TVMError(f"the model has more than {_MOST_NODES} operators with its recurrences written out")
+        if self.converted > _MAX_NODES:
+            raise TVMError(f"the model has more than {_MAX_NODES} operators with its recurrences unrolled")
         with self.at_node(node.where, node.name or node.key, partial(_in_words, node)):
             converter = CONVERTERS.find(node.op, 0)
             if converter is None:
-                raise TVMError("the operator is not supported here")
+                raise TVMError("the operator is not supported in this position")
             got = converter(Context(self, node), inputs, node.attrs)
             found = got if isinstance(got, list) else [got]
             made = [Tensor(self.typer.infer(t.expr), t.lead) for t in found]
@@ -173,7 +176,7 @@ class Importer(GraphImporter):
 
 
 class Recurrence:
-    """Operators that take results of an earlier or a later step of their own."""
+    """A cycle of operators that read their own outputs of earlier or later steps."""
 
     def __init__(self, importer: Importer, keys: list[str]):
         self.importer = importer
@@ -181,12 +184,12 @@ class Recurrence:
         self.delays = [n for n in self.nodes.values() if n.op in DELAYS]
         where = next(iter(self.nodes.values())).where
         if len({n.op for n in self.delays}) != 1:
-            raise TVMError(f"{where}: the graph has a circle without a delay, or one that goes both ways")
+            raise TVMError(f"{where}: the graph has a cycle without a delay, or a cycle with delays in both directions")
         self.past = self.delays[0].op == "PastValue"
         self.where = where
         self.outer: dict[tuple[str, int], Tensor] = {}
         self.steps: list[dict[str, Tensor]] = []
-        # What stands for a delay before the first step; its shape is known after a step was converted.
+        # The initial value of each delay; its shape is known after the first step is converted.
         self.shapes: dict[str, tuple[int, ...]] = {}
 
     def convert(self) -> None:
@@ -197,7 +200,7 @@ class Recurrence:
         check_steps("a sequence", length)
         self.steps = [{} for _ in range(length)]
         walk = range(length) if self.past else range(length - 1, -1, -1)
-        # The first step, with numbers where their shapes are not known, tells the shapes.
+        # Convert the first step with scalars as unknown initial states, to infer the shapes of the states.
         self.step(order, walk[0], batch)
         for node in self.delays:
             source = self.value(node.inputs[0], walk[0])
@@ -210,11 +213,11 @@ class Recurrence:
             importer.values[key] = Tensor(importer.typer.infer(relay.stack(parts, 1)), 2)
 
     def whole(self, t: Tensor, batch: int) -> RelayExpr:
-        """A value of one step with its batch."""
+        """Return the value of one step with its batch axis."""
         return t.expr if t.lead else relay.broadcast_to(t.expr, (batch, *self.ctx.sizes(t)))
 
     def order(self) -> list[Node]:
-        """The operators of a step, each after what it takes in the same step."""
+        """Return the operators of a step in dependency order."""
 
         def needs(key: str) -> list[str]:
             node = self.nodes.get(key)
@@ -224,20 +227,20 @@ class Recurrence:
 
         found = components(list(self.nodes), needs)
         if any(len(group) > 1 for group in found):
-            raise TVMError(f"{self.where}: the graph has a circle without a delay")
+            raise TVMError(f"{self.where}: the graph has a cycle without a delay")
         return [self.nodes[k] for group in found for k in group]
 
     def extent(self) -> tuple[int, int]:
-        """The sizes of the batch and of the sequence, which the operators outside of the circle have."""
+        """Return the batch size and the sequence length, taken from the inputs of the cycle."""
         for node in self.nodes.values():
             for key in node.inputs:
                 found = self.importer.values.get(self.importer.resolved(key))
                 if found is not None and found.lead == 2:
                     return self.ctx.known_size(found.expr, 0), self.ctx.known_size(found.expr, 1)
-        raise TVMError(f"{self.where}: a recurrence without an input that is a sequence is not supported")
+        raise TVMError(f"{self.where}: a recurrence without a sequence as input is not supported")
 
     def value(self, key: str, t: int) -> Tensor:
-        """The value of a key at a step."""
+        """Return the value of a key at a step."""
         key = self.importer.resolved(key)
         if key in self.steps[t]:
             return self.steps[t][key]
@@ -280,39 +283,40 @@ def _in_words(node: Node, problem: Exception) -> str:
 
 
 def from_cntk(model, shape=None, dtype=None, outputs=None) -> tuple[IRModule, dict[str, Any]]:
-    """A CNTK model as a module and its parameters, of both formats: that of CNTK 2 and the one before it (``.dnn``,
-    ``.cmf``). CNTK is not needed.
+    """Import a CNTK model as a module and its parameters. Both formats are supported: CNTK 2, and the older binary
+    format (``.dnn``, ``.cmf``). CNTK itself is not needed.
 
-    Tensors have the order of axes that Python programs of CNTK see: the batch, the sequence where there is one, then
-    the axes of a sample, of which images have the channels first. Sequences have one length, which ``shape`` says;
-    recurrences are written out.
+    Tensors have the axis order of the CNTK Python API: the batch, the sequence if there is one, then the axes of a
+    sample, channels first for images. All sequences have the same fixed length, given in ``shape``; recurrences are
+    unrolled.
 
     Parameters
     ----------
     model : str or bytes
-        The path of a file, or its bytes.
+        The path of a model file, or its bytes.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name, with the batch and the sequence. The batch is 1 unless it is given.
+        Input shapes by name, including the batch and the sequence. The default batch size is 1.
     dtype : str or dict of str to str, optional
-        The element type of the inputs, or of each by name; that of the model unless it is given.
+        The element type of all inputs, or a dictionary by input name; the default is that of the model.
     outputs : list of str, optional
-        Names of the operators that are the outputs; without it those of the model.
+        Names of the operators to use as outputs; the default is the model's outputs.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        ``model`` is none of these, or ``shape`` is no dictionary.
+        ``model`` has another type, or ``shape`` is not a dictionary.
     TVMError
-        The file is damaged, an operator cannot be converted, or an argument is wrong.
+        The file is corrupt, an operator cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model has operators without a converter; the message lists all of them.
     """
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_cntk: shape is a dictionary by input, got {type(shape).__name__}")
+        raise TypeError(f"from_cntk: shape must be a dictionary by input name, got {type(shape).__name__}")
     with np.errstate(all="ignore"):
         return Importer(load(model), shape, dtype).run(outputs)
 

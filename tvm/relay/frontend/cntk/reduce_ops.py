@@ -14,22 +14,23 @@ def _log_sum(x, axes, keepdims):
     return out if keepdims else relay.squeeze(out, axes)
 
 
-def _place(build):
+def _arg_reduction(build):
     def reduce(x, axes, keepdims):
         if len(axes) != 1:
-            raise TVMError(f"a place along {len(axes)} axes is not supported")
+            raise TVMError(f"argmax and argmin over {len(axes)} axes are not supported; expected one axis")
         return relay.cast(build(x, axes[0], keepdims), "float32")
 
     return reduce
 
 
-def _truth(build):
+def _bool_reduction(build):
     return lambda x, axes, keepdims: build(relay.cast(x, "bool"), axes, keepdims)
 
 
 _KINDS = {
     "Sum": relay.sum, "LogSum": _log_sum, "Mean": relay.mean, "Max": relay.max, "Min": relay.min, "Prod": relay.prod,
-    "Argmax": _place(relay.argmax), "Argmin": _place(relay.argmin), "All": _truth(relay.all), "Any": _truth(relay.any),
+    "Argmax": _arg_reduction(relay.argmax), "Argmin": _arg_reduction(relay.argmin),
+    "All": _bool_reduction(relay.all), "Any": _bool_reduction(relay.any),
 }  # fmt: skip
 
 
@@ -37,7 +38,7 @@ def _axes(attrs) -> list[Axis]:
     found = attrs.get("axisVec") or attrs.get("axis")
     found = found if isinstance(found, list) else [found]
     if not found or any(not isinstance(a, Axis) for a in found):
-        raise TVMError("the axes of a reduction are not known")
+        raise TVMError("a reduction has no valid axes")
     return found
 
 
@@ -46,15 +47,16 @@ def reduce_elements(ctx: Context, inputs, attrs):
     x, lead = inputs[0]
     build = _KINDS.get(attrs.get("reductionOpName", ""))
     if build is None:
-        raise TVMError(f"a reduction by {attrs.get('reductionOpName')!r} is not known")
+        raise TVMError(f"reductionOpName {attrs.get('reductionOpName')!r} is not supported")
     axes, keep = _axes(attrs), bool(attrs.get("reductionKeepDimensions", True))
     dtype = ctx.dtype(x)
     if any(is_sequence(a) for a in axes):
         if len(axes) > 1 or lead != 2:
-            raise TVMError("the sequence is reduced alone, and only where there is one")
+            raise TVMError("the sequence axis cannot be reduced together with other axes, or the input has no sequence "
+                           "axis")
         return Tensor(relay.cast(build(x, [1], False), dtype), 1)
     if any(a.name and not is_all(a) for a in axes):
-        raise TVMError("a reduction over the batch is not supported")
+        raise TVMError("a reduction over the batch axis is not supported")
     if any(a.name == ALL_AXES for a in axes):
         return Tensor(relay.cast(build(x, list(range(ctx.rank(x))), False), dtype), 0)
     if any(is_all(a) for a in axes):
@@ -69,7 +71,7 @@ def reduce_elements(ctx: Context, inputs, attrs):
 
 @op("SumAll")
 def sum_all(ctx, inputs, attrs):
-    """Of all samples together."""
+    """Sum the elements of all samples."""
     return Tensor(relay.sum(inputs[0].expr), 0)
 
 
@@ -85,7 +87,7 @@ def top_k(ctx, inputs, attrs):
     axis, count = ctx.axis(x, attrs["axis"]), int(attrs.get("numItems", 1))
     size = ctx.known_size(x.expr, axis)
     if not 0 < count <= size:
-        raise TVMError(f"{count} of {size} elements cannot be taken")
+        raise TVMError(f"TopK: {count} is out of range for an axis of {size} elements")
     values, places = relay.topk(x.expr, count, axis, "both", False, "int32")
     return [Tensor(values, x.lead), Tensor(relay.cast(places, ctx.dtype(x.expr)), x.lead)]
 

@@ -1,5 +1,5 @@
-"""The two formats of CNTK's files, as data: the messages and operators of the second one, the fields of the nodes of
-the first one."""
+"""The schemas of CNTK's file formats: the protobuf messages of CNTK 2, and the node fields of the older binary
+format."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ float_value 6 float, double_value 7 double, string_value 8 string, nd_shape_valu
 vector_value 11 Vector, dictionary_value 12 Dictionary, nd_array_view_value 13 Array
 """
 FILES = Schema("cntk", MESSAGES)
-# Element types of arrays and variables.
+# The element types of arrays and variables.
 DTYPES = {1: "float32", 2: "float64", 4: "float16", 5: "int8", 6: "int16"}
-# Kinds of variables.
+# The kinds of variables.
 INPUT, OUTPUT, PARAMETER, CONSTANT, PLACEHOLDER = range(5)
 
-# Operators by number.
+# The operators of CNTK 2; the position in the list is the operator's number.
 _OPERATORS = """Negate Sigmoid Tanh ReLU Exp Log Sqrt Floor Abs Reciprocal Softmax Hardmax TransposeAxes Where Slice
 Dropout Reshape Pooling SumAll Plus Minus ElementTimes Equal NotEqual Less LessEqual Greater GreaterEqual PackedIndex
 GatherPacked ScatterPacked Times TransposeTimes Convolution SquaredError CrossEntropyWithSoftmax ClassificationError
@@ -39,9 +39,9 @@ RandomDistribution Sinh Cosh UnpackBatch ToBatch Asin Acos Pad Crop Atanh Asinh 
 LatticeSequenceWithSoftmax Cast EyeLike CustomProxyOp StraightThrough Tan Atan ConvolutionSequenceShape"""
 OPERATORS = dict(enumerate(_OPERATORS.split()))
 
-# -- the first format -------------------------------------------------------------------------------------------------
+# -- the binary format ------------------------------------------------------------------------------------------------
 
-# Fields of nodes: name, kind, the version of the file since when it is there.
+# Node fields: name, type, and the first file version that has the field.
 _WINDOW = (
     ("kernelShape", "shape", 5), ("mapCount", "shape", 5), ("strides", "shape", 5), ("sharing", "bools", 5),
     ("autoPadding", "bools", 5), ("lowerPad", "shape", 5), ("upperPad", "shape", 5), ("poolKind", "i32", 5),
@@ -73,7 +73,7 @@ FIELDS: dict[str, tuple] = {
     "ToSequence": (("axisName", "text", 0),),
     "Crop": (("xOffset", "f64", 0), ("yOffset", "f64", 0)),
 }
-# Nodes without fields.
+# Node types without fields.
 PLAIN = frozenset("""
 Abs Acos Asin Asinh Atan Atanh Cast ClassificationError Clip CosDistance Cosh Cosine CrossEntropy
 CrossEntropyWithSoftmax DiagTimes DynamicAxis ElementTimes Equal ErrorPrediction Exp ExponentialLinearUnit Floor
@@ -82,12 +82,12 @@ NotEqual PackedIndex Pass PerDimMeanVarDeNormalization PerDimMeanVarNormalizatio
 ReconcileDynamicAxis RectifiedLinear Scale Sigmoid Sin Sinh Softmax Sqrt SquareError StableSigmoid StopGradient
 StraightThrough SumColumnElements SumElements Tan Tanh
 """.split())
-# What the operators of the first format are called in the second one.
+# Maps operator names of the binary format to those of CNTK 2.
 RENAMED = {"RectifiedLinear": "ReLU", "Cosine": "Cos", "TransposeDimensions": "TransposeAxes", "If": "Select",
            "SumElements": "SumAll", "SquareError": "SquaredError", "ErrorPrediction": "ClassificationError",
            "RowStack": "Splice", "MaxUnpooling": "Unpooling", "MaxPooling": "Pooling", "AveragePooling": "Pooling",
            "Scale": "ElementTimes", "ExponentialLinearUnit": "ELU", "DiagTimes": "ElementTimes"}  # fmt: skip
-# Which input of the first format is which of the second one, where their order differs.
+# Maps the input order of the binary format to that of CNTK 2 where the two differ.
 REORDERED = {"Clip": (2, 0, 1), "GatherPacked": (1, 0)}
 
 __all__ = ["CONSTANT", "DTYPES", "FIELDS", "FILES", "INPUT", "OPERATORS", "OUTPUT", "PARAMETER", "PLACEHOLDER", "PLAIN",

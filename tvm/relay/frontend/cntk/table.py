@@ -1,8 +1,8 @@
-"""The table of CNTK converters and what a converter can ask.
+"""The table of CNTK converters and the context that converters use.
 
-A converter is ``f(ctx, inputs, attrs)``: inputs are ``Tensor``, attrs the attributes of the second format. It returns a
-``Tensor``, or a list with one for each output. Shapes of CNTK have the fastest axis first; those of expressions have it
-last, behind the batch and the sequence.
+A converter is ``f(ctx, inputs, attrs)``: ``inputs`` are ``Tensor``, ``attrs`` the attributes of CNTK 2. It returns a
+``Tensor``, or a list with one for each output. CNTK shapes have the fastest axis first; expressions have it last,
+after the batch and the sequence.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ op = partial(CONVERTERS.op, since=0)
 
 
 class Tensor(NamedTuple):
-    """An expression; ``lead`` counts its dynamic axes, which come first: none, a batch, or a batch and a sequence."""
+    """An expression and the number of its leading dynamic axes: 0, 1 (batch) or 2 (batch and sequence)."""
 
     expr: RelayExpr
     lead: int
 
 
 class Context(NodeContext):
-    """The operator being converted."""
+    """The operator that is being converted."""
 
     __slots__ = ("node",)
 
@@ -44,57 +44,59 @@ class Context(NodeContext):
         self.node = node
 
     def rank_of(self, t: Tensor) -> int:
-        """How many static axes a tensor has."""
+        """Return the number of static axes."""
         return self.rank(t.expr) - t.lead
 
     def sizes(self, t: Tensor) -> tuple[int, ...]:
-        """The static sizes, as expressions have them."""
+        """Return the static dimensions in the order of expressions."""
         found = self.shape(t.expr)[t.lead :]
         if any(not isinstance(d, int) for d in found):
-            raise TVMError("the sizes of a sample must be known; give the model's input shapes")
+            raise TVMError("the dimensions of a sample must be static; pass static input shapes for the model")
         return found
 
     def leading(self, t: Tensor) -> tuple:
-        """The dynamic sizes, which reshaping keeps."""
+        """Return the dynamic dimensions, which a reshape preserves."""
         found = self.shape(t.expr)[: t.lead]
         if sum(not isinstance(d, int) for d in found) > 1:
-            raise TVMError("a batch and a sequence cannot both be open; give the model's input shapes")
+            raise TVMError(
+                "the batch size and the sequence length cannot both be dynamic; pass input shapes for the model"
+            )
         return tuple(d if isinstance(d, int) else -1 for d in found)
 
     def reshaped(self, t: Tensor, sizes) -> Tensor:
-        """A tensor with other static sizes."""
+        """Reshape the static dimensions."""
         return self.tensor(relay.reshape(t.expr, (*self.leading(t), *sizes)), t.lead)
 
     def tensor(self, e, lead: int) -> Tensor:
         return Tensor(self.made(e), lead)
 
     def axis(self, t: Tensor, axis: Axis) -> int:
-        """The axis of the expression for a static one of CNTK."""
+        """Return the expression's axis of a static CNTK axis."""
         rank = self.rank_of(t)
         index = axis.index + rank if axis.index < 0 else axis.index
         if not 0 <= index < rank:
-            raise TVMError(f"there is no axis {axis.index} in a sample of {rank} dimensions")
+            raise TVMError(f"axis {axis.index} is out of range for a sample of {rank} dimensions")
         return t.lead + rank - 1 - index
 
     def aligned(self, *tensors: Tensor) -> tuple[list[RelayExpr], int]:
-        """Expressions that broadcast against each other, and how many dynamic axes the result has."""
+        """Return expressions that broadcast against each other, and the number of dynamic axes of the output."""
         lead = max(t.lead for t in tensors)
         rank = max(self.rank_of(t) for t in tensors)
         out = []
         for t in tensors:
             missing = lead - t.lead + rank - self.rank_of(t)
-            # Without a batch the last axes meet, as it should be.
+            # Without a batch, broadcasting aligns the trailing axes, which is correct.
             out.append(self.made(relay.expand_dims(t.expr, t.lead, missing)) if t.lead and missing else t.expr)
         return out, lead
 
 
 def is_sequence(axis: Axis) -> bool:
-    """Whether an axis is the one of the sequence, which has a name and an order."""
+    """Return whether an axis is the sequence axis, which has a name and is ordered."""
     return axis.name != "" and axis.ordered
 
 
 def is_all(axis: Axis) -> bool:
-    """Whether an axis stands for all static ones."""
+    """Return whether an axis represents all static axes."""
     return axis.name in (ALL_STATIC_AXES, ALL_AXES)
 
 

@@ -1,4 +1,4 @@
-"""What importers share: tables of converters, the graph under construction, and questions about expressions."""
+"""Parts that importers share: tables of converters, the graph under construction, and properties of expressions."""
 
 from .context import NodeContext, axis_of, check_steps
 from .converters import Converters

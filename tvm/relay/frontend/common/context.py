@@ -1,4 +1,4 @@
-"""What a converter can ask about the expressions it is given."""
+"""The interface of converters to the node that is being converted and to its operands."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from .incremental import tensor_type
 if TYPE_CHECKING:
     from .importer import GraphImporter
 
-# What is written out element by element (windows, neighbours, steps of a loop) has at most so many parts; a program of
-# more could not be compiled.
+# Maximum number of unrolled elements (window elements, loop iterations): larger programs take too long to compile.
 MOST_STEPS = 4096
-# Tables that an importer computes have at most this many elements: places of elements, dense forms of sparse weights.
-# More of them say that a number in the model is wrong, and would only fill the memory.
+# Maximum number of elements of tables that an importer computes, such as indices and dense forms of sparse weights. A
+# larger table indicates an invalid number in the model, and would exhaust the memory.
 MOST_ELEMENTS = 1 << 28
 
 
 class NodeContext:
-    """The node being converted. ``where`` is how errors name it."""
+    """The node that is being converted. ``where`` identifies the node in error messages."""
 
     __slots__ = ("importer", "where")
 
@@ -33,28 +32,28 @@ class NodeContext:
         self.where = where
 
     def type(self, e: RelayExpr) -> TensorType:
-        """The type of an expression."""
+        """Return the type of an expression."""
         return tensor_type(self.importer.typer.typed(e))
 
     def shape(self, e: RelayExpr) -> tuple:
-        """Sizes of an expression: integers, or expressions where unknown."""
+        """Return the dimensions of an expression: integers, or expressions for dynamic dimensions."""
         return tuple(d.value if isinstance(d, IntImm) else d for d in self.type(e).shape)
 
     def known_shape(self, e: RelayExpr) -> tuple[int, ...]:
         return self._known(e, self.shape(e))
 
     def known_size(self, e: RelayExpr, axis: int) -> int:
-        """One size, which must be known; the others need not be."""
+        """Return one dimension, which must be static; the others can be dynamic."""
         return self._known(e, (self.shape(e)[axis],))[0]
 
     def spatial(self, e: RelayExpr) -> tuple[int, ...]:
-        """The sizes after batch and channels, which must be known; the batch need not be."""
+        """Return the dimensions after batch and channels, which must be static; the batch dimension can be dynamic."""
         return self._known(e, self.shape(e)[2:])
 
     def _known(self, e: RelayExpr, sizes: tuple) -> tuple[int, ...]:
         if any(not isinstance(d, int) for d in sizes):
             text = ", ".join(str(d) for d in self.shape(e))
-            raise TVMError(f"the shape ({text}) of an input must be known; give the model's input shapes")
+            raise TVMError(f"the shape ({text}) of an input must be static; pass the input shapes to the importer")
         return sizes
 
     def rank(self, e: RelayExpr) -> int:
@@ -67,19 +66,19 @@ class NodeContext:
         return self.dtype(e).startswith(("float", "bfloat"))
 
     def like(self, value, e: RelayExpr) -> RelayExpr:
-        """A number as a constant of the element type of ``e``."""
+        """Return a number as a constant of the element type of ``e``."""
         return const(value, self.dtype(e))
 
     def made(self, e: RelayExpr) -> RelayExpr:
-        """A part of what a converter builds, with its type; of small constants it is a constant."""
+        """Infer the type of an expression that a converter has built; small constant expressions are folded."""
         return self.importer.typer.infer(e)
 
     def value(self, e: RelayExpr | None):
-        """The array of an expression if it is known when compiling, otherwise None."""
+        """Return the array of an expression that is constant at compile time, otherwise None."""
         return None if e is None else self.importer.typer.array(e)
 
     def array(self, e: RelayExpr | None, what: str):
-        """The value of an input that must be known when compiling; None stays None."""
+        """Return the value of an input that must be constant at compile time; None for an omitted input."""
         if e is None:
             return None
         found = self.importer.typer.array(e)
@@ -88,30 +87,32 @@ class NodeContext:
         return found
 
     def late(self, what: str, values: list) -> TVMError:
-        """The error that a value is computed when the model runs, with what can be done about it."""
+        """Return the error that a value must be constant but is computed at run time, with the input that causes it."""
         inputs = {v.name_hint: v for e in values if e is not None for v in free_vars(e)}
         sized = [n for n, v in inputs.items() if any(not isinstance(d, IntImm) for d in tensor_type(v).shape)]
-        text = f"{what} must be known when compiling; it is computed when the model runs"
+        text = f"{what} must be constant at compile time, but is computed at run time"
         if sized:
-            return TVMError(f"{text}, from sizes left open: give the shape of input {_listed(sized)}")
-        return TVMError(f"{text}, from input {_listed(list(inputs))}: make that a constant of the model")
+            return TVMError(f"{text} from dynamic dimensions; pass the shape of input {_listed(sized)} to the importer")
+        return TVMError(f"{text} from input {_listed(list(inputs))}; make it a constant in the model")
 
     def is_late(self, *values: RelayExpr | None) -> bool:
-        """Whether one of the values is computed when the model runs."""
+        """Return whether one of the values is computed at run time."""
         return any(e is not None and self.value(e) is None for e in values)
 
     def length(self, e: RelayExpr, what: str) -> int:
-        """How many numbers a vector has, which says how many dimensions a result has."""
+        """Return the static number of elements of a vector, which determines the rank of an output."""
         sizes = self.shape(e)
         if len(sizes) > 1 or any(not isinstance(d, int) for d in sizes):
             text = ", ".join(str(d) for d in sizes)
-            raise TVMError(f"{what}: a vector of a known number of elements is wanted, which says how many dimensions "
-                           f"the result has; its shape is ({text})")  # fmt: skip
+            raise TVMError(f"{what} must be a vector with a static number of elements, which determines the rank of "
+                           f"the output; its shape is ({text})")  # fmt: skip
         return math.prod(sizes)
 
     def numbers(self, e: RelayExpr) -> list:
-        """The elements of a short vector of integers as far as they follow from sizes: a number, an expression over the
-        open sizes of inputs, or None."""
+        """Return the elements of a small integer vector that follow from shapes.
+
+        Each element is an integer, an expression over the dynamic dimensions of the inputs, or None if it is unknown.
+        """
         found = self.importer.typer.sizes.of(self.importer.typer.typed(e))
         return [None] * math.prod(self.known_shape(e)) if found is None else list(found.reshape(-1))
 
@@ -126,21 +127,21 @@ def _listed(names: list[str]) -> str:
 
 def check_steps(what: str, count: int) -> None:
     if count > MOST_STEPS:
-        raise TVMError(f"{what} of {count} elements is not supported; at most {MOST_STEPS} are written out")
+        raise TVMError(f"{what} of {count} elements is not supported; the maximum is {MOST_STEPS}")
 
 
 def check_count(what: str, dims) -> None:
-    """Refuse a table of more elements than the importer makes."""
+    """Reject a table with more elements than the importer computes, or with a negative dimension."""
     count = math.prod(int(d) for d in dims)
     if count > MOST_ELEMENTS or any(d < 0 for d in dims):
         shown = " x ".join(str(int(d)) for d in dims)
-        raise TVMError(f"{what} would have {shown} elements; at most {MOST_ELEMENTS} are computed when compiling")
+        raise TVMError(f"{what} would have {shown} elements; the maximum at compile time is {MOST_ELEMENTS}")
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the front; negative ones count from the end."""
+    """Return a non-negative axis; negative axes count from the end."""
     if not -rank <= axis < rank:
-        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+        raise TVMError(f"axis {axis} is out of range for a tensor with {rank} dimensions")
     return int(axis) % rank
 
 

@@ -1,5 +1,7 @@
-"""Branches and loops over tensors whose course only the run knows: ``If`` of Relay, and functions that call themselves.
-Whatever a branch or a step uses is given to it, so that nothing is taken from around it."""
+"""Run-time branches and loops over tensors: Relay's ``If`` and recursive functions.
+
+Values that a branch or a loop body uses are passed as arguments, so that functions capture nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ from .incremental import opened, tensor_type
 
 
 def joined(a: TensorType, b: TensorType) -> TensorType:
-    """The type of a tensor that has one of two types when the model runs: sizes that differ are unknown. It is ``a``
-    itself where it has no other sizes."""
+    """Return the common type of tensors of two types; dimensions that differ become dynamic. Return ``a`` itself if
+    equal.
+    """
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-        raise TVMError(f"a value is {a} or {b}, by what is computed when the model runs; element types and numbers of "
+        raise TVMError(f"a value is {a} or {b}, depending on a run-time condition; element types and numbers of "
                        "dimensions must be the same")  # fmt: skip
     if all(isinstance(x, Any_) or structural_equal(x, y) for x, y in zip(a.shape, b.shape)):
         return a
@@ -27,7 +30,7 @@ def joined(a: TensorType, b: TensorType) -> TensorType:
 
 
 def branched(importer: GraphImporter, condition: RelayExpr, yes: list, no: list) -> list[RelayExpr]:
-    """For each pair of tensors the one that a scalar condition chooses when the model runs."""
+    """Return, for each pair of tensors, an expression that selects one of them by a scalar run-time condition."""
     pairs = [(a, b) for a, b in zip(yes, no) if a is not b]
     if not pairs:
         return list(yes)
@@ -41,8 +44,11 @@ def branched(importer: GraphImporter, condition: RelayExpr, yes: list, no: list)
 def repeated(
     importer: GraphImporter, name: str, states: list, step: Callable[[list[Var]], tuple[RelayExpr, list]]
 ) -> list[RelayExpr]:
-    """The tensors that a loop carries, after it. ``step`` converts the condition and the body for the carried tensors;
-    it is asked again where these have other sizes after it than before."""
+    """Build a loop and return its final carried tensors.
+
+    ``step`` converts the condition and the body for the carried tensors; it is called again if the body changes their
+    shapes.
+    """
     types = [opened(tensor_type(s)) for s in states]
     while True:
         variables = [importer.local(f"state{k}", t) for k, t in enumerate(types)]

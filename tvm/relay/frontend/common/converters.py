@@ -1,4 +1,4 @@
-"""Tables of converters, by the operator and the version of its operator set."""
+"""Tables of converters, by operator and version of its operator set."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ....error import OpNotImplemented
 
 
 class Converters:
-    """Converters of operators by name and by the version of the operator set they start with.
+    """Converters of operators by name and by the first version of the operator set to which they apply.
 
-    ``@table.op("Softmax", since=13)`` registers a function for version 13 and later, until a newer one. ``versions`` is
-    what errors call a version; a framework without versions has all its rows at 0.
+    ``@table.op("Softmax", since=13)`` registers a function for version 13 and later, until the next registered version.
+    ``versions`` is the word for a version in error messages; a framework without versions registers all converters for
+    0.
     """
 
     def __init__(self, framework: str, versions: str = "operator set"):
@@ -25,7 +26,7 @@ class Converters:
             for name in names:
                 rows = self._rows.setdefault(name, [])
                 if any(v == since for v, _ in rows):
-                    raise ValueError(f"{self.framework} operator {name} version {since} is registered already")
+                    raise ValueError(f"{self.framework} operator {name} version {since} is already registered")
                 rows.append((since, function))
                 rows.sort(key=lambda row: row[0])
             return function
@@ -45,8 +46,10 @@ class Converters:
     def check_all(
         self, used: list[tuple[str, str, int, str]], otherwise: Callable[[str, int, str], bool] = lambda *row: False
     ) -> None:
-        """``used`` are (operator, node name, version, domain) rows; every operator that is not supported is listed in
-        one error. ``otherwise(operator, version, domain)`` says whether one without a converter is known all the same.
+        """Report all unsupported operators in one error.
+
+        ``used`` are tuples (operator, node name, version, domain). ``otherwise(operator, version, domain)`` returns
+        whether an operator without a converter is supported in another way.
         """
         missing: dict[tuple[str, int], list[str]] = {}
         asked: dict[tuple[str, int, str], bool] = {}
@@ -59,6 +62,4 @@ class Converters:
         if missing:
             named = [(f"{n} ({self.versions} {v})" if v else n, w) for (n, v), w in sorted(missing.items())]
             rows = [f"{n}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'" for n, w in named]
-            raise OpNotImplemented(
-                f"the model uses {self.framework} operators that are not supported: " + "; ".join(rows)
-            )
+            raise OpNotImplemented(f"the model uses unsupported {self.framework} operators: " + "; ".join(rows))

@@ -1,4 +1,4 @@
-"""Convolutions whose samples lie where the data say, each weighted by a mask."""
+"""Modulated deformable convolutions: the data determines the sampling positions, and a mask weights the samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .context import NodeContext
 
 def masked_deformable(ctx: NodeContext, x: RelayExpr, offset: RelayExpr, mask: RelayExpr, weight: RelayExpr,
                       groups: int, **window) -> RelayExpr:
-    """The samples are taken apart, one plane for each place of the kernel, and weighted. ``window`` is what
-    ``deformable_conv2d`` is given beside groups and channels."""
+    """Split the samples into one plane per kernel position, and multiply them by the mask.
+
+    ``window`` contains the arguments of ``deformable_conv2d`` other than groups and channels.
+    """
     outputs, inner, *kernel = ctx.known_shape(weight)
     places, count, sets = math.prod(kernel), inner * groups, window["deformable_groups"]
     single = np.tile(np.eye(places, dtype=ctx.dtype(x)).reshape(places, 1, *kernel), (count, 1, 1, 1))

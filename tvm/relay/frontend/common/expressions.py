@@ -1,4 +1,4 @@
-"""Questions about expressions that converters ask."""
+"""Properties of expressions that converters use: types, shapes, values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ...transform import FoldConstant
 
 
 def infer_type(node: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
-    """The expression with types; ``mod`` holds the functions it calls."""
+    """Infer the types of an expression; ``mod`` contains the functions it calls."""
     return _infer(node, mod)
 
 
 def infer_shape(inputs: RelayExpr, mod: IRModule | None = None) -> Any:
-    """The sizes of a tensor, open ones as expressions; the type of anything else."""
+    """Return the dimensions of a tensor, dynamic ones as expressions; for other values return the type."""
     found = infer_type(inputs, mod).checked_type
     if not isinstance(found, TensorType):
         return found
@@ -34,20 +34,22 @@ def infer_shape(inputs: RelayExpr, mod: IRModule | None = None) -> Any:
 
 
 def infer_channels(inputs: RelayExpr, transpose: bool = False) -> int:
-    """The number of channels that a kernel gives: its first size, of a transposed convolution its second."""
+    """Return the number of output channels of a kernel: its first dimension, or the second for a transposed
+    convolution.
+    """
     return infer_shape(inputs)[1 if transpose else 0]
 
 
 def infer_value(input_val: RelayExpr, params: Mapping[str, Any], mod: IRModule | None = None) -> ndarray.NDArray:
-    """The value of an expression whose variables ``params`` gives by name."""
+    """Return the value of an expression for the values of its variables in ``params``."""
     values = {}
     for variable in free_vars(input_val):
         if variable.name_hint not in params:
-            raise ValueError(f"infer_value: the value of '{variable.name_hint}' is not known")
+            raise ValueError(f"infer_value: there is no value for the variable '{variable.name_hint}' in params")
         values[variable] = Constant(params[variable.name_hint])
     folded = fold_constant(substitute_vars(input_val, values), mod)
     if not isinstance(folded, Constant):
-        raise ValueError("infer_value: the expression does not depend on constants alone")
+        raise ValueError("infer_value: the expression is not constant")
     return folded.data
 
 
@@ -57,7 +59,7 @@ def try_infer_value(
     on_failure: Callable[[], Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Any, bool]:
-    """The value as a NumPy array and True, or the expression and False."""
+    """Return the value as a NumPy array and True, or the expression and False if it is not constant."""
     try:
         found = infer_value(val, parameters or {}).numpy()
     except (TVMError, ValueError, TypeError):
@@ -66,7 +68,7 @@ def try_infer_value(
 
 
 def fold_constant(node: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
-    """The expression with what depends on constants alone computed."""
+    """Fold the constant parts of an expression."""
     work = IRModule.from_expr(node if isinstance(node, Function) else Function(free_vars(node), node))
     if mod is not None:
         work.update({v: f for v, f in mod.functions.items() if v.name_hint != "main"})
@@ -79,14 +81,16 @@ def new_var(name_hint: str, type_annotation=None, shape=None, dtype: str = "floa
 
 
 def get_relay_op(op_name: str) -> Callable[..., Any]:
-    """The function that builds calls of an operator, by its name with or without its family (``nn.conv2d``)."""
+    """Return the function that builds calls of an operator, by its name with or without its namespace
+    (``nn.conv2d``).
+    """
     for family in (relay, relay.nn, relay.image, relay.vision):
         value: Any = family
         for part in op_name.split("."):
             value = getattr(value, part, None)
         if callable(value):
             return value
-    raise OpNotImplemented(f"there is no operator '{op_name}'")
+    raise OpNotImplemented(f"unknown operator '{op_name}'")
 
 
 def get_name(node: RelayExpr) -> str:
@@ -97,7 +101,7 @@ def get_name(node: RelayExpr) -> str:
 
 
 def shape_of(x: RelayExpr, dtype: str = "int64") -> RelayExpr:
-    """The shape as a tensor, a constant if it is known."""
+    """Return the shape as a tensor, as a constant if it is static."""
     sizes = infer_shape(x)
     if all(isinstance(d, int) for d in sizes):
         return Constant(np.array(sizes, dtype))

@@ -1,4 +1,4 @@
-"""Functions that several frameworks have and Relay has not, written in its operators."""
+"""Functions of several frameworks that Relay does not have, composed of its operators."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from .context import NodeContext
 
 
 def atan2(ctx: NodeContext, y: RelayExpr, x: RelayExpr) -> RelayExpr:
-    """The angle of the point (x, y), as in C: signs of zeros count, and so do infinite coordinates. It is that of the
-    slope in the first octant, which is at most 1, moved to the octant of the point."""
+    """Return the angle of the point (x, y) with C's handling of signed zeros and infinities.
+
+    The angle is computed for the first octant, where the slope is at most 1, and then moved to the octant of the point.
+    """
     zero, one = ctx.like(0, y), ctx.like(1, y)
     size_y, size_x = relay.abs(y), relay.abs(x)
     high, low = relay.maximum(size_x, size_y), relay.minimum(size_x, size_y)
@@ -21,7 +23,7 @@ def atan2(ctx: NodeContext, y: RelayExpr, x: RelayExpr) -> RelayExpr:
     angle = relay.where(relay.greater(size_y, size_x), relay.subtract(ctx.like(math.pi / 2, y), angle), angle)
 
     def is_negative(e: RelayExpr) -> RelayExpr:
-        """True of -0.0, too, whose reciprocal is infinite."""
+        """Return whether a number is negative; true for -0.0 too, whose reciprocal is -infinity."""
         return relay.logical_or(relay.less(e, zero), relay.less(relay.divide(one, e), zero))
 
     angle = relay.where(is_negative(x), relay.subtract(ctx.like(math.pi, y), angle), angle)
@@ -34,14 +36,14 @@ def log_softmax(x: RelayExpr, axis: int) -> RelayExpr:
 
 
 def polynomial(ctx: NodeContext, x: RelayExpr, factors) -> RelayExpr:
-    """The highest power's factor comes first."""
+    """Evaluate a polynomial; ``factors`` are its coefficients, highest power first."""
     out = ctx.like(factors[0], x)
     for factor in factors[1:]:
         out = relay.add(relay.multiply(out, x), ctx.like(factor, x))
     return out
 
 
-# Approximations of the inverse of the error function, in the middle and near the ends.
+# Coefficients for the approximation of the inverse error function in the center and near -1 and 1.
 _MIDDLE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
            -0.00417768164, 0.246640727, 1.50140941)
 _ENDS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
@@ -49,7 +51,9 @@ _ENDS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573
 
 
 def erfinv(ctx: NodeContext, x: RelayExpr) -> RelayExpr:
-    """The approximation has the digits of 32 bits; Newton's steps give those of 64 bits."""
+    """Return the inverse error function: an approximation with float32 accuracy, refined by Newton steps for
+    float64.
+    """
     one = ctx.like(1, x)
     w = relay.negative(relay.log(relay.multiply(relay.subtract(one, x), relay.add(one, x))))
     middle = polynomial(ctx, relay.subtract(w, ctx.like(2.5, x)), _MIDDLE)
@@ -58,17 +62,17 @@ def erfinv(ctx: NodeContext, x: RelayExpr) -> RelayExpr:
     for _ in range(2 if ctx.dtype(x) == "float64" else 0):
         slope = relay.multiply(ctx.like(2 / math.sqrt(math.pi), x), relay.exp(relay.negative(relay.multiply(out, out))))
         out = relay.subtract(out, relay.divide(relay.subtract(relay.erf(out), x), slope))
-    # At the ends themselves it is infinite.
+    # The value at -1 and 1 is infinite.
     return relay.where(relay.equal(relay.abs(x), one), relay.multiply(x, ctx.like(math.inf, x)), out)
 
 
-# Lanczos' approximation of the gamma function.
+# Coefficients of the Lanczos approximation of the gamma function.
 _LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
             12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)
 
 
 def _gamma_parts(ctx: NodeContext, x: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
-    """For numbers of at least a half: log(gamma), and gamma itself."""
+    """Return log(gamma(x)) and gamma(x) for x >= 0.5."""
     z = relay.subtract(x, ctx.like(1, x))
     total = ctx.like(_LANCZOS[0], x)
     for k, factor in enumerate(_LANCZOS[1:], 1):
@@ -82,7 +86,7 @@ def _gamma_parts(ctx: NodeContext, x: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
 
 def gamma(logarithm: bool):
     def convert(ctx: NodeContext, x: RelayExpr) -> RelayExpr:
-        """Below a half by reflection. Sums are of 64 bits: they nearly cancel out."""
+        """Use the reflection formula below 0.5. Terms nearly cancel, so they are added in float64."""
         kind = ctx.dtype(x)
         x = relay.cast(x, "float64") if kind != "float64" else x
         wide = ctx.made(x)
@@ -91,7 +95,7 @@ def gamma(logarithm: bool):
         log, own = _gamma_parts(ctx, ctx.made(relay.where(low, relay.subtract(one, wide), wide)))
         pi = ctx.like(math.pi, wide)
         if logarithm:
-            # The fraction's sine has the same size, and is exact at the poles.
+            # Use the sine of the fractional part: it has the same magnitude, and is exact at the poles.
             sine = relay.sin(relay.multiply(pi, relay.subtract(wide, relay.floor(wide))))
             mirrored = relay.subtract(relay.log(relay.divide(pi, sine)), log)
             endless = relay.equal(relay.abs(wide), ctx.like(math.inf, wide))

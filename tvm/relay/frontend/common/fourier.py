@@ -1,4 +1,4 @@
-"""Fourier transforms of known lengths, as products with known matrices."""
+"""Fourier transforms of static lengths, as matmuls with constant matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .context import NodeContext
 
 
 def _waves(length: int, size: int, dtype: str, inverse: bool):
-    """Cosines and sines, one row for each frequency."""
+    """Return matrices of cosines and sines, with one row per frequency."""
     angle = 2 * np.pi * np.outer(np.arange(length), np.arange(size)) / length
     sign = 1 if inverse else -1
     return np.cos(angle).astype(dtype), (sign * np.sin(angle)).astype(dtype)
@@ -20,11 +20,13 @@ def fourier(
     ctx: NodeContext, real: RelayExpr, imaginary: RelayExpr | None, axis: int, length: int, inverse: bool,
     onesided: bool,
 ) -> tuple[RelayExpr, RelayExpr | None]:  # fmt: skip
-    """The real and imaginary parts of a transform along an axis, whose elements are cut or filled up with zeros to
-    ``length``. The inverse of one side of the frequencies is real; every inverse is divided by the length."""
+    """Return the real and imaginary parts of a Fourier transform along an axis, cropped or zero-padded to ``length``.
+
+    The inverse of a one-sided spectrum is real; every inverse is divided by the length.
+    """
     dtype = ctx.dtype(real)
     if dtype in ("float16", "bfloat16", "float32"):
-        # Waves cancel: sums of doubles keep small frequencies right.
+        # Terms cancel: float64 accumulation keeps small frequency components accurate.
         wide = [v if v is None else ctx.made(relay.cast(v, "float64")) for v in (real, imaginary)]
         re, im = fourier(ctx, *wide, axis, length, inverse, onesided)
         return relay.cast(re, dtype), im if im is None else relay.cast(im, dtype)
@@ -33,7 +35,7 @@ def fourier(
     size = min(shape[axis], length // 2 + 1 if half else length)
     cosine, sine = _waves(length, size, dtype, inverse)
     if half:
-        # Frequencies above the middle are the conjugates of those below it.
+        # Frequencies above half of the sampling rate are the conjugates of those below it.
         weight = np.array([1.0 if i == 0 or 2 * i == length else 2.0 for i in range(size)], dtype)
         cosine, sine = cosine * weight, sine * weight
     elif onesided:

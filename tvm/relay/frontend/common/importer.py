@@ -1,7 +1,7 @@
-"""The graph an importer builds: values by name in nested scopes, weights, inputs, and the names of nodes in errors.
+"""The graph that an importer builds: values by name in nested scopes, weights, inputs, and node names in errors.
 
-An importer of a format is a reader and a table: its reader derives from ``GraphImporter``, walks the nodes of the file
-inside ``at_node``, and hands each to a converter of its table.
+An importer of a format consists of a reader and a table of converters. The reader derives from ``GraphImporter``,
+visits the nodes of the file inside ``at_node``, and passes each to a converter of the table.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ from .incremental import IncrementalTyper, opened
 
 
 class UnknownInput(TVMError, AssertionError):
-    """A shape was given for an input that the model does not have; scripts expect an assertion."""
+    """A shape is given for an input that the model does not have. It is an AssertionError because scripts
+    expect one.
+    """
 
 
 class MissingShape(TVMError):
-    """The model does not give the shape of an input, and the caller does not either. ``problem`` says so, ``name`` is
-    the input, ``sizes`` is the text of what is known of its shape."""
+    """The shape of an input is neither in the model nor given by the caller.
+
+    ``problem`` is the message, ``name`` the input, and ``sizes`` the text of the known part of its shape.
+    """
 
     def __init__(self, problem: str, name: str = "", sizes: str = "..."):
         super().__init__(f"{problem}; give it: shape={{'{name}': [{sizes}]}}" if name else problem)
@@ -40,8 +44,10 @@ class MissingShape(TVMError):
 
 
 class ClosedScope(dict):
-    """The values of a graph that becomes a function of its own: what it uses from around it becomes a parameter.
-    ``captured`` has by identity each value from around and the variable that stands for it."""
+    """The values of a graph that becomes a separate function: values captured from outer scopes become parameters.
+
+    ``captured`` maps the id of each captured value to the value and the parameter that replaces it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,8 +55,11 @@ class ClosedScope(dict):
 
 
 class GraphImporter:
-    """Values are kept by name, in one table for each graph; inner graphs see the outer ones. With ``freeze`` weights of
-    the outermost graph are constants; otherwise they are variables, whose values are in ``params``."""
+    """Base class of importers. Values are stored by name, in one scope per graph; nested graphs also see outer scopes.
+
+    With ``freeze``, weights of the outermost graph are constants; otherwise they are variables with their values in
+    ``params``.
+    """
 
     def __init__(self, freeze: bool = True):
         self.freeze = freeze
@@ -61,10 +70,10 @@ class GraphImporter:
         # The functions that the graph calls, and the data types it uses.
         self.module = IRModule()
         self.numbers = itertools.count()
-        # Open sizes of inputs: the variable of each, and the one of each name.
+        # Dynamic dimensions of inputs: the type of each size variable, and the variable of each dimension name.
         self.open_sizes: dict[SizeVar, Any_] = {}
         self.named_sizes: dict[str, SizeVar] = {}
-        # The input and the axis that each variable is the size of.
+        # The input and the axis of which each variable is the size.
         self.holders: dict[SizeVar, tuple[RelayExpr, int]] = {}
 
     # -- values ---------------------------------------------------------------------------------------------------
@@ -77,12 +86,15 @@ class GraphImporter:
             self.scopes[-1][name] = Var(name, TensorType(array.shape, canonical(str(array.dtype))))
 
     def add_input(self, name: str, dims, dtype: str) -> Var:
-        """An input of the model, which the caller enters into the scope. While importing, open sizes are variables, one
-        for all of one name: what is computed from shapes is known to be equal where it is."""
+        """Create an input of the model; the caller adds it to the scope.
+
+        During the import, dynamic dimensions are variables, and equal names share one variable, so that computed shapes
+        can be compared.
+        """
         return self.add_open_input(name, TensorType(dims, dtype))
 
     def add_open_input(self, name: str, t: Type) -> Var:
-        """An input of a type, the fields of a tuple among them, that may have open sizes, as ``add_input``."""
+        """Create an input of a type, possibly a tuple, that can have dynamic dimensions; see ``add_input``."""
         sized = _each_tensor(t, lambda s: TensorType([self._size(d) for d in s.shape], s.dtype))
         made = self.add_typed_input(name, sized)
         self._note_holders(made, made.type_annotation)
@@ -98,7 +110,7 @@ class GraphImporter:
                     self.holders.setdefault(d, (value, axis))
 
     def add_typed_input(self, name: str, t: Type) -> Var:
-        """An input of any type."""
+        """Create an input of any type."""
         variable = typed_var(name, t)
         self.inputs.append(variable)
         return variable
@@ -124,10 +136,10 @@ class GraphImporter:
                 return found
             if isinstance(scope, ClosedScope):
                 crossed.append(scope)
-        raise TVMError(f"'{name}' is used by {where} but nothing makes it")
+        raise TVMError(f"{where} uses '{name}', which is neither an input, a weight nor the output of a node")
 
     def captured(self, scope: ClosedScope, value: RelayExpr) -> RelayExpr:
-        """A value from around a closed scope as its graph sees it; constants are seen as they are."""
+        """Return the parameter that replaces a value from outside a closed scope; constants are used directly."""
         if isinstance(value, Constant):
             return value
         if id(value) not in scope.captured:
@@ -137,25 +149,27 @@ class GraphImporter:
         return scope.captured[id(value)][1]
 
     def local(self, name: str, t: Type) -> Var:
-        """A variable of a function that the graph calls. Sizes of inputs have no names in it."""
+        """Create a variable of a function that the graph calls; its dynamic dimensions are not shared with model
+        inputs.
+        """
         variable = typed_var(name, opened(t))
         self.typer.locals.add(variable)
         return variable
 
     def given_type(self, e: RelayExpr, t: Type) -> RelayExpr:
-        """An expression that is no operator, with its type; its operands have theirs."""
+        """Set the type of an expression that is not an operator call; its operands must have types."""
         with_type(e, t)
         self.typer.done[id(e)] = (e, e)
         return e
 
     def new_function(self, name: str) -> GlobalVar:
-        """The name of a function that the graph will call."""
+        """Return the name of a new function that the graph will call."""
         plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
         return GlobalVar(f"{plain}_{next(self.numbers)}")
 
     @contextmanager
     def inner_scope(self, scope: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """The values of a graph inside another one."""
+        """Open a scope for the values of a nested graph."""
         self.scopes.append({} if scope is None else scope)
         try:
             yield self.scopes[-1]
@@ -166,8 +180,11 @@ class GraphImporter:
 
     @contextmanager
     def at_node(self, where: str, name: str, in_words: Callable[[Exception], str]) -> Iterator[None]:
-        """The conversion of one node: what it becomes has its name as its span, and errors begin with ``where``. A
-        model that lies about itself can break a converter anywhere; ``in_words`` says what is wrong with it."""
+        """Set the context of the conversion of one node: its name is the span of new expressions, and errors begin with
+        ``where``.
+
+        An invalid model can raise any exception in a converter; ``in_words`` converts it to a message.
+        """
         token = ORIGIN.set(Span(name))
         try:
             yield
@@ -180,10 +197,10 @@ class GraphImporter:
         finally:
             ORIGIN.reset(token)
 
-    # -- the result -----------------------------------------------------------------------------------------------
+    # -- outputs --------------------------------------------------------------------------------------------------
 
     def finish(self, outputs: list[RelayExpr]) -> tuple[IRModule, dict[str, Any]]:
-        """The module of the imported graph, and the values of its parameters."""
+        """Return the module of the imported graph and the values of its parameters."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         extra = [v for v in free_vars(body) if v not in self.inputs]
         inputs = [self._opened(v) for v in self.inputs]
@@ -193,12 +210,12 @@ class GraphImporter:
         module = IRModule.from_expr(main, self.module.functions, self.module.type_definitions)
         kept = reachable(module, ["main"])
         module = module.map_functions(lambda var, func: func if var.name_hint in kept else None)
-        # A weight that gave a size or an axis is part of the graph by now, and no parameter of it.
+        # A weight whose value was used as a size or an axis is already folded into the graph and is not a parameter.
         taken = {p.name_hint for p in main.params} if not self.freeze else set()
         return module, {name: array for name, array in self.params.items() if name in taken}
 
     def _opened(self, v: Var) -> Var:
-        """The input as users see it, with open sizes in place of variables."""
+        """Return the input with dynamic dimensions in place of size variables."""
         opened = _each_tensor(v.type_annotation, self._opened_tensor)
         return v if opened is v.type_annotation else Var(v.name_hint, opened, v.span)
 
@@ -209,7 +226,7 @@ class GraphImporter:
 
 
 def _each_tensor(t: Type | None, change: Callable[[TensorType], TensorType]) -> Any:
-    """The type with its tensors changed, also in the fields of tuples; itself where nothing changes."""
+    """Return the type with ``change`` applied to its tensors, also in tuples; the same object if nothing changes."""
     if isinstance(t, TensorType):
         return change(t)
     if not isinstance(t, TupleType):

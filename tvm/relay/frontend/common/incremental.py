@@ -1,8 +1,8 @@
-"""Type inference and constant folding of a graph while it is built, each node visited once.
+"""Incremental type inference and constant folding of a graph under construction; each node is visited once.
 
-Converters ask for shapes at every node. Inferring the whole graph behind a value each time would be quadratic, so
-types are kept on the nodes, and only what a converter has just built is visited. Small results of constants are
-computed at once (other nodes need their numbers); large ones wait for constant folding or until they are asked for.
+Converters need shapes at every node. Inferring the whole graph of a value each time would take quadratic time, so types
+are stored in the nodes, and only new nodes are visited. Small constant expressions are folded immediately because other
+nodes need their values; large ones are folded later, or when a converter needs their value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ...expr import Call, Constant, RelayExpr, Tuple, TupleGetItem, TupleWrapper
 from ...infer import infer_type
 from ...size_values import SizeValues
 
-# Results of constants with at most this many elements are computed while importing.
+# Maximum number of elements of constants that are folded during the import.
 SMALL = 4096
-# Elements of one tensor: addresses of the machines in use have 47 bits.
+# Maximum number of elements of a tensor: current machines have 47-bit virtual addresses.
 MOST_ADDRESSED = 1 << 47
 
 
@@ -34,21 +34,21 @@ def as_tensor(value) -> RelayExpr:
 
 
 class IncrementalTyper:
-    """Types and folds what converters build. ``params`` are values of variables that stand for weights."""
+    """Infers types of, and folds, new expressions. ``params`` are the values of variables that are weights."""
 
     def __init__(self, params: Mapping[str, Any]):
         self.params = params
-        # The nodes are held so that an id is not used again.
+        # Keep the nodes alive so that their ids are not reused.
         self.done: dict[int, tuple[RelayExpr, RelayExpr]] = {}
         self.arrays: dict[int, tuple[RelayExpr, Any]] = {}
-        # Variables of functions inside the graph, and what those stand for that have a value from around them.
+        # Variables of functions in the graph, and the values of those that have one outside the function.
         self.locals: set[Var] = set()
         self.stands_for: dict[int, tuple[Var, RelayExpr]] = {}
-        # Values that follow from sizes which are known only when the model runs.
+        # Values that are computed from dynamic dimensions.
         self.sizes = SizeValues()
 
     def infer(self, value) -> RelayExpr:
-        """The value with a type, its small constant parts computed."""
+        """Infer the type of a value and fold its small constant parts."""
         root = as_tensor(value)
         for node in post_order(root, self.done, _operands):
             new = node.map_children(lambda c: self.done[id(c)][1] if id(c) in self.done else c)
@@ -59,14 +59,14 @@ class IncrementalTyper:
         return self.done[id(root)][1]
 
     def typed(self, e: RelayExpr) -> RelayExpr:
-        """The expression with types on all its nodes."""
+        """Infer the types of all nodes of an expression."""
         if e.checked_type_ is None:
             for node in post_order(e, operands=_untyped_operands):
                 set_type(node)
         return e
 
     def array(self, e: RelayExpr):
-        """The value of an expression of constants and weights; None if it depends on inputs."""
+        """Return the value of an expression of constants and weights; None if it depends on inputs."""
         if isinstance(e, Constant):
             return e.data.numpy()
         self.typed(e)
@@ -145,7 +145,7 @@ def _small(t) -> bool:
 
 
 def set_type(node: RelayExpr) -> None:
-    """The type of a node whose operands have theirs."""
+    """Infer the type of a node whose operands have types."""
     if node.checked_type_ is not None:
         return
     if isinstance(node, Var):
@@ -156,7 +156,7 @@ def set_type(node: RelayExpr) -> None:
         with_derived_type(node)
     elif isinstance(node, Call) and isinstance(node.op, Op):
         if node.op.attrs.get("type_rule") is None:
-            raise TVMError(f"operator {node.op.name} has no type rule")
+            raise TVMError(f"operator {node.op.name} has no type relation")
         try:
             with_derived_type(node)
         except DiagnosticError:
@@ -170,22 +170,22 @@ def set_type(node: RelayExpr) -> None:
 
 
 def _check_size(t) -> None:
-    """Refuse a tensor that no machine can hold; its size is a mistake of the model, or an attack."""
+    """Reject a tensor that exceeds the address space: its shape is invalid or malicious."""
     if isinstance(t, TensorType):
         count = math.prod(max(getattr(d, "value", 1), 0) for d in t.shape)
         if count > MOST_ADDRESSED:
             shown = ", ".join(str(d) for d in t.shape)
-            raise TVMError(f"a result would have the shape ({shown}), more than can be addressed")
+            raise TVMError(f"the output shape ({shown}) exceeds the address space")
 
 
 def tensor_type(e: RelayExpr) -> TensorType:
     if not isinstance(e.checked_type_, TensorType):
-        raise TVMError(f"a tensor is wanted, got {e.checked_type_}")
+        raise TVMError(f"expected a tensor, got {e.checked_type_}")
     return e.checked_type_
 
 
 def opened(t: Type) -> Type:
-    """The type with all sizes unknown that are no numbers."""
+    """Return the type with all dimensions dynamic that are not integers."""
     if isinstance(t, TensorType):
         return TensorType([d if isinstance(d, IntImm) else Any_() for d in t.shape], t.dtype)
     if isinstance(t, TupleType):

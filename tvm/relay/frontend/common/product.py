@@ -1,4 +1,4 @@
-"""Products of matrices and stacks of them, of known and of open sizes."""
+"""Matmuls and batched matmuls, with static and dynamic shapes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from . import run_time
 
 
 def product(ctx, a, b, out_dtype: str = ""):
-    """NumPy's matmul; fp16 is accumulated in fp32."""
+    """Return NumPy's matmul of two tensors; float16 is accumulated in float32."""
     if ctx.dtype(a) == "float16" and not out_dtype:
         return relay.cast(product(ctx, a, b, "float32"), "float16")
     x, y = ctx.shape(a), ctx.shape(b)
     if not x or not y:
-        raise TVMError("scalars have no matrix product")
+        raise TVMError("matmul operands must have at least 1 dimension, got a scalar")
     if len(x) == 1 or len(y) == 1:
         out = product(
             ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b, out_dtype
@@ -26,7 +26,7 @@ def product(ctx, a, b, out_dtype: str = ""):
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
     if not all(isinstance(d, int) for d in (*x, *y)):
-        return _open_product(ctx, a, b, out_dtype)
+        return _dynamic_matmul(ctx, a, b, out_dtype)
     if len(y) == 2:
         flat = relay.reshape(a, (int(np.prod(x[:-1])), x[-1]), True) if len(x) > 2 else a
         out = relay.nn.dense(flat, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
@@ -47,20 +47,20 @@ def _stacks(ctx, a, b, out_dtype: str):
     return relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
 
 
-def _open_product(ctx, a, b, out_dtype: str):
-    """The product of matrices or stacks of them, some of whose sizes are known when the model runs."""
+def _dynamic_matmul(ctx, a, b, out_dtype: str):
+    """Return the matmul or batched matmul of operands with dynamic shapes."""
     x, y = ([plain(d) for d in ctx.type(e).shape] for e in (a, b))
     if len(y) == 2:
         return relay.nn.dense(a, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
     if len(x) != len(y) or not all(same_size(p, q) for p, q in zip(x[:-2], y[:-2])):
-        a, b = _same_stacks(ctx, a, b)
+        a, b = _broadcast_batches(ctx, a, b)
     count = ctx.rank(a) - 2
     out = ctx.made(_stacks(ctx, *(ctx.made(run_time.flattened(ctx, e, count)) for e in (a, b)), out_dtype))
     return run_time.unflattened(ctx, out, a, count)
 
 
-def _same_stacks(ctx, a, b) -> list:
-    """Two stacks of matrices broadcast against each other."""
+def _broadcast_batches(ctx, a, b) -> list:
+    """Broadcast the batch dimensions of two operands against each other."""
     rank = max(ctx.rank(a), ctx.rank(b))
     rows, sizes = [], [[1] * (rank - ctx.rank(e)) + [plain(d) for d in ctx.type(e).shape[:-2]] for e in (a, b)]
     for e in (a, b):

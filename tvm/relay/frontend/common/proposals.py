@@ -1,7 +1,8 @@
-"""Regions that a network proposes: anchors it moved, cut to the image, the best of those that overlap.
+"""Region proposals: anchors shifted by predicted offsets, clipped to the image, and filtered by non-maximum
+suppression.
 
-Frameworks return as many regions as they find. Here the number is the most that there may be, so that the sizes behind
-are known when compiling: the rows that are no region come last and are zeros.
+Frameworks return a data-dependent number of regions. This implementation returns the maximum number, so that the shapes
+are static: rows without a region come last and are zeros.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from .context import NodeContext, check_count
 
 
 class Rule(NamedTuple):
-    """How regions are chosen.
+    """The parameters of the region selection.
 
-    ``before`` of the best scores take part (all if not positive), ``after`` regions stay that overlap by less than
-    ``overlap`` and have sides of ``least`` pixels of the image before it was scaled. A side is ``one`` longer than the
-    distance of its ends; ``shift`` is taken off the far corner when a box is moved; logarithms of sizes are at most
-    ``growth``; with ``small_first`` boxes that are too small leave before the best are chosen.
+    The ``before`` best scores take part (all if not positive). ``after`` regions are kept that overlap by less than
+    ``overlap`` and have sides of at least ``least`` pixels of the unscaled image. ``one`` is added to the difference of
+    two coordinates to get a side length; ``shift`` is subtracted from the far corner of a shifted box; logarithms of
+    size factors are at most ``growth``. With ``small_first``, too small boxes are removed before the best scores are
+    selected.
     """
 
     before: int
@@ -36,7 +38,7 @@ class Rule(NamedTuple):
 
 
 def anchors_of(cells: np.ndarray, height: int, width: int, stride: float) -> np.ndarray:
-    """The anchors of a cell, moved to every place: rows, columns, anchors."""
+    """Return the anchors of a cell, shifted to each position, with the axes rows, columns, anchors."""
     check_count("the anchors", [height, width, *cells.shape])
     y, x = np.meshgrid(np.arange(height) * stride, np.arange(width) * stride, indexing="ij")
     moves = np.stack([x, y, x, y], -1)[:, :, None]
@@ -44,7 +46,7 @@ def anchors_of(cells: np.ndarray, height: int, width: int, stride: float) -> np.
 
 
 def cell_anchors(base: float, ratios: list[float], scales: list[float]) -> np.ndarray:
-    """The boxes around a cell of ``base`` pixels: ratios of height and width, each in several sizes."""
+    """Return the boxes around a cell of ``base`` pixels, for all aspect ratios and scales."""
     centre = (base - 1) / 2
     wide = np.floor(np.sqrt(base * base / np.array(ratios)) + 0.5)
     high = np.floor(wide * np.array(ratios) + 0.5)
@@ -53,7 +55,7 @@ def cell_anchors(base: float, ratios: list[float], scales: list[float]) -> np.nd
 
 
 def _moved(moves: RelayExpr, anchors: np.ndarray, limit: RelayExpr, rule: Rule) -> tuple[RelayExpr, RelayExpr]:
-    """Near and far corners of the boxes, inside the image."""
+    """Return the near and far corners of the shifted boxes, clipped to the image."""
     size = anchors[:, 2:] - anchors[:, :2] + rule.one
     sides = const(size.astype("float32"))
     there, growth = (relay.strided_slice(moves, [a], [a + 2], [1], [1]) for a in (0, 2))
@@ -68,14 +70,17 @@ def _moved(moves: RelayExpr, anchors: np.ndarray, limit: RelayExpr, rule: Rule) 
 
 def proposals(ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np.ndarray, image: RelayExpr,
               rule: Rule) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
-    """The scores (``after``) and the corners (``after``, 4) of the regions of one image, and which rows are regions.
+    """Return the scores (``after``) and the corners (``after``, 4) of the regions of one image, and the mask of valid
+    rows.
 
-    ``scores`` has one number for each anchor, not below zero, ``moves`` four, ``image`` its height, its width and by
-    how much it was scaled.
+    ``scores`` has one non-negative number for each anchor, ``moves`` four offsets; ``image`` contains its height, width
+    and scale factor.
     """
     total = len(anchors)
     if rule.after < 1 or not 0 < rule.overlap <= 1:
-        raise TVMError(f"{rule.after} regions that overlap by less than {rule.overlap} are not supported")
+        raise TVMError(
+            f"proposals with {rule.after} output regions and an overlap threshold of {rule.overlap} are not supported"
+        )
     check_count("the regions", [rule.after, 5])
     before = min(rule.before, total) if rule.before > 0 else total
     sizes = relay.take(image, const(np.array([1, 0], "int64")), 0)

@@ -1,8 +1,8 @@
-"""Messages of protobuf out of a description of our own, so that no framework's generated code is needed.
+"""Parsing of protobuf messages by schemas of this project, which needs no generated code of a framework.
 
-A line of a description is a message and its fields, ``name number type``; ``*`` after the number says that a field
-repeats. Maps are lists of pairs (a message with ``key 1`` and ``value 2``), which is how they are written. Fields that
-an importer has no use for are left out of its description. Texts must be UTF-8, or the file is refused.
+A line of a schema describes a message and its fields, ``name number type``; ``*`` after the number marks a repeated
+field. Maps are lists of pairs (a message with ``key 1`` and ``value 2``), as in the wire format. Schemas omit fields
+that an importer does not use. Strings must be valid UTF-8; otherwise the file is rejected.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _MESSAGE = 11
 class Schema:
     """The messages of a format.
 
-    Every field that does not repeat knows whether it is there (``HasField``), also where it holds zero.
+    Presence of each field that is not repeated is recorded (``HasField``), also if its value is zero.
 
     Parameters
     ----------
     name : str
-        The name of the format, for errors of protobuf.
+        The name of the format, for protobuf's error messages.
     description : str
-        The messages, one a line.
+        The messages, one per line.
     oneof : tuple of str
-        Messages of which at most one field is there; ``WhichOneof("value")`` tells which.
+        Messages of which at most one field is present; ``WhichOneof("value")`` returns its name.
     """
 
     def __init__(self, name: str, description: str, oneof: tuple[str, ...] = ()):
@@ -40,7 +40,9 @@ class Schema:
 
     @cached_property
     def messages(self) -> dict[str, Any]:
-        """The classes of all messages, in a pool of their own: the framework's, if it is loaded, are others."""
+        """Return the classes of all messages, in a separate descriptor pool: those of a loaded framework are different
+        classes.
+        """
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
         file = descriptor_pb2.FileDescriptorProto(name=f"{self.name}_files.proto", package="files", syntax="proto3")
@@ -65,19 +67,19 @@ class Schema:
         if message.name in self.oneof:
             made.oneof_index = 0
         elif "*" not in number:
-            # The group of one field is how protobuf writes down that a field knows whether it is there.
+            # A oneof of a single field is the encoding of a field with presence.
             made.proto3_optional, made.oneof_index = True, len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{label}")
 
     def parse(self, name: str, data: Any, what: str) -> Any:
-        """A message out of its bytes; ``what`` is how errors call it."""
+        """Parse a message from bytes; ``what`` describes it in error messages."""
         from google.protobuf.message import DecodeError
 
         found = self.messages[name]()
         try:
             found.ParseFromString(bytes(data))
         except (DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            raise TVMError(f"{what} is damaged, or none: {problem}") from problem
+            raise TVMError(f"cannot parse {what}: the data is damaged or has another format: {problem}") from problem
         return found
 
 

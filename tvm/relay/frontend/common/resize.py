@@ -1,5 +1,6 @@
-"""Resizing by rule: along each axis every result is a weighted sum of a few elements whose places and weights are known
-when compiling. They become gathers with constant places, which are right for all rules of coordinates.
+"""Resizing along each axis: each output element is a weighted sum of a few elements with constant indices and weights.
+
+The sums become gathers with constant indices, which implement all coordinate transformation modes.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from ... import op as relay
 from ...expr import const
 from .context import axis_of, check_count
 
-# Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
+# Weighted sums of more elements than this (antialiasing, strong downscaling) become matmuls with a weight matrix.
 _MOST_TAPS = 4
-# How many elements to each side a result is made of, by the mode.
+# The number of elements on each side that contribute to an output element, by interpolation mode.
 _REACHES = {"linear": 1, "cubic": 2, "lanczos": 3}
 
 
 class Axis:
-    """How one axis is resized. Which element is nearest is decided in float32, as other programs do: a place that a
-    decimal scale gives may lie in the middle of two elements there, and beside it in float64."""
+    """The resizing of one axis.
+
+    The nearest element is determined in float32, as in other implementations: a coordinate from a decimal scale can be
+    exactly between two elements in float32, but not in float64.
+    """
 
     def __init__(self, size: int, out: int, scale: float, attrs, roi: tuple[float, float]):
         self.size, self.out, self.scale, self.attrs = size, out, scale, attrs
@@ -45,7 +49,7 @@ class Axis:
             step = (end - begin) * (size - 1) / (out - 1) if out > 1 else 0.0
             at = begin * (size - 1) + x * step if out > 1 else np.full(1, 0.5 * (begin + end) * (size - 1))
         else:
-            raise TVMError(f"coordinates '{mode}' are not supported")
+            raise TVMError(f"coordinate_transformation_mode '{mode}' is not supported")
         self.at = at
         self.outside = (at < 0) | (at > size - 1) if mode == "tf_crop_and_resize" else np.zeros(out, bool)
 
@@ -63,12 +67,12 @@ class Axis:
         return np.clip(places, 0, self.size - 1).astype("int64")
 
     def weights(self, mode: str):
-        """Places and weights, one row for each result."""
+        """Return the indices and weights of the source elements, one row for each output element."""
         base = np.floor(self.at)
         ratio = self.at - base
         steps = self.attrs.get("ratio_steps")
         if steps is not None and mode == "cubic":
-            # Some kernels take weights from a table of so many steps.
+            # Some kernels quantize the interpolation ratio to a table with this number of steps.
             ratio = np.rint(ratio * steps) / steps
         scale = min(self.scale, 1.0) if self.attrs.get("antialias", 0) else 1.0
         reach = int(np.ceil(_REACHES[mode] / scale))
@@ -124,7 +128,7 @@ def cubic(d, a: float):
 
 
 def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
-    """``data`` with every axis resized; sizes, scales and the region are for ``axes``."""
+    """Resize ``data`` along ``axes``, to which sizes, scales and region refer."""
     shape = ctx.shape(data)
     axes = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
     mode = attrs.get("mode", "nearest")
@@ -138,7 +142,7 @@ def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
     for i, axis in enumerate(axes):
         region = (roi[i], roi[i + len(axes)]) if crop and roi else (0.0, 1.0)
         cut = crop and region != (0.0, 1.0)
-        # An open size stays as it is.
+        # A dynamic dimension is not resized here.
         if not isinstance(shape[axis], int) or out_sizes[i] == shape[axis] and scales[i] == 1.0 and not cut:
             continue
         rule = Axis(shape[axis], out_sizes[i], scales[i], attrs, region)

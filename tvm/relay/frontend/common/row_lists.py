@@ -1,4 +1,4 @@
-"""Lists of the run in a module that is being imported, and their tensors joined."""
+"""Run-time lists in a module that is being imported, and the concatenation of their tensors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .incremental import opened
 
 
 class RowLists:
-    """The prelude of a module that is being imported, defined when it is first used, and functions over its lists."""
+    """The prelude of a module that is being imported, defined at its first use, and functions over its lists."""
 
-    # Further definitions, as text.
+    # Additional definitions, as text.
     library = ""
 
     def __init__(self, importer: GraphImporter):
@@ -36,7 +36,7 @@ class RowLists:
         return module
 
     def list_of(self, element: Type) -> TypeCall:
-        """Tensors of a list may differ in all sizes that are no numbers."""
+        """Return the list type of tensors; they can differ in all dimensions that are not integers."""
         return TypeCall(self.module.get_type("List")[0], (opened(element),))
 
     def constructor(self, name: str) -> Any:
@@ -44,15 +44,18 @@ class RowLists:
         return self.module.get_type(made[0])[made[1]]
 
     def call(self, name: str, args: list[RelayExpr], t: Type) -> RelayExpr:
-        """A call of a function or constructor with a result of type ``t``."""
+        """Return a call of a function or constructor with the return type ``t``."""
         callee = self.constructor(name) if name[0].isupper() else self.module.get_global_var(name)
         return self.importer.given_type(Call(callee, tuple(args)), t)
 
-    # -- tensors joined ---------------------------------------------------------------------------------------------
+    # -- concatenation ----------------------------------------------------------------------------------------------
 
     def concatenated(self, xs: RelayExpr, element: TensorType, axis: int, empty: bool = False) -> RelayExpr:
-        """The tensors of a list joined along an axis; ``empty`` says that there may be none, and then gives a tensor
-        without elements. Neighbours are joined four by four until one is left, so that no element is copied often."""
+        """Concatenate the tensors of a list along an axis.
+
+        With ``empty`` the list can be empty; the output is then a tensor of size 0. Groups of four neighbors are
+        concatenated repeatedly until one tensor remains, so that each element is copied only a few times.
+        """
         shape = [Any_() if i == axis else d for i, d in enumerate(element.shape)]
         part = opened(TensorType(shape, element.dtype))
         key = (str(part), axis, empty)
@@ -61,7 +64,7 @@ class RowLists:
         return self.importer.given_type(Call(self.joins[key], (xs,)), part)
 
     def _join_function(self, part: TensorType, axis: int, empty: bool) -> GlobalVar:
-        """join(xs) = x for [x], else join(reversed fours of reversed xs)."""
+        """Define join(xs) = x for [x], otherwise join(reversed fours of reversed xs)."""
         many = self.list_of(part)
         fours, join = self._fours_function(part, axis), self.importer.new_function("join")
         xs, only, rest = Var("xs", many), Var("x", part), Var("rest", many)
@@ -81,7 +84,9 @@ class RowLists:
         return join
 
     def _fours_function(self, part: TensorType, axis: int) -> GlobalVar:
-        """fours(xs, done): the tensors of ``xs`` joined four by four, the last ones by two, in reverse order."""
+        """Define fours(xs, done): the tensors of ``xs`` concatenated four at a time, the last ones two at a time, in
+        reverse order.
+        """
         many = self.list_of(part)
         fours = self.importer.new_function("join_four")
         cons, nil = self.constructor("Cons"), self.constructor("Nil")

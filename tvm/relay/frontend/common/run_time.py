@@ -1,7 +1,7 @@
-"""Operators whose arguments are computed when the model runs: the number of dimensions is known, sizes need not be.
+"""Operators with run-time arguments: ranks are static, dimensions can be dynamic.
 
-Where a shape is computed from the shapes of other values, what is equal stays known to be equal: a reshape says which
-sizes it keeps, joins and parts.
+Where a shape is computed from the shapes of other values, equalities of dimensions are preserved: a reshape records
+which dimensions it keeps, merges and splits.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ...op.dynamic import checked as relay_checked
 from ...size_values import plain, same_size
 from .context import axis_of, check_count
 
-# Further than the end of any axis.
+# Larger than the size of any axis.
 FAR = (1 << 63) - 1
 
 
 def number(value) -> RelayExpr:
-    """Numbers as 64-bit integers."""
+    """Return integers as an int64 constant."""
     return const(np.array(value, "int64"))
 
 
 def vector(ctx, e) -> RelayExpr:
-    """A vector of 64-bit integers; one number is a vector of one."""
+    """Return an int64 vector; a scalar becomes a vector of one element."""
     e = e if ctx.dtype(e) == "int64" else relay.cast(e, "int64")
     return ctx.made(relay.reshape(e, (-1,)) if ctx.rank(e) != 1 else e)
 
 
 def scalar(ctx, e, dtype: str = "int64") -> RelayExpr:
-    """A tensor of one element as a number."""
+    """Return a tensor of one element as a scalar."""
     e = relay.reshape(e, ()) if ctx.rank(e) else e
     return ctx.made(relay.cast(e, dtype) if ctx.dtype(e) != dtype else e)
 
@@ -41,7 +41,7 @@ def element(ctx, e, index: int) -> RelayExpr:
 
 
 def shape_of(ctx, data) -> RelayExpr:
-    """The shape as a vector of 64-bit integers, a constant where it is known."""
+    """Return the shape as an int64 vector; a constant if it is static."""
     sizes = ctx.shape(data)
     if all(isinstance(d, int) for d in sizes):
         return number(sizes)
@@ -49,20 +49,20 @@ def shape_of(ctx, data) -> RelayExpr:
 
 
 def size_of(ctx, data, axis: int) -> RelayExpr:
-    """One size as a number."""
+    """Return one dimension as a scalar."""
     axis = axis_of(axis, ctx.rank(data))
     size = ctx.shape(data)[axis]
     return number(size) if isinstance(size, int) else element(ctx, shape_of(ctx, data), axis)
 
 
 def joined(ctx, parts: list) -> RelayExpr:
-    """Vectors and numbers one after the other."""
+    """Concatenate vectors and scalars."""
     rows = [p if ctx.rank(p) else relay.expand_dims(p, 0) for p in parts]
     return ctx.made(relay.concatenate(rows, 0)) if len(rows) > 1 else ctx.made(rows[0])
 
 
 def counted(ctx, count) -> RelayExpr:
-    """0, 1, ... below a number."""
+    """Return 0, 1, ..., count - 1."""
     known = ctx.value(count)
     if known is not None:
         check_count("an axis", [int(known)])
@@ -71,12 +71,14 @@ def counted(ctx, count) -> RelayExpr:
 
 
 def along(ctx, places, axis: int, rank: int) -> RelayExpr:
-    """A vector that broadcasts along an axis."""
+    """Reshape a vector so that it broadcasts along an axis."""
     return ctx.made(relay.reshape(places, [-1 if i == axis else 1 for i in range(rank)]))
 
 
 def sharpened(ctx, e, sizes: list) -> RelayExpr:
-    """The same tensor with a type that says the sizes which are known: numbers, and sizes of the model's inputs."""
+    """Return the tensor with a type that contains its known dimensions: integers, and dimensions of the
+    model's inputs.
+    """
     e = ctx.made(e)
     more = any(isinstance(s, int) and s > 0 and not isinstance(d, int) for s, d in zip(sizes, ctx.shape(e)))
     codes = [s if isinstance(s, int) and s > 0 else 0 for s in sizes]
@@ -92,8 +94,10 @@ def sharpened(ctx, e, sizes: list) -> RelayExpr:
 
 
 def checked(ctx, e, condition, words: str) -> RelayExpr:
-    """A number, or a vector of a known number of elements, of which a condition holds; where an element of the
-    condition does not when the model runs, the run ends with an error that names the node."""
+    """Return ``e``, a scalar or a vector of static size, after a run-time check.
+
+    If an element of the condition is false, the run ends with an error that names the node.
+    """
     known = ctx.value(condition)
     if known is not None and not known.all():
         raise TVMError(words)
@@ -107,25 +111,25 @@ def checked(ctx, e, condition, words: str) -> RelayExpr:
 
 
 def within(ctx, e, low: int, high: int, words: str) -> RelayExpr:
-    """Integers from ``low`` to ``high``, both included; others end the run."""
+    """Check at run time that integers are from ``low`` to ``high``, both included."""
     inside = relay.logical_and(relay.greater_equal(e, ctx.like(low, e)), relay.less_equal(e, ctx.like(high, e)))
     return checked(ctx, e, ctx.made(inside), words)
 
 
 def at_least(ctx, e, low, what: str) -> RelayExpr:
-    """A number, or numbers, no less than ``low``; others end the run."""
+    """Check at run time that a scalar, or each element of a vector, is at least ``low``."""
     return checked(ctx, e, ctx.made(relay.greater_equal(e, ctx.like(low, e))), f"{what} must be at least {low}")
 
 
 def axes_from_start(ctx, axes, rank: int, are_different: bool = True) -> RelayExpr:
-    """Run-time axes, one or a vector of them, counted from the first; those outside of a tensor end the run."""
+    """Return run-time axes, a scalar or a vector, as non-negative axes; axes out of range end the run with an error."""
     axes = ctx.made(axes if ctx.dtype(axes) == "int64" else relay.cast(axes, "int64"))
-    axes = within(ctx, axes, -rank, rank - 1, f"an axis is outside of the {rank} dimensions of the tensor")
+    axes = within(ctx, axes, -rank, rank - 1, f"an axis is out of range for a tensor with {rank} dimensions")
     axes = ctx.made(relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes))
     if are_different and ctx.rank(axes) and ctx.known_shape(axes)[0] > 1:
         same = relay.equal(relay.expand_dims(axes, 1), relay.expand_dims(axes, 0))
         times = relay.sum(relay.cast(same, "int32"), axis=1)
-        axes = checked(ctx, axes, ctx.made(relay.equal(times, const(1))), "an axis is given twice")
+        axes = checked(ctx, axes, ctx.made(relay.equal(times, const(1))), "an axis occurs twice")
     return axes
 
 
@@ -144,7 +148,9 @@ def reshaped(ctx, data, shape, allowzero: bool = False):
 
 
 def reshape_codes(have: list, wanted: list) -> list[int] | None:
-    """Relay's codes for a shape whose sizes are numbers or follow from those of the data; None if there are none."""
+    """Return Relay's codes for a shape of integers or of dimensions that follow from the data; None if there are no
+    codes.
+    """
     codes: list = []
     for i, want in enumerate(wanted):
         keeps = i < len(have) and same_size(want, have[i])
@@ -159,7 +165,7 @@ def _ints(values: list) -> list[int]:
 
 
 def _grouped(have: list, wanted: list) -> list[int] | None:
-    """Sizes that are kept, two that become one, and one that becomes two."""
+    """Return codes for dimensions that are kept, pairs that are merged, and dimensions that are split in two."""
     codes: list[int] = []
     i = j = 0
     while i < len(have) and j < len(wanted):
@@ -179,7 +185,7 @@ def _grouped(have: list, wanted: list) -> list[int] | None:
 
 
 def flattened(ctx, data, count: int):
-    """The first ``count`` dimensions as one."""
+    """Merge the first ``count`` dimensions into one."""
     if count == 0:
         return relay.expand_dims(data, 0)
     rest = ctx.shape(data)[count:]
@@ -192,7 +198,7 @@ def flattened(ctx, data, count: int):
 
 
 def unflattened(ctx, data, like, count: int):
-    """The first dimension as the first ``count`` dimensions of another tensor."""
+    """Split the first dimension into the first ``count`` dimensions of another tensor."""
     if count == 1:
         return data
     have = [plain(d) for d in ctx.type(data).shape]
@@ -202,7 +208,7 @@ def unflattened(ctx, data, like, count: int):
 
 
 def expanded(ctx, data, shape):
-    """Broadcast both ways: a size of 1 in the shape keeps that of the data."""
+    """Broadcast data and shape against each other: a size of 1 in the shape keeps the dimension of the data."""
     count, rank = ctx.length(shape, "the shape"), ctx.rank(data)
     total = max(count, rank)
     have = [1] * (total - rank) + [plain(d) for d in ctx.type(data).shape]
@@ -220,7 +226,7 @@ def expanded(ctx, data, shape):
 
 
 def broadcast_size(have, want):
-    """The size of a result, None where it is not known."""
+    """Return a dimension of the output; None if it is unknown."""
     if isinstance(want, int) and want == 1:
         return have
     if isinstance(have, int) and have == 1 or isinstance(want, int):
@@ -230,7 +236,7 @@ def broadcast_size(have, want):
 
 def tiled(ctx, data, repeats):
     if ctx.length(repeats, "the repeats") != ctx.rank(data):
-        raise TVMError(f"{ctx.length(repeats, 'the repeats')} repeats are given for {ctx.rank(data)} dimensions")
+        raise TVMError(f"there are {ctx.length(repeats, 'the repeats')} repeats for {ctx.rank(data)} dimensions")
     sizes = [
         None if h is None or r is None else plain(h * r)
         for h, r in zip([plain(d) for d in ctx.type(data).shape], ctx.numbers(repeats))
@@ -244,7 +250,7 @@ def filled(ctx, value: RelayExpr, shape):
 
 
 def unsqueezed(ctx, data, axes):
-    """Ones at the axes, the other sizes in their order."""
+    """Insert dimensions of size 1 at the axes."""
     new, rank = ctx.length(axes, "the axes"), ctx.rank(data)
     if not rank:
         return relay.reshape(data, [1] * new)
@@ -255,14 +261,16 @@ def unsqueezed(ctx, data, axes):
 
 
 def _hits(ctx, axes, rank: int, are_different: bool = True) -> RelayExpr:
-    """For each of ``rank`` axes whether it is among run-time ones, of which negative ones count from the end."""
+    """Return a mask of ``rank`` elements that is true for the run-time axes; negative axes count from the end."""
     axes = axes_from_start(ctx, vector(ctx, axes), rank, are_different)
     same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
     return ctx.made(relay.any(same, axis=0))
 
 
 def of_axes(ctx, values, axes, rank: int, default: int) -> RelayExpr:
-    """For each axis its number out of a vector that belongs to axes counted from the first, or the default."""
+    """Return, for each of ``rank`` axes, its element of a vector that is indexed by non-negative axes, or the
+    default.
+    """
     values = vector(ctx, values)
     same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
     own = relay.where(same, relay.expand_dims(values, 1), number(0))
@@ -270,8 +278,11 @@ def of_axes(ctx, values, axes, rank: int, default: int) -> RelayExpr:
 
 
 def first_elements(ctx, data, starts, ends, axes, steps) -> RelayExpr | None:
-    """A slice of the first elements along axes of known size, as many as open sizes of the model's inputs say; None for
-    any other slice. Its type says how large it is, so that no data decide on it."""
+    """Return a slice of the first elements along static axes, if a dynamic dimension of the model's inputs gives their
+    number.
+
+    The type of the slice contains its dimensions, so that they do not depend on data. Return None for other slices.
+    """
     if axes is not None and ctx.is_late(axes):
         return None
     count = ctx.length(starts, "starts")
@@ -285,14 +296,14 @@ def first_elements(ctx, data, starts, ends, axes, steps) -> RelayExpr | None:
         return None
     for axis, (tensor, place) in zip(chosen, held):
         like = _with_size_at(ctx, tensor, place, axis)
-        # What ends behind the last element ends there.
+        # Clamp an end beyond the last element.
         like = relay.strided_slice(like, [0], [dims[axis]], [1], [axis])
         data = ctx.made(relay.slice_like(data, ctx.made(like), [axis]))
     return data
 
 
 def _with_size_at(ctx, tensor, place: int, axis: int) -> RelayExpr:
-    """A tensor whose size along ``axis`` is that of the given one along ``place``."""
+    """Return a tensor whose size along ``axis`` is that of ``tensor`` along ``place``."""
     missing = max(axis + 1 - ctx.rank(tensor), 0)
     if missing:
         tensor, place = ctx.made(relay.expand_dims(tensor, 0, missing)), place + missing
@@ -304,7 +315,7 @@ def _with_size_at(ctx, tensor, place: int, axis: int) -> RelayExpr:
 def sliced(ctx, data, starts, ends, axes, steps):
     rank, count = ctx.rank(data), ctx.length(starts, "starts")
     if count > rank:
-        raise TVMError(f"{count} starts are given for {rank} dimensions")
+        raise TVMError(f"there are {count} starts for {rank} dimensions")
     if not count:
         return data
     first = first_elements(ctx, data, starts, ends, axes, steps)
@@ -319,7 +330,7 @@ def sliced(ctx, data, starts, ends, axes, steps):
     else:
         chosen = list(range(count)) if axes is None else [axis_of(a, rank) for a in ctx.ints(axes, "axes")]
     begin, end, stride = (vector(ctx, v) for v in bounds)
-    # What begins before the first element begins there, also where it goes backwards.
+    # Clamp starts before the first element, also for negative steps.
     least = relay.subtract(number(0), joined(ctx, [size_of(ctx, data, a) for a in chosen]))
     begin = ctx.made(relay.maximum(begin, least))
     out = relay.strided_slice(data, begin, end, stride, axes=chosen)
@@ -327,7 +338,7 @@ def sliced(ctx, data, starts, ends, axes, steps):
 
 
 def split(ctx, data, sizes, axis: int, count: int) -> list:
-    """Parts of run-time sizes; each is compared with what the data has for it."""
+    """Split into parts of run-time sizes. A reshape checks the size of each part at run time."""
     sizes, rank = vector(ctx, sizes), ctx.rank(data)
     shape = [size_of(ctx, data, i) for i in range(rank)]
     out, at = [], number(0)
@@ -344,10 +355,10 @@ def split(ctx, data, sizes, axis: int, count: int) -> list:
 
 
 def padded(ctx, data, amounts, axes, value, mode: str):
-    """Padding by run-time amounts; negative ones cut."""
+    """Pad by run-time amounts; negative amounts crop."""
     rank, count = ctx.rank(data), ctx.length(amounts, "the padding")
     if count % 2 or count > 2 * rank:
-        raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
+        raise TVMError(f"there are {count} padding amounts for {rank} dimensions; there must be two per dimension")
     amounts, known = vector(ctx, amounts), ctx.numbers(amounts)
     half = count // 2
     before, after = (relay.strided_slice(amounts, [k * half], [k * half + half], [1], [0]) for k in (0, 1))
@@ -357,10 +368,10 @@ def padded(ctx, data, amounts, axes, value, mode: str):
         axes = axes_from_start(ctx, vector(ctx, axes), rank)
         before, after = (of_axes(ctx, ctx.made(v), axes, rank, 0) for v in (before, after))
     elif half < rank:
-        raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
+        raise TVMError(f"there are {count} padding amounts for {rank} dimensions; there must be two per dimension")
     sizes = _padded_sizes(ctx, data, known, chosen)
     if mode != "constant":
-        before = _leaving_elements(ctx, data, before, after, chosen)
+        before = _check_remaining(ctx, data, before, after, chosen)
     if mode in ("constant", "edge"):
         width = ctx.made(relay.stack([before, after], 1))
         return sharpened(ctx, relay.nn.pad(data, width, value, mode), sizes)
@@ -368,18 +379,18 @@ def padded(ctx, data, amounts, axes, value, mode: str):
         raise TVMError(f"padding mode '{mode}' is not supported")
     for axis in range(rank) if chosen is None else chosen:
         low, high = (element(ctx, ctx.made(v), axis) for v in (before, after))
-        data = _byplaces(ctx, data, axis, low, high, mode)
+        data = _by_index(ctx, data, axis, low, high, mode)
     return sharpened(ctx, data, sizes)
 
 
-def _leaving_elements(ctx, data, before, after, chosen: list[int] | None) -> RelayExpr:
-    """Padding before the axes that are padded; if what is cut leaves no element to repeat, the run ends."""
+def _check_remaining(ctx, data, before, after, chosen: list[int] | None) -> RelayExpr:
+    """Check at run time that cropping leaves an element to repeat along each padded axis; return ``before``."""
     zero, axes = number(0), range(ctx.rank(data)) if chosen is None else chosen
     have = joined(ctx, [size_of(ctx, data, axis) for axis in axes])
     left = relay.add(have, relay.add(relay.minimum(before, zero), relay.minimum(after, zero)))
     is_same = relay.logical_and(relay.equal(before, zero), relay.equal(after, zero))
     fits = ctx.made(relay.logical_or(relay.greater(left, zero), is_same))
-    return checked(ctx, before, fits, "the padding cuts all elements of an axis")
+    return checked(ctx, before, fits, "the negative padding removes all elements of an axis")
 
 
 def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:
@@ -393,8 +404,8 @@ def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:
     return sizes
 
 
-def _byplaces(ctx, data, axis: int, before, after, mode: str):
-    """Elements of an axis by index, as far as they repeat or turn back."""
+def _by_index(ctx, data, axis: int, before, after, mode: str):
+    """Gather the elements of an axis by index, for wrapping and reflecting padding."""
     size = size_of(ctx, data, axis)
     count = ctx.made(relay.add(relay.add(size, before), after))
     count = at_least(ctx, count, 0, f"the size of axis {axis} after padding")
@@ -406,7 +417,7 @@ def _byplaces(ctx, data, axis: int, before, after, mode: str):
         period = relay.maximum(relay.multiply(last, number(2)), number(1))
         at = relay.floor_mod(at, period)
         at = relay.minimum(at, relay.subtract(period, at))
-        # One element turns back to itself.
+        # An axis with one element is reflected to that element.
         at = relay.minimum(at, last)
     return ctx.made(relay.take(data, ctx.made(at), axis))
 
@@ -417,10 +428,12 @@ def ranged(ctx, start, limit, delta):
 
 
 def largest(ctx, data, k, axis: int, is_ascend: bool) -> list:
-    """As many elements as is known when running: none for 0, where the operator of Relay takes all."""
+    """Return a run-time number of largest elements. For 0, Relay's operator would return all elements, so its output is
+    sliced.
+    """
     k, size = scalar(ctx, k), size_of(ctx, data, axis)
     least = relay.where(relay.equal(k, number(0)), relay.minimum(size, number(1)), k)
-    # More than there are is refused, and so is a negative number.
+    # The operator reports an error for more elements than the axis has; a negative number is mapped to such a number.
     most = joined(ctx, [ctx.made(relay.where(relay.less(k, number(0)), number(FAR), least))])
     found = relay.topk(data, most, axis, "both", is_ascend, "int64")
     ends = [number([0]), joined(ctx, [k]), number([1])]
@@ -428,11 +441,13 @@ def largest(ctx, data, k, axis: int, is_ascend: bool) -> list:
 
 
 def reduced(ctx, data, axes, keepdims: bool, form):
-    """A reduction over run-time axes: the elements of each result are gathered into a row, which is reduced.
-    ``form(rows, axes, keepdims)`` builds it."""
+    """Reduce over run-time axes: gather the elements of each output into a row, and reduce the rows.
+
+    ``form(rows, axes, keepdims)`` builds the reduction.
+    """
     rank, count = ctx.rank(data), ctx.length(axes, "the axes")
     if count > rank:
-        raise TVMError(f"{count} axes are given for a tensor of {rank} dimensions")
+        raise TVMError(f"there are {count} axes for a tensor with {rank} dimensions")
     hit, sizes = _hits(ctx, axes, rank, not keepdims), shape_of(ctx, data)
     one = number(1)
     own, gone = relay.where(hit, one, sizes), relay.where(hit, sizes, one)
@@ -442,14 +457,14 @@ def reduced(ctx, data, axes, keepdims: bool, form):
     out = form(taken, [1], False)
     if keepdims:
         return relay.reshape(out, ctx.made(own), True)
-    # Sizes that stay, in front, in their order.
+    # Stable sort: the dimensions that are kept come first, in their order.
     order = relay.argsort(relay.cast(hit, "int64"), 0, True, "int64")
     kept = relay.strided_slice(relay.take(sizes, order, 0), [0], [rank - count], [1], [0])
     return relay.reshape(out, ctx.made(kept), True)
 
 
 def places(ctx, part, sizes, rank: int) -> RelayExpr:
-    """The places in the flat data of all elements of some axes; the other axes have one element in ``part``."""
+    """Return the indices in the flat data of all elements along some axes; ``part`` is 1 for the other axes."""
     count = ctx.made(relay.prod(part, axis=0))
     at, out = counted(ctx, count), None
     stride, inner = number(1), number(1)

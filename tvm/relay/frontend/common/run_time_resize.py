@@ -1,7 +1,7 @@
-"""Resizing by scales, sizes and regions that are known only when the model runs.
+"""Resizing by run-time scales, sizes and regions.
 
-Along each axis the places and weights of the elements are computed in the program, by the rules that ``resize.Axis``
-computes them with while compiling.
+Along each axis the program computes the indices and weights of the elements, by the formulas that ``resize.Axis``
+evaluates at compile time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...expr import RelayExpr, const
 from . import run_time
 from .context import MOST_ELEMENTS
 
-# The most elements of an output along the axes that are resized.
+# Maximum number of output elements along the resized axes.
 LARGEST = 1 << 40
 
 
@@ -22,9 +22,11 @@ def real(value) -> RelayExpr:
     return const(value, "float64")
 
 
-class LateAxis:
-    """How one axis is resized: ``size`` and ``out`` are numbers of elements, ``scale`` is their relation, ``region`` is
-    the part of the axis that is seen; all of them expressions."""
+class RunTimeAxis:
+    """The resizing of one axis: ``size`` and ``out`` are its input and output size, ``scale`` is their ratio.
+
+    ``region`` is the visible part of the axis. All of them are expressions.
+    """
 
     def __init__(self, ctx, size, out, scale, attrs, region: tuple | None):
         self.ctx, self.attrs = ctx, attrs
@@ -57,7 +59,7 @@ class LateAxis:
         if self.mode == "align_corners":
             return relay.where(alone, relay.zeros_like(x), relay.divide(relay.multiply(x, last), steps))
         if self.mode != "tf_crop_and_resize" or region is None:
-            raise TVMError(f"coordinates '{self.mode}' are not supported")
+            raise TVMError(f"coordinate_transformation_mode '{self.mode}' is not supported")
         begin, end = (relay.cast(e, kind) for e in region)
         step = relay.divide(relay.multiply(relay.subtract(end, begin), last), steps)
         spread = relay.add(relay.multiply(begin, last), relay.multiply(x, step))
@@ -65,7 +67,7 @@ class LateAxis:
         return relay.where(alone, relay.add(relay.zeros_like(x), centre), spread)
 
     def outside(self) -> RelayExpr:
-        """Which results lie outside of the data."""
+        """Return a mask of the output elements whose coordinates are outside the data."""
         last = relay.cast(relay.subtract(self.size, run_time.number(1)), "float64")
         return relay.logical_or(relay.less(self.at, real(0.0)), relay.greater(self.at, last))
 
@@ -132,8 +134,10 @@ class LateAxis:
         return relay.where(relay.less_equal(distance, real(1.0)), near, beyond)
 
     def _filtered(self, data, axis: int, mode: str):
-        """A filter that is wider where the axis shrinks, as a product with a matrix of weights. Elements before the
-        first and after the last are these."""
+        """Apply an antialiasing filter, which is wider for downscaling, by a matmul with a weight matrix.
+
+        Elements before the first and after the last one are clamped to these.
+        """
         ctx = self.ctx
         scale = relay.minimum(self.scale, real(1.0))
         reach = relay.cast(relay.ceil(relay.divide(real(1.0 if mode == "linear" else 2.0), scale)), "int64")
@@ -158,8 +162,8 @@ def _is_scale(e) -> RelayExpr:
     return relay.logical_and(relay.greater(e, real(0.0)), relay.less(e, real(float("inf"))))
 
 
-class LateSizes:
-    """The scales and sizes of an operator, each a number that is known or an expression."""
+class RunTimeSizes:
+    """The scales and sizes of an operator, each a constant or an expression."""
 
     def __init__(self, ctx, data, axes: list[int], scales, sizes, attrs):
         self.ctx, self.data, self.axes = ctx, data, axes
@@ -167,14 +171,14 @@ class LateSizes:
         count = len(axes)
         given = scales if sizes is None else sizes
         if ctx.length(given, "the scales or sizes") != count:
-            raise TVMError(f"{ctx.length(given, 'the scales or sizes')} scales or sizes are given for {count} axes")
+            raise TVMError(f"there are {ctx.length(given, 'the scales or sizes')} scales or sizes for {count} axes")
         if sizes is None:
             flat = relay.cast(relay.reshape(scales, (-1,)), "float64")
             flat = run_time.checked(ctx, ctx.made(flat), ctx.made(_is_scale(flat)), "scales must be positive numbers")
             self.scales = [run_time.element(ctx, flat, i) for i in range(count)]
             self.out = self._floors(0.0)
             return
-        # Nothing may become nothing; other sizes of 0 have no scale.
+        # An axis of size 0 can be resized to 0; other sizes must be positive, since 0 has no scale.
         wanted = run_time.vector(ctx, sizes)
         least = ctx.made(relay.minimum(run_time.joined(ctx, self.have), run_time.number(1)))
         wanted = run_time.checked(ctx, wanted, ctx.made(relay.greater_equal(wanted, least)), "sizes must be positive")
@@ -194,8 +198,10 @@ class LateSizes:
         return self._limited([self.ctx.made(relay.floor(relay.add(s, real(more)))) for s in sizes])
 
     def _limited(self, sizes: list[RelayExpr]) -> list[RelayExpr]:
-        """The sizes as integers. Sizes for which tables or the output would be too large are rejected before anything
-        of these sizes is allocated."""
+        """Return the sizes as integers.
+
+        Sizes for which tables or the output would be too large are rejected before any memory for them is allocated.
+        """
         ctx, numbers = self.ctx, [self.ctx.made(relay.cast(s, "float64")) for s in sizes]
         whole = ctx.made(relay.prod(run_time.joined(ctx, numbers)))
         out = []
@@ -203,19 +209,19 @@ class LateSizes:
             fits = relay.less_equal(number, real(float(MOST_ELEMENTS)))
             if ctx.value(size) is None or ctx.value(whole) is not None:
                 fits = relay.logical_and(fits, relay.less_equal(whole, real(float(LARGEST))))
-            words = f"sizes must be at most {MOST_ELEMENTS}, and the output have at most {LARGEST} elements"
+            words = f"sizes must be at most {MOST_ELEMENTS}, and the output must have at most {LARGEST} elements"
             out.append(ctx.made(relay.cast(run_time.checked(ctx, size, ctx.made(fits), words), "int64")))
         return out
 
     def stays(self, i: int) -> bool:
-        """Whether an axis is known to keep its elements."""
+        """Return whether an axis is known to be unchanged."""
         known, out = self.ctx.value(self.scales[i]), self.ctx.value(self.out[i])
         have = self.ctx.value(self.have[i])
         return known is not None and known.item() == 1.0 and (out is None or have is None or out == have)
 
 
 def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = None):
-    """``data`` resized along ``axes``, for which scales, sizes and region are given."""
+    """Resize ``data`` along ``axes``, to which scales, sizes and region refer."""
     rank = ctx.rank(data)
     axes = list(range(rank)) if axes is None else axes
     mode = attrs.get("mode", "nearest")
@@ -223,7 +229,7 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
     if mode not in ("nearest", "linear", "cubic"):
         raise TVMError(f"resizing mode '{mode}' is not supported")
     crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    asked = LateSizes(ctx, data, axes, scales, sizes, attrs)
+    asked = RunTimeSizes(ctx, data, axes, scales, sizes, attrs)
     kept = ctx.dtype(data)
     out = data if mode == "nearest" or ctx.is_float(data) else ctx.made(relay.cast(data, "float32"))
     region = None if roi is None else ctx.made(relay.cast(relay.reshape(roi, (-1,)), "float64"))
@@ -232,7 +238,7 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
         if asked.stays(i) and not crop:
             continue
         ends = tuple(run_time.element(ctx, region, i + k * len(axes)) for k in (0, 1)) if region is not None else None
-        rule = LateAxis(ctx, asked.have[i], asked.out[i], asked.scales[i], attrs, ends)
+        rule = RunTimeAxis(ctx, asked.have[i], asked.out[i], asked.scales[i], attrs, ends)
         out = rule.apply(out, axis, mode)
         if crop:
             beyond = run_time.along(ctx, rule.outside(), axis, rank)
@@ -242,4 +248,4 @@ def resized(ctx, data, scales, sizes, attrs, roi=None, axes: list[int] | None = 
     return out if ctx.dtype(out) == kept else relay.cast(relay.round(out), kept)
 
 
-__all__ = ["LateAxis", "LateSizes", "resized"]
+__all__ = ["RunTimeAxis", "RunTimeSizes", "resized"]

@@ -1,4 +1,4 @@
-"""Suppression of boxes that lowers the scores of those which overlap better ones, step by step."""
+"""Soft non-maximum suppression: boxes that overlap a better box get lower scores, one selected box at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .context import NodeContext, check_steps
 
 
 def _overlaps(boxes: RelayExpr, one: RelayExpr) -> RelayExpr:
-    """The area that each box has in common with one of them, as a share of both. Any two opposite corners are given."""
+    """Return the intersection over union of each box with one box. Boxes are given by any two opposite corners."""
 
     def corners(x: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
         first, second = relay.split(x, 2, 1)
@@ -23,7 +23,7 @@ def _overlaps(boxes: RelayExpr, one: RelayExpr) -> RelayExpr:
     low_one, high_one = corners(one)
     common = area(relay.maximum(low, low_one), relay.minimum(high, high_one))
     total = relay.subtract(relay.add(area(low, high), area(low_one, high_one)), common)
-    # A box without an area has nothing in common with any.
+    # A box without area overlaps no box.
     return relay.where(relay.greater(common, const(0.0)), relay.divide(common, total), const(0.0))
 
 
@@ -31,9 +31,12 @@ def soft_suppression(
     ctx: NodeContext, boxes: RelayExpr, scores: RelayExpr, count: int, overlap: RelayExpr | None, least: RelayExpr,
     sigma: float,
 ) -> tuple[RelayExpr, RelayExpr, RelayExpr]:  # fmt: skip
-    """The places of the best boxes of ``boxes`` (n, 4), their lowered scores, and how many are above ``least``. Each
-    box that is taken multiplies the others' scores by exp(-overlap^2 / 2 sigma), and takes those out whose overlap is
-    ``overlap`` or more. What is not there is 0."""
+    """Return the indices of the best boxes of ``boxes`` (n, 4), their reduced scores, and how many scores exceed
+    ``least``.
+
+    Each selected box multiplies the scores of the others by exp(-overlap^2 / 2 sigma), and removes boxes whose overlap
+    is ``overlap`` or more. Unused entries of the outputs are 0.
+    """
     check_steps("a list of boxes", count)
     number = ctx.known_size(scores, 0)
     each = Constant(np.arange(number, dtype="int32"))

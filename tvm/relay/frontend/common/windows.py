@@ -1,4 +1,4 @@
-"""Windows over data whose sizes are known only when the model runs."""
+"""Windows over data with dynamic shapes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from .run_time import number
 
 
 def same_padded(ctx, data, kernel, strides, dilations, upper: bool, value):
-    """Data of unknown sizes with the padding of SAME: a window fits as often as there are strides begun. Padding
-    that is odd has one element more behind the data if ``upper``, else before it."""
+    """Pad data with dynamic shapes by TensorFlow's SAME rule: one window per (possibly incomplete) stride.
+
+    If the total padding of an axis is odd, the additional element is at the end if ``upper``, else at the beginning.
+    """
     n = len(kernel)
     sizes = run_time.joined(ctx, [run_time.size_of(ctx, data, i + 2) for i in range(n)])
     steps, reach = number(strides), number([(k - 1) * d + 1 for k, d in zip(kernel, dilations)])

@@ -1,6 +1,6 @@
 """The Core ML importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import (
     activations,
     constexpr_ops,

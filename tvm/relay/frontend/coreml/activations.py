@@ -1,4 +1,4 @@
-"""Converters of activations."""
+"""Converters of activation functions."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def thresholded_relu(ctx, x, alpha: float):
 @op("elu")
 @half
 def elu(ctx, x, alpha: float):
-    # What is not taken must not overflow.
+    # Clamp the argument of exp: elements that `where` discards must not overflow.
     below = relay.minimum(x, ctx.like(0, x))
     grown = relay.multiply(relay.subtract(relay.exp(below), ctx.like(1, x)), ctx.like(alpha, x))
     return relay.where(relay.less(x, ctx.like(0, x)), grown, x)
 
 
 def along_channels(ctx: Context, vector, x, axis: int):
-    """A vector with an element for each channel, or one for all."""
+    """Reshape a vector with one element for each channel, or one for all channels, to broadcast with ``x``."""
     size = ctx.known_shape(vector)
     if len(size) > 1:
-        raise TVMError(f"a vector of channels is wanted, its shape is {size}")
+        raise TVMError(f"expected a vector with one element for each channel, got shape {size}")
     if size in ((), (1,)):
         return relay.reshape(vector, ())
     rank = ctx.rank(x)
     axis = axis_of(axis, rank)
     if ctx.shape(x)[axis] != size[0]:
-        raise TVMError(f"{size[0]} numbers are given for {ctx.shape(x)[axis]} channels")
+        raise TVMError(f"{size[0]} values do not match {ctx.shape(x)[axis]} channels")
     return relay.reshape(vector, [-1 if i == axis else 1 for i in range(rank)])
 
 
@@ -104,7 +104,7 @@ def linear_activation(ctx, x, alpha: float = 1.0, beta: float = 0.0):
 @op("softplus")
 @half
 def softplus(ctx, x):
-    """The logarithm of 1 + e^x, without e^x of large numbers."""
+    """Return ``log(1 + exp(x))`` without overflow for large ``x``."""
     rest = relay.log(relay.add(relay.exp(relay.negative(relay.abs(x))), ctx.like(1, x)))
     return relay.add(relay.nn.relu(x), rest)
 
@@ -136,7 +136,7 @@ def gelu(ctx, x, mode: str = "EXACT"):
     elif mode == "SIGMOID_APPROXIMATION":
         return relay.multiply(x, relay.sigmoid(relay.multiply(x, ctx.like(1.702, x))))
     else:
-        raise TVMError(f"the mode '{mode}' is not known")
+        raise TVMError(f"the mode '{mode}' is not supported")
     return relay.multiply(relay.multiply(x, ctx.like(0.5, x)), relay.add(factor, ctx.like(1, x)))
 
 
@@ -146,7 +146,7 @@ def softmax(ctx, x, axis: int = -1):
     return relay.nn.softmax(x, axis_of(axis, ctx.rank(x)))
 
 
-# The activations of recurrent layers by name.
+# The activation functions of recurrent layers by name.
 NAMED = {"linear": lambda ctx, x: x, "sigmoid": sigmoid, "tanh": tanh, "relu": relu, "scaled_tanh": lambda ctx, x:
          scaled_tanh(ctx, x, 1.7159, 2 / 3), "sigmoid_hard": sigmoid_hard, "hard_sigmoid": sigmoid_hard,
          "softsign": softsign, "softplus": softplus}  # fmt: skip
@@ -155,7 +155,7 @@ NAMED = {"linear": lambda ctx, x: x, "sigmoid": sigmoid, "tanh": tanh, "relu": r
 def named(name: str):
     found = NAMED.get(name.lower())
     if found is None:
-        raise TVMError(f"the activation '{name}' is not supported; there are {', '.join(sorted(NAMED))}")
+        raise TVMError(f"the activation '{name}' is not supported; the supported ones are {', '.join(sorted(NAMED))}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Converters of operations that say how a weight is compressed: they become plain weights."""
+"""Converters of compressed weights, which are decompressed at import time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def affine_dequantize(ctx, quantized_data: Array, zero_point: Array, scale: Arra
     rows = []
     for name, vector in (("zero_point", zero_point), ("scale", scale)):
         if vector.size not in (1, quantized_data.shape[axis]):
-            raise TVMError(f"{name} has {vector.size} numbers for {quantized_data.shape[axis]} channels")
+            raise TVMError(f"{name} has {vector.size} elements for {quantized_data.shape[axis]} channels")
         rows.append(vector.reshape(column if vector.size > 1 else ()).astype("float32"))
     return constant(rows[1] * (quantized_data.astype("float32") - rows[0]), str(scale.dtype))
 
@@ -38,39 +38,42 @@ def _shape(shape: Array) -> tuple[int, ...]:
 @op("constexpr_lut_to_dense")
 def lut_to_dense(ctx, indices: Array, lut: Array, shape: Array | None = None, vector_axis: int | None = None):
     if shape is None:
-        return constant(_looked_up(indices, lut, vector_axis))
+        return constant(_look_up(indices, lut, vector_axis))
     bits = lut.size.bit_length() - 1
     sizes = _shape(shape)
     if lut.size not in (2, 4, 16, 64, 256):
-        raise TVMError(f"a table of {lut.size} values is not supported")
+        raise TVMError(f"a lookup table of {lut.size} values is not supported; the size must be 2, 4, 16, 64 or 256")
     return constant(lut.reshape(-1)[unpacked(indices.astype("uint8").tobytes(), bits, math.prod(sizes))].reshape(sizes))
 
 
-def _repeated(blocks: Array, shape: tuple[int, ...], what: str) -> Array:
-    """One element for each block of a tensor, as one for each element."""
+def _expand_blocks(blocks: Array, shape: tuple[int, ...], what: str) -> Array:
+    """Expand an array with one element for each block to one element for each weight."""
     if blocks.ndim != len(shape) or any(not b or d % b for b, d in zip(blocks.shape, shape)):
-        raise TVMError(f"{what} of shape {blocks.shape} do not fit a weight of shape {shape}")
+        raise TVMError(f"{what} of shape {blocks.shape} do not match a weight of shape {shape}")
     for axis, (b, d) in enumerate(zip(blocks.shape, shape)):
         blocks = np.repeat(blocks, d // b, axis)
     return blocks
 
 
-def _looked_up(indices: Array, lut: Array, vector_axis: int | None) -> Array:
-    """The table has a dimension for each of the indices, those of the values, and one of vectors."""
+def _look_up(indices: Array, lut: Array, vector_axis: int | None) -> Array:
+    """Look up weights in tables.
+
+    ``lut`` has one axis for each axis of the indices, one for the values and one for vectors.
+    """
     rank = indices.ndim
     if lut.ndim != rank + 2:
-        raise TVMError(f"a table of {lut.ndim} dimensions for places of {rank} is not supported")
+        raise TVMError(f"a lookup table of {lut.ndim} dimensions does not match indices of {rank} dimensions")
     count, width = lut.shape[-2:]
     if indices.size and int(indices.max()) >= count:
-        raise TVMError(f"a place is outside of the table of {count} values")
+        raise TVMError(f"an index is out of range for a lookup table of {count} values")
     if any(not b or d % b for b, d in zip(lut.shape[:rank], indices.shape)):
-        raise TVMError(f"tables of shape {lut.shape} do not fit places of shape {indices.shape}")
+        raise TVMError(f"lookup tables of shape {lut.shape} do not match indices of shape {indices.shape}")
     blocks = [np.arange(d) // (d // b) for b, d in zip(lut.shape[:rank], indices.shape)]
     out = lut[(*np.ix_(*blocks), indices)] if rank else lut[indices]
     if width == 1:
         return out[..., 0]
     if vector_axis is None:
-        raise TVMError("vector_axis is missing")
+        raise TVMError("the input vector_axis is missing")
     axis = axis_of(vector_axis, rank)
     sizes = [d * width if a == axis else d for a, d in enumerate(indices.shape)]
     check_count("a weight", sizes)
@@ -85,8 +88,8 @@ def blockwise_shift_scale(ctx, data: Array, scale: Array, offset: Array | None =
 def _shifted(data: Array, scale: Array, offset: Array | None) -> Array:
     out = data.astype("float32")
     if offset is not None:
-        out = out - _repeated(offset.astype("float32"), data.shape, "offsets")
-    return out * _repeated(scale.astype("float32"), data.shape, "scales")
+        out = out - _expand_blocks(offset.astype("float32"), data.shape, "offsets")
+    return out * _expand_blocks(scale.astype("float32"), data.shape, "scales")
 
 
 @op("constexpr_sparse_to_dense")
@@ -100,7 +103,7 @@ def sparse_to_dense(ctx, nonzero_data: Array, mask: Array, shape: Array | None =
 def _dense(values: Array, mask: Array) -> Array:
     where = mask.astype(bool)
     if int(where.sum()) != values.size:
-        raise TVMError(f"{values.size} values are given for {int(where.sum())} places")
+        raise TVMError(f"a sparse weight has {values.size} values for {int(where.sum())} set elements of its mask")
     out = np.zeros(mask.shape, values.dtype)
     out[where] = values.reshape(-1)
     return out
@@ -114,7 +117,7 @@ def sparse_blockwise_shift_scale(ctx, data_mask: Array, nonzero_data: Array, sca
 
 @op("constexpr_lut_to_sparse")
 def lut_to_sparse(ctx, indices_mask: Array, indices_nonzero_data: Array, lut: Array, vector_axis: int | None = None):
-    full = _looked_up(_dense(indices_nonzero_data, indices_mask), lut, vector_axis)
+    full = _look_up(_dense(indices_nonzero_data, indices_mask), lut, vector_axis)
     mask = indices_mask
     if full.shape != mask.shape:
         mask = np.repeat(mask, lut.shape[-1], axis_of(vector_axis or 0, mask.ndim))

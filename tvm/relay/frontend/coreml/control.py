@@ -1,4 +1,7 @@
-"""Branches and loops: written out where their course is known when compiling, otherwise for the virtual machine."""
+"""Converters of branches and loops.
+
+They are resolved or unrolled if the conditions are constant, and become control flow of the virtual machine otherwise.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from ...expr import Constant, RelayExpr
 from ..common.control import branched, repeated
 from .table import MOST_STEPS, Context
 
-# A value of a layer that is nearer to zero than this is false.
+# A layer's condition is false if its absolute value is below this.
 _NEAR = 1e-6
 
 
 def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """A tensor of one element as a condition."""
+    """Convert a tensor with one element to a condition."""
     e = relay.reshape(e, ()) if ctx.rank(e) else e
     if ctx.dtype(e) == "bool":
         return ctx.made(e)
@@ -36,24 +39,27 @@ def cond(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
     then, other = _two_blocks(ctx)
     test = given.get("pred")
     if not isinstance(test, RelayExpr):
-        raise TVMError("the condition is missing")
+        raise TVMError("the input 'pred' (the condition) is missing")
     known = known_truth(ctx, test)
     if known is not None:
         return ctx.walker.outputs(then if known else other, scope)
     yes, no = (ctx.walker.outputs(block, scope) for block in (then, other))
     if len(yes) != len(no) or not all(isinstance(v, RelayExpr) for v in (*yes, *no)):
-        raise TVMError(f"the branches give {len(yes)} and {len(no)} results, or some that are no tensors")
+        raise TVMError(
+            f"the branches have {len(yes)} and {len(no)} outputs; the numbers must be equal, and all "
+            "outputs must be tensors"
+        )
     return branched(ctx.importer, truth(ctx, test), yes, no)
 
 
 def _two_blocks(ctx: Context) -> list:
     if len(ctx.node.blocks) != 2:
-        raise TVMError(f"two blocks are wanted, there are {len(ctx.node.blocks)}")
+        raise TVMError(f"expected 2 blocks, got {len(ctx.node.blocks)}")
     return list(ctx.node.blocks)
 
 
 def used_names(block: Any) -> list[str]:
-    """The names that a block and the blocks inside it read, each once."""
+    """Return the names that a block and its nested blocks read, without duplicates."""
     found: dict[str, None] = {}
     work = [block]
     while work:
@@ -71,8 +77,8 @@ def while_loop(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
     first = given.get("loop_vars", [])
     first = first if isinstance(first, list) else [first]
     if not all(isinstance(v, RelayExpr) for v in first):
-        raise TVMError("what the loop carries are no tensors")
-    # What blocks read from around the loop is carried along; constants are seen as they are.
+        raise TVMError("the loop variables must be tensors")
+    # Tensors that the blocks read from the enclosing scope become loop variables, too. Constants remain visible.
     names = [n for n in dict.fromkeys(used_names(test) + used_names(body)) if isinstance(scope.get(n), RelayExpr)
              and not isinstance(scope[n], Constant)]  # fmt: skip
 
@@ -83,7 +89,7 @@ def while_loop(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
     def moved(states: list, seen: ChainMap) -> list:
         after = ctx.walker.outputs(body, seen, states)
         if len(after) != len(first) or not all(isinstance(v, RelayExpr) for v in after):
-            raise TVMError(f"a step gives {len(after)} values for {len(first)} that are carried")
+            raise TVMError(f"the loop body returns {len(after)} values for {len(first)} loop variables")
         return after
 
     states, before = first, ctx.importer.converted

@@ -1,4 +1,4 @@
-"""Converters of operations on single elements."""
+"""Converters of element-wise operations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DTYPES = {"int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16
 
 
 def dtype_of(name: str) -> str:
-    """An element type as programs name it."""
+    """Return the element type for its name in ML programs."""
     if name not in _DTYPES:
-        raise TVMError(f"the element type '{name}' is not known")
+        raise TVMError(f"the element type '{name}' is not supported")
     return _DTYPES[name]
 
 
@@ -91,11 +91,11 @@ def cast(ctx, x, dtype: str):
     return ctx.cast(x, wanted)
 
 
-# -- two tensors ------------------------------------------------------------------------------------------------------
+# -- two inputs -------------------------------------------------------------------------------------------------------
 
 
 def together(ctx: Context, x, y) -> tuple:
-    """Two tensors of one element type: a constant takes that of the other."""
+    """Convert two tensors to one element type. A constant gets the type of the other tensor."""
     a, b = ctx.dtype(x), ctx.dtype(y)
     if a == b:
         return x, y
@@ -136,7 +136,7 @@ def floor_div(ctx, x, y):
 @op("mod")
 @half
 def mod(ctx, x, y):
-    """The remainder has the sign of the divisor."""
+    """Return the remainder of a division, with the sign of the divisor."""
     x, y = together(ctx, x, y)
     if not ctx.is_float(x):
         return relay.floor_mod(x, y)
@@ -160,15 +160,15 @@ def select(ctx, cond, a, b):
     return relay.where(condition, a, b)
 
 
-# -- numbers of 8 bits ------------------------------------------------------------------------------------------------
+# -- 8-bit quantization -----------------------------------------------------------------------------------------------
 
 
 def _column(ctx: Context, e, axis: int | None, rank: int):
-    """A number, or a vector along an axis."""
+    """Return a scalar, or a vector reshaped to broadcast along an axis."""
     if ctx.rank(e) == 0 or ctx.shape(e) == (1,):
         return relay.reshape(e, ())
     if axis is None:
-        raise TVMError("the axis of a vector of scales is missing")
+        raise TVMError("the input 'axis' of per-channel scales is missing")
     return relay.reshape(e, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
@@ -185,7 +185,7 @@ def dequantize(ctx, input, scale, zero_point=None, axis: int | None = None):
 def quantize(ctx, input, scale, output_dtype: str, zero_point=None, axis: int | None = None):
     rank, wanted = ctx.rank(input), dtype_of(output_dtype)
     if wanted not in ("int8", "uint8"):
-        raise TVMError(f"numbers of the type {output_dtype} are not supported")
+        raise TVMError(f"quantization to {output_dtype} is not supported; expected int8 or uint8")
     x = relay.round(relay.divide(relay.cast(input, "float32"), relay.cast(_column(ctx, scale, axis, rank), "float32")))
     if zero_point is not None:
         x = relay.add(x, relay.cast(_column(ctx, zero_point, axis, rank), "float32"))

@@ -1,4 +1,4 @@
-"""Converters of operations on images: resizing, crops, sampling."""
+"""Converters of image operations: resizing, cropping and sampling."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from ....error import TVMError
 from ... import op as relay
 from .table import Context, Ints, axis_of, check_count, const, constant, half, op
 
-# How points are laid over an interval, by the names of operations.
+# The sampling modes: how the sampling positions are spread over an axis.
 MODES = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS", "UNALIGN_CORNERS")
 
 
 def spacing(mode: str, count: int) -> tuple:
-    """Where points lie in an interval of one element more than its length: ``(a, b, c)``, so that the first is at
-    a * (size - 1) + b * size + c of it, and the same for the step. The step of one point is 0."""
+    """Return the first sampling position and the step between positions, each as coefficients ``(a, b, c)``.
+
+    The value of coefficients is ``a * (size - 1) + b * size + c``. The step is 0 for a single position.
+    """
     if mode not in MODES:
-        raise TVMError(f"the sampling '{mode}' is not known")
+        raise TVMError(f"the sampling mode '{mode}' is not supported")
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
         first = (0.5, 0, 0) if count == 1 and mode == "ALIGN_CORNERS" else (0, 0, 0)
         return first, (1 / (count - 1) if count > 1 else 0, 0, 0)
@@ -28,18 +30,18 @@ def spacing(mode: str, count: int) -> tuple:
 
 
 def grid(mode: str, size: int, count: int) -> np.ndarray:
-    """The places of ``count`` points on an axis."""
+    """Return the ``count`` sampling positions on an axis."""
     check_count("an axis", [count])
     if count < 1:
-        raise TVMError(f"{count} points are asked for")
-    # One element is as wide as two where points keep away from the ends.
+        raise TVMError(f"the number of sampling positions is {count}; it must be positive")
+    # OFFSET_CORNERS keeps a distance from the edges, so a single element counts as an interval of length 1.
     width = max(size - 1, 1) if mode == "OFFSET_CORNERS" else size - 1
     first, step = (a * width + b * size + c for a, b, c in spacing(mode, count))
     return np.clip(first + np.arange(count) * step, 0, size - 1)
 
 
 def linear_axis(ctx: Context, x, axis: int, places: np.ndarray):
-    """An axis between whose elements points lie."""
+    """Interpolate linearly at fixed positions along an axis."""
     low = np.floor(places).astype("int32")
     share = (places - low).astype("float32")
     out = relay.take(x, constant(low), axis)
@@ -53,12 +55,12 @@ def linear_axis(ctx: Context, x, axis: int, places: np.ndarray):
 
 @half
 def resized_linear(ctx: Context, x, sizes: list[int], mode: str):
-    """The last dimensions, linearly resized."""
+    """Resize the last dimensions with linear interpolation."""
     rank = ctx.rank(x)
     for i, count in enumerate(sizes):
         axis = axis_of(i - len(sizes), rank)
         size = ctx.known_size(x, axis)
-        # The same number of points may lie elsewhere than the elements.
+        # With an equal number of positions the positions may still differ from those of the elements.
         places = grid(mode, size, count)
         if count != size or not np.array_equal(places, np.arange(size)):
             x = ctx.made(linear_axis(ctx, x, axis, places))
@@ -78,7 +80,7 @@ def resized_nearest(ctx: Context, x, sizes: list[int]):
 
 def grown_sizes(ctx: Context, x, factors) -> list[int]:
     if ctx.rank(x) < len(factors) or any(not 0 < f < 1 << 24 for f in factors):
-        raise TVMError(f"factors {factors} do not fit a tensor of {ctx.rank(x)} dimensions")
+        raise TVMError(f"scale factors {factors} do not match a tensor of {ctx.rank(x)} dimensions")
     rank = ctx.rank(x)
     return [int(np.floor(ctx.known_size(x, rank - len(factors) + i) * f)) for i, f in enumerate(factors)]
 
@@ -112,17 +114,17 @@ def resize_bilinear(ctx, x, target_size_height: int = 1, target_size_width: int 
 def resize(ctx, x, shape: Ints, resized_dims: int, interpolation_mode: str = "LINEAR", sampling_mode: str = "DEFAULT"):
     rank = ctx.rank(x)
     if not 0 <= resized_dims <= min(len(shape), rank):
-        raise TVMError(f"{resized_dims} dimensions of {rank} cannot be resized to {shape}")
+        raise TVMError(f"{resized_dims} dimensions of a tensor of {rank} dimensions cannot be resized to {shape}")
     wanted = shape[len(shape) - resized_dims :]
     sizes = [w or ctx.known_size(x, rank - resized_dims + i) for i, w in enumerate(wanted)]
     if interpolation_mode == "LINEAR":
         return resized_linear(ctx, x, sizes, sampling_mode)
     if interpolation_mode != "NEAREST_NEIGHBOR" or sampling_mode != "DEFAULT":
-        raise TVMError(f"the interpolation {interpolation_mode} with the sampling {sampling_mode} is not supported")
+        raise TVMError(f"interpolation {interpolation_mode} with sampling {sampling_mode} is not supported")
     return resized_nearest(ctx, x, sizes)
 
 
-# -- crops ------------------------------------------------------------------------------------------------------------
+# -- cropping ---------------------------------------------------------------------------------------------------------
 
 
 @op("crop")
@@ -131,7 +133,7 @@ def crop(ctx, x, crop_height: Ints, crop_width: Ints):
     (top, bottom), (left, right) = crop_height, crop_width
     height, width = ctx.known_size(x, rank - 2), ctx.known_size(x, rank - 1)
     if min(top, bottom, left, right) < 0 or top + bottom >= height or left + right >= width:
-        raise TVMError(f"{crop_height} and {crop_width} cannot be cut from {height} x {width}")
+        raise TVMError(f"cannot crop {crop_height} and {crop_width} from an image of {height} x {width}")
     return relay.strided_slice(x, [top, left], [height - bottom, width - right], [1, 1], [rank - 2, rank - 1])
 
 
@@ -139,11 +141,11 @@ BOXES = ("CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST", "CENTER_SIZE_HEIGHT_FIRS
 
 
 class Boxes:
-    """Boxes as the first and the last place along height and width, each a vector."""
+    """Boxes as the first and last positions along height and width, each a vector."""
 
     def __init__(self, ctx: Context, boxes, mode: str, sizes: tuple[int, int], normalized: bool, scale: float):
         if mode not in BOXES:
-            raise TVMError(f"boxes '{mode}' are not known")
+            raise TVMError(f"the box coordinate mode '{mode}' is not supported")
         columns = [relay.squeeze(c, [1]) for c in relay.split(boxes, 4, 1)]
         if mode.endswith("WIDTH_FIRST"):
             columns = [columns[1], columns[0], columns[3], columns[2]]
@@ -157,7 +159,7 @@ class Boxes:
         self.last = [relay.multiply(c, const(f, "float32")) for c, f in zip(columns[2:], factors)]
 
     def places(self, side: int, mode: str, count: int):
-        """The places of points on one side of every box: a row for each box."""
+        """Return the sampling positions of one side of each box: one row for each box."""
         low, high = self.first[side], self.last[side]
         width = relay.subtract(high, low)
         size = relay.add(width, const(1.0, "float32"))
@@ -169,13 +171,16 @@ class Boxes:
 
         first, step = (relay.expand_dims(at(rule), 1) for rule in spacing(mode, count))
         points = relay.add(first, relay.multiply(step, constant(np.arange(count)[None], "float32")))
-        # Points keep between the ends of the box.
+        # Clamp the positions to the box.
         points = relay.maximum(relay.minimum(points, relay.expand_dims(width, 1)), const(0.0, "float32"))
         return self.ctx.made(relay.add(points, relay.expand_dims(low, 1)))
 
 
 def _sampled(ctx: Context, x, places, axis: int, size: int, batch: int):
-    """Linear interpolation along an axis at places that are computed; ``batch`` rows of places belong to the front."""
+    """Interpolate linearly along an axis at computed positions.
+
+    ``batch`` is the number of leading axes that ``x`` and the positions share.
+    """
     inside = relay.clip(places, 0.0, float(size - 1))
     low = relay.floor(inside)
     share = relay.subtract(inside, low)
@@ -194,14 +199,14 @@ def _sampled(ctx: Context, x, places, axis: int, size: int, batch: int):
 @half
 def cropped(ctx: Context, x, boxes, sizes: tuple[int, int], normalized: bool, scale: float, mode: str, sampling: str,
             pad_value: float | None = None):  # fmt: skip
-    """Boxes of all images, resized: [boxes, batch, channels, height, width]."""
-    check_count("the result", [*ctx.known_shape(x)[:2], ctx.known_shape(boxes)[0], *sizes])
+    """Crop the boxes of all images and resize them. Return a tensor [boxes, batch, channels, height, width]."""
+    check_count("the output", [*ctx.known_shape(x)[:2], ctx.known_shape(boxes)[0], *sizes])
     if min(sizes) < 1:
-        raise TVMError(f"crops of {sizes} are not supported")
+        raise TVMError(f"cropping to size {sizes} is not supported")
     height, width = ctx.known_shape(x)[2:]
     found = Boxes(ctx, boxes, mode, (height, width), normalized, scale)
     rows, columns = (found.places(side, sampling, count) for side, count in enumerate(sizes))
-    # [batch, channels, boxes, rows, width], then the boxes in front.
+    # [batch, channels, boxes, rows, width], then transpose the boxes to the front.
     out = _sampled(ctx, x, rows, 2, height, 0)
     out = _sampled(ctx, ctx.made(relay.transpose(out, (2, 0, 1, 3, 4))), columns, 4, width, 1)
     if pad_value is None:
@@ -224,12 +229,12 @@ def crop_resize(ctx, x, roi=None, boxes=None, box_indices=None, target_height: i
         return cropped_regions(ctx, x, roi, sizes, normalized_coordinates, spatial_scale, box_coordinate_mode,
                                sampling_mode, pad_value)  # fmt: skip
     if boxes is None:
-        raise TVMError("the boxes are missing")
+        raise TVMError("the input 'boxes' is missing")
     out = cropped(ctx, x, boxes, sizes, normalized_coordinates, spatial_scale, box_coordinate_mode, sampling_mode,
                   pad_value)  # fmt: skip
     if box_indices is None:
         if ctx.known_shape(boxes)[0] != ctx.known_shape(x)[0]:
-            raise TVMError("without box_indices there is a box for each image")
+            raise TVMError("without box_indices the number of boxes must equal the batch size")
         box_indices = constant(np.arange(ctx.known_shape(x)[0]), "int32")
     places = relay.expand_dims(relay.reshape(ctx.indices(box_indices), (-1,)), 1)
     return relay.squeeze(relay.take(out, places, 1, 1), [1])
@@ -237,7 +242,7 @@ def crop_resize(ctx, x, roi=None, boxes=None, box_indices=None, target_height: i
 
 def cropped_regions(ctx: Context, x, roi, sizes, normalized: bool, scale: float, mode: str, sampling: str,
                     pad_value: float | None = None):  # fmt: skip
-    """Regions of shape [N, 1, 4, 1, 1], or of 5 numbers of which the first is an image of the batch."""
+    """Crop regions of shape [N, 1, 4, 1, 1], or [N, 1, 5, 1, 1] with the image index first."""
     shape = ctx.known_shape(roi)
     if len(shape) != 5 or shape[2] not in (4, 5) or shape[1] * shape[3] * shape[4] != 1:
         raise TVMError(f"regions of shape {shape} are not supported")
@@ -258,7 +263,7 @@ def _zeros_only(padding_mode: str, padding_value: float) -> str:
         return "zeros"
     if padding_mode == "border":
         return "border"
-    raise TVMError(f"padding '{padding_mode}' with {padding_value} is not supported")
+    raise TVMError(f"padding mode '{padding_mode}' with value {padding_value} is not supported")
 
 
 @op("resample")
@@ -274,9 +279,9 @@ def resample(ctx, x, coordinates, sampling_mode: str, padding_mode: str, padding
     elif coordinates_mode == "normalized_zero_to_one":
         coordinates = relay.subtract(relay.multiply(coordinates, const(2.0, "float32")), const(1.0, "float32"))
     elif coordinates_mode != "normalized_minus_one_to_one":
-        raise TVMError(f"coordinates '{coordinates_mode}' are not known")
+        raise TVMError(f"the coordinates mode '{coordinates_mode}' is not supported")
     if sampling_mode not in ("bilinear", "nearest"):
-        raise TVMError(f"the sampling '{sampling_mode}' is not known")
+        raise TVMError(f"the sampling mode '{sampling_mode}' is not supported")
     points = relay.transpose(coordinates, (0, 3, 1, 2))
     return relay.image.grid_sample(x, points, sampling_mode, "NCHW", _zeros_only(padding_mode, padding_value),
                                    align_corners)  # fmt: skip
@@ -287,7 +292,7 @@ def resample(ctx, x, coordinates, sampling_mode: str, padding_mode: str, padding
 def affine(ctx, x, transform_matrix, output_height: int, output_width: int, sampling_mode: str, padding_mode: str,
            padding_value: float, coordinates_mode: str, align_corners: bool):  # fmt: skip
     if sampling_mode != "bilinear" or coordinates_mode != "normalized_minus_one_to_one" or not align_corners:
-        raise TVMError(f"the sampling '{sampling_mode}' at coordinates '{coordinates_mode}' is not supported")
+        raise TVMError(f"sampling mode '{sampling_mode}' with coordinates mode '{coordinates_mode}' is not supported")
     count, batch = ctx.known_shape(transform_matrix)[0], ctx.known_shape(x)[0]
     matrix = relay.reshape(transform_matrix, (count, 2, 3))
     matrix = relay.broadcast_to(matrix, (batch, 2, 3)) if count != batch else matrix

@@ -1,4 +1,4 @@
-"""Converters of operations that read and write elements by their places."""
+"""Converters of gather, scatter and search operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .table import Context, axis_of, check_steps, const, constant, half, op
 
 
 def counted_from_start(ctx: Context, indices, size):
-    """Places of which negative ones count from the end. ``size`` is an expression, a number or a column of them."""
+    """Make negative indices, which count from the end, non-negative.
+
+    ``size`` is an integer, an expression or a column.
+    """
     indices = ctx.indices(indices)
     known = ctx.value(indices)
     if known is not None and (known.size == 0 or known.min() >= 0):
@@ -30,7 +33,7 @@ def _along(ctx: Context, x, indices, axis: int):
 def gather(ctx, x, indices, axis: int = 0, batch_dims: int = 0, validate_indices: bool = False):
     axis = axis_of(axis, ctx.rank(x))
     if not 0 <= batch_dims <= min(axis, ctx.rank(indices)):
-        raise TVMError(f"batch_dims {batch_dims} and axis {axis} do not fit")
+        raise TVMError(f"batch_dims {batch_dims} and axis {axis} are out of range")
     return relay.take(x, _along(ctx, x, indices, axis), axis, batch_dims)
 
 
@@ -38,18 +41,18 @@ def gather(ctx, x, indices, axis: int = 0, batch_dims: int = 0, validate_indices
 def gather_along_axis(ctx, x, indices, axis: int = 0, validate_indices: bool = False):
     axis = axis_of(axis, ctx.rank(x))
     if ctx.rank(indices) != ctx.rank(x):
-        raise TVMError(f"places of {ctx.rank(indices)} dimensions in a tensor of {ctx.rank(x)}")
+        raise TVMError(f"indices of {ctx.rank(indices)} dimensions do not match a tensor of {ctx.rank(x)} dimensions")
     return relay.gather(x, axis, _along(ctx, x, indices, axis))
 
 
 def _points(ctx: Context, x, indices, first: int = 0):
-    """Coordinates with their axis in front, counted from the start."""
+    """Return non-negative coordinates with the coordinate axis first."""
     rank = ctx.rank(indices)
     if not rank:
-        raise TVMError("places must have one axis or more")
+        raise TVMError("the indices must have at least one axis")
     depth = ctx.known_size(indices, rank - 1)
     if first + depth > ctx.rank(x):
-        raise TVMError(f"places of {depth} coordinates in a tensor of {ctx.rank(x)} dimensions")
+        raise TVMError(f"indices of {depth} coordinates do not match a tensor of {ctx.rank(x)} dimensions")
     sizes = constant(np.array(ctx.known_shape(x)[first : first + depth], "int32"))
     places = counted_from_start(ctx, indices, sizes)
     return ctx.made(relay.transpose(places, (rank - 1, *range(rank - 1))) if rank > 1 else places)
@@ -61,20 +64,20 @@ def gather_nd(ctx, x, indices, batch_dims: int = 0, validate_indices: bool = Fal
     return relay.gather_nd(x, _points(ctx, x, indices, batch_dims), batch_dims, depth)
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- scatter ----------------------------------------------------------------------------------------------------------
 
 _MODES = {"update": "update", "add": "add", "sub": "add", "mul": "mul", "div": "mul", "max": "max", "min": "min"}
 
 
 def _mode(ctx: Context, mode: str, updates) -> tuple:
-    """How updates join, and the updates as that takes them."""
+    """Return the reduction mode of a scatter, and the updates converted for it."""
     if mode not in _MODES:
-        raise TVMError(f"the mode '{mode}' is not known")
+        raise TVMError(f"the mode '{mode}' is not supported")
     if mode == "sub":
         updates = relay.negative(updates)
     if mode == "div":
         if not ctx.is_float(updates):
-            raise TVMError("whole numbers are not divided")
+            raise TVMError("mode 'div' is not supported for integers")
         updates = relay.divide(ctx.like(1, updates), updates)
     return _MODES[mode], updates
 
@@ -90,12 +93,12 @@ def scatter_along_axis(ctx, data, indices, updates, axis: int = 0, mode: str = "
 @op("scatter")
 @half
 def scatter(ctx, data, indices, updates, axis: int = 0, mode: str = "add", validate_indices: bool = False):
-    """Slices along an axis: the places of a vector hold for all elements of a slice."""
+    """Scatter slices along an axis. ``indices`` is a vector with one index for each slice."""
     axis, rank = axis_of(axis, ctx.rank(data)), ctx.rank(data)
     joined, updates = _mode(ctx, mode, updates)
     places = _along(ctx, data, indices, axis)
     if ctx.rank(places) != 1:
-        raise TVMError(f"a vector of places is wanted, it has {ctx.rank(places)} dimensions")
+        raise TVMError(f"expected a vector of indices, got {ctx.rank(places)} dimensions")
     column = relay.reshape(places, [-1 if a == axis else 1 for a in range(rank)])
     spread = relay.broadcast_to(column, ctx.known_shape(updates))
     return relay.scatter_elements(data, ctx.made(spread), updates, axis, joined)
@@ -108,12 +111,12 @@ def scatter_nd(ctx, data, indices, updates, mode: str = "add", validate_indices:
     return relay.scatter_nd(data, _points(ctx, data, indices), updates, joined)
 
 
-# -- finding ----------------------------------------------------------------------------------------------------------
+# -- search -----------------------------------------------------------------------------------------------------------
 
 
 @op("non_zero")
 def non_zero(ctx, x):
-    """The places of what is not zero; how many they are is known when the model runs."""
+    """Return the indices of the non-zero elements. Their number is known only at run time."""
     known = ctx.value(x)
     if known is not None:
         return constant(np.argwhere(known), "int32")
@@ -125,18 +128,21 @@ def non_zero(ctx, x):
 @half
 def non_maximum_suppression(ctx, boxes, scores, iou_threshold: float, max_boxes: int, score_threshold: float = -np.inf,
                             per_class_suppression: bool = False):  # fmt: skip
-    """Boxes are centres and sizes. A box counts by its best class; results that are missing are 0, their places -1."""
+    """Apply non-maximum suppression to boxes given as centers and sizes.
+
+    The score of a box is that of its best class. Missing outputs are 0, their indices -1.
+    """
     n, count, classes = ctx.known_shape(scores)
     if ctx.known_shape(boxes) != (n, count, 4) or max_boxes < 1 or not classes or not count:
-        raise TVMError(f"boxes of shape {ctx.known_shape(boxes)} and scores of shape {ctx.known_shape(scores)} for "
-                       f"{max_boxes} results are not supported")  # fmt: skip
-    check_steps("the result", max_boxes)
+        raise TVMError(f"boxes of shape {ctx.known_shape(boxes)} and scores of shape {ctx.known_shape(scores)} with "
+                       f"max_boxes {max_boxes} are not supported")  # fmt: skip
+    check_steps("the output", max_boxes)
     centre = relay.strided_slice(boxes, [0], [2], [1], [2])
     reach = relay.multiply(relay.strided_slice(boxes, [2], [4], [1], [2]), const(0.5, "float32"))
     best = relay.max(scores, 2, True)
     kind = relay.cast(relay.argmax(scores, 2, True), "float32")
     rows = relay.concatenate([kind, best, relay.subtract(centre, reach), relay.add(centre, reach)], 2)
-    # A score that equals the threshold counts.
+    # Boxes with a score equal to the threshold are kept.
     least = max(float(np.nextafter(np.float32(score_threshold), np.float32(-np.inf))), float(np.finfo("float32").min))
     valid, data, where = relay.vision.get_valid_counts(rows, least, 0, 1)
     found = relay.vision.non_max_suppression(data, valid, where, max_boxes, iou_threshold, not per_class_suppression,

@@ -1,4 +1,7 @@
-"""Branches and loops of networks. What a branch or a loop writes by a name is what the network sees by it then."""
+"""Converters of branch and loop layers.
+
+Blobs that a branch or a loop body writes replace those of the enclosing network.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def copy(ctx, inputs, p):
 @layer("branch")
 def branch(ctx, inputs, p, scope):
     if len(inputs) != 1:
-        raise TVMError(f"one condition is wanted, there are {len(inputs)} inputs")
+        raise TVMError(f"expected 1 input (the condition), got {len(inputs)}")
     known = known_truth(ctx, inputs[0])
     if known is not None:
         ctx.walker.walk(p.ifBranch if known else p.elseBranch, scope)
@@ -35,7 +38,7 @@ def branch(ctx, inputs, p, scope):
 
 
 class Loop:
-    """A loop: what it asks, what it does, and how often at most; a number of steps that is not given is endless."""
+    """A loop layer: its condition, its body and its maximum number of iterations (unlimited if not given)."""
 
     def __init__(self, ctx: Context, inputs: list, p: Any):
         self.ctx, self.p = ctx, p
@@ -50,7 +53,7 @@ class Loop:
                 raise TVMError("loops with loopBreak or loopContinue are not supported")
 
     def going(self, scope: dict, steps, most):
-        """Whether there is another step: a condition, of which a part may be known."""
+        """Return whether the loop continues, as a condition, which may be constant."""
         tests = []
         if most is not None:
             tests.append(self.ctx.made(relay.less(steps, most)))
@@ -59,13 +62,13 @@ class Loop:
         if self.asks:
             self.ctx.walker.walk(self.p.conditionNetwork, scope)
             if self.p.conditionVar not in scope:
-                raise TVMError(f"the condition '{self.p.conditionVar}' is made by nothing")
+                raise TVMError(f"no layer produces the loop condition '{self.p.conditionVar}'")
             tests.append(truth(self.ctx, scope[self.p.conditionVar]))
         return tests[0] if len(tests) == 1 else self.ctx.made(relay.logical_and(*tests))
 
     def names(self, scope: dict) -> list[str]:
-        """What the loop reads or writes of what is there before it; constants that it only reads are seen as they
-        are."""
+        """Return the names of the enclosing scope that the loop reads or writes, except constants that it only
+        reads."""
         own = layers_of(self.p.bodyNetwork) + layers_of(self.p.conditionNetwork)
         written = {n for found in own for n in found.output}
         used = dict.fromkeys(n for found in own for n in (*found.input, *found.output))

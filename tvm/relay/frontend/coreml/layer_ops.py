@@ -1,4 +1,7 @@
-"""Converters of the layers of specification 1 to 3. Channels, height and width are the last three dimensions."""
+"""Converters of the layers of specification versions 1 to 3.
+
+The last three dimensions are channels, height and width.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .shape_ops import concat, depth_to_space, padded, pixel_shuffle, space_to_d
 from .table import Context, axis_of, const, constant, layer
 from .values import weight_of
 
-# How points are laid over an interval, by the numbers of layers.
+# The sampling modes by their number in the format.
 _SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
 
 
@@ -26,22 +29,22 @@ def weight(ctx: Context, params, shape, what: str):
 
 
 def numbered(names, number: int, what: str) -> str:
-    """The name of an enumeration's number."""
+    """Return the name of an enum value."""
     if not 0 <= number < len(names):
-        raise TVMError(f"{what} {number} is not known")
+        raise TVMError(f"{what} {number} is not supported")
     return names[number]
 
 
-# -- convolutions and products ----------------------------------------------------------------------------------------
+# -- convolution and matmul -------------------------------------------------------------------------------------------
 
 
 def _border(amounts) -> list[int]:
-    """Amounts before and after height and width."""
+    """Return the amounts before and after height, then before and after width."""
     edges = amounts.borderAmounts
     if not edges:
         return [0, 0, 0, 0]
     if len(edges) != 2:
-        raise TVMError(f"amounts for {len(edges)} dimensions are given, 2 are wanted")
+        raise TVMError(f"expected border amounts for 2 dimensions, got {len(edges)}")
     return [int(v) for e in edges for v in (e.startEdgeSize, e.endEdgeSize)]
 
 
@@ -73,16 +76,16 @@ def convolution(ctx, inputs, p):
 
 @layer("innerProduct")
 def inner_product(ctx, inputs, p):
-    """Of four dimensions and more the last three are one."""
+    """Matmul with the weights. The last three dimensions are flattened if there are at least four."""
     x = inputs[0]
     sizes = ctx.known_shape(x)
     if p.int8DynamicQuantize:
-        raise TVMError("products of 8-bit integers are not supported")
+        raise TVMError("int8DynamicQuantize is not supported")
     depth, out = int(p.inputChannels), int(p.outputChannels)
     front = sizes[:-3] if len(sizes) >= 4 else sizes[:-1]
     rest = int(np.prod(sizes[len(front) :]))
     if rest != depth:
-        raise TVMError(f"{depth} numbers are wanted, the input of shape {sizes} has {rest}")
+        raise TVMError(f"inputChannels is {depth}, but the input of shape {sizes} has {rest} elements per row")
     flat = relay.reshape(x, (-1, depth), True)
     made = relay.nn.dense(flat, weight(ctx, p.weights, (out, depth), "the weights"))
     made = biased(ctx, made, weight(ctx, p.bias, (out,), "the bias") if p.hasBias else None)
@@ -93,13 +96,13 @@ def inner_product(ctx, inputs, p):
 def embedding(ctx, inputs, p):
     sizes = ctx.known_shape(inputs[0])
     if len(sizes) < 4 or sizes[-3:] != (1, 1, 1):
-        raise TVMError(f"an input of shape {sizes} is not supported: its last three dimensions have one element each")
+        raise TVMError(f"an input of shape {sizes} is not supported; its last three dimensions must be 1")
     made = embedded(ctx, inputs[0], p, int(p.inputDim), int(p.outputChannels))
     return relay.reshape(made, (*sizes[:-3], int(p.outputChannels), 1, 1))
 
 
 def embedded(ctx: Context, x, p, count: int, width: int):
-    """Rows of a table: one for each whole number."""
+    """Look up the rows of an embedding table for integer indices."""
     table = weight_of(p.weights, (width, count), "the weights").T
     places = ctx.made(relay.reshape(ctx.indices(x), (-1,)))
     made = relay.take(constant(table), counted_from_start(ctx, places, count), 0)
@@ -114,7 +117,7 @@ _POOLS = {"max": max_pool, "average": avg_pool, "l2": l2_pool}
 @layer("pooling")
 def pooling(ctx, inputs, p):
     x, front = ctx.flat(inputs[0], 3)
-    kind = numbered(("max", "average", "l2"), p.type, "the kind of pooling")
+    kind = numbered(("max", "average", "l2"), p.type, "the pooling type")
     if p.globalPooling:
         return ctx.unflat(ctx.made(global_pool(ctx, x, kind, 2)), front)
     settings: dict = {"kernel_sizes": [int(v) for v in p.kernelSize] or [3, 3], "strides": [int(v) for v in p.stride]}
@@ -123,7 +126,7 @@ def pooling(ctx, inputs, p):
     if p.HasField("includeLastPixel"):
         amounts = [int(v) for v in p.includeLastPixel.paddingAmounts] or [0, 0]
         if len(amounts) != 2:
-            raise TVMError(f"two amounts of padding are wanted, got {amounts}")
+            raise TVMError(f"includeLastPixel: expected 2 padding amounts, got {amounts}")
         settings |= {"pad_type": "custom", "pad": [amounts[0]] * 2 + [amounts[1]] * 2, "ceil_mode": True}
     else:
         settings |= _padding(p)
@@ -144,7 +147,7 @@ def batchnorm(ctx, inputs, p):
         return batch_normalized(ctx, x, mean, variance, gamma, beta, epsilon, -3)
     rank = ctx.rank(x)
     if rank < 3:
-        raise TVMError(f"an input of {rank} dimensions is not supported")
+        raise TVMError(f"an input of {rank} dimensions is not supported; expected at least 3")
     axes = [rank - 2, rank - 1] if p.instanceNormalization else [a for a in range(rank) if a != rank - 3]
     return scaled(ctx, ctx.made(normalized(ctx, x, axes, epsilon)), gamma, beta, -3)
 
@@ -171,20 +174,20 @@ def lrn(ctx, inputs, p):
     return response_normalized(ctx, inputs[0], int(p.localSize), p.alpha, p.beta, p.k or 1.0, -3)
 
 
-# -- activations and single elements ----------------------------------------------------------------------------------
+# -- activations and element-wise layers ------------------------------------------------------------------------------
 
 
 def _vector(ctx: Context, params, x, what: str):
-    """A number for each channel, or one for all."""
+    """Return a constant vector with one element for each channel, or one for all channels."""
     count = len(params.floatValue) or len(params.float16Value) // 2
     return weight(ctx, params, (count,), what)
 
 
 def activation_of(ctx: Context, p):
-    """The function that parameters of an activation describe."""
+    """Return the activation function that a parameter message describes."""
     kinds = [field.name for field, _ in p.ListFields()]
     if len(kinds) != 1:
-        raise TVMError("an activation is of no kind that is known")
+        raise TVMError("the activation has no supported type")
     kind, own = kinds[0], getattr(p, kinds[0])
     plain = {"ReLU": act.relu, "tanh": act.tanh, "sigmoid": act.sigmoid, "softsign": act.softsign,
              "softplus": act.softplus}  # fmt: skip
@@ -211,7 +214,7 @@ _UNARY = ("SQRT", "RSQRT", "INVERSE", "POWER", "EXP", "LOG", "ABS", "THRESHOLD")
 
 @layer("unary")
 def unary(ctx, inputs, p):
-    x, kind = inputs[0], numbered(_UNARY, p.type, "the function")
+    x, kind = inputs[0], numbered(_UNARY, p.type, "the unary function")
     scale, epsilon = p.scale or 1.0, const(p.epsilon or 1e-6, "float32")
     x = relay.multiply(x, const(scale, "float32")) if scale != 1 else x
     x = ctx.made(relay.add(x, const(p.shift, "float32")) if p.shift else x)
@@ -233,9 +236,9 @@ def _joined(build):
 
 
 def folded(build, values):
-    """All tensors joined, one after the other."""
+    """Combine all tensors from left to right with a binary operator."""
     if len(values) < 2:
-        raise TVMError(f"two inputs or more are wanted, there are {len(values)}")
+        raise TVMError(f"expected at least 2 inputs, got {len(values)}")
     out = values[0]
     for value in values[1:]:
         out = build(out, value)
@@ -262,7 +265,7 @@ def smallest(ctx, inputs, p):
 
 
 def _column(ctx: Context, params, shape, what: str):
-    """Numbers of the shape [1], [C], [1, H, W] or [C, H, W]."""
+    """Return constant weights of shape [1], [C], [1, H, W] or [C, H, W], reshaped to broadcast."""
     sizes = [int(d) for d in shape]
     found = weight_of(params, tuple(sizes), what)
     return constant(found.reshape((*sizes, 1, 1)) if len(sizes) == 1 else found)
@@ -298,11 +301,11 @@ _REDUCED = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))
 def reduce_(ctx, inputs, p):
     x, kind = inputs[0], numbered(_REDUCE, p.mode, "the reduction")
     if not 0 <= p.axis < len(_REDUCED):
-        raise TVMError(f"the axis {p.axis} is not known")
+        raise TVMError(f"the reduction axis {p.axis} is not supported")
     axes = list(_REDUCED[p.axis])
     if kind == "ARGMAX":
         if len(axes) != 1:
-            raise TVMError("the place of the largest along several axes is not supported")
+            raise TVMError("ARGMAX over several axes is not supported")
         return ctx.cast(ctx.made(argmax(ctx, x, axes[0], True)), "float32")
     if kind == "LOGSUM":
         x, kind = ctx.made(relay.log(relay.add(x, const(p.epsilon or 1e-6, "float32")))), "sum"
@@ -313,7 +316,7 @@ def reduce_(ctx, inputs, p):
 def load_constant(ctx, inputs, p):
     sizes = [int(d) for d in p.shape]
     if len(sizes) != 3:
-        raise TVMError(f"a shape of 3 sizes is wanted, got {sizes}")
+        raise TVMError(f"expected a shape of 3 dimensions, got {sizes}")
     found = weight_of(p.data, tuple(sizes), "the data")
     return constant(found.reshape((*[1] * ((ctx.walker.rank or 5) - 3), *sizes)))
 
@@ -331,8 +334,8 @@ def flatten(ctx, inputs, p):
     x = inputs[0]
     sizes = ctx.known_shape(x)
     if len(sizes) < 3:
-        raise TVMError(f"an input of {len(sizes)} dimensions is not supported")
-    numbered(("first", "last"), p.mode, "the order")
+        raise TVMError(f"an input of {len(sizes)} dimensions is not supported; expected at least 3")
+    numbered(("first", "last"), p.mode, "the channel order")
     x = _channels_last(ctx, x) if p.mode == 1 else x
     return relay.reshape(x, (*sizes[:-3], int(np.prod(sizes[-3:])), 1, 1), True)
 
@@ -342,13 +345,13 @@ def reshape_(ctx, inputs, p):
     x, wanted = inputs[0], [int(d) for d in p.targetShape]
     sizes = ctx.known_shape(x)
     if len(wanted) not in (3, 4) or len(sizes) < 3 or any(d < 0 for d in wanted):
-        raise TVMError(f"a tensor of shape {sizes} is not reshaped to {wanted}")
-    # Of three sizes those in front stay; a fourth is that of the sequence.
+        raise TVMError(f"cannot reshape a tensor of shape {sizes} to {wanted}")
+    # With three target sizes the leading dimensions are kept; a fourth one replaces the sequence dimension.
     front = list(sizes[:-3]) if len(wanted) == 3 else [wanted[0], *sizes[1:-3]]
     target = wanted[-3:]
     if int(np.prod([*front, *target])) != int(np.prod(sizes)):
-        raise TVMError(f"a tensor of shape {sizes} has not the elements of {[*front, *target]}")
-    if numbered(("first", "last"), p.mode, "the order") == "first":
+        raise TVMError(f"a tensor of shape {sizes} has a different number of elements than {[*front, *target]}")
+    if numbered(("first", "last"), p.mode, "the channel order") == "first":
         return relay.reshape(x, (*front, *target), True)
     out = relay.reshape(_channels_last(ctx, x), (*front, target[1], target[2], target[0]), True)
     rank = len(front) + 3
@@ -357,11 +360,11 @@ def reshape_(ctx, inputs, p):
 
 @layer("permute")
 def permute(ctx, inputs, p):
-    """The order of sequence, channels, height and width; the batch stays."""
+    """Permute sequence, channels, height and width. The batch axis is kept."""
     rank = ctx.rank(inputs[0])
     axes = [int(a) for a in p.axis] or [0, 1, 2, 3]
     if sorted(axes) != [0, 1, 2, 3] or rank not in (4, 5) or rank == 4 and axes[0] != 0:
-        raise TVMError(f"the order {axes} of {rank} dimensions is not supported")
+        raise TVMError(f"the permutation {axes} of a tensor of {rank} dimensions is not supported")
     if rank == 4:
         return relay.transpose(inputs[0], axes)
     named = (0, 2, 3, 4)
@@ -378,7 +381,7 @@ def split_(ctx, inputs, p):
     axis, count = axis_of(-3, ctx.rank(inputs[0])), int(p.nOutputs)
     size = ctx.known_size(inputs[0], axis)
     if not count or size % count:
-        raise TVMError(f"{size} channels are no {count} equal parts")
+        raise TVMError(f"{size} channels cannot be split into {count} equal parts")
     return relay.split(inputs[0], count, axis) if count > 1 else inputs
 
 
@@ -395,7 +398,7 @@ def reorganize(ctx, inputs, p):
     x, front = ctx.flat(inputs[0], 3)
     build = (space_to_depth, depth_to_space, pixel_shuffle)
     if not 0 <= p.mode < len(build):
-        raise TVMError(f"the way {p.mode} is not known")
+        raise TVMError(f"the reorganization mode {p.mode} is not supported")
     return ctx.unflat(ctx.made(build[p.mode](ctx, x, int(p.blockSize))), front)
 
 
@@ -403,7 +406,7 @@ def reorganize(ctx, inputs, p):
 def slice_(ctx, inputs, p):
     axis = axis_of({0: -3, 1: -2, 2: -1}.get(p.axis, 9), ctx.rank(inputs[0]))
     if not p.stride:
-        raise TVMError("the stride is 0")
+        raise TVMError("the stride must not be 0")
     return relay.strided_slice(inputs[0], [p.startIndex], [p.endIndex], [int(p.stride)], [axis])
 
 
@@ -417,7 +420,7 @@ def crop_(ctx, inputs, p):
     rank = ctx.rank(x)
     height, width = ctx.known_shape(inputs[1])[-2:]
     if top + height > ctx.known_size(x, rank - 2) or left + width > ctx.known_size(x, rank - 1):
-        raise TVMError(f"{height} x {width} cannot be cut from {ctx.known_shape(x)[-2:]} at {top}, {left}")
+        raise TVMError(f"cannot crop {height} x {width} at offset ({top}, {left}) from {ctx.known_shape(x)[-2:]}")
     return relay.strided_slice(x, [top, left], [top + height, left + width], [1, 1], [rank - 2, rank - 1])
 
 
@@ -436,18 +439,18 @@ def upsample(ctx, inputs, p):
     x = inputs[0]
     factors = [float(v) for v in p.fractionalScalingFactor] or [float(v) for v in p.scalingFactor] or [1.0, 1.0]
     if len(factors) != 2:
-        raise TVMError(f"two factors are wanted, got {factors}")
+        raise TVMError(f"expected 2 scaling factors, got {factors}")
     sizes = grown_sizes(ctx, x, factors)
-    if numbered(("NN", "BILINEAR"), p.mode, "the interpolation") == "NN":
+    if numbered(("NN", "BILINEAR"), p.mode, "the interpolation mode") == "NN":
         return resized_nearest(ctx, x, sizes)
     modes = ("DEFAULT", "STRICT_ALIGN_CORNERS", "UNALIGN_CORNERS")
-    return resized_linear(ctx, x, sizes, numbered(modes, p.linearUpsampleMode, "the sampling"))
+    return resized_linear(ctx, x, sizes, numbered(modes, p.linearUpsampleMode, "the sampling mode"))
 
 
 @layer("resizeBilinear")
 def resize_bilinear(ctx, inputs, p):
     sizes = [int(v) for v in p.targetSize] or [1, 1]
-    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling")
+    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling mode")
     return resized_linear(ctx, inputs[0], sizes, mode)
 
 
@@ -455,11 +458,11 @@ def resize_bilinear(ctx, inputs, p):
 def crop_resize(ctx, inputs, p):
     x, regions = inputs
     sizes = [int(v) for v in p.targetSize] or [1, 1]
-    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling")
-    boxes = numbered(BOXES, p.boxIndicesMode.boxMode, "the kind of boxes")
+    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling mode")
+    boxes = numbered(BOXES, p.boxIndicesMode.boxMode, "the box mode")
     shape = ctx.known_shape(x)
     if len(shape) != 5 or shape[0] != 1 or len(sizes) != 2:
-        raise TVMError(f"crops of {sizes} from a tensor of shape {shape} are not supported")
+        raise TVMError(f"cropping to {sizes} from a tensor of shape {shape} is not supported")
     images = ctx.made(relay.reshape(x, shape[1:]))
     return cropped_regions(ctx, images, regions, tuple(sizes), bool(p.normalizedCoordinates), p.spatialScale or 1.0,
                            boxes, mode)  # fmt: skip

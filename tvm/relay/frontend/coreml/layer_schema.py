@@ -1,4 +1,4 @@
-"""The layers of Core ML's neural networks, as data. Layers whose parameters are written alike share a message."""
+"""The protobuf schema of neural network layers. Layers with equal parameters share a message."""
 
 LAYER_MESSAGES = """
 NeuralNetwork: layers 1* Layer, preprocessing 2* Preprocessing, arrayInputShapeMapping 5 int32, \
@@ -177,7 +177,7 @@ OneHot: oneHotVectorSize 1 uint64, axis 2 int64, onValue 3 float, offValue 4 flo
 CumSum: axis 1 int64, excludeFinalSum 2 bool, reverse 3 bool
 """
 
-# The first number of a field that says the kind of a layer; those before it are the layer's name, inputs and outputs.
+# The first field number of layer types. Lower field numbers are the layer's name, inputs and outputs.
 FIRST_KIND = 100
 
 __all__ = ["FIRST_KIND", "LAYER_MESSAGES"]

@@ -1,5 +1,7 @@
-"""Converters of the layers of specification 4 and later, which take tensors of any number of dimensions. Whatever a
-layer gives is float32: places, truths (1 or 0) and shapes too."""
+"""Converters of the layers of specification version 4 and later, which accept tensors of any rank.
+
+All layer outputs are float32, including indices, booleans (1 or 0) and shapes.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ from .values import weight_of
 
 
 def whole(ctx: Context, e):
-    """Whole numbers, of which a shape or places are made."""
+    """Return an integer vector of a shape or of indices."""
     known = ctx.value(e)
     return run_time.number([int(v) for v in known.reshape(-1)]) if known is not None else run_time.vector(ctx, e)
 
@@ -58,11 +60,11 @@ def whole(ctx: Context, e):
 def single(ctx: Context, e, what: str) -> int:
     found = ctx.ints(e, what)
     if found is None or len(found) != 1:
-        raise TVMError(f"{what} must be one number")
+        raise TVMError(f"{what} must be one integer")
     return found[0]
 
 
-# -- single elements --------------------------------------------------------------------------------------------------
+# -- element-wise layers ----------------------------------------------------------------------------------------------
 
 _PLAIN = {"ceil": "ceil", "floor": "floor", "sign": "sign", "round": "round", "exp2": "exp2", "sin": "sin",
           "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
@@ -136,13 +138,13 @@ for _layer, _build in {"equal": relay.equal, "notEqual": relay.not_equal, "lessT
     layer(_layer)(_compared(_build))
 
 
-def _truth(ctx: Context, e):
+def _bool_layer(ctx: Context, e):
     return relay.not_equal(e, ctx.like(0, e))
 
 
 def _logical(build):
     def convert(ctx: Context, inputs, p):
-        return relay.cast(build(*(_truth(ctx, e) for e in inputs)), "float32")
+        return relay.cast(build(*(_bool_layer(ctx, e) for e in inputs)), "float32")
 
     return convert
 
@@ -154,10 +156,10 @@ for _layer, _build in {"logicalOr": relay.logical_or, "logicalXor": relay.logica
 
 @layer("whereBroadcastable")
 def where(ctx, inputs, p):
-    return relay.where(_truth(ctx, inputs[0]), inputs[1], inputs[2])
+    return relay.where(_bool_layer(ctx, inputs[0]), inputs[1], inputs[2])
 
 
-# -- products and normalization ---------------------------------------------------------------------------------------
+# -- matmul and normalization -----------------------------------------------------------------------------------------
 
 
 @layer("batchedMatmul")
@@ -166,9 +168,9 @@ def batched_matmul(ctx, inputs, p):
         a, b = (relay.expand_dims(e, i) if ctx.rank(e) == 1 else e for i, e in enumerate(inputs))
         return matmul(ctx, ctx.made(a), ctx.made(b), bool(p.transposeA), bool(p.transposeB))
     if p.int8DynamicQuantize:
-        raise TVMError("products of 8-bit integers are not supported")
+        raise TVMError("int8DynamicQuantize is not supported")
     depth, out = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
-    # A column of the matrix lies in a row of the file.
+    # The file stores the matrix transposed.
     matrix = constant(weight_of(p.weights, (out, depth), "the weights").T)
     made = ctx.made(product(ctx, inputs[0], matrix))
     return biased(ctx, made, weight(ctx, p.bias, (out,), "the bias") if p.hasBias else None, ctx.rank(made) - 1)
@@ -178,7 +180,7 @@ def batched_matmul(ctx, inputs, p):
 def embedding_nd(ctx, inputs, p):
     sizes = ctx.known_shape(inputs[0])
     if len(sizes) < 2 or sizes[-1] != 1:
-        raise TVMError(f"an input of shape {sizes} is not supported: its last dimension has one element")
+        raise TVMError(f"an input of shape {sizes} is not supported; its last dimension must be 1")
     made = embedded(ctx, inputs[0], p, int(p.vocabSize), int(p.embeddingSize))
     return relay.reshape(made, (*sizes[:-1], int(p.embeddingSize)))
 
@@ -193,7 +195,7 @@ def layer_normalization(ctx, inputs, p):
     sizes = tuple(int(d) for d in p.normalizedShape)
     rank = ctx.rank(inputs[0])
     if not 0 < len(sizes) <= rank or ctx.known_shape(inputs[0])[rank - len(sizes) :] != sizes:
-        raise TVMError(f"a tensor of shape {ctx.known_shape(inputs[0])} is not normalized over {sizes}")
+        raise TVMError(f"a tensor of shape {ctx.known_shape(inputs[0])} cannot be normalized over {sizes}")
     gamma, beta = (weight(ctx, v, sizes, what) for v, what in ((p.gamma, "gamma"), (p.beta, "beta")))
     return layer_norm(ctx, inputs[0], list(range(rank - len(sizes), rank)), gamma, beta, p.eps or 1e-5)
 
@@ -214,7 +216,7 @@ def convolution3d(ctx, inputs, p):
     kernel = [int(getattr(p, f"kernel{d}")) or 3 for d in _THREE]
     dilations = [int(getattr(p, f"dilation{d}")) or 1 for d in _THREE]
     if groups < 1 or out % groups or depth % groups:
-        raise TVMError(f"{groups} groups do not divide {depth} and {out} channels")
+        raise TVMError(f"{depth} input channels and {out} output channels are not divisible into {groups} groups")
     bias = weight(ctx, p.bias, (out,), "the bias") if p.hasBias else None
     if p.isDeconvolution:
         weights = weight(ctx, p.weights, (depth, out // groups, *kernel), "the weights")
@@ -227,17 +229,17 @@ def convolution3d(ctx, inputs, p):
 @layer("pooling3d")
 def pooling3d(ctx, inputs, p):
     kernel = [int(getattr(p, f"kernel{d}")) for d in _THREE]
-    if numbered(("max", "average"), p.type, "the kind of pooling") == "max":
+    if numbered(("max", "average"), p.type, "the pooling type") == "max":
         return max_pool(ctx, inputs[0], kernel, **_window(p))
     return avg_pool(ctx, inputs[0], kernel, exclude_padding_from_average=bool(p.countExcludePadding), **_window(p))
 
 
 @layer("globalPooling3d")
 def global_pooling3d(ctx, inputs, p):
-    return global_pool(ctx, inputs[0], numbered(("max", "average"), p.type, "the kind of pooling"), 3)
+    return global_pool(ctx, inputs[0], numbered(("max", "average"), p.type, "the pooling type"), 3)
 
 
-# -- reductions and orders --------------------------------------------------------------------------------------------
+# -- reductions and sorting -------------------------------------------------------------------------------------------
 
 
 def _reduced(form):
@@ -254,7 +256,7 @@ for _layer, _name in {"L1": "l1_norm", "L2": "l2_norm", "Max": "max", "Min": "mi
     layer(f"reduce{_layer}")(_reduced(REDUCTIONS[_name]))
 
 
-def _place(form):
+def _arg_layer(form):
     def convert(ctx: Context, inputs, p):
         keep = not p.removeDim or ctx.rank(inputs[0]) == 1
         return relay.cast(form(ctx, inputs[0], p.axis, keep), "float32")
@@ -262,8 +264,8 @@ def _place(form):
     return convert
 
 
-layer("argMax")(_place(argmax))
-layer("argMin")(_place(argmin))
+layer("argMax")(_arg_layer(argmax))
+layer("argMin")(_arg_layer(argmin))
 
 
 @layer("topK")
@@ -295,7 +297,9 @@ def reshape_static(ctx, inputs, p):
 @layer("rankPreservingReshape")
 def rank_preserving_reshape(ctx, inputs, p):
     if len(p.targetShape) != ctx.rank(inputs[0]):
-        raise TVMError(f"{len(p.targetShape)} sizes are given for {ctx.rank(inputs[0])} dimensions")
+        raise TVMError(
+            f"{len(p.targetShape)} target dimensions do not match an input of {ctx.rank(inputs[0])} dimensions"
+        )
     return reshape(ctx, inputs[0], run_time.number(list(p.targetShape)))
 
 
@@ -357,7 +361,7 @@ def tile_(ctx, inputs, p):
 @layer("reverse")
 def reverse_(ctx, inputs, p):
     if len(p.reverseDim) != ctx.rank(inputs[0]):
-        raise TVMError(f"{len(p.reverseDim)} truths are given for {ctx.rank(inputs[0])} dimensions")
+        raise TVMError(f"{len(p.reverseDim)} flags do not match an input of {ctx.rank(inputs[0])} dimensions")
     return reverse(ctx, inputs[0], [a for a, flag in enumerate(p.reverseDim) if flag])
 
 
@@ -375,7 +379,7 @@ def slice_static(ctx, inputs, p):
 
 @layer("sliceDynamic")
 def slice_dynamic(ctx, inputs, p):
-    """After the data come beginnings, ends, strides and the three masks, as far as they are inputs."""
+    """Slice. The inputs after the data are the begins, ends, strides and three masks; missing ones are parameters."""
     begin = whole(ctx, inputs[1])
     end = whole(ctx, inputs[2]) if len(inputs) > 2 else run_time.number(list(p.endIds))
     lists = [list(p.strides), list(p.beginMasks), list(p.endMasks), list(p.squeezeMasks)]
@@ -406,12 +410,12 @@ def constant_pad(ctx, inputs, p):
     if p.padToGivenOutputSizeMode:
         sizes, wanted = ctx.known_shape(x), amounts
         if len(wanted) != 2 * len(sizes):
-            raise TVMError(f"{len(wanted)} sizes are given for {len(sizes)} dimensions; there are two for each")
+            raise TVMError(f"{len(wanted)} padding values do not match {len(sizes)} dimensions; expected two for each")
         amounts = [max(w - sizes[i // 2], 0) if w > 0 else 0 for i, w in enumerate(wanted)]
     return padded(ctx, x, amounts, "constant", const(p.value, "float32"))
 
 
-# -- made tensors -----------------------------------------------------------------------------------------------------
+# -- constants and fills ----------------------------------------------------------------------------------------------
 
 
 @layer("loadConstantND")
@@ -437,7 +441,7 @@ def fill_dynamic(ctx, inputs, p):
 @layer("broadcastToStatic")
 def broadcast_to_static(ctx, inputs, p):
     sizes = [int(d) for d in p.targetShape]
-    check_count("the result", sizes)
+    check_count("the output", sizes)
     return relay.broadcast_to(inputs[0], sizes)
 
 
@@ -465,13 +469,13 @@ def range_dynamic(ctx, inputs, p):
     rest = [constant(v, "float32") for v in (p.startValue, p.stepSizeValue or 1.0)]
     given = [*inputs, *rest[max(len(inputs) - 1, 0) :]]
     if len(given) != 3:
-        raise TVMError(f"an end, a beginning and a step are wanted, there are {len(inputs)} inputs")
+        raise TVMError(f"expected 1 to 3 inputs (end, start, step), got {len(inputs)}")
     return _range(ctx, *given)
 
 
 @layer("oneHot")
 def one_hot_(ctx, inputs, p):
-    count = single(ctx, inputs[1], "the number of places") if len(inputs) > 1 else int(p.oneHotVectorSize)
+    count = single(ctx, inputs[1], "the size of the one-hot vector") if len(inputs) > 1 else int(p.oneHotVectorSize)
     values = [constant(v, "float32") for v in (p.onValue, p.offValue)]
     return one_hot(ctx, inputs[0], count, p.axis, *values)
 
@@ -491,7 +495,7 @@ def upper_triangular(ctx, inputs, p):
     return relay.trilu(inputs[0], constant(int(p.k), "int32"), True)
 
 
-# -- places -----------------------------------------------------------------------------------------------------------
+# -- indices ----------------------------------------------------------------------------------------------------------
 
 _MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 
@@ -534,10 +538,10 @@ def where_non_zero(ctx, inputs, p):
 
 @layer("NonMaximumSuppression")
 def suppression(ctx, inputs, p):
-    """Thresholds and the number of boxes may be inputs."""
+    """Non-maximum suppression. The thresholds and the maximum number of boxes may be constant inputs."""
     settings = [p.iouThreshold, p.scoreThreshold, float(p.maxBoxes)]
     for i, e in enumerate(inputs[2:5]):
-        settings[i] = float(ctx.array(e, "the settings of the suppression").reshape(-1)[0])
+        settings[i] = float(ctx.array(e, "a parameter of non-maximum suppression").reshape(-1)[0])
     found = non_maximum_suppression(ctx, inputs[0], inputs[1], settings[0], int(settings[2]), settings[1],
                                     bool(p.perClassSuppression))  # fmt: skip
     return [relay.cast(e, "float32") for e in found]

@@ -1,4 +1,4 @@
-"""The walk over a neural network: layers in their order, each value named by the layer that makes it."""
+"""Convert a neural network layer by layer. A scope maps blob names to the last value written."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .layer_schema import FIRST_KIND
 from .schema import BGR, GRAYSCALE, GRAYSCALE_HALF, RGB
 from .table import LAYERS, Context, check_count, constant, results
 
-# Layers that work along a sequence, of networks whose inputs have five dimensions.
+# Layers over sequences, which need inputs of five dimensions.
 _SEQUENCES = ("simpleRecurrent", "gru", "uniDirectionalLSTM", "biDirectionalLSTM", "sequenceRepeat", "cropResize")
 EXACT = 1
 
 
 def kind_of(layer: Any) -> str:
-    """The kind of a layer."""
+    """Return the type of a layer."""
     kinds = [field.name for field, _ in layer.ListFields() if field.number >= FIRST_KIND]
     if len(kinds) != 1:
-        raise TVMError(f"the layer '{layer.name}' has {'no kind that is known' if not kinds else 'two kinds'}")
+        raise TVMError(f"the layer '{layer.name}' has {'an unknown type' if not kinds else 'two types'}")
     return kinds[0]
 
 
 def layers_of(network: Any) -> list:
-    """All layers, also those of networks inside others."""
+    """Return all layers, including those of nested networks."""
     found, work = [], [network]
     while work:
         one = work.pop()
@@ -42,9 +42,11 @@ def layers_of(network: Any) -> list:
 
 
 class Network:
-    """A neural network. Where its inputs are mapped to five dimensions, [sequence, batch, channels, height, width], the
-    first of them is left out unless a layer needs it: ``rank`` is how many there are, 0 where shapes are taken as
-    they stand."""
+    """A neural network.
+
+    If its inputs are mapped to five dimensions [sequence, batch, channels, height, width], the sequence dimension is
+    omitted unless a layer needs it. ``rank`` is the number of dimensions, or 0 if shapes are not mapped.
+    """
 
     def __init__(self, importer: Any, model: Any, network: Any):
         self.importer, self.network, self.description = importer, network, model.description
@@ -70,10 +72,10 @@ class Network:
     def knows(kind: str) -> bool:
         return False
 
-    # -- inputs and results ---------------------------------------------------------------------------------------
+    # -- inputs and outputs ---------------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, RelayExpr]) -> dict[str, Any]:
-        """The results of the network by name."""
+        """Convert the network. Return its outputs by name."""
         context = Context(self.importer, "the inputs", None, self)
         scope = {}
         for feature in self.description.input:
@@ -83,7 +85,7 @@ class Network:
                 if self.made_as(feature, scope) in scope}  # fmt: skip
 
     def mapped(self, ctx: Context, feature: Any, value: RelayExpr) -> RelayExpr:
-        """An input as the layers see it."""
+        """Convert an input to the element type and rank that the layers use."""
         value = ctx.cast(value, "float32")
         is_image = feature.type.HasField("imageType")
         value = self.preprocessed(ctx, feature, value)
@@ -91,7 +93,7 @@ class Network:
         return self.spread(ctx, value, wanted) if wanted else value
 
     def spread(self, ctx: Context, value: RelayExpr, wanted: int) -> RelayExpr:
-        """[C], [B, C], [C, H, W] and [B, C, H, W] with the dimensions that they leave out."""
+        """Add the missing dimensions to an input of shape [C], [B, C], [C, H, W] or [B, C, H, W]."""
         sizes = ctx.known_shape(value)
         if len(sizes) in (1, 2):
             sizes = (*sizes, 1, 1)
@@ -100,7 +102,9 @@ class Network:
         sizes = (*[1] * (wanted - len(sizes)), *sizes)
         if len(sizes) > wanted:
             if sizes[0] != 1:
-                raise TVMError(f"a sequence of {sizes[0]} is given to a network without sequences")
+                raise TVMError(
+                    f"the input has a sequence of length {sizes[0]}, but the network does not support sequences"
+                )
             sizes = sizes[1:]
         return value if sizes == ctx.known_shape(value) else ctx.made(relay.reshape(value, sizes, True))
 
@@ -116,25 +120,25 @@ class Network:
                     mean = constant(rule.meanImage.meanImage, "float32")
                     value = ctx.made(relay.subtract(value, relay.reshape(mean, sizes)))
                 else:
-                    raise TVMError(f"the preprocessing of input '{feature.name}' is of a kind that is not known")
+                    raise TVMError(f"the preprocessing type of input '{feature.name}' is not supported")
         return value
 
     def made_as(self, feature: Any, scope: Mapping[str, Any]) -> str:
-        """The name in the network of what is a result: probabilities may have that of a layer."""
+        """Return the blob name of an output. The class probabilities may have the name of a layer."""
         if feature.name in scope or not hasattr(self.network, "labelProbabilityLayerName"):
             return feature.name
         is_probability = feature.name == self.description.predictedProbabilitiesName
         name = self.network.labelProbabilityLayerName if is_probability else feature.name
         if is_probability and name not in scope:
-            # Without a name they are what the last layer gives.
+            # Without a name, the class probabilities are the output of the last layer.
             outputs = [layer.output[-1] for layer in self.network.layers if layer.output]
             owner = [layer.output[0] for layer in self.network.layers if layer.name == name and layer.output]
             return owner[0] if owner else outputs[-1] if outputs else name
         return name
 
     def result(self, ctx: Context, feature: Any, scope: Mapping[str, Any]) -> RelayExpr:
-        """A result as the model describes it: of five dimensions the sequence goes where it has one element, and height
-        and width where the description has channels alone."""
+        """Reshape an output as the model describes it: drop a sequence dimension of 1, and height and width of 1 if the
+        description has only channels."""
         value = scope[self.made_as(feature, scope)]
         if not self.rank or not self.rank - 1 <= ctx.rank(value) <= self.rank:
             return value
@@ -164,23 +168,23 @@ class Network:
                 return
             convert = LAYERS.find(kind, 0)
             if convert is None:
-                raise TVMError("the layer is not supported here")
+                raise TVMError("the layer is not supported in this position")
             made = results(convert(context, inputs, getattr(layer, kind)))
             if len(made) < len(layer.output) or not layer.output:
-                raise TVMError(f"the layer has {len(made)} results, the network names {len(layer.output)}")
+                raise TVMError(f"the layer has {len(made)} outputs, but the network names {len(layer.output)}")
             for name, value in zip(layer.output, made):
-                # A tensor has one dimension at least.
+                # A blob has at least one dimension.
                 value = context.made(value)
                 scope[name] = context.made(relay.expand_dims(value, 0)) if not context.rank(value) else value
 
     def value(self, scope: Mapping[str, Any], name: str, where: str) -> RelayExpr:
         if name not in scope:
-            raise TVMError(f"'{name}' is used by {where} but nothing makes it")
+            raise TVMError(f"'{name}', an input of {where}, is not produced by any layer")
         return scope[name]
 
 
 def _rescaled(ctx: Context, value: RelayExpr, rule: Any, feature: Any) -> RelayExpr:
-    """Scaled pixels and a bias for each colour, in the order of the image."""
+    """Scale pixels and add a bias for each color channel, in the channel order of the image."""
     space = feature.type.imageType.colorSpace
     channels = ctx.known_size(value, -3)
     if space in (GRAYSCALE, GRAYSCALE_HALF) or channels == 1:
@@ -189,9 +193,9 @@ def _rescaled(ctx: Context, value: RelayExpr, rule: Any, feature: Any) -> RelayE
         biases = [rule.redBias, rule.greenBias, rule.blueBias]
         biases = biases if space == RGB else biases[::-1]
     else:
-        raise TVMError(f"the order of colours {space} of input '{feature.name}' is not known")
+        raise TVMError(f"the color space {space} of input '{feature.name}' is not supported")
     if channels != len(biases):
-        raise TVMError(f"input '{feature.name}' has {channels} channels; its colours are {len(biases)}")
+        raise TVMError(f"input '{feature.name}' has {channels} channels, but its color space has {len(biases)}")
     scale = rule.channelScale if rule.HasField("channelScale") else 1.0
     value = relay.multiply(value, constant(scale, "float32")) if scale != 1 else value
     if any(biases):
@@ -201,7 +205,7 @@ def _rescaled(ctx: Context, value: RelayExpr, rule: Any, feature: Any) -> RelayE
 
 def _in_words(layer: Any, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the layer"
     return f"with {len(layer.input)} inputs: {str(problem) or type(problem).__name__}"
 
 

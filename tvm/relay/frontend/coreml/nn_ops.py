@@ -1,4 +1,4 @@
-"""Converters of convolutions and products."""
+"""Converters of convolution and matmul."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _TRANSPOSED = {1: relay.nn.conv1d_transpose, 2: relay.nn.conv2d_transpose, 3: re
 
 
 def window_numbers(values, count: int, what: str, least: int = 1) -> list[int]:
-    """Numbers for each spatial dimension, 1 for all where none are given."""
+    """Return an integer for each spatial dimension; missing values are 1."""
     found = [1] * count if not values else [int(v) for v in values]
     if len(found) != count or any(v < least or v >= 1 << 31 for v in found):
-        raise TVMError(f"{what} must be {count} numbers of at least {least}, got {found}")
+        raise TVMError(f"{what} must be {count} integers of at least {least}, got {found}")
     return found
 
 
 def padding_of(ctx: Context, x, kind: str, pad, kernel, strides, dilations) -> tuple[list[int], list[int]]:
-    """Padding before and after each spatial dimension."""
+    """Return the padding before and after each spatial dimension."""
     count = len(kernel)
     if kind == "valid":
         return [0] * count, [0] * count
     if kind == "custom":
         amounts = [0] * 2 * count if pad is None else [int(v) for v in pad]
         if len(amounts) != 2 * count or any(not 0 <= v < 1 << 31 for v in amounts):
-            raise TVMError(f"padding must be {2 * count} amounts, got {amounts}")
+            raise TVMError(f"expected {2 * count} padding amounts, got {amounts}")
         return amounts[0::2], amounts[1::2]
     if kind not in ("same", "same_lower"):
-        raise TVMError(f"the kind of padding '{kind}' is not known")
-    # Windows that visit every place are padded alike, whatever the size.
+        raise TVMError(f"the padding type '{kind}' is not supported")
+    # With stride 1 the padding does not depend on the size.
     sizes = [0] * count if max(strides) == 1 else ctx.spatial(x)
     total = [max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
              for size, k, s, d in zip(sizes, kernel, strides, dilations)]  # fmt: skip
@@ -58,7 +58,7 @@ def conv(ctx, x, weight, bias=None, strides: Ints | None = None, pad_type: str =
     shape = ctx.known_shape(weight)
     count = len(shape) - 2
     if count not in _CONV or ctx.rank(x) != count + 2:
-        raise TVMError(f"data of {ctx.rank(x)} and weights of {len(shape)} dimensions do not fit")
+        raise TVMError(f"data of {ctx.rank(x)} dimensions does not match weights of {len(shape)} dimensions")
     strides = window_numbers(strides, count, "strides")
     dilations = window_numbers(dilations, count, "dilations")
     before, after = padding_of(ctx, x, pad_type, pad, shape[2:], strides, dilations)
@@ -70,7 +70,7 @@ def conv(ctx, x, weight, bias=None, strides: Ints | None = None, pad_type: str =
 
 
 def _dilated(ctx: Context, weight, dilations: list[int]):
-    """Weights with zeros between them."""
+    """Return the weights of a dilated kernel as a larger dense kernel with zeros."""
     array = ctx.array(weight, "the weights of a dilated transposed convolution")
     shape = [*array.shape[:2], *((k - 1) * d + 1 for k, d in zip(array.shape[2:], dilations))]
     check_count("the weights", shape)
@@ -86,7 +86,7 @@ def conv_transpose(ctx, x, weight, bias=None, pad: Ints | None = None, output_sh
                    groups: int = 1, is_lower: bool = False):  # fmt: skip
     count = ctx.rank(weight) - 2
     if count not in _TRANSPOSED or ctx.rank(x) != count + 2:
-        raise TVMError(f"data of {ctx.rank(x)} and weights of {count + 2} dimensions do not fit")
+        raise TVMError(f"data of {ctx.rank(x)} dimensions does not match weights of {count + 2} dimensions")
     strides = window_numbers(strides, count, "strides")
     dilations = window_numbers(dilations, count, "dilations")
     weight = _dilated(ctx, weight, dilations) if max(dilations) > 1 else weight
@@ -106,8 +106,8 @@ def conv_transpose(ctx, x, weight, bias=None, pad: Ints | None = None, output_sh
         kernel_size=shape[2:],
     )  # fmt: skip
     if any(extra):
-        # Places that no element of the data reaches.
-        check_count("the result", extra)
+        # Pad the output positions that no input element contributes to.
+        check_count("the output", extra)
         out = relay.nn.pad(out, [(0, 0), (0, 0), *((0, e) for e in extra)], ctx.like(0, x))
     return biased(ctx, out, bias)
 
@@ -117,12 +117,12 @@ def conv_transpose(ctx, x, weight, bias=None, pad: Ints | None = None, output_sh
 def linear(ctx, x, weight, bias=None):
     rank = ctx.rank(x)
     if rank == 0:
-        raise TVMError("a number has no product with a matrix")
+        raise TVMError("linear: the input must have at least 1 dimension")
     out = ctx.made(product(ctx, x, ctx.made(relay.transpose(weight, (1, 0)))))
     return biased(ctx, out, bias, rank - 1)
 
 
-def _turned(ctx: Context, x):
+def _transposed_last(ctx: Context, x):
     rank = ctx.rank(x)
     return x if rank < 2 else ctx.made(relay.transpose(x, (*range(rank - 2), rank - 1, rank - 2)))
 
@@ -130,7 +130,7 @@ def _turned(ctx: Context, x):
 @op("matmul")
 @half
 def matmul(ctx, x, y, transpose_x: bool = False, transpose_y: bool = False):
-    x, y = _turned(ctx, x) if transpose_x else x, _turned(ctx, y) if transpose_y else y
+    x, y = _transposed_last(ctx, x) if transpose_x else x, _transposed_last(ctx, y) if transpose_y else y
     if not ctx.is_float(x):
         return ctx.cast(ctx.made(product(ctx, ctx.cast(x, "float32"), ctx.cast(y, "float32"))), ctx.dtype(x))
     return product(ctx, x, y)

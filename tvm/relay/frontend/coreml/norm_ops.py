@@ -1,4 +1,4 @@
-"""Converters of normalization."""
+"""Converters of normalization operations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .table import Context, Ints, axis_of, constant, half, op
 
 
 def normalized(ctx: Context, x, axes: list[int], epsilon: float, with_variance: bool = True):
-    """The data less its mean along some axes, over its deviation."""
+    """Subtract the mean along axes and divide by the standard deviation."""
     centered = relay.subtract(x, relay.mean(x, axes, True))
     if not with_variance:
         return centered
@@ -23,14 +23,14 @@ def scaled(ctx: Context, x, gamma, beta, axis: int):
 
 
 def batch_normalized(ctx: Context, x, mean, variance, gamma, beta, epsilon: float, axis: int):
-    """Normalization with known statistics, along an axis."""
+    """Normalize along an axis with given statistics."""
     axis = axis_of(axis, ctx.rank(x))
     size = ctx.known_size(x, axis)
     gamma = constant([1.0] * size, "float32") if gamma is None else gamma
     beta = constant([0.0] * size, "float32") if beta is None else beta
     for name, e in (("mean", mean), ("variance", variance), ("gamma", gamma), ("beta", beta)):
         if ctx.shape(e) != (size,):
-            raise TVMError(f"{name} has the shape {ctx.shape(e)}; there are {size} channels")
+            raise TVMError(f"{name} has shape {ctx.shape(e)}, but there are {size} channels")
     return relay.nn.batch_norm(x, gamma, beta, mean, variance, axis=axis, epsilon=epsilon)[0]
 
 
@@ -44,7 +44,7 @@ def batch_norm(ctx, x, mean, variance, gamma=None, beta=None, epsilon: float = 1
 @half
 def instance_norm(ctx, x, gamma=None, beta=None, epsilon: float = 1e-5):
     if ctx.rank(x) < 3:
-        raise TVMError(f"data of at least 3 dimensions is wanted, got {ctx.rank(x)}")
+        raise TVMError(f"expected data of at least 3 dimensions, got {ctx.rank(x)}")
     out = ctx.made(normalized(ctx, x, list(range(2, ctx.rank(x))), epsilon))
     return scaled(ctx, out, gamma, beta, 1)
 
@@ -68,10 +68,10 @@ def layer_norm(ctx, x, axes: Ints | None = None, gamma=None, beta=None, epsilon:
 @op("l2_norm")
 @half
 def l2_norm(ctx, x, epsilon: float = 1e-6):
-    """Over the last three dimensions."""
+    """Divide by the L2 norm of the last three dimensions."""
     rank = ctx.rank(x)
     if rank < 3:
-        raise TVMError(f"data of at least 3 dimensions is wanted, got {rank}")
+        raise TVMError(f"expected data of at least 3 dimensions, got {rank}")
     total = relay.sum(relay.multiply(x, x), [rank - 3, rank - 2, rank - 1], True)
     return relay.multiply(x, relay.rsqrt(relay.add(total, ctx.like(epsilon, x))))
 
@@ -83,7 +83,10 @@ def local_response_norm(ctx, x, size: int, alpha: float = 1e-4, beta: float = 0.
 
 
 def response_normalized(ctx: Context, x, size: int, alpha: float, beta: float, k: float, axis: int):
-    """Over a window of channels; of an even number one more lies before than behind."""
+    """Local response normalization over a window of channels.
+
+    A window of even size extends one more channel before than after.
+    """
     axis, rank = axis_of(axis, ctx.rank(x)), ctx.rank(x)
     if not 0 < size < 1 << 16:
         raise TVMError(f"a window of {size} channels is not supported")

@@ -1,4 +1,4 @@
-"""Converters of pooling."""
+"""Converters of pooling operations."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ _AVG = {1: relay.nn.avg_pool1d, 2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d}
 
 
 class Window:
-    """A window that moves over the spatial dimensions. ``extra`` is how far the last windows reach behind the padding
-    where sizes are rounded up; what lies there counts for nothing."""
+    """A pooling window over the spatial dimensions.
+
+    ``extra`` is the amount by which the last windows exceed the padding when output sizes are rounded up. Elements
+    there are ignored.
+    """
 
     def __init__(self, ctx: Context, x, kernel, strides, pad_type: str, pad, ceil_mode: bool):
         self.ctx, self.x = ctx, x
         self.count = ctx.rank(x) - 2
         if self.count not in _MAX:
             raise TVMError(f"pooling over {self.count} dimensions is not supported")
-        self.kernel = window_numbers(kernel, self.count, "sizes of the window")
+        self.kernel = window_numbers(kernel, self.count, "kernel sizes")
         self.strides = window_numbers(strides, self.count, "strides")
         ones = [1] * self.count
         self.before, self.after = padding_of(ctx, x, pad_type, pad, self.kernel, self.strides, ones)
@@ -45,14 +48,14 @@ class Window:
         return {"pool_size": tuple(self.kernel), "strides": tuple(self.strides), "padding": (*self.before, *after)}
 
     def average(self, x, exclude: bool):
-        """The mean of every window; padding counts unless it is excluded."""
+        """Return the mean of each window. Padding counts as zeros unless ``exclude`` is set."""
         out = _AVG[self.count](x, **self.settings(), count_include_pad=not exclude)
         if exclude or not any(self.extra):
             return out
         return relay.multiply(out, constant(self._corrections().astype("float32")))
 
     def _corrections(self) -> np.ndarray:
-        """The size of the window over what of it lies in the padded data."""
+        """Return the ratio of the window size to the part of the window inside the padded data."""
         result = np.ones((1,) * (self.count + 2))
         for i, size in enumerate(self.ctx.spatial(self.x)):
             k, s = self.kernel[i], self.strides[i]
@@ -89,7 +92,7 @@ def l2_pool(ctx, x, kernel_sizes: Ints, pad_type: str = "valid", strides: Ints |
 
 
 def global_pool(ctx: Context, x, kind: str, count: int):
-    """One number for each channel, out of the last dimensions."""
+    """Reduce the last ``count`` dimensions to one value for each channel."""
     axes = tuple(range(ctx.rank(x) - count, ctx.rank(x)))
     if kind == "max":
         return relay.max(x, axes, True)

@@ -1,4 +1,4 @@
-"""The walk over an ML program: blocks of operations, each value named by the operation that makes it."""
+"""Convert an ML program block by block. A scope maps names to values."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ class Program:
         wanted = model.description.defaultFunctionName or "main"
         functions = {pair.key: pair.value for pair in model.mlProgram.functions}
         if wanted not in functions:
-            raise TVMError(f"the program has no function '{wanted}'; it has {', '.join(sorted(functions)) or 'none'}")
+            raise TVMError(
+                f"the program has no function '{wanted}'; its functions are {', '.join(sorted(functions)) or 'none'}"
+            )
         self.function = functions[wanted]
         blocks = {pair.key: pair.value for pair in self.function.block_specializations}
         if self.function.opset not in blocks:
-            raise TVMError(f"the function '{wanted}' has no block for its operator set '{self.function.opset}'")
+            raise TVMError(f"the function '{wanted}' has no block for its opset '{self.function.opset}'")
         self.block = blocks[self.function.opset]
 
     def used(self) -> list[tuple[str, str]]:
-        """The operations of all blocks and their names."""
+        """Return the type and name of each operation of all blocks."""
         found, work = [], [self.block]
         while work:
             block = work.pop()
@@ -48,24 +50,24 @@ class Program:
         return kind in _OWN
 
     def run(self, inputs: Mapping[str, RelayExpr]) -> dict[str, Any]:
-        """The results of the function by name."""
+        """Convert the function. Return its outputs by name."""
         scope: ChainMap[str, Any] = ChainMap({})
         for argument in self.function.inputs:
             if argument.name not in inputs:
-                raise TVMError(f"the program takes '{argument.name}', which the model does not describe as an input")
+                raise TVMError(f"the function has the parameter '{argument.name}', which is not an input of the model")
             scope[argument.name] = inputs[argument.name]
         self.walk(self.block, scope)
-        return {name: self.value(scope, name, "the results") for name in self.block.outputs}
+        return {name: self.value(scope, name, "the outputs") for name in self.block.outputs}
 
     def walk(self, block: Any, scope: ChainMap) -> None:
         for operation in block.operations:
             self.convert(operation, scope)
 
     def outputs(self, block: Any, scope: ChainMap, arguments: list = ()) -> list:
-        """The results of a block inside an operation."""
+        """Convert a nested block. Return its outputs."""
         inner = scope.new_child()
         if len(block.inputs) != len(arguments):
-            raise TVMError(f"a block takes {len(block.inputs)} values, {len(arguments)} are given")
+            raise TVMError(f"a block has {len(block.inputs)} inputs, but {len(arguments)} arguments are given")
         for argument, value in zip(block.inputs, arguments):
             inner[argument.name] = value
         self.walk(block, inner)
@@ -79,7 +81,7 @@ class Program:
         with self.importer.at_node(where, name, partial(_in_words, operation)):
             made = self.results(context, scope)
             if len(made) != len(operation.outputs):
-                raise TVMError(f"the operation has {len(made)} results, the program names {len(operation.outputs)}")
+                raise TVMError(f"the operation has {len(made)} outputs, but the program names {len(operation.outputs)}")
             for output, value in zip(operation.outputs, made):
                 scope[output.name] = context.made(value) if isinstance(value, RelayExpr) else value
 
@@ -91,7 +93,7 @@ class Program:
                 raise TVMError("the constant has no value")
             return [self.constant(attributes["val"])]
         given = {pair.key: self.argument(ctx, scope, pair.value) for pair in operation.inputs}
-        # Operations on compressed weights keep their inputs as attributes.
+        # Operations on compressed weights store their inputs as attributes.
         given |= {pair.key: self.constant(pair.value) for pair in operation.attributes if pair.key != "name"}
         if operation.type in _BLOCKS:
             return _BLOCKS[operation.type](ctx, scope, given)
@@ -99,11 +101,11 @@ class Program:
             return [None, given.get("probabilities")][: ctx.count]
         convert = OPERATIONS.find(operation.type, 0)
         if convert is None:
-            raise TVMError("the operation is not supported here")
+            raise TVMError("the operation is not supported in this position")
         return results(convert(ctx, **bound(ctx, convert, given)))
 
     def argument(self, ctx: Context, scope: ChainMap, argument: Any) -> Any:
-        """The value of an argument, or a list where it has several."""
+        """Return the value of an argument, or a list if it has several bindings."""
         values = [self.constant(b.value) if b.HasField("value") else self.value(scope, b.name, ctx.where)
                   for b in argument.arguments]  # fmt: skip
         return values[0] if len(values) == 1 else values
@@ -114,7 +116,7 @@ class Program:
 
     def value(self, scope: ChainMap, name: str, where: str) -> Any:
         if name not in scope:
-            raise TVMError(f"'{name}' is used by {where} but nothing makes it")
+            raise TVMError(f"'{name}', an input of {where}, is not produced by any operation")
         return scope[name]
 
 
@@ -124,7 +126,7 @@ def _name(operation: Any) -> str:
 
 def _in_words(operation: Any, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the operation"
     given = ", ".join(pair.key for pair in operation.inputs)
     return f"with the inputs {given}: {str(problem) or type(problem).__name__}"
 

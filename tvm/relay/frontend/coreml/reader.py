@@ -1,5 +1,7 @@
-"""From a Core ML model to a module: the features that it describes are the inputs and results, a neural network or an
-ML program, or a pipeline of such, is what lies between."""
+"""Convert a Core ML model to a module.
+
+The described features are its inputs and outputs; the body is a neural network, an ML program, or a pipeline of them.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,24 @@ from .schema import FEATURE_TYPES, GRAYSCALE, GRAYSCALE_HALF
 from .table import LAYERS, OPERATIONS
 from .values import sizes_of, type_name
 
-# Operations and layers with loops written out.
-_MOST_NODES = 131_072
+# The maximum number of operations and layers, with loops unrolled.
+_MAX_NODES = 131_072
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
-# Pipelines hold pipelines only so deep.
-_MOST_MEMBERS = 256
+# The maximum number of models in a pipeline.
+_MAX_MEMBERS = 256
 
 
 def kind_of(model: Any) -> str:
-    """What a model is."""
+    """Return the type of a model."""
     kinds = [field.name for field, _ in model.ListFields() if field.number >= 200]
     if len(kinds) != 1:
-        raise TVMError("the file is no Core ML model, or one of a kind that is not known")
+        raise TVMError("the file is not a Core ML model, or its model type is unknown")
     return kinds[0]
 
 
 def members_of(model: Any) -> list:
-    """The models that a model is made of, in their order."""
+    """Return the models of a (nested) pipeline in order."""
     found, work = [], [model]
     while work:
         one = work.pop()
@@ -51,15 +53,15 @@ def members_of(model: Any) -> list:
             work += reversed((part if kind == "pipeline" else part.pipeline).models)
         else:
             found.append(one)
-        if len(found) > _MOST_MEMBERS:
-            raise TVMError(f"a pipeline of more than {_MOST_MEMBERS} models is not supported")
+        if len(found) > _MAX_MEMBERS:
+            raise TVMError(f"a pipeline of more than {_MAX_MEMBERS} models is not supported")
     if not found:
         raise TVMError("the pipeline has no models")
     return found
 
 
 class Importer(GraphImporter):
-    """Converts one model."""
+    """Converts one model to a module."""
 
     def __init__(self, loaded: Loaded, shapes: Mapping | None):
         super().__init__()
@@ -71,8 +73,8 @@ class Importer(GraphImporter):
 
     def count_node(self) -> None:
         self.converted += 1
-        if self.converted > _MOST_NODES:
-            raise TVMError(f"the model has more than {_MOST_NODES} operations with its loops written out")
+        if self.converted > _MAX_NODES:
+            raise TVMError(f"the model has more than {_MAX_NODES} operations with its loops unrolled")
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         members = members_of(self.model)
@@ -84,7 +86,9 @@ class Importer(GraphImporter):
             given = {}
             for feature in member.description.input:
                 if feature.name not in features:
-                    raise TVMError(f"'{feature.name}' is an input of a model in the pipeline, but nothing makes it")
+                    raise TVMError(
+                        f"'{feature.name}', an input of a model in the pipeline, is not produced by any previous model"
+                    )
                 given[feature.name] = features[feature.name]
             features.update(body.run(given))
         module, _ = self.finish(self.outputs(features))
@@ -94,11 +98,11 @@ class Importer(GraphImporter):
         known = (*_NETWORKS, "mlProgram")
         others = sorted({kind_of(m) for m in members} - set(known))
         if others:
-            raise OpNotImplemented(f"models of the kinds {', '.join(others)} are not supported: a model is a neural "
-                                   "network, an ML program, or a pipeline of such")  # fmt: skip
+            raise OpNotImplemented(f"model types {', '.join(others)} are not supported; supported are neural networks, "
+                                   "ML programs and pipelines of them")  # fmt: skip
         for member in members:
             if member.description.state:
-                raise TVMError("models that keep a state are not supported")
+                raise TVMError("stateful models are not supported")
 
     def body(self, member: Any) -> Any:
         kind = kind_of(member)
@@ -107,7 +111,7 @@ class Importer(GraphImporter):
         return Network(self, member, getattr(member, kind))
 
     def check_operators(self, bodies: list) -> None:
-        """All that is not supported in one list."""
+        """Report all unsupported operations in one error."""
         for table, kind in ((LAYERS, Network), (OPERATIONS, Program)):
             rows = [(name, where, 0, "") for b in bodies if isinstance(b, kind) for name, where in b.used()]
             table.check_all(rows, lambda name, *rest: kind.knows(name))  # noqa: B023 (called at once)
@@ -121,13 +125,13 @@ class Importer(GraphImporter):
             raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(names)}"
                                + did_you_mean(unknown[0], names, "; "))  # fmt: skip
         types = {a.name: a.type for b in bodies if isinstance(b, Program) for a in b.function.inputs}
-        # Networks of older specifications describe channels, or channels, height and width, without the batch.
+        # Networks of older specifications describe inputs without the batch: channels, or channels, height and width.
         older = {f.name for m, b in zip(members, bodies) if isinstance(b, Network) and b.rank
                  for f in m.description.input}  # fmt: skip
         found: dict[str, Any] = {}
         for feature in self.model.description.input:
             if feature.name in found:
-                raise TVMError(f"the model has two inputs '{feature.name}'")
+                raise TVMError(f"the model has two inputs named '{feature.name}'")
             dims, dtype = self.declared(feature, types.get(feature.name))
             dims = [1, *dims] if feature.name in older and len(dims) in (1, 3) and None not in dims else dims
             found[feature.name] = self.add_input(feature.name, self.sizes(feature.name, dims), dtype)
@@ -136,11 +140,11 @@ class Importer(GraphImporter):
         return found
 
     def declared(self, feature: Any, program_type: Any) -> tuple[list, str]:
-        """The sizes and the element type of an input."""
+        """Return the shape and the element type of an input."""
         kind = feature.type
         if program_type is not None:
             if not program_type.HasField("tensorType"):
-                raise TVMError(f"the input '{feature.name}' of the program is no tensor")
+                raise TVMError(f"the input '{feature.name}' of the program is not a tensor")
             dims, dtype = sizes_of(program_type.tensorType), type_name(program_type.tensorType.dataType)
             described = list(kind.multiArrayType.shape) if kind.HasField("multiArrayType") else []
             if None in dims and len(described) == len(dims):
@@ -151,9 +155,9 @@ class Importer(GraphImporter):
         if kind.HasField("imageType"):
             return self.image_sizes(kind.imageType), "float32"
         if not kind.HasField("multiArrayType"):
-            raise TVMError(f"the input '{feature.name}' is no array and no image, which is not supported")
+            raise TVMError(f"the input '{feature.name}' is neither an array nor an image, which is not supported")
         dtype = FEATURE_TYPES.get(kind.multiArrayType.dataType, "float32")
-        # Networks compute in float32, whatever their arrays hold.
+        # Networks compute in float32, whatever the element type of their arrays is.
         dims = [int(d) for d in kind.multiArrayType.shape] or [None]
         return dims, "int32" if dtype.startswith("int") else "float32"
 
@@ -165,11 +169,11 @@ class Importer(GraphImporter):
         if name in self.shapes:
             return [Any_() if d is None else _size(name, d) for d in self.shapes[name]]
         if any(d is None or d < 1 for d in dims):
-            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
+            raise MissingShape(f"the model does not specify the shape of input '{name}'", name)
         return [_size(name, d) for d in dims]
 
     def add_default(self, feature: Any, variable: Any) -> None:
-        """The value that an input has where none is given."""
+        """Store the default value of an optional input."""
         array, found = feature.type.multiArrayType, 0.0
         for field in ("intDefaultValue", "floatDefaultValue", "doubleDefaultValue"):
             found = getattr(array, field) if array.HasField(field) else found
@@ -177,23 +181,23 @@ class Importer(GraphImporter):
         sizes = [int(d) for d in kind.concrete_shape]
         self.defaults[feature.name] = ndarray.array(np.full(sizes, found, kind.dtype))
 
-    # -- results --------------------------------------------------------------------------------------------------
+    # -- outputs --------------------------------------------------------------------------------------------------
 
     def outputs(self, features: dict[str, Any]) -> list[RelayExpr]:
-        """The tensors that the model describes as results; a label is no tensor."""
+        """Return the tensors that the model describes as outputs. Class labels are skipped."""
         found = []
         for feature in self.model.description.output:
             value = features.get(feature.name)
             if not isinstance(value, RelayExpr):
                 if feature.type.HasField("stringType") or feature.type.HasField("int64Type"):
                     continue
-                raise TVMError(f"the model describes the result '{feature.name}', but nothing makes it")
+                raise TVMError(f"the model describes the output '{feature.name}', but no operation produces it")
             dtype = FEATURE_TYPES.get(feature.type.multiArrayType.dataType)
             if feature.type.HasField("multiArrayType") and dtype is not None and dtype.startswith("int"):
                 value = self.cast(value, dtype)
             found.append(value)
         if not found:
-            raise TVMError("the model has no result that is a tensor")
+            raise TVMError("the model has no tensor output")
         return found
 
     def cast(self, value: RelayExpr, dtype: str) -> RelayExpr:
@@ -202,52 +206,52 @@ class Importer(GraphImporter):
 
 
 def _dims(name: str, given: Any) -> list:
-    """A shape as the user gives it, None where a size is open."""
+    """Return the dimensions of a user-given shape; None is a dynamic dimension."""
     try:
         return [d if isinstance(d, Any_) else None if d is None or operator.index(d) == -1 else operator.index(d)
                 for d in given]  # fmt: skip
     except TypeError as problem:
-        raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+        raise TVMError(f"shape of input '{name}': expected a list of integers, got {given!r}") from problem
 
 
 def _size(name: str, d: Any) -> Any:
     if not isinstance(d, Any_) and not 0 < d < 1 << 40:
-        raise TVMError(f"shape of input '{name}': {d} is no size")
+        raise TVMError(f"shape of input '{name}': {d} is not a valid dimension")
     return d
 
 
 def from_coreml(model, shape=None) -> tuple[IRModule, dict[str, Any]]:
-    """A Core ML model as a module and its parameters: a neural network (.mlmodel), an ML program (.mlpackage), a
-    classifier or regressor of either kind, or a pipeline of such. coremltools is not needed for files.
+    """Import a Core ML model as a module and its parameters: a neural network (.mlmodel), an ML program (.mlpackage), a
+    classifier or regressor, or a pipeline of them. Files are read without coremltools.
 
-    Images are tensors [batch, channels, height, width] of pixels from 0 to 255 in the order of colours that the model
-    describes; the preprocessing that the model asks for is part of the module. Sizes that may vary are the model's
-    default ones unless ``shape`` says them. Results have the order of the model's description; of a classifier they are
-    the probabilities, the label that belongs to the best is left to the program.
+    Images are tensors [batch, channels, height, width] with pixels from 0 to 255 in the color order that the model
+    describes. The preprocessing of the model is part of the module. Flexible dimensions have the model's default sizes
+    unless ``shape`` overrides them. The outputs are in the order of the model's description. Those of a classifier are
+    the class probabilities, without the predicted label.
 
-    Inputs and results of networks of specification 3 and before have a batch in front of the channels, or the channels,
-    height and width, that the model describes; ``shape`` may give a sequence before that.
+    Inputs and outputs of networks of specification version 3 and earlier have a batch dimension in front of the
+    described channels, or channels, height and width; ``shape`` may add a sequence dimension in front of it.
 
     Parameters
     ----------
     model : MLModel, Model, bytes or str
-        A live model or its specification, the bytes of a model file, or the path of a file or of a package.
+        An MLModel object or its specification, the bytes of a model file, or the path of a file or of a package.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name, in place of the model's own.
+        Input shapes by name, which override the shapes in the model.
 
     Returns
     -------
     tuple of IRModule and dict
-        The module, and the values of inputs that the model calls optional.
+        The module, and the default values of optional inputs.
 
     Raises
     ------
     OpNotImplemented
-        The model uses layers or operations that are not supported; all are listed.
+        The model uses layers or operations that are not supported; the message lists all of them.
     TVMError
-        Where the model is damaged, or asks for something that is not supported.
+        The model is corrupt, or it uses an unsupported feature.
     TypeError
-        Where ``model`` is none.
+        ``model`` has another type.
     """
     return Importer(load(model), shape).run()
 

@@ -1,4 +1,4 @@
-"""Recurrent layers. Their steps are written out, the products with the inputs of all steps done at once."""
+"""Recurrent layers. The steps are unrolled; one matmul covers the inputs of all steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.product import product
 from .activations import named
 from .table import Array, Context, check_steps, const, constant, half, op
 
-# Sums are kept between these limits in layers, which exponents can take.
+# Layers clip pre-activations to this absolute value, so that exp does not overflow.
 LIMIT = 50.0
 
 
@@ -21,7 +21,7 @@ def clipped(x, limit: float | None):
 
 
 class Cell:
-    """What one step does. ``weights`` and ``recursion`` have a row for each gate's output, one gate after another."""
+    """A recurrent cell. ``weights`` and ``recursion`` contain the rows of all gates, one gate after another."""
 
     states = 1
     gates = 1
@@ -30,14 +30,14 @@ class Cell:
         self.ctx, self.limit = ctx, limit
         self.size = recursion.shape[1]
         if weights.shape[0] != self.gates * self.size or recursion.shape[0] != self.gates * self.size:
-            raise TVMError(f"weights of shapes {weights.shape} and {recursion.shape} do not fit {self.gates} gates")
+            raise TVMError(f"weights of shapes {weights.shape} and {recursion.shape} do not match {self.gates} gates")
         self.weights, self.recursion = (constant(w.T.astype("float32")) for w in (weights, recursion))
         self.bias = None if bias is None else constant(bias.astype("float32"))
         if bias is not None and bias.shape != (self.gates * self.size,):
-            raise TVMError(f"a bias of shape {bias.shape} does not fit {self.gates} gates of {self.size}")
+            raise TVMError(f"a bias of shape {bias.shape} does not match {self.gates} gates of size {self.size}")
 
     def ahead(self, x):
-        """The inputs of all steps, as the gates take them."""
+        """Return the gates' contributions of the inputs of all steps, computed by one matmul."""
         out = self.ctx.made(product(self.ctx, x, self.weights))
         return self.ctx.made(out if self.bias is None else relay.add(out, self.bias))
 
@@ -45,12 +45,12 @@ class Cell:
         return self.ctx.made(product(self.ctx, h, self.recursion if matrix is None else matrix))
 
     def step(self, x, states: list) -> list:
-        """The new states, the first of which is the result."""
+        """Return the new states. The first one is the output."""
         raise not_defined(self, "step")
 
 
 class PlainCell(Cell):
-    """A plain recurrent cell."""
+    """A simple recurrent cell (Elman RNN)."""
 
     def __init__(self, ctx: Context, weights, recursion, bias, activation: Callable, limit: float | None = None):
         super().__init__(ctx, weights, recursion, bias, limit)
@@ -61,7 +61,7 @@ class PlainCell(Cell):
 
 
 class GatedCell(Cell):
-    """A gated recurrent unit; gates are those of reset, output and update."""
+    """A gated recurrent unit (GRU). The gates are reset, output and update."""
 
     gates = 3
 
@@ -70,7 +70,7 @@ class GatedCell(Cell):
         super().__init__(ctx, weights, recursion, bias, limit)
         self.gate, self.output, self.after = gate, output, after
         self.input_bias = None if input_bias is None else constant(input_bias.astype("float32"))
-        # The bias of a reset after the product belongs to that product.
+        # If the reset gate is applied after the recurrent matmul, the bias belongs to that matmul.
         self.late = self.bias if after else None
         self.bias = self.input_bias if after else self.bias
         matrix = recursion.T.astype("float32")
@@ -93,7 +93,7 @@ class GatedCell(Cell):
 
 
 class LongCell(Cell):
-    """Long short-term memory; gates are those of input, forgetting, output and the cell."""
+    """A long short-term memory cell (LSTM). The gates are input, forget, output and cell."""
 
     states = 2
     gates = 4
@@ -104,7 +104,7 @@ class LongCell(Cell):
         self.gate, self.cell, self.output = activations
         self.cell_limit, self.coupled = cell_limit, coupled
         if peephole is not None and peephole.shape != (3 * self.size,):
-            raise TVMError(f"peepholes of shape {peephole.shape} do not fit a state of {self.size}")
+            raise TVMError(f"peephole weights of shape {peephole.shape} do not match a state of size {self.size}")
         self.peephole = None if peephole is None else [constant(p.astype("float32")) for p in np.split(peephole, 3)]
 
     def _opened(self, x, c, which: int):
@@ -122,10 +122,10 @@ class LongCell(Cell):
 
 
 def run(ctx: Context, cell: Cell, x, states: list, reverse: bool) -> tuple[list, list]:
-    """The results of all steps in the order of the sequence [steps, batch, inputs], and the last states."""
+    """Run a cell over a sequence [steps, batch, inputs]. Return the outputs in sequence order, and the last states."""
     count = ctx.known_size(x, 0)
     if not count:
-        raise TVMError("a sequence of no steps is not supported")
+        raise TVMError("a sequence without steps is not supported")
     check_steps("a sequence", count)
     ahead = cell.ahead(x)
     parts = list(relay.split(ahead, count, 0)) if count > 1 else [ahead]
@@ -137,7 +137,7 @@ def run(ctx: Context, cell: Cell, x, states: list, reverse: bool) -> tuple[list,
 
 
 def sequence(ctx: Context, outs: list, last, all_steps: bool):
-    """The results as one tensor: of all steps, or of the last."""
+    """Stack the outputs of all steps, or return the last output as a sequence of one step."""
     return ctx.made(relay.stack(outs, 0) if all_steps else relay.expand_dims(last, 0))
 
 

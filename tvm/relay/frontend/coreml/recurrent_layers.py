@@ -1,4 +1,4 @@
-"""Converters of recurrent layers. Their data is [sequence, batch, channels, 1, 1]."""
+"""Converters of recurrent layers. Their data has shape [sequence, batch, channels, 1, 1]."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .values import weight_of
 
 def _activations(ctx: Context, given, count: int) -> list:
     if len(given) != count:
-        raise TVMError(f"{count} activations are wanted, there are {len(given)}")
+        raise TVMError(f"expected {count} activations, got {len(given)}")
     return [activation_of(ctx, p) for p in given]
 
 
 def _stacked(owner: Any, names: list[str], shape: tuple[int, ...]) -> np.ndarray:
-    """The weights of several gates, one after another."""
+    """Concatenate the weights of several gates."""
     return np.concatenate([weight_of(getattr(owner, name), shape, name) for name in names])
 
 
 def _vectors(ctx: Context, x):
-    """The data as [sequence, batch, channels]."""
+    """Reshape the data to [sequence, batch, channels]."""
     sizes = ctx.known_shape(x)
     if len(sizes) != 5 or sizes[3:] != (1, 1):
-        raise TVMError(f"data of shape {sizes} is not supported: [sequence, batch, channels, 1, 1] is wanted")
+        raise TVMError(f"data of shape {sizes} is not supported; expected [sequence, batch, channels, 1, 1]")
     return ctx.made(relay.reshape(x, sizes[:3], True))
 
 
 def _states(ctx: Context, given: list, count: int, batch: int, size: int) -> list:
-    """The first states: those that are given, or zeros."""
+    """Return the initial states: the given ones, or zeros."""
     check_count("a state", [batch, size])
     if not given:
         return [constant(np.zeros((batch, size), "float32")) for _ in range(count)]
     if len(given) != count:
-        raise TVMError(f"{count} first states are wanted, there are {len(given)}")
+        raise TVMError(f"expected {count} initial states, got {len(given)}")
     return [ctx.made(relay.reshape(s, (batch, size))) for s in given]
 
 
@@ -49,7 +49,7 @@ def _result(ctx: Context, outs: list, last, all_steps: bool):
 
 
 def _state(ctx: Context, s):
-    """A state as a tensor of five dimensions."""
+    """Reshape a state to five dimensions."""
     return ctx.made(relay.expand_dims(relay.expand_dims(s, 0), 3, 2))
 
 
@@ -64,7 +64,7 @@ def _single(ctx: Context, inputs: list, cell: Cell, reverse: bool, all_steps: bo
 def simple_recurrent(ctx, inputs, p):
     depth, size = int(p.inputVectorSize), int(p.outputVectorSize)
     cell = PlainCell(ctx, weight_of(p.weightMatrix, (size, depth), "the weights"),
-                     weight_of(p.recursionMatrix, (size, size), "the recursion"),
+                     weight_of(p.recursionMatrix, (size, size), "the recurrent weights"),
                      weight_of(p.biasVector, (size,), "the bias") if p.hasBiasVector else None,
                      activation_of(ctx, p.activation), LIMIT)  # fmt: skip
     return _single(ctx, inputs, cell, bool(p.reverseInput), bool(p.sequenceOutput))
@@ -107,9 +107,12 @@ def long_memory(ctx, inputs, p):
 
 @layer("biDirectionalLSTM")
 def two_ways(ctx, inputs, p):
-    """Results are those of both directions side by side; states follow, forward ones first."""
+    """Bidirectional LSTM.
+
+    The output concatenates both directions along the channels; the states follow, forward first.
+    """
     if len(p.weightParams) != 2 or len(inputs) not in (1, 5):
-        raise TVMError(f"weights of 2 directions are wanted, there are {len(p.weightParams)}")
+        raise TVMError(f"expected weights of 2 directions, got {len(p.weightParams)}")
     x, size = _vectors(ctx, inputs[0]), int(p.outputVectorSize)
     rows, lasts = [], []
     for way, activations in enumerate((p.activationsForwardLSTM, p.activationsBackwardLSTM)):

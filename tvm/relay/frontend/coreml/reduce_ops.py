@@ -1,4 +1,4 @@
-"""Converters of reductions, and of orders."""
+"""Converters of reductions, sorting and top-k."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def topk(ctx, x, k=None, axis: int = -1, ascending: bool = False, sort: bool = T
     else:
         number, size = int(count if k is None else count.reshape(-1)[0]), ctx.shape(x)[axis]
         if isinstance(size, int) and not 0 < number <= size:
-            raise TVMError(f"the first {number} of {size} elements are asked for")
+            raise TVMError(f"top-k: k {number} is out of range for an axis of {size} elements")
         values, places = relay.topk(x, number, axis, "both", ascending, "int32")
     places = ctx.cast(ctx.made(places), dtype_of(output_indices_dtype))
     return [values, places] if return_indices else values

@@ -1,6 +1,7 @@
-"""The messages of Core ML's files, as data: models, pipelines, features, ML programs and (``layer_schema.py``) layers.
+"""The protobuf schema of Core ML files: models, pipelines, features and ML programs. ``layer_schema.py`` has the
+layers.
 
-``common/protobuf.py`` says how they are written down. Enumerations are numbers.
+``common/protobuf.py`` describes the notation. Enums are numbers.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ Bytes: values 1 bytes
 ListValue: values 1* Value
 """
 
-# Element types of values of ML programs, those of arrays that are features, and those of the file of weights. Integers
-# of fewer than 8 bits are named by their bits.
+# The element types of ML program values, of array features and of the weights file. Integers of fewer than 8 bits are
+# named by their number of bits.
 VALUE_TYPES = {1: "bool", 2: "string", 10: "float16", 11: "float32", 12: "float64", 13: "bfloat16", 21: "int8",
                22: "int16", 23: "int32", 24: "int64", 25: "int4", 31: "uint8", 32: "uint16", 33: "uint32", 34: "uint64",
                35: "uint4", 36: "uint2", 37: "uint1", 38: "uint6", 39: "uint3"}  # fmt: skip
@@ -74,7 +75,7 @@ FEATURE_TYPES = {65568: "float32", 65600: "float64", 131104: "int32", 131080: "i
 BLOB_TYPES = {1: "float16", 2: "float32", 3: "uint8", 4: "int8", 5: "bfloat16", 6: "int16", 7: "uint16", 8: "int4",
               9: "uint1", 10: "uint2", 11: "uint4", 12: "uint3", 13: "uint6", 14: "int32",
               15: "uint32"}  # fmt: skip
-# How colours of an image are ordered.
+# The color spaces of images.
 GRAYSCALE, RGB, BGR, GRAYSCALE_HALF = 10, 20, 30, 40
 
 FILES = Schema("coreml", _MODELS.rstrip() + _PROGRAMS.rstrip() + LAYER_MESSAGES)

@@ -1,4 +1,4 @@
-"""Converters of operations that arrange elements anew."""
+"""Converters of operations that reshape, slice, pad, tile or create tensors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def reshape(ctx, x, shape):
         return run_time.reshaped(ctx, x, shape)
     wanted = [int(v) for v in known.reshape(-1)]
     if 0 in wanted and len(wanted) != ctx.rank(x):
-        raise TVMError(f"the shape {wanted} keeps sizes of a tensor of {ctx.rank(x)} dimensions")
+        raise TVMError(f"the shape {wanted} copies dimensions, so it must have the rank {ctx.rank(x)} of the input")
     if wanted.count(-1) > 1 or any(v < -1 for v in wanted):
-        raise TVMError(f"the shape {wanted} is none")
+        raise TVMError(f"the shape {wanted} is not valid")
     sizes = ctx.shape(x)
     if all(isinstance(d, int) for d in sizes):
         full = [d if w == 0 else w for w, d in zip(wanted, [*sizes, *[1] * len(wanted)])]
         rest = math.prod(v for v in full if v != -1)
         if -1 not in full and rest != math.prod(sizes) or -1 in full and (not rest or math.prod(sizes) % rest):
-            raise TVMError(f"a tensor of shape {sizes} has not the elements of {wanted}")
+            raise TVMError(f"a tensor of shape {sizes} cannot be reshaped to {wanted}")
     return relay.reshape(x, wanted)
 
 
@@ -46,7 +46,7 @@ def transpose(ctx, x, perm: Ints):
     rank = ctx.rank(x)
     axes = [axis_of(a, rank) for a in perm]
     if sorted(axes) != list(range(rank)):
-        raise TVMError(f"{perm} is no order of {rank} dimensions")
+        raise TVMError(f"{perm} is not a permutation of {rank} dimensions")
     return relay.transpose(x, axes) if axes != list(range(rank)) else x
 
 
@@ -60,7 +60,7 @@ def expand_dims(ctx, x, axes: Ints):
 
 @op("squeeze")
 def squeeze(ctx, x, axes: Ints | None = None):
-    """Dimensions of one element go; those of more stay."""
+    """Remove dimensions of size 1 from the given axes, or from all axes."""
     sizes = ctx.shape(x)
     chosen = range(len(sizes)) if axes is None else {axis_of(a, len(sizes)) for a in axes}
     gone = [a for a in sorted(chosen) if sizes[a] == 1]
@@ -71,7 +71,7 @@ def squeeze(ctx, x, axes: Ints | None = None):
 def flatten2d(ctx, x, axis: int = 1):
     sizes = ctx.known_shape(x)
     if not -len(sizes) <= axis <= len(sizes):
-        raise TVMError(f"there is no axis {axis} in a tensor of {len(sizes)} dimensions")
+        raise TVMError(f"axis {axis} is out of range for a tensor of {len(sizes)} dimensions")
     axis = axis + len(sizes) if axis < 0 else axis
     return relay.reshape(x, (math.prod(sizes[:axis]), math.prod(sizes[axis:])), True)
 
@@ -81,7 +81,7 @@ def shape(ctx, x):
     return ctx.cast(run_time.shape_of(ctx, x), "int32")
 
 
-# -- parts ------------------------------------------------------------------------------------------------------------
+# -- slices -----------------------------------------------------------------------------------------------------------
 
 
 def _masked(values, mask, free) -> list[int]:
@@ -98,15 +98,15 @@ def slice_by_index(ctx, x, begin, end, stride: Ints | None = None, begin_mask: B
              "masks of squeezing": masks[2]}  # fmt: skip
     for what, values in lists.items():
         if len(values) != rank:
-            raise TVMError(f"{len(values)} {what} are given for {rank} dimensions")
+            raise TVMError(f"{len(values)} {what} do not match {rank} dimensions")
     if any(s == 0 for s in stride):
-        raise TVMError("a stride is 0")
+        raise TVMError("a stride must not be 0")
     starts, ends = ctx.value(begin), ctx.value(end)
     if starts is not None and (ends is not None or all(a or b for a, b in zip(masks[1], masks[2]))):
         ends = starts if ends is None else ends
         out = _static_slice(ctx, x, starts.reshape(-1), ends.reshape(-1), stride, masks)
     else:
-        out = _late_slice(ctx, x, begin, end, stride, masks)
+        out = _dynamic_slice(ctx, x, begin, end, stride, masks)
     single = [a for a in range(rank) if masks[2][a]]
     return relay.squeeze(ctx.made(out), single) if single else out
 
@@ -114,7 +114,7 @@ def slice_by_index(ctx, x, begin, end, stride: Ints | None = None, begin_mask: B
 def _static_slice(ctx: Context, x, starts, ends, stride, masks):
     rank, far = ctx.rank(x), run_time.FAR
     if len(starts) != rank or len(ends) != rank:
-        raise TVMError(f"{len(starts)} beginnings and {len(ends)} ends are given for {rank} dimensions")
+        raise TVMError(f"{len(starts)} begins and {len(ends)} ends do not match {rank} dimensions")
     first = _masked(starts, masks[0], [0 if s > 0 else far for s in stride])
     last = _masked(ends, masks[1], [far if s > 0 else -far for s in stride])
     steps = list(stride)
@@ -122,25 +122,28 @@ def _static_slice(ctx: Context, x, starts, ends, stride, masks):
         if masks[2][axis]:
             size = ctx.shape(x)[axis]
             if isinstance(size, int) and not -size <= first[axis] < size:
-                raise TVMError(f"there is no element {first[axis]} along axis {axis} of {size}")
+                raise TVMError(f"index {first[axis]} is out of range for axis {axis} of size {size}")
             last[axis], steps[axis] = (first[axis] + 1) or far, 1
     return relay.strided_slice(x, first, last, steps)
 
 
-def _late_slice(ctx: Context, x, begin, end, stride, masks):
+def _dynamic_slice(ctx: Context, x, begin, end, stride, masks):
     rank = ctx.rank(x)
     if any(s < 0 for s in stride):
-        raise TVMError("a negative stride from places that are computed when the model runs is not supported")
+        raise TVMError("a negative stride with slice bounds computed at run time is not supported")
     begin, end = (run_time.vector(ctx, v) for v in (begin, end))
     if any(masks[2]):
         following = relay.add(begin, run_time.number(1))
-        # The place behind the last one, which is counted from the end, is the end.
+        # An index of -1 selects the last element; the end of its slice is the end of the axis, not 0.
         following = relay.where(relay.equal(following, run_time.number(0)), run_time.number(run_time.FAR), following)
         end = relay.where(constant(masks[2]), following, end)
     begin = relay.where(constant(masks[0]), run_time.number(0), begin)
     end = relay.where(constant(masks[1]), run_time.number(run_time.FAR), end)
     if any(a and b for a, b in zip(masks[1], masks[2])):
-        raise TVMError("a place and an open end along one axis are not supported")
+        raise TVMError(
+            "squeeze_mask and end_mask are set for the same axis, which is not supported with bounds "
+            "computed at run time"
+        )
     out = run_time.sliced(ctx, x, ctx.made(begin), ctx.made(end), None, run_time.number(stride))
     sizes = [1 if masks[2][a] else None for a in range(rank)]
     return run_time.sharpened(ctx, out, sizes)
@@ -150,18 +153,18 @@ def _late_slice(ctx: Context, x, begin, end, stride, masks):
 def slice_by_size(ctx, x, begin, size):
     rank, starts, counts = ctx.rank(x), ctx.value(begin), ctx.value(size)
     if starts is None or counts is None:
-        return _late_slice_by_size(ctx, x, begin, size)
+        return _dynamic_slice_by_size(ctx, x, begin, size)
     if starts.size != rank or counts.size != rank:
-        raise TVMError(f"{starts.size} beginnings and {counts.size} sizes are given for {rank} dimensions")
+        raise TVMError(f"{starts.size} begins and {counts.size} sizes do not match {rank} dimensions")
     first = [int(v) for v in starts.reshape(-1)]
     last = [run_time.FAR if c == -1 else f + int(c) for f, c in zip(first, counts.reshape(-1))]
     for axis, (f, c, d) in enumerate(zip(first, counts.reshape(-1), ctx.shape(x))):
         if isinstance(d, int) and not (0 <= f <= d and (c == -1 or 0 <= f + c <= d)):
-            raise TVMError(f"{c} elements from {f} on are wanted along axis {axis} of {d}")
+            raise TVMError(f"a slice of {c} elements at offset {f} exceeds axis {axis} of size {d}")
     return relay.strided_slice(x, first, last, [1] * rank)
 
 
-def _late_slice_by_size(ctx: Context, x, begin, size):
+def _dynamic_slice_by_size(ctx: Context, x, begin, size):
     begin, counts = (run_time.vector(ctx, v) for v in (begin, size))
     behind = relay.where(relay.less(counts, run_time.number(0)), run_time.number(run_time.FAR),
                          relay.add(begin, counts))  # fmt: skip
@@ -174,17 +177,17 @@ def _late_slice_by_size(ctx: Context, x, begin, size):
 def slice_update(ctx, x, update, begin: Ints, end: Ints, stride: Ints | None = None, begin_mask: Bools | None = None,
                  end_mask: Bools | None = None, squeeze_mask: Bools | None = None):  # fmt: skip
     sizes = ctx.known_shape(x)
-    check_count("the places", sizes)
+    check_count("the index tensor", sizes)
     flat = np.arange(math.prod(sizes), dtype="int64").reshape(sizes)
     rank, free = len(sizes), [False] * len(sizes)
     lists = (begin, end, stride or [1] * rank, begin_mask or free, end_mask or free, squeeze_mask or free)
     if any(len(values) != rank for values in lists):
-        raise TVMError(f"a slice of {rank} dimensions is wanted, it has {[len(v) for v in lists]}")
+        raise TVMError(f"the parameters of a slice must have {rank} elements each, got {[len(v) for v in lists]}")
     index = [first if single else slice(None if opened else first, None if closed else last, step)
              for first, last, step, opened, closed, single in zip(*lists)]  # fmt: skip
     places = flat[tuple(index)]
     if places.size != math.prod(ctx.known_shape(update)):
-        raise TVMError(f"an update of shape {ctx.known_shape(update)} does not fit {places.shape}")
+        raise TVMError(f"an update of shape {ctx.known_shape(update)} does not match a slice of shape {places.shape}")
     row, new = relay.reshape(x, (-1,)), relay.reshape(update, (-1,))
     return relay.reshape(relay.scatter_elements(row, constant(places.reshape(-1)), new, 0), sizes)
 
@@ -207,11 +210,11 @@ def split(ctx, x, axis: int, num_splits: int | None = None, split_sizes: Ints | 
     size = ctx.known_size(x, axis)
     if split_sizes:
         if sum(split_sizes) != size or any(s < 0 for s in split_sizes):
-            raise TVMError(f"parts of {split_sizes} elements are wanted of {size}")
+            raise TVMError(f"split_sizes {split_sizes} do not add up to {size}")
         places = [int(v) for v in np.cumsum(split_sizes)[:-1]]
         return relay.split(x, places, axis) if places else [x]
     if not num_splits or num_splits < 0 or size % num_splits:
-        raise TVMError(f"{size} elements are no {num_splits} equal parts")
+        raise TVMError(f"{size} elements cannot be split into {num_splits} equal parts")
     return relay.split(x, num_splits, axis) if num_splits > 1 else [x]
 
 
@@ -227,8 +230,8 @@ def tile(ctx, x, reps):
         return run_time.tiled(ctx, x, reps)
     counts = [int(v) for v in known.reshape(-1)]
     if len(counts) != ctx.rank(x) or any(c < 1 for c in counts):
-        raise TVMError(f"{counts} are no repetitions of {ctx.rank(x)} dimensions")
-    check_count("the result", [c * (d if isinstance(d, int) else 1) for c, d in zip(counts, ctx.shape(x))])
+        raise TVMError(f"repetitions {counts} are not valid for a tensor of {ctx.rank(x)} dimensions")
+    check_count("the output", [c * (d if isinstance(d, int) else 1) for c, d in zip(counts, ctx.shape(x))])
     return relay.tile(x, counts)
 
 
@@ -255,7 +258,7 @@ _PADDING = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 def pad(ctx, x, pad, mode: str = "constant", constant_val: float = 0.0):
     rank, known = ctx.rank(x), ctx.value(pad)
     if mode not in _PADDING:
-        raise TVMError(f"the mode '{mode}' is not known")
+        raise TVMError(f"the padding mode '{mode}' is not supported")
     fill = ctx.like(constant_val, x)
     if known is None:
         pairs = relay.reshape(relay.transpose(relay.reshape(run_time.vector(ctx, pad), (rank, 2)), (1, 0)), (-1,))
@@ -265,15 +268,15 @@ def pad(ctx, x, pad, mode: str = "constant", constant_val: float = 0.0):
 
 
 def padded(ctx: Context, x, amounts: list[int], mode: str, fill):
-    """Padding of the last dimensions, two amounts for each."""
+    """Pad the last dimensions; ``amounts`` has two values for each."""
     rank, count = ctx.rank(x), len(amounts) // 2
     if len(amounts) % 2 or count > rank or any(not 0 <= a < 1 << 31 for a in amounts):
-        raise TVMError(f"{amounts} are no amounts of padding for {rank} dimensions")
+        raise TVMError(f"padding amounts {amounts} are not valid for a tensor of {rank} dimensions")
     pairs = [(0, 0)] * (rank - count) + list(zip(amounts[0::2], amounts[1::2]))
     if mode == "reflect":
         for size, amount in zip(ctx.shape(x), pairs):
             if isinstance(size, int) and max(amount) >= size:
-                raise TVMError(f"{max(amount)} elements are to be reflected of {size}")
+                raise TVMError(f"reflection padding of {max(amount)} must be smaller than the axis size {size}")
         return relay.nn.mirror_pad(x, pairs, "REFLECT")
     return relay.nn.pad(x, pairs, fill, mode)
 
@@ -283,11 +286,11 @@ def padded(ctx: Context, x, amounts: list[int], mode: str, fill):
 
 def _blocks(ctx: Context, x, block: int, divided: tuple[int, ...]) -> None:
     if block < 1 or ctx.rank(x) != 4:
-        raise TVMError(f"blocks of {block} in a tensor of {ctx.rank(x)} dimensions are not supported")
+        raise TVMError(f"a block size of {block} with a tensor of {ctx.rank(x)} dimensions is not supported")
     for axis in divided:
         step = block * block if axis == 1 else block
         if ctx.known_size(x, axis) % step:
-            raise TVMError(f"{step} does not divide the size {ctx.known_size(x, axis)} of axis {axis}")
+            raise TVMError(f"the size {ctx.known_size(x, axis)} of axis {axis} is not divisible by {step}")
 
 
 @op("depth_to_space")
@@ -319,11 +322,14 @@ def pixel_unshuffle(ctx, x, downscale_factor: int):
 
 @op("space_to_batch")
 def space_to_batch(ctx, x, block_shape: Ints, paddings: Ints):
-    """The places in a block come first in the new batch."""
+    """Move blocks of the spatial dimensions to the batch.
+
+    The positions within a block come first in the new batch axis.
+    """
     x = ctx.made(relay.nn.pad(x, [(0, 0), (0, 0), tuple(paddings[:2]), tuple(paddings[2:])], ctx.like(0, x)))
     (n, c, h, w), (p, q) = ctx.known_shape(x), block_shape
     if h % p or w % q:
-        raise TVMError(f"blocks of {p} x {q} do not divide {h} x {w}")
+        raise TVMError(f"{h} x {w} is not divisible by blocks of {p} x {q}")
     parts = relay.transpose(relay.reshape(x, (n, c, h // p, p, w // q, q)), (3, 5, 0, 1, 2, 4))
     return relay.reshape(parts, (n * p * q, c, h // p, w // q))
 
@@ -332,7 +338,7 @@ def space_to_batch(ctx, x, block_shape: Ints, paddings: Ints):
 def batch_to_space(ctx, x, block_shape: Ints, crops: Ints):
     (n, c, h, w), (p, q) = ctx.known_shape(x), block_shape
     if n % (p * q):
-        raise TVMError(f"a batch of {n} is not made of blocks of {p} x {q}")
+        raise TVMError(f"a batch of {n} is not divisible by blocks of {p} x {q}")
     parts = relay.transpose(relay.reshape(x, (p, q, n // (p * q), c, h, w)), (2, 3, 4, 0, 5, 1))
     out = relay.reshape(parts, (n // (p * q), c, h * p, w * q))
     top, bottom, left, right = crops
@@ -343,14 +349,14 @@ def batch_to_space(ctx, x, block_shape: Ints, crops: Ints):
 def sliding_windows(ctx, x, axis: int, size: int, stride: int = 1):
     axis, length = axis_of(axis, ctx.rank(x)), ctx.known_size(x, axis_of(axis, ctx.rank(x)))
     if not 0 < size <= length or stride < 1:
-        raise TVMError(f"windows of {size} elements at every {stride} of {length} are not supported")
+        raise TVMError(f"windows of {size} elements with stride {stride} over {length} elements are not supported")
     count = (length - size) // stride + 1
     check_count("the windows", [count, size])
     places = np.arange(count)[:, None] * stride + np.arange(size)[None]
     return relay.take(x, constant(places, "int32"), axis)
 
 
-# -- made tensors -----------------------------------------------------------------------------------------------------
+# -- constants and fills ----------------------------------------------------------------------------------------------
 
 
 @op("fill")
@@ -361,7 +367,7 @@ def fill(ctx, shape, value=None):
     if known is None:
         return run_time.filled(ctx, ctx.made(value), shape)
     sizes = [int(v) for v in known.reshape(-1)]
-    check_count("the result", sizes)
+    check_count("the output", sizes)
     return relay.full(value, sizes, ctx.dtype(value))
 
 
@@ -377,7 +383,7 @@ def range_1d(ctx, end, start, step):
         return run_time.ranged(ctx, start, end, step)
     first, last, by = (v.reshape(-1)[0].item() for v in known if v is not None)
     if not by or not math.isfinite((last - first) / by):
-        raise TVMError(f"from {first} to {last} in steps of {by} there is no end")
+        raise TVMError(f"a range from {first} to {last} with step {by} is not finite")
     check_count("a range", [max(math.ceil((last - first) / by), 0)])
     return constant(np.arange(first, last, by), ctx.dtype(start))
 
@@ -385,7 +391,7 @@ def range_1d(ctx, end, start, step):
 @op("band_part")
 def band_part(ctx, x, lower: int = -1, upper: int = -1):
     rows, columns = (ctx.known_size(x, a) for a in (-2, -1))
-    check_count("the band", [rows, columns])
+    check_count("the band mask", [rows, columns])
     away = np.arange(rows)[:, None] - np.arange(columns)[None]
     keep = np.ones((rows, columns), bool)
     keep &= (away <= lower) if lower >= 0 else keep

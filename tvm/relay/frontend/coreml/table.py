@@ -1,9 +1,12 @@
-"""The tables of Core ML converters and what a converter can ask.
+"""The tables of Core ML converters and the context that converters use.
 
-A converter of an operation of ML programs is ``f(ctx, x, axis: int = -1, ...)``: its parameters have the names of the
-operation's inputs. One without annotation is an expression; ``int``, ``float``, ``bool``, ``str``, ``Ints``, ``Array``
-and the like must be known when compiling and come as Python's own; ``Many`` is a list of expressions. A converter of a
-layer is ``f(ctx, inputs, p)``, where ``p`` is the message of its parameters; most call a converter of an operation.
+A converter of an ML program operation is ``f(ctx, x, axis: int = -1, ...)``; its parameters have the names of the
+operation's inputs. A parameter without annotation is an expression. A parameter annotated with ``int``, ``float``,
+``bool``, ``str``, ``Ints``, ``Array`` and the like must be a compile-time constant and is passed as a Python value.
+``Many`` is a list of expressions.
+
+A converter of a neural network layer is ``f(ctx, inputs, p)``, where ``p`` is the message of its parameters. Most layer
+converters call an operation's converter.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ Array = np.ndarray
 
 
 class Context(NodeContext):
-    """The operation or layer being converted. ``count`` is how many results it has, ``scope`` what it is in."""
+    """The operation or layer that is being converted.
+
+    ``count`` is its number of outputs, ``walker`` the enclosing network or program.
+    """
 
     __slots__ = ("count", "node", "walker")
 
@@ -53,14 +59,17 @@ class Context(NodeContext):
         return e if self.dtype(e) == dtype else self.made(relay.cast(e, dtype))
 
     def indices(self, e: RelayExpr) -> RelayExpr:
-        """Whole numbers that index: layers have them as floats."""
+        """Return indices as integers. Layers store them as floats."""
         return e if self.dtype(e) in ("int32", "int64") else self.made(relay.cast(e, "int32"))
 
     def flat(self, e: RelayExpr, kept: int) -> tuple[RelayExpr, tuple]:
-        """A tensor of ``kept`` + 1 dimensions, those in front being one, and the sizes of those in front."""
+        """Flatten the leading dimensions, so that ``kept`` + 1 dimensions remain.
+
+        Also return the sizes of the leading dimensions.
+        """
         sizes = self.shape(e)
         if len(sizes) < kept:
-            raise TVMError(f"a tensor of at least {kept} dimensions is wanted, got {len(sizes)}")
+            raise TVMError(f"expected a tensor of at least {kept} dimensions, got {len(sizes)}")
         if len(sizes) == kept + 1:
             return e, sizes[:1]
         sizes = self.known_shape(e)
@@ -68,14 +77,14 @@ class Context(NodeContext):
         return self.made(relay.reshape(e, (int(np.prod(front)), *sizes[len(front) :]), True)), front
 
     def unflat(self, e: RelayExpr, front: tuple) -> RelayExpr:
-        """The dimensions in front as they were."""
+        """Restore the leading dimensions that ``flat`` merged."""
         if len(front) == 1:
             return e
         return self.made(relay.reshape(e, (*front, *self.known_shape(e)[1:]), True))
 
 
 def half(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A converter that computes float16 in float32 and rounds its results."""
+    """Wrap a converter to compute float16 in float32 and round its outputs."""
 
     @functools.wraps(function)
     def wide(ctx: Context, *args: Any, **settings: Any) -> Any:
@@ -101,7 +110,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def bound(ctx: Context, function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a converter out of what the program gives by name."""
+    """Bind the inputs of an operation to the parameters of its converter."""
     known = _parameters(function)
     out = {}
     for name, value in given.items():
@@ -122,23 +131,23 @@ def _as_kind(ctx: Context, value: Any, kind: str, name: str) -> Any:
         values = value if isinstance(value, list) else [value]
         wanted = RelayExpr if kind == "Many" else str
         if not all(isinstance(v, wanted) for v in values):
-            raise TVMError(f"the input '{name}' is no list of {'tensors' if kind == 'Many' else 'texts'}")
+            raise TVMError(f"the input '{name}' must be a list of {'tensors' if kind == 'Many' else 'strings'}")
         return values
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if kind == "str":
         if not isinstance(value, str):
-            raise TVMError(f"the input '{name}' is no text")
+            raise TVMError(f"the input '{name}' must be a string")
         return value
     if not isinstance(value, RelayExpr):
-        raise TVMError(f"the input '{name}' is no tensor")
+        raise TVMError(f"the input '{name}' must be a tensor")
     if not kind:
         return value
     return _known(ctx, value, kind, name)
 
 
 def _known(ctx: Context, value: RelayExpr, kind: str, name: str) -> Any:
-    """A value that must be known when compiling, as Python's own."""
+    """Return a compile-time constant as a Python value."""
     array = value.data.numpy() if isinstance(value, Constant) else ctx.array(value, f"the input '{name}'")
     if kind == "Array":
         return array
@@ -146,7 +155,7 @@ def _known(ctx: Context, value: RelayExpr, kind: str, name: str) -> Any:
         make: Callable[[Any], Any] = {"Ints": int, "Floats": float, "Bools": bool}[kind]
         return [make(v) for v in array.reshape(-1)]
     if array.size != 1:
-        raise TVMError(f"the input '{name}' must be one number, it has {array.size}")
+        raise TVMError(f"the input '{name}' must be a scalar, got {array.size} elements")
     return {"int": int, "float": float, "bool": bool}[kind](array.reshape(-1)[0])
 
 
@@ -156,7 +165,7 @@ def constant(array: Any, dtype: str | None = None) -> Constant:
 
 
 def results(value: Any) -> list:
-    """The results of a converter as a list."""
+    """Return the outputs of a converter as a list."""
     if isinstance(value, (list, tuple, TupleWrapper)) and not isinstance(value, RelayExpr):
         return list(value)
     return [value]

@@ -1,6 +1,6 @@
 """The DarkNet importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import activations, conv_ops, detection_ops, recurrent, shape_ops
 from .load import Network
 from .reader import from_darknet

@@ -1,4 +1,4 @@
-"""DarkNet's activations."""
+"""The activation functions of DarkNet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ramp(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _negative_exponential(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """exp(x) - 1 below zero, zero above; the exponent is cut so that the unused side cannot overflow."""
+    """Return exp(x) - 1 for negative x, else 0. The argument of exp is clamped, so that it cannot overflow."""
     below = relay.minimum(x, ctx.like(0, x))
     return relay.subtract(relay.exp(below), ctx.like(1, x))
 
@@ -46,7 +46,8 @@ def _lhtan(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _stair(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Flat from even numbers to the next, rising from odd ones."""
+    """Return a staircase function: constant from an even integer to the next odd one, then rising to the next even
+    one."""
     low, half = relay.floor(x), relay.floor(relay.multiply(x, ctx.like(0.5, x)))
     odd = relay.subtract(low, relay.multiply(ctx.like(2, x), relay.floor(relay.multiply(low, ctx.like(0.5, x)))))
     return relay.add(half, relay.multiply(odd, relay.subtract(x, low)))
@@ -57,7 +58,7 @@ def _loggy(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _softplus(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """log(1 + exp(x)) without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return relay.add(relay.nn.relu(x), relay.log1p(relay.exp(relay.negative(relay.abs(x)))))
 
 
@@ -74,7 +75,7 @@ def _gelu(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _channel_share(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Each channel's share of the sum of the positive ones."""
+    """Divide the positive part of each channel by the sum of the positive parts of all channels."""
     ctx.image(x)
     above = relay.nn.relu(x)
     return relay.divide(above, relay.add(relay.sum(above, axis=1, keepdims=True), ctx.like(1e-4, x)))
@@ -104,7 +105,7 @@ ACTIVATIONS: dict[str, Callable] = {
 
 
 def activated(ctx: Context, x: RelayExpr, name: str) -> RelayExpr:
-    """A value behind an activation."""
+    """Apply the activation function with the given name."""
     if name not in ACTIVATIONS:
         raise TVMError(f"the activation '{name}' is not supported{did_you_mean(name, ACTIVATIONS, '; ')}")
     return ACTIVATIONS[name](ctx, ctx.made(x))

@@ -1,4 +1,4 @@
-"""Converters of layers with weights: convolutions, products with matrices, normalizations."""
+"""Converters of layers with weights: convolution, matmul and normalization."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .table import Context, Normalization, layer
 
 
 class Convolution:
-    """The weights of one convolution, with its batch normalization in them."""
+    """The weights of a convolution, with its batch normalization folded in."""
 
     def __init__(self, ctx: Context, channels: int, filters: int, size: int, groups: int = 1):
         if channels % groups or filters % groups:
-            raise TVMError(f"{channels} channels and {filters} filters do not divide into {groups} groups")
+            raise TVMError(f"{channels} channels and {filters} filters are not divisible into {groups} groups")
         self.ctx, self.groups, self.filters, self.size = ctx, groups, filters, size
         bias = ctx.take("biases", filters).astype("float64")
         norm = Normalization(ctx, filters) if ctx.flag("batch_normalize") else None
@@ -45,7 +45,7 @@ def strides_of(ctx: Context, default: int = 1) -> tuple[int, int]:
 def padding_of(ctx: Context, size: int) -> int:
     found = size // 2 if ctx.flag("pad") else ctx.section.int("padding", 0)
     if found < 0:
-        raise TVMError(f"padding={found} is negative")
+        raise TVMError(f"padding={found} must not be negative")
     return found
 
 
@@ -55,14 +55,14 @@ def convolutional(ctx, x):
     size = ctx.positive("size", 1)
     padding, dilation = padding_of(ctx, size), ctx.positive("dilation", 1) if size > 1 else 1
     if dilation > 1 and 2 * padding != size - 1:
-        raise TVMError(f"dilation={dilation} with a padding of {padding} of windows of {size} is not supported: "
-                       "DarkNet reads beyond the image")
+        raise TVMError(f"dilation={dilation} with padding {padding} and kernel size {size} is not supported, because "
+                       "DarkNet reads outside the image")
     conv = Convolution(ctx, channels, ctx.positive("filters", 1), size, ctx.positive("groups", 1))
     return conv(x, strides_of(ctx), padding * dilation, dilation, ctx.section.text("activation", "logistic"))
 
 
 class Product:
-    """The weights of a product with a matrix."""
+    """The weights of a fully connected layer (matmul)."""
 
     def __init__(self, ctx: Context, inputs: int, outputs: int):
         self.ctx = ctx
@@ -81,7 +81,7 @@ class Product:
 
 
 def flat(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """The value as one row for each element of the batch."""
+    """Flatten to a matrix with one row for each batch element."""
     return ctx.made(relay.nn.batch_flatten(x)) if ctx.rank(x) != 2 else x
 
 
@@ -94,16 +94,16 @@ def connected(ctx, x):
 
 @layer("local")
 def local(ctx, x):
-    """A convolution whose windows have weights of their own."""
+    """Convert a locally connected layer: a convolution with separate weights for each position."""
     batch, channels, height, width = ctx.image(x)
     filters, size, stride = (ctx.positive(k, 1) for k in ("filters", "size", "stride"))
     padded = ctx.flag("pad")
     if padded and size != 3:
-        raise TVMError(f"pad=1 of windows of {size} is not supported: DarkNet pads them as those of 3")
+        raise TVMError(f"pad=1 with kernel size {size} is not supported, because DarkNet pads as for size 3")
     edge = 1 if padded else size
     rows, columns = ((s - edge) // stride + 1 for s in (height, width))
     if min(rows, columns) < 1:
-        raise TVMError(f"a window of {size} does not fit into {height} x {width}")
+        raise TVMError(f"a kernel of size {size} does not fit an image of {height} x {width}")
     check_steps("a window", size * size)
     bias = ctx.take("biases", filters, rows, columns)
     weight = ctx.take("weights", rows * columns, filters, channels * size * size)
@@ -134,12 +134,15 @@ def l2norm(ctx, x):
 
 @layer("normalization")
 def normalization(ctx, x):
-    """Each element over a power of a sum of squares of channels around it. The sum of the first channel is over half a
-    window; each further one drops a channel and takes one in, so that one in the middle is left out of it."""
+    """Convert local response normalization across channels.
+
+    DarkNet computes a running sum: the sum for channel 0 covers half a window, and each following channel adds one
+    channel and subtracts one. A channel inside the window is therefore missing, which is reproduced here.
+    """
     channels = ctx.image(x)[1]
     size = ctx.positive("size", 5)
     alpha, beta, kappa = (ctx.section.float(k, d) for k, d in (("alpha", 1e-4), ("beta", 0.75), ("kappa", 1.0)))
-    check_count("the matrix of weights", [channels, channels])
+    check_count("the weight matrix", [channels, channels])
     rows = np.zeros((channels, channels))
     rows[0, : size // 2] = alpha
     for k in range(1, channels):

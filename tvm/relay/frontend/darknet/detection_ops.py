@@ -1,5 +1,8 @@
-"""Converters of detectors' last layers. Their result is what DarkNet leaves in the layer: probabilities from 0 to 1,
-widths and heights as exponents; beside it come the numbers that boxes are made with, or the boxes themselves."""
+"""Converters of detection layers (yolo, region, detection).
+
+The outputs are DarkNet's raw layer outputs: probabilities from 0 to 1, and box sizes as exponents. They are followed by
+the parameters for decoding boxes. With ``boxes=True`` the output is the decoded boxes.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from .table import Context, layer
 
 
 class Grid:
-    """A value of n boxes at each place: (batch, n, numbers of a box, height, width)."""
+    """A layer output with ``count`` boxes at each grid position: (batch, count, values per box, height, width)."""
 
     def __init__(self, ctx: Context, x: RelayExpr, count: int, numbers: int):
         self.batch, self.channels, self.height, self.width = ctx.image(x)
         if count < 1 or self.channels != count * numbers:
-            raise TVMError(f"{count} boxes of {numbers} numbers take {count * numbers} channels, the layer before has "
-                           f"{self.channels}")
+            raise TVMError(f"{count} boxes of {numbers} values need {count * numbers} channels, but the previous layer "
+                           f"has {self.channels}")
         self.count, self.numbers = count, numbers
         self.value = relay.reshape(x, (self.batch, count, numbers, self.height, self.width))
 
@@ -31,8 +34,8 @@ class Grid:
         return relay.reshape(joined, (self.batch, self.channels, self.height, self.width))
 
     def rows(self, ctx: Context, box: list[RelayExpr], objectness: RelayExpr, classes: RelayExpr) -> RelayExpr:
-        """A row for each box: centre, width and height in parts of the image, objectness, and its product with each
-        class."""
+        """Return a row for each box: center, width and height as fractions of the image, objectness, and objectness
+        times each class probability."""
         joined = relay.concatenate([*box, objectness, relay.multiply(classes, objectness)], 2)
         moved = relay.transpose(joined, (0, 3, 4, 1, 2))
         return relay.reshape(moved, (self.batch, self.height * self.width * self.count, -1))
@@ -44,17 +47,20 @@ class Grid:
 
 
 def _anchors(ctx: Context, count: int) -> np.ndarray:
-    """A width and a height for each kind of box; 0.5 where the configuration has none."""
+    """Return the anchors (width and height) of all boxes; missing values are 0.5."""
     found = ctx.section.numbers("anchors")
     out = np.full(2 * count, 0.5, "float32")
     if len(found) > 2 * count:
-        raise TVMError(f"{len(found)} numbers are given as anchors, num={count} boxes take {2 * count}")
+        raise TVMError(f"{len(found)} anchor values for num={count} boxes; at most {2 * count} are allowed")
     out[: len(found)] = found
     return out
 
 
 def _sizes(ctx: Context, grid: Grid, anchors: np.ndarray, w: RelayExpr, h: RelayExpr, across, squares: bool):
-    """Widths and heights in parts of the image, out of exponents, or of the roots of quarters."""
+    """Return box widths and heights as fractions of the image.
+
+    The raw values are exponents, or ``value * value * 4`` applies if ``squares`` is set.
+    """
     def size(value: RelayExpr, which: int) -> RelayExpr:
         factor = anchors[which::2].astype("float64") / across[which]
         grown = relay.multiply(relay.multiply(value, value), ctx.like(4, value)) if squares else relay.exp(value)
@@ -64,16 +70,16 @@ def _sizes(ctx: Context, grid: Grid, anchors: np.ndarray, w: RelayExpr, h: Relay
 
 
 def _masked(ctx: Context) -> tuple[list[int], np.ndarray, int]:
-    """The kinds of boxes that a layer has, the anchors of all, and how many classes there are."""
+    """Return the anchor indices of a layer, the anchors of all layers and the number of classes."""
     total, classes = ctx.positive("num", 1), ctx.positive("classes", 20)
     mask = [int(v) for v in ctx.section.numbers("mask")] or list(range(total))
     if any(not 0 <= m < total for m in mask):
-        raise TVMError(f"mask={ctx.section.options['mask']} names boxes beyond num={total}")
+        raise TVMError(f"mask={ctx.section.options['mask']} contains an index out of range for num={total}")
     return mask, _anchors(ctx, total), classes
 
 
 def _scaled(ctx: Context, centre: RelayExpr) -> RelayExpr:
-    """Centres that reach beyond their place."""
+    """Scale box centers about the middle of the cell by ``scale_x_y``."""
     scale = ctx.section.float("scale_x_y", 1.0)
     if scale == 1:
         return centre
@@ -82,7 +88,7 @@ def _scaled(ctx: Context, centre: RelayExpr) -> RelayExpr:
 
 @layer("Gaussian_yolo")
 def gaussian_yolo(ctx, x):
-    """Each of the four numbers of a box has an uncertainty behind it; classes count less where the box is uncertain."""
+    """Each of the four box values is followed by its uncertainty. The uncertainty reduces the class scores."""
     if ctx.section.text("yolo_point", "center") != "center":
         raise TVMError(f"yolo_point={ctx.section.options['yolo_point']} is not supported")
     mask, anchors, classes = _masked(ctx)
@@ -136,7 +142,7 @@ def region(ctx, x):
     background = ctx.flag("background")
     anchors = _anchors(ctx, count)
     if coords < 4:
-        raise TVMError(f"coords={coords} is not supported; a box has at least 4")
+        raise TVMError(f"coords={coords} is not supported; it must be at least 4")
     grid = Grid(ctx, x, count, coords + classes + 1)
     centre, size = relay.sigmoid(grid.part(0, 2)), grid.part(2, coords)
     if background:
@@ -164,7 +170,7 @@ def _region_rows(ctx: Context, grid: Grid, anchors, centre, size, objectness, ki
     w, h = (relay.strided_slice(size, [i], [i + 1], [1], [2]) for i in (0, 1))
     box = [*grid.centres(ctx, x, y), *_sizes(ctx, grid, anchors, w, h, (grid.width, grid.height), False)]
     if objectness is None:
-        # The first class is the background; every box counts.
+        # The first class is the background; every box has objectness 1.
         kinds = relay.strided_slice(kinds, [1], [grid.numbers], [1], [2])
         objectness = relay.ones_like(x)
     return ctx.importer.detected(grid.rows(ctx, box, objectness, kinds))
@@ -172,14 +178,14 @@ def _region_rows(ctx: Context, grid: Grid, anchors, centre, size, objectness, ki
 
 @layer("detection")
 def detection(ctx, x):
-    """The first detectors: classes of each place, then scales and boxes."""
+    """Convert a YOLO v1 detection layer: the classes of each grid position, followed by objectness and boxes."""
     x = flat(ctx, x)
     batch, count = ctx.known_shape(x)
     side, classes, boxes = ctx.positive("side", 7), ctx.positive("classes", 1), ctx.positive("num", 1)
     places = side * side
     wanted = places * (classes + boxes * (1 + ctx.positive("coords", 1)))
     if count != wanted:
-        raise TVMError(f"{places} places take {wanted} numbers, the layer before has {count}")
+        raise TVMError(f"a grid of {places} positions needs {wanted} inputs, but the previous layer has {count}")
     if not ctx.flag("softmax"):
         return x
     kinds = relay.reshape(relay.strided_slice(x, [0], [places * classes], [1], [1]), (batch * places, classes))

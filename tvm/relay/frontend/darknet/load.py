@@ -1,4 +1,5 @@
-"""Networks of DarkNet: the configuration as sections, the file of weights as numbers that layers take in order."""
+"""Load DarkNet networks: the configuration (.cfg) as sections, and the weights file as a stream of floats in layer
+order."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from ....error import TVMError
 from ..common.folder import beside
 from .schema import ALIASES, type_number
 
-# Layers that a network may have.
+# The maximum number of layers of a network.
 MOST_LAYERS = 16_384
-# Bytes of a configuration; real ones have a few thousand.
+# The maximum size of a configuration in bytes; typical ones have a few thousand.
 MOST_TEXT = 1 << 24
 
 
 class Section:
-    """A layer of the configuration: its name and its options as text. Of an option given twice the first holds."""
+    """A section of the configuration: its name, and its options as text. The first of repeated options counts."""
 
     def __init__(self, name: str, number: int):
         self.name = ALIASES.get(name, name)
@@ -28,7 +29,7 @@ class Section:
 
     @property
     def type(self) -> int:
-        """The number of the layer, one of ``LAYERTYPE``."""
+        """The number of the layer type, one of ``LAYERTYPE``."""
         return type_number(self.name)
 
     def text(self, option: str, default: str) -> str:
@@ -40,11 +41,11 @@ class Section:
     def int(self, option: str, default: int) -> int:
         found = self.float(option, default)
         if found != int(found):
-            raise TVMError(f"{option}={self.options[option]} is no whole number")
+            raise TVMError(f"{option}={self.options[option]} is not an integer")
         return int(found)
 
     def numbers(self, option: str) -> list:
-        """A list of numbers; none where the option is missing."""
+        """Return a list of numbers, which is empty if the option is missing."""
         text = self.options.get(option, "")
         return [self._number(option, part) for part in text.split(",") if part]
 
@@ -52,13 +53,13 @@ class Section:
         try:
             found = float(text)
         except ValueError:
-            raise TVMError(f"{option}={self.options[option]} is no number") from None
+            raise TVMError(f"{option}={self.options[option]} is not a number") from None
         if not -(2.0**31) <= found < 2.0**31:
-            raise TVMError(f"{option}={self.options[option]} is too large")
+            raise TVMError(f"{option}={self.options[option]} is out of range")
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """An option as a number, or as text where it is none."""
+        """Return an option as a number, or as text if it is not a number."""
         options = self.__dict__.get("options", {})
         if name not in options:
             raise AttributeError(f"the section [{self.__dict__.get('name')}] has no option '{name}'")
@@ -70,7 +71,7 @@ class Section:
 
 
 def parse_cfg(text: str) -> list[Section]:
-    """The sections of a configuration."""
+    """Parse a configuration into sections."""
     sections: list[Section] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = "".join(line.split())
@@ -78,39 +79,39 @@ def parse_cfg(text: str) -> list[Section]:
             continue
         if line[0] == "[":
             if line[-1] != "]" or len(line) < 3:
-                raise TVMError(f"line {number} of the configuration: '{line[:60]}' is no name of a section")
+                raise TVMError(f"line {number} of the configuration: '{line[:60]}' is not a valid section name")
             sections.append(Section(line[1:-1], len(sections) - 1))
             if len(sections) > MOST_LAYERS:
                 raise TVMError(f"the configuration has more than {MOST_LAYERS} sections")
             continue
         option, found, value = line.partition("=")
         if not found or not sections:
-            raise TVMError(f"line {number} of the configuration: '{line[:60]}' is neither section nor option")
+            raise TVMError(f"line {number} of the configuration: '{line[:60]}' is neither a section nor an option")
         sections[-1].options.setdefault(option, value)
     if len(sections) < 2 or sections[0].name != "net":
-        raise TVMError("the configuration must begin with [net] and have at least one layer")
+        raise TVMError("the configuration must start with [net] and have at least one layer")
     return sections
 
 
 class Weights:
-    """The numbers of a file of weights; layers take them one after the other."""
+    """The floats of a weights file, which the layers consume in order."""
 
     def __init__(self, data: bytes):
         self.transposed, at = _header(data)
         if (len(data) - at) % 4:
-            raise TVMError(f"the file of weights is damaged: its numbers take {len(data) - at} bytes")
+            raise TVMError(f"the weights file is corrupt: its {len(data) - at} bytes of data are not a multiple of 4")
         self.numbers = np.frombuffer(data, "<f4", offset=at)
         self.used = 0
 
     def take(self, what: str, *shape: int) -> np.ndarray:
-        """The next numbers as an array."""
+        """Return the next floats as an array."""
         count = 1
         for size in shape:
             count *= int(size)
         left = len(self.numbers) - self.used
         if count > left:
-            raise TVMError(f"the {what} take {count} numbers, the file of weights has {left} left: it belongs to "
-                           "another configuration, or was cut short")
+            raise TVMError(f"the {what} need {count} floats, but only {left} remain in the weights file: it is "
+                           "truncated, or it belongs to another configuration")
         found = self.numbers[self.used : self.used + count].reshape(shape)
         self.used += count
         return found
@@ -118,35 +119,37 @@ class Weights:
     def finish(self) -> None:
         left = len(self.numbers) - self.used
         if left:
-            raise TVMError(f"the file of weights has {left} numbers more than the layers take; it belongs to another "
-                           "configuration")
+            raise TVMError(f"the weights file has {left} unused floats; it belongs to another configuration")
 
 
 def _header(data: bytes) -> tuple[bool, int]:
-    """Whether matrices are transposed, and where the numbers begin: after the version and a count of images."""
+    """Read the header: version and number of training images.
+
+    Return whether matrices are transposed, and the data offset.
+    """
     if len(data) < 16:
-        raise TVMError(f"a file of weights has at least 16 bytes, this one has {len(data)}")
+        raise TVMError(f"a weights file must have at least 16 bytes, got {len(data)}")
     major, minor = (int(v) for v in np.frombuffer(data, "<i4", count=2))
     wide = major * 10 + minor >= 2 and major < 1000 and minor < 1000
     if wide and len(data) < 20:
-        raise TVMError("the file of weights ends in its header")
+        raise TVMError("the weights file is truncated in its header")
     return major > 1000 or minor > 1000, 20 if wide else 16
 
 
 class Network:
-    """A network read from its two files; what `load_network` of DarkNet's library gives.
+    """A network loaded from its configuration and weights files, as the DarkNet library's ``load_network`` returns it.
 
     Parameters
     ----------
     cfg : str or path
-        The configuration.
+        The configuration file (.cfg).
     weights : str or path, optional
-        The file of weights; without it, the one beside the configuration that has its name.
+        The weights file; the default is the file of the same name next to the configuration.
 
     Raises
     ------
     TVMError
-        A file cannot be read, or is none of DarkNet's.
+        A file cannot be read, or it is not a DarkNet file.
     """
 
     def __init__(self, cfg, weights=None):
@@ -167,11 +170,11 @@ class Network:
 def _read(path: str, most: int | None = None) -> bytes:
     try:
         if most is not None and os.path.getsize(path) > most:
-            raise TVMError(f"{os.path.basename(path)} is larger than {most} bytes: it is no configuration")
+            raise TVMError(f"{os.path.basename(path)} is larger than {most} bytes, the maximum of a configuration")
         with open(path, "rb") as file:
             return file.read()
     except OSError as problem:
-        raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+        raise TVMError(f"cannot read {os.path.basename(path)}: {problem.strerror}") from problem
 
 
 __all__ = ["MOST_LAYERS", "Network", "Section", "Weights", "parse_cfg"]

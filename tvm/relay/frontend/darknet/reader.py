@@ -1,5 +1,7 @@
-"""From a network of DarkNet to a module: its layers are looked up first, then converted in their order, each taking its
-weights from the file."""
+"""Convert a DarkNet network to a module.
+
+All layer types are checked before the first layer is converted. Each layer consumes its weights from the weights file.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,25 @@ from .load import Network, Section, Weights
 from .schema import DETECTORS, REFUSED
 from .table import CONVERTERS, Context
 
-# Sizes of an image that DarkNet's own numbers can count.
-_MOST_INPUTS = 1 << 31
+# DarkNet stores sizes as 32-bit integers.
+_MAX_INPUTS = 1 << 31
 
 
 class Importer(GraphImporter):
-    """Converts one network."""
+    """Converts one network to a module."""
 
     def __init__(self, net: Network, shape, dtype: str, boxes: bool):
         super().__init__()
         self.net, self.dtype, self.boxes = net, dtype, boxes
         self.weights = Weights(net.weights)
         self.shape = self._input_shape(shape)
-        # The result of each layer, those of detectors with what describes them, and the states after a run.
+        # The output of each layer; the outputs of detection layers with their parameters; the final recurrent states.
         self.results: list[RelayExpr] = []
         self.detections: list[list[RelayExpr]] = []
         self.states: list[RelayExpr] = []
 
     def _input_shape(self, given) -> tuple[int, ...]:
-        """The shape of the input: the one that is given, or one image of the configuration's size for each step."""
+        """Return the input shape: the given one, or one image of the configured size for each time step."""
         net = self.net
         image = net.c > 0 and net.h > 0 and net.w > 0
         if given is None:
@@ -45,10 +47,10 @@ class Importer(GraphImporter):
         try:
             shape = tuple(operator.index(d) for d in given)
         except TypeError as problem:
-            raise TypeError(f"from_darknet: shape is a list of numbers, got {given!r}") from problem
-        if len(shape) != (4 if image else 2) or min(shape) < 1 or int(np.prod(shape, dtype=object)) > _MOST_INPUTS:
+            raise TypeError(f"from_darknet: shape must be a list of integers, got {given!r}") from problem
+        if len(shape) != (4 if image else 2) or min(shape) < 1 or int(np.prod(shape, dtype=object)) > _MAX_INPUTS:
             kind = "batch, channels, height and width" if image else "batch and inputs"
-            raise TVMError(f"the shape of the input, {shape}, is not that of {kind}")
+            raise TVMError(f"the input shape {shape} does not match {kind}")
         return shape
 
     @property
@@ -78,97 +80,101 @@ class Importer(GraphImporter):
             return self.typer.infer(convert(Context(self, section, where), value))
 
     def outputs(self, last: Section) -> list[RelayExpr]:
-        """The results of the detectors, the last one first, each with what describes it; or the last layer's result.
-        Boxes come in the order of their layers."""
+        """Return the outputs of the detection layers with their parameters, last layer first, or the last layer's
+        output. Decoded boxes are in layer order."""
         if self.boxes:
             if not self.detections:
-                raise TVMError("the network has no layer [yolo] or [region] to make boxes of")
+                raise TVMError("boxes=True needs a [yolo] or [region] layer, but the network has none")
             return [self.typer.infer(value) for found in self.detections for value in found]
         found = [self.typer.infer(v) for rows in reversed(self.detections) for v in rows]
         return found if last.name in DETECTORS else [self.results[-1], *found]
 
-    # -- what converters tell -------------------------------------------------------------------------------------
+    # -- state that converters record ------------------------------------------------------------------------------
 
     def detected(self, out: RelayExpr, *described: np.ndarray) -> RelayExpr:
-        """Note the result of a detector."""
+        """Record the output of a detection layer."""
         self.detections.append([out, *(Constant(a) for a in described)])
         return out
 
     def state(self, name: str, first: np.ndarray) -> RelayExpr:
-        """A further input, and the value it has before the first run."""
+        """Add a recurrent state as an input, with its initial value as a parameter."""
         from ....runtime import ndarray
 
         self.params[name] = ndarray.array(first)
         return self.add_input(name, first.shape, self.dtype)
 
     def keep(self, value: RelayExpr) -> None:
-        """Note what a run leaves in a state, in the order of the states."""
+        """Record the final value of a recurrent state. Calls must be in the order of the states."""
         self.states.append(value)
 
     def finish(self, outputs: list[RelayExpr]) -> tuple[IRModule, dict[str, Any]]:
-        """The module, and the values that states begin with."""
+        """Return the module and the initial values of the states."""
         return super().finish(outputs)[0], dict(self.params)
 
 
 def _in_words(section: Section, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the layer"
     shown = ", ".join(f"{k}={v[:40]}" for k, v in section.options.items())
     return f"with {shown}: {str(problem) or type(problem).__name__}"
 
 
 def from_darknet(net, weights=None, dtype="float32", shape=None, boxes=False) -> tuple[IRModule, dict[str, Any]]:
-    """A network of DarkNet as a module and its parameters. DarkNet is not needed. The weights become constants; the
-    parameters are the first values of the states of recurrent layers.
+    """Import a DarkNet network as a module and its parameters. DarkNet itself is not needed. Weights become constants;
+    the parameters are the initial values of recurrent states.
 
-    The input is ``data``. Of a detector the results are, for each layer ``[yolo]`` and the last one first: the layer's
-    numbers, its mask, its anchors and (boxes at a place, channels, height, width, classes, kinds of boxes), which
-    ``tvm.relay.testing.yolo_detection`` makes boxes of; for ``[region]`` the numbers, the anchors and (boxes at a
-    place, channels, height, width, classes, coordinates, background). The results of a network that ends in another
-    layer begin with that layer's. What a run leaves in the states of recurrent layers comes last, in the order of
-    the inputs that stand for them.
+    The input is named ``data``. The outputs of a detector are listed per layer, last layer first:
+
+    - for ``[yolo]``: the layer output, the mask, the anchors, and (boxes per position, channels, height, width,
+      classes, number of anchors), which ``tvm.relay.testing.yolo_detection`` decodes into boxes;
+    - for ``[region]``: the layer output, the anchors, and (boxes per position, channels, height, width, classes,
+      coordinates, background).
+
+    If the network ends in another layer, that layer's output comes first. The final values of recurrent states come
+    last, in the order of the state inputs.
 
     Parameters
     ----------
     net : Network, str or path
-        A network that ``tvm.relay.testing.darknet`` loaded, or the path of a configuration.
+        A network loaded by ``tvm.relay.testing.darknet``, or the path of a configuration.
     weights : str or path, optional
-        The file of weights of a configuration; without it, the one beside it that has its name. The shape of the input
-        may be given in this place too.
+        The weights file; the default is the file of the same name next to the configuration. For compatibility the
+        input shape may be passed in this position.
     dtype : str, optional
         The element type of the network.
     shape : tuple of int, optional
-        The shape of the input, in place of the configuration's.
+        The input shape, which overrides the configuration.
     boxes : bool, optional
-        Whether the results are boxes, one result for each layer ``[yolo]`` or ``[region]`` in their order: rows of the
-        centre, the width and the height in parts of the image, the objectness, and its product with each class.
+        Whether to return decoded boxes, one output for each ``[yolo]`` or ``[region]`` layer in layer order. Each row
+        has center, width and height as fractions of the image, objectness, and objectness times each class probability.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        ``net`` is none of these, or ``shape`` is no list of numbers.
+        ``net`` has another type, or ``shape`` is not a list of integers.
     TVMError
-        A file is damaged or belongs to another network, or a layer cannot be converted.
+        A file is corrupt or belongs to another network, or a layer cannot be converted.
     OpNotImplemented
-        For layers without a converter; all of them are named.
+        The network has layers without a converter; the message lists all of them.
     """
     if weights is not None and not isinstance(weights, (str, bytes, os.PathLike)):
         if shape is not None:
-            raise TypeError(f"from_darknet: weights is a path, got {type(weights).__name__}")
+            raise TypeError(f"from_darknet: weights must be a path, got {type(weights).__name__}")
         weights, shape = None, weights
     if isinstance(net, (str, bytes, os.PathLike)):
         net = Network(net, weights)
     elif not isinstance(net, Network):
-        raise TypeError(f"from_darknet: a network or the path of a configuration is wanted, got {type(net).__name__}")
+        raise TypeError(f"from_darknet: expected a network or the path of a configuration, got {type(net).__name__}")
     elif weights is not None:
-        raise TypeError("from_darknet: a network that is loaded has its weights")
+        raise TypeError("from_darknet: weights must not be given for a loaded network, which contains its weights")
     kind = canonical(dtype)
     if kind not in ("float16", "float32", "float64"):
-        raise TVMError(f"from_darknet: dtype {dtype} is not supported; it is float16, float32 or float64")
+        raise TVMError(f"from_darknet: dtype {dtype} is not supported; it must be float16, float32 or float64")
     with np.errstate(all="ignore"):
         return Importer(net, shape, kind, bool(boxes)).run()
 

@@ -1,5 +1,8 @@
-"""Converters of recurrent layers. Values are steps of batches, the first step first; what a run leaves in a state
-is a further result, and what the next one begins with a further input."""
+"""Converters of recurrent layers.
+
+The data is (steps * batch) rows, first step first. The initial state is an additional input, the final state an
+additional output.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from .table import Context, layer
 
 
 def _steps(ctx: Context, x: RelayExpr) -> tuple[list[RelayExpr], int]:
-    """The value of each step, and the batch."""
+    """Split the data into steps. Return the value of each step, and the batch size."""
     steps, rows = ctx.importer.net.time_steps, ctx.known_shape(x)[0]
     if steps < 1 or rows % steps:
-        raise TVMError(f"{rows} rows are no batches of time_steps={steps}")
+        raise TVMError(f"{rows} rows are not divisible into time_steps={steps}")
     check_steps("a sequence", steps)
     return (list(relay.split(x, steps, 0)) if steps > 1 else [x]), rows // steps
 
@@ -39,7 +42,7 @@ def _state(ctx: Context, name: str, *shape: int) -> RelayExpr:
 
 def _run(ctx: Context, parts: list[RelayExpr], state: RelayExpr, taken: Callable, recurrent: Callable,
          given: Callable) -> RelayExpr:
-    """A state that each step adds to, and what is made of it."""
+    """Run a recurrent state over the steps, and return the stacked outputs."""
     kept, out = ctx.flag("shortcut"), []
     for part in parts:
         new = relay.add(taken(part), recurrent(state))
@@ -83,7 +86,7 @@ def crnn(ctx, x):
 
 
 def _gates(ctx: Context, inputs: int, outputs: int, count: int) -> tuple[list[Product], list[Product]]:
-    """Products of the inputs, then of the state, one for each gate."""
+    """Return the matmuls of the inputs and those of the state, one for each gate."""
     return ([Product(ctx, inputs, outputs) for _ in range(count)],
             [Product(ctx, outputs, outputs) for _ in range(count)])
 
@@ -127,15 +130,18 @@ def lstm(ctx, x):
 
 @layer("conv_lstm")
 def conv_lstm(ctx, x):
-    """An LSTM of images; with ``peephole`` its gates look at the cell too. Every convolution has the activation, and
-    the cell is kept within ``state_constrain`` after the output was made of it."""
+    """Convert a convolutional LSTM. With ``peephole`` the gates also depend on the cell.
+
+    The activation is applied after each convolution. The cell is clipped to ``state_constrain`` after the output is
+    computed.
+    """
     _, channels, height, width = ctx.image(x)
     parts, batch = _steps(ctx, x)
     outputs, size, groups = (ctx.positive(k, d) for k, d in (("output", 1), ("size", 3), ("groups", 1)))
     padding, bound = padding_of(ctx, size), ctx.section.int("state_constrain", 32 * ctx.importer.net.time_steps)
     if ctx.positive("stride", 1) != 1 or ctx.positive("dilation", 1) != 1 or 2 * padding != size - 1:
-        raise TVMError(f"windows of {size} with a stride, a dilation or a padding that change the size of the image "
-                       "are not supported")
+        raise TVMError(f"kernel size {size} with a stride, dilation or padding that changes the image size is not "
+                       "supported")
     name = ctx.section.text("activation", "linear")
 
     def gates(count: int, inputs: int) -> list[Callable]:

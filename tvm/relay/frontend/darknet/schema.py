@@ -1,10 +1,10 @@
-"""The format as data: numbers of layers and activations, other names of sections, and what is not supported of them."""
+"""DarkNet's layer and activation numbers, aliases of section names, and unsupported options."""
 
 from __future__ import annotations
 
 
 class LAYERTYPE:
-    """The numbers of layers."""
+    """The numbers of the layer types."""
 
     CONVOLUTIONAL, DECONVOLUTIONAL, CONNECTED, MAXPOOL, SOFTMAX, DETECTION, DROPOUT, CROP, ROUTE, COST = range(10)
     NORMALIZATION, AVGPOOL, LOCAL, SHORTCUT, ACTIVE, RNN, GRU, LSTM, CRNN, BATCHNORM = range(10, 20)
@@ -12,21 +12,21 @@ class LAYERTYPE:
 
 
 class ACTIVATION:
-    """The numbers of activations."""
+    """The numbers of the activation functions."""
 
     LOGISTIC, RELU, RELIE, LINEAR, RAMP, TANH, PLSE, LEAKY, ELU, LOGGY, STAIR, HARDTAN, LHTAN = range(13)
 
 
-# Sections that have more than one name; the table of converters has the first.
+# Maps alternative section names to the name in the table of converters.
 ALIASES = {"network": "net", "conv": "convolutional", "deconv": "deconvolutional", "conn": "connected",
            "max": "maxpool", "avg": "avgpool", "soft": "softmax", "lrn": "normalization", "logxent": "logistic"}
-# Sections whose number has another name than theirs.
+# Maps sections to their layer type where the names differ.
 TYPE_NAMES = {"activation": "ACTIVE", "logistic": "LOGXENT", "reorg3d": "REORG", "local_avgpool": "AVGPOOL"}
 
-# Sections whose results boxes are made of.
+# Detection layers, whose outputs are decoded into boxes.
 DETECTORS = ("yolo", "region", "Gaussian_yolo")
 
-# Options of a section that change what it computes and are not supported; 0 is none of them.
+# Unsupported options of each section that change its output. The value 0 disables an option.
 REFUSED = {
     "convolutional": ("binary", "xnor", "antialiasing", "share_index", "sway", "rotate", "stretch", "stretch_sway",
                       "deform", "coordconv"),
@@ -42,7 +42,7 @@ REFUSED = {
 
 
 def type_number(section: str) -> int:
-    """The number of a section's layer; that of a blank one where the format gives it none."""
+    """Return the number of a section's layer type, or that of BLANK for sections without a number."""
     return getattr(LAYERTYPE, TYPE_NAMES.get(section, section.upper()), LAYERTYPE.BLANK)
 
 

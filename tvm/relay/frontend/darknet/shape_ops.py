@@ -1,4 +1,4 @@
-"""Converters of layers that join, pool and move values."""
+"""Converters of layers that concatenate, pool, resize or reorder data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import Context, layer
 
 @layer("dropout", "cost", "silence", "empty")
 def same(ctx, x):
-    """What does nothing in a trained network."""
+    """Return the input unchanged: the layer has no effect at inference."""
     return x
 
 
@@ -20,7 +20,7 @@ def same(ctx, x):
 def shortcut(ctx, x):
     own = ctx.image(x)
     if "from" not in ctx.section.options:
-        raise TVMError("the option from is missing")
+        raise TVMError("the option 'from' is missing")
     alpha, beta = ctx.section.float("alpha", 1.0), ctx.section.float("beta", 1.0)
     out = x if alpha == 1 else relay.multiply(x, ctx.like(alpha, x))
     for number in ctx.section.numbers("from"):
@@ -30,15 +30,15 @@ def shortcut(ctx, x):
 
 
 def _fitted(ctx: Context, x: RelayExpr, wanted: tuple[int, ...]) -> RelayExpr:
-    """A value that is added to one of other sizes: every so many elements of a larger image, spread over a smaller one,
-    and as many channels as both have."""
+    """Adapt a tensor to the shape of the one it is added to: subsample a larger image or spread a smaller one, and pad
+    or drop channels."""
     batch, channels, height, width = ctx.image(x)
     if (batch, channels, height, width) == wanted:
         return x
     step, spread = max(width // wanted[3], 1), max(wanted[3] // width, 1)
     if step != max(height // wanted[2], 1) or spread != max(wanted[2] // height, 1) or step > 1 and spread > 1:
-        raise TVMError(f"values of {height} x {width} and of {wanted[2]} x {wanted[3]} cannot be added")
-    # As far as both reach.
+        raise TVMError(f"images of {height} x {width} and {wanted[2]} x {wanted[3]} cannot be added")
+    # The region that both tensors cover.
     high, wide = min(height, wanted[2]), min(width, wanted[3])
     deep = min(channels, wanted[1])
     out = relay.strided_slice(x, [0, 0, 0], [deep, (high - 1) * step + 1, (wide - 1) * step + 1], [1, step, step],
@@ -48,7 +48,7 @@ def _fitted(ctx: Context, x: RelayExpr, wanted: tuple[int, ...]) -> RelayExpr:
     got = ctx.known_shape(ctx.made(out))
     missing = [w - g for w, g in zip(wanted, got)]
     if min(missing) < 0:
-        raise TVMError(f"values of {height} x {width} and of {wanted[2]} x {wanted[3]} cannot be added")
+        raise TVMError(f"images of {height} x {width} and {wanted[2]} x {wanted[3]} cannot be added")
     return relay.nn.pad(out, tuple((0, m) for m in missing)) if any(missing) else out
 
 
@@ -56,10 +56,10 @@ def _fitted(ctx: Context, x: RelayExpr, wanted: tuple[int, ...]) -> RelayExpr:
 def route(ctx, x):
     numbers = [int(v) for v in ctx.section.numbers("layers")]
     if not numbers:
-        raise TVMError("the option layers is missing")
+        raise TVMError("the option 'layers' is missing")
     groups, group = ctx.positive("groups", 1), ctx.section.int("group_id", 0)
     if not 0 <= group < groups:
-        raise TVMError(f"group_id={group} is none of {groups} groups")
+        raise TVMError(f"group_id={group} is out of range for {groups} groups")
     parts = []
     for number in numbers:
         part = ctx.before(number, "layers")
@@ -70,18 +70,18 @@ def route(ctx, x):
         parts.append(ctx.made(part))
     if len({(ctx.rank(p), *ctx.known_shape(p)[2:]) for p in parts}) > 1:
         sizes = ", ".join(" x ".join(str(d) for d in ctx.known_shape(p)[1:]) for p in parts)
-        raise TVMError(f"values of {sizes} cannot be joined along the channels")
+        raise TVMError(f"tensors of shapes {sizes} cannot be concatenated along the channels")
     return parts[0] if len(parts) == 1 else relay.concatenate(parts, 1)
 
 
 @layer("scale_channels")
 def scale_channels(ctx, x):
-    """Another layer's image, each channel (with scale_wh each place) times a number of this value."""
+    """Multiply another layer's output by one factor for each channel, or for each position with ``scale_wh``."""
     other = ctx.before(ctx.section.int("from", 0), "from")
     batch, channels, height, width = ctx.image(other)
     wanted = (batch, 1, height, width) if ctx.flag("scale_wh") else (batch, channels, 1, 1)
     if ctx.known_shape(x) != wanted:
-        raise TVMError(f"factors of shape {wanted} are wanted, got {ctx.known_shape(x)}")
+        raise TVMError(f"expected factors of shape {wanted}, got {ctx.known_shape(x)}")
     return activated(ctx, relay.multiply(other, x), ctx.section.text("activation", "linear"))
 
 
@@ -89,7 +89,7 @@ def scale_channels(ctx, x):
 def sam(ctx, x):
     other = ctx.before(ctx.section.int("from", 0), "from")
     if ctx.known_shape(other) != ctx.known_shape(x):
-        raise TVMError(f"values of shapes {ctx.known_shape(x)} and {ctx.known_shape(other)} cannot be multiplied")
+        raise TVMError(f"tensors of shapes {ctx.known_shape(x)} and {ctx.known_shape(other)} cannot be multiplied")
     return activated(ctx, relay.multiply(x, other), ctx.section.text("activation", "linear"))
 
 
@@ -98,7 +98,7 @@ def upsample(ctx, x):
     ctx.image(x)
     stride, scale = ctx.section.int("stride", 2), ctx.section.float("scale", 1.0)
     if stride < 0:
-        # A negative stride adds the elements of each window.
+        # A negative stride downsamples by summing each window.
         scale *= stride * stride
         out = relay.nn.avg_pool2d(x, (-stride, -stride), (-stride, -stride))
     elif stride:
@@ -109,20 +109,20 @@ def upsample(ctx, x):
 
 
 def _window(ctx: Context, x: RelayExpr) -> dict:
-    """The arguments of pooling: the first window begins half the padding before the image."""
+    """Return the pooling arguments. Half of the padding is before the image."""
     _, _, height, width = ctx.image(x)
     strides = strides_of(ctx)
     size = ctx.positive("size", max(strides) if "size" not in ctx.section.options else 1)
     padding = ctx.section.int("padding", size - 1)
     if padding < 0:
-        raise TVMError(f"padding={padding} is negative")
+        raise TVMError(f"padding={padding} must not be negative")
     before, after = padding // 2, []
     for length, stride in ((height, strides[0]), (width, strides[1])):
         count = (length + padding - size) // stride + 1
         if count < 1:
-            raise TVMError(f"a window of {size} does not fit into {height} x {width}")
+            raise TVMError(f"a window of size {size} does not fit an image of {height} x {width}")
         if before >= size or (count - 1) * stride >= length + before:
-            raise TVMError(f"padding={padding} of windows of {size} leaves windows outside the image")
+            raise TVMError(f"padding={padding} with window size {size} leaves windows outside the image")
         after.append(max((count - 1) * stride + size - length - before, 0))
     return {"pool_size": (size, size), "strides": strides, "padding": (before, before, *after)}
 
@@ -135,11 +135,11 @@ def maxpool(ctx, x):
 
 
 def _over_channels(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Of every ``out_channels``-th channel the greatest."""
+    """Return the maximum over groups of every ``out_channels``-th channel."""
     batch, channels, height, width = ctx.image(x)
     count = ctx.positive("out_channels", 1)
     if count > channels:
-        raise TVMError(f"out_channels={count} of {channels} channels are not supported")
+        raise TVMError(f"out_channels={count} must not exceed {channels} channels")
     missing = -channels % count
     if missing:
         x = relay.nn.pad(x, ((0, 0), (0, missing), (0, 0), (0, 0)), ctx.like(float("-inf"), x))
@@ -163,10 +163,10 @@ def reorg(ctx, x):
     stride = ctx.positive("stride", 1)
     if ctx.flag("reverse"):
         if channels % (stride * stride):
-            raise TVMError(f"{channels} channels do not divide by a stride of {stride}")
+            raise TVMError(f"{channels} channels are not divisible by stride {stride} squared")
         return relay.nn.depth_to_space(x, stride)
     if channels % (stride * stride) or height % stride or width % stride:
-        raise TVMError(f"{channels} channels of {height} x {width} do not divide by a stride of {stride}")
+        raise TVMError(f"{channels} channels of {height} x {width} are not divisible by stride {stride}")
     return relay.vision.yolo_reorg(x, stride)
 
 
@@ -176,17 +176,17 @@ def reorg3d(ctx, x):
     stride = ctx.positive("stride", 1)
     sizes = (channels % (stride * stride),) if ctx.flag("reverse") else (height % stride, width % stride)
     if any(sizes):
-        raise TVMError(f"{channels} channels of {height} x {width} do not divide by a stride of {stride}")
+        raise TVMError(f"{channels} channels of {height} x {width} are not divisible by stride {stride}")
     return (relay.nn.depth_to_space if ctx.flag("reverse") else relay.nn.space_to_depth)(x, stride)
 
 
 @layer("crop")
 def crop(ctx, x):
-    """The middle of the image, with its numbers brought from 0..1 to -1..1."""
+    """Crop the center of the image, and rescale its values from 0..1 to -1..1."""
     _, _, height, width = ctx.image(x)
     rows, columns = ctx.positive("crop_height", 1), ctx.positive("crop_width", 1)
     if rows > height or columns > width:
-        raise TVMError(f"{rows} x {columns} cannot be cut from {height} x {width}")
+        raise TVMError(f"cannot crop {rows} x {columns} from an image of {height} x {width}")
     top, left = (height - rows) // 2, (width - columns) // 2
     out = relay.strided_slice(x, [top, left], [top + rows, left + columns], [1, 1], [2, 3])
     return out if ctx.flag("noadjust") else relay.subtract(relay.multiply(out, ctx.like(2, x)), ctx.like(1, x))
@@ -196,14 +196,14 @@ def crop(ctx, x):
 def softmax(ctx, x):
     groups, temperature = ctx.positive("groups", 1), ctx.section.float("temperature", 1.0)
     if not temperature > 0:
-        raise TVMError(f"temperature={temperature} is not supported")
+        raise TVMError(f"temperature={temperature} is not supported; it must be positive")
     if ctx.flag("spatial"):
         ctx.image(x)
         return relay.nn.softmax(x, axis=1)
     x = flat(ctx, x)
     batch, count = ctx.known_shape(x)
     if count % groups:
-        raise TVMError(f"{count} numbers do not divide into {groups} groups")
+        raise TVMError(f"{count} elements are not divisible into {groups} groups")
     rows = relay.reshape(x, (batch * groups, count // groups))
     rows = rows if temperature == 1 else relay.divide(rows, ctx.like(temperature, x))
     return relay.reshape(relay.nn.softmax(rows), (batch, count))

@@ -1,7 +1,7 @@
-"""The table of DarkNet's converters and what a converter can ask.
+"""The table of DarkNet converters and the context that converters use.
 
-A converter is ``f(ctx, x)`` with the result of the layer before; the options of the section and the weights it takes
-are asked of ``ctx``.
+A converter is ``f(ctx, x)``, where ``x`` is the output of the previous layer; ``ctx`` provides the options of the
+section and the weights.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 CONVERTERS = Converters("DarkNet")
 layer = partial(CONVERTERS.op, since=0)
-# What DarkNet adds to a variance before its root, so that it does not divide by zero.
+# DarkNet adds this to a variance to avoid a division by zero.
 EPSILON = 1e-6
 
 
 class Context(NodeContext):
-    """The layer being converted."""
+    """The layer that is being converted."""
 
     __slots__ = ("section",)
 
@@ -38,7 +38,7 @@ class Context(NodeContext):
         self.section = section
 
     def positive(self, option: str, default: int) -> int:
-        """An option that is a whole number above zero."""
+        """Return an option that must be a positive integer."""
         found = self.section.int(option, default)
         if found < 1:
             raise TVMError(f"{option}={found} is not supported; it must be at least 1")
@@ -48,36 +48,36 @@ class Context(NodeContext):
         return bool(self.section.int(option, 0))
 
     def take(self, what: str, *shape: int) -> np.ndarray:
-        """Numbers of the file of weights, which come in the order of the layers."""
+        """Consume floats of the weights file, which are stored in layer order."""
         return self.importer.weights.take(what, *shape)
 
     def constant(self, array: np.ndarray) -> RelayExpr:
-        """Weights in the element type of the network."""
+        """Return weights as a constant in the element type of the network."""
         return Constant(np.ascontiguousarray(array.astype(self.importer.dtype)))
 
     def before(self, number: int, option: str) -> RelayExpr:
-        """The result of another layer: counted from here where negative, otherwise from the first."""
+        """Return the output of another layer. A negative number is relative to this layer."""
         at = self.section.number + number if number < 0 else number
         if not 0 <= at < self.section.number:
-            raise TVMError(f"{option}={number} names no layer before this one, which is number {self.section.number}")
+            raise TVMError(f"{option}={number} does not refer to a layer before this one (layer {self.section.number})")
         return self.importer.results[at]
 
     def image(self, x: RelayExpr) -> tuple[int, ...]:
-        """Batch, channels, height and width of a value that must have them."""
+        """Return batch, channels, height and width of a tensor that must have four dimensions."""
         shape = self.known_shape(x)
         if len(shape) != 4:
-            raise TVMError(f"an image with channels, height and width is wanted, got a value of shape {shape}")
+            raise TVMError(f"expected an image with channels, height and width, got a tensor of shape {shape}")
         return shape
 
 
 class Normalization:
-    """The scales and statistics of a batch normalization, as one factor and one addend for each channel."""
+    """The scales and statistics of a batch normalization, folded into one factor and one offset for each channel."""
 
     def __init__(self, ctx: Context, channels: int):
         scales, mean, variance = (ctx.take(what, channels).astype("float64")
                                   for what in ("scales", "means", "variances"))
         if (variance < 0).any() or not np.isfinite(variance).all():
-            raise TVMError("a variance is negative or no number: the file of weights belongs to another configuration")
+            raise TVMError("a variance is negative or not finite: the weights file belongs to another configuration")
         self.factor = scales / np.sqrt(variance + EPSILON)
         self.addend = -mean * self.factor
 

@@ -1,6 +1,6 @@
 """The Keras importer."""
 
-# The families of converters register themselves.
+# Importing these modules registers the converters.
 from . import activations, array_ops, attention, conv_ops, core_ops, norm_ops, pool_ops, preprocess_ops, recurrent
 from . import shape_ops
 from .reader import from_keras

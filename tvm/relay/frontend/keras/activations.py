@@ -1,4 +1,4 @@
-"""Activations: as settings of layers, as layers of their own, and as operations of ``keras.ops``."""
+"""Activations: as settings of layers, as layers, and as operations of ``keras.ops``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _LARGE = {"float16": -3e4}
 
 
 def activation(*names: str):
-    """Registers a function ``f(ctx, x, **settings)``: the name of Keras' activation first, then the classes of
-    ``keras.ops`` that compute the same."""
+    """Register a function ``f(ctx, x, **settings)`` for the name of a Keras activation and equivalent ``keras.ops``
+    classes.
+    """
 
     def add(function):
         ACTIVATIONS[names[0]] = function
@@ -33,7 +34,7 @@ def activation(*names: str):
 
 
 def activated(ctx: Context, x: RelayExpr, named: Any) -> RelayExpr:
-    """``x`` through a function that a configuration names: a text, or a class with settings."""
+    """Apply the activation in a configuration, given by its name or by a class with settings."""
     settings: dict[str, Any] = {}
     if isinstance(named, dict):
         kind, config = named.get("class_name"), named.get("config")
@@ -46,7 +47,7 @@ def activated(ctx: Context, x: RelayExpr, named: Any) -> RelayExpr:
         return x
     function = ACTIVATIONS.get(named) if isinstance(named, str) else None
     if function is None:
-        raise TVMError(f"the activation {named!r} is not supported: it is none of Keras' own")
+        raise TVMError(f"the activation {named!r} is not supported: only the activations of Keras are")
     return ctx.infer(function(ctx, x, **settings))
 
 
@@ -55,7 +56,7 @@ _SETTINGS = ("negative_slope", "max_value", "threshold", "alpha", "axis", "appro
 
 
 def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """The number that stands for a score that must not count."""
+    """Return a large negative number that masks a score."""
     return ctx.like(_LARGE.get(ctx.dtype(x), -1e9), x)
 
 
@@ -99,7 +100,7 @@ def _along(ctx: Context, x: RelayExpr, axis: Any, function) -> RelayExpr:
         return relay.reshape(function(relay.reshape(x, (-1,)), 0), ctx.sizes(x))
     rank = ctx.rank(x)
     if isinstance(axis, (list, tuple)) and len(axis) > 1:
-        # Several axes are one axis of all their elements.
+        # Several axes are merged into one axis.
         axes = [axis_of(a, rank) for a in axis]
         order = [*(i for i in range(rank) if i not in axes), *axes]
         moved = relay.transpose(x, order)
@@ -130,7 +131,7 @@ def celu(ctx, x, alpha=1.0):
 
 @activation("softplus", "Softplus")
 def softplus(ctx, x):
-    # The logarithm of a sum of exponentials that cannot overflow.
+    # log(1 + exp(x)) without overflow.
     small = relay.log(relay.add(ctx.like(1, x), relay.exp(relay.negative(relay.abs(x)))))
     return relay.add(relay.maximum(x, ctx.like(0, x)), small)
 
@@ -263,7 +264,7 @@ def sparsemax(ctx, x, axis=-1):
     support = relay.greater(relay.subtract(ordered, relay.divide(relay.subtract(total, one), ranks)), zero)
     support = relay.cast(support, ctx.dtype(x))
     size = relay.sum(support, axis, True)
-    # Keras adds up the running sums of what counts.
+    # Keras sums the cumulative sums over the support.
     tau = relay.divide(relay.subtract(relay.sum(relay.multiply(support, total), axis, True), one), size)
     return relay.maximum(relay.subtract(x, tau), zero)
 

@@ -1,5 +1,6 @@
-"""Converters of operations of ``keras.ops`` that a functional model calls directly, and of those of TensorFlow that
-Keras 2 wrote as layers (TFOpLambda)."""
+"""Converters of ``keras.ops`` operations that functional models call, and of TensorFlow operations that Keras 2 wrote
+as layers (TFOpLambda).
+"""
 
 from __future__ import annotations
 
@@ -18,19 +19,21 @@ _TYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat
 
 
 def _expr(ctx: Context, value: Any, like: RelayExpr | None = None) -> RelayExpr:
-    """An operand: an expression, or numbers of the configuration in the type of the other operand."""
+    """Return an operand as an expression; numbers in the configuration get the type of the other operand."""
     if isinstance(value, RelayExpr):
         return value
     array = np.asarray(value)
     if array.dtype == object or array.dtype.kind not in "biuf":
-        raise TVMError(f"{value!r} is no tensor")
+        raise TVMError(f"expected a tensor, got {value!r}")
     if like is not None and (ctx.is_float(like) or array.dtype.kind != "f"):
         return Constant(array.astype(as_numpy(ctx.dtype(like))))
     return Constant(array.astype({"f": "float32", "i": "int32", "u": "int32", "b": "bool"}[array.dtype.kind]))
 
 
-def _together(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
-    """Two operands in one type: the wider one, real numbers before whole ones."""
+def _promoted(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
+    """Return two operands in their common type: floats take precedence over integers, and wider types over narrower
+    ones.
+    """
     first = a if isinstance(a, RelayExpr) else _expr(ctx, a, b if isinstance(b, RelayExpr) else None)
     second = _expr(ctx, b, first)
     kinds = [ctx.dtype(first), ctx.dtype(second)]
@@ -45,7 +48,7 @@ def _together(ctx: Context, a: Any, b: Any) -> tuple[RelayExpr, RelayExpr]:
 
 def _binary(function, *names: str) -> None:
     def convert(ctx, x1, x2):
-        return function(*_together(ctx, x1, x2))
+        return function(*_promoted(ctx, x1, x2))
 
     operation(*names)(convert)
 
@@ -61,13 +64,13 @@ for _function, _names in (
 
 @operation("Divide", "TrueDivide")
 def divide(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     return relay.divide(*(e if ctx.is_float(e) else ctx.cast(e, "float32") for e in (a, b)))
 
 
 @operation("SquaredDifference")
 def squared_difference(ctx, x1, x2):
-    difference = relay.subtract(*_together(ctx, x1, x2))
+    difference = relay.subtract(*_promoted(ctx, x1, x2))
     return relay.multiply(difference, difference)
 
 
@@ -182,7 +185,7 @@ def cumsum(ctx, x, axis=None, dtype=None):
 @operation("Normalize")
 def normalize(ctx, x, axis=-1, order=2, epsilon=None):
     if order != 2:
-        raise TVMError(f"normalization of order {order} is not supported")
+        raise TVMError(f"normalization with order {order} is not supported")
     total = relay.sum(relay.multiply(x, x), _axes(axis), True)
     least = ctx.like((1e-7 if epsilon is None else epsilon) if ctx.version >= 3 else 1e-12, x)
     return relay.multiply(x, relay.rsqrt(relay.maximum(total, least)))
@@ -192,7 +195,7 @@ def normalize(ctx, x, axis=-1, order=2, epsilon=None):
 
 
 def _known(ctx: Context, value: Any, what: str) -> list[int]:
-    """Whole numbers of the configuration, some of which may be computed while importing."""
+    """Return constant integers of the configuration, some of which can be computed during the import."""
     out = []
     for v in as_list(value):
         array = ctx.value(v) if isinstance(v, RelayExpr) else v
@@ -208,7 +211,7 @@ def reshape(ctx, x, newshape=None, shape=None):
     sizes = [-1 if d is None else d for d in as_list(wanted)]
     sizes = _known(ctx, sizes, "the shape")
     if sizes.count(-1) > 1 and ctx.rank(x):
-        # An open batch stays; only one further size can follow from the rest.
+        # A dynamic batch is kept; only one other dimension can be inferred.
         sizes[0] = ctx.known_size(x, 0)
     return relay.reshape(x, tuple(sizes), allowzero=True) if 0 not in sizes else relay.reshape(x, tuple(sizes))
 
@@ -282,15 +285,15 @@ def unstack(ctx, x, num=None, axis=0):
 
 @operation("Tile")
 def tile(ctx, x, repeats):
-    check_count("repeated data", [*ctx.known_shape(x), *as_list(repeats)])
+    check_count("the output of Tile", [*ctx.known_shape(x), *as_list(repeats)])
     return relay.tile(x, tuple(as_list(repeats)))
 
 
 @operation("Repeat")
 def repeat(ctx, x, repeats, axis=None):
     if not isinstance(repeats, int):
-        raise TVMError("repeats of its own for each element are not supported")
-    check_count("repeated data", [*ctx.known_shape(x), repeats])
+        raise TVMError("a separate number of repeats for each element is not supported")
+    check_count("the output of Repeat", [*ctx.known_shape(x), repeats])
     return relay.repeat(relay.reshape(x, (-1,)) if axis is None else x, repeats, 0 if axis is None else axis)
 
 
@@ -308,7 +311,7 @@ def pad(ctx, x, pad_width, mode="constant", constant_values=None):
     if mode == "constant":
         return relay.nn.pad(x, pairs, float(constant_values or 0))
     if mode not in ("reflect", "symmetric"):
-        raise TVMError(f"padding in mode '{mode}' is not supported")
+        raise TVMError(f"padding mode '{mode}' is not supported")
     return relay.nn.mirror_pad(x, pairs, mode.upper())
 
 
@@ -332,8 +335,8 @@ def cast(ctx, x, dtype="float32"):
 @operation("Where")
 def where(ctx, condition, x1=None, x2=None):
     if x1 is None or x2 is None:
-        raise TVMError("the places of what counts are not supported")
-    a, b = _together(ctx, x1, x2)
+        raise TVMError("Where without x1 and x2 (the indices of true elements) is not supported")
+    a, b = _promoted(ctx, x1, x2)
     return relay.where(ctx.cast(_expr(ctx, condition), "bool"), a, b)
 
 
@@ -348,7 +351,7 @@ def take(ctx, x, indices, axis=None):
     if axis is None:
         x, axis = relay.reshape(x, (-1,)), 0
     size = ctx.known_size(ctx.infer(x), axis)
-    # Negative places count from the end.
+    # Negative indices count from the end.
     indices = relay.where(
         relay.less(indices, ctx.like(0, indices)), relay.add(indices, ctx.like(size, indices)), indices
     )
@@ -358,7 +361,7 @@ def take(ctx, x, indices, axis=None):
 @operation("OneHot")
 def one_hot(ctx, x, num_classes, axis=-1, dtype=None, sparse=False):
     dtype = "float32" if dtype is None else dtype_of(dtype)
-    check_count("encoded numbers", [*ctx.known_shape(x), num_classes])
+    check_count("the one-hot encoding", [*ctx.known_shape(x), num_classes])
     return relay.one_hot(ctx.cast(x, "int32"), const(1, dtype), const(0, dtype), num_classes, axis, dtype)
 
 
@@ -384,7 +387,7 @@ def get_item(ctx, x, key):
             begin, end, step = axis_of(k, size), axis_of(k, size) + 1, 1
             dropped.append(axis)
         else:
-            raise TVMError(f"the place {k!r} is not known when compiling")
+            raise TVMError(f"the index {k!r} must be constant at compile time")
         begins.append(begin)
         ends.append(end)
         strides.append(step)
@@ -396,12 +399,12 @@ def get_item(ctx, x, key):
     return out
 
 
-# -- products ---------------------------------------------------------------------------------------------------------
+# -- matmul -----------------------------------------------------------------------------------------------------------
 
 
 @operation("Matmul")
 def matmul(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     ranks = ctx.rank(a), ctx.rank(b)
     if min(ranks) < 2:
         left, right = "ab"[2 - min(ranks[0], 2) :], "bc"[: min(ranks[1], 2)]
@@ -412,7 +415,7 @@ def matmul(ctx, x1, x2):
     sizes = [
         max(p) for p in zip(*([1] * (rank - r) + list(ctx.known_shape(e)[: r - 2]) for r, e in zip(ranks, (a, b))))
     ]
-    # Sizes of 1 stand for those of the other operand.
+    # Dimensions of size 1 are broadcast to those of the other operand.
     a = ctx.infer(relay.broadcast_to(a, (*sizes[rank - ranks[0] :], *ctx.known_shape(a)[-2:])))
     b = ctx.infer(relay.broadcast_to(b, (*sizes[rank - ranks[1] :], *ctx.known_shape(b)[-2:])))
     return einsum(ctx, f"{left}ab,{right}bc->{letters}ac", a, b)
@@ -420,7 +423,7 @@ def matmul(ctx, x1, x2):
 
 @operation("Dot")
 def dot(ctx, x1, x2):
-    a, b = _together(ctx, x1, x2)
+    a, b = _promoted(ctx, x1, x2)
     if ctx.rank(a) == 0 or ctx.rank(b) == 0:
         return relay.multiply(a, b)
     if ctx.rank(b) == 1 or ctx.rank(a) <= 2 and ctx.rank(b) == 2:
@@ -434,7 +437,7 @@ def einsum_operation(ctx, *operands, subscripts=None):
     if len(operands) == 1 and isinstance(operands[0], list):
         operands = tuple(operands[0])
     if len(operands) != 2 or not isinstance(subscripts, str):
-        raise TVMError("einsum of two operands with an equation is supported")
+        raise TVMError("einsum is supported only for an equation string with two operands")
     return einsum(ctx, subscripts, *operands)
 
 
@@ -456,9 +459,9 @@ def resize(
     return image_resized(ctx, images, axes, list(size), interpolation, bool(antialias))
 
 
-# -- TensorFlow's operations as Keras 2 writes them -------------------------------------------------------------------
+# -- TensorFlow operations written by Keras 2 -------------------------------------------------------------------------
 
-# The operation of each function, and what its further arguments are called there.
+# For each TensorFlow function, the equivalent operation and the names of its additional arguments.
 _FUNCTIONS: dict[str, tuple[str, dict[str, str]]] = {
     **{f: (o, {"y": "x2"}) for f, o in (
         ("math.add", "Add"), ("__operators__.add", "Add"), ("math.subtract", "Subtract"), ("math.multiply", "Multiply"),
@@ -504,7 +507,7 @@ def _tensorflow_operation(target: str, names: dict[str, str]):
                 if value is not None:
                     kwargs[names[key]] = value
             elif value is not None and value is not False and key not in ("name", "conjugate"):
-                raise TVMError(f"the argument {key}={value!r} is not supported")
+                raise TVMError(f"argument {key}={value!r} is not supported")
         found: Any = CONVERTERS.find(f"ops.{target}", 0)
         return found(ctx, x, **kwargs)
 

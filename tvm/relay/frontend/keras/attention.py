@@ -1,4 +1,4 @@
-"""Converters of attention."""
+"""Converters of attention layers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .core_ops import einsum
 from .table import Context, axis_of, check_count, layer
 
 
-def _both(ctx: Context, masks: list[RelayExpr | None]) -> RelayExpr | None:
-    """Where all masks count."""
+def _combined_masks(ctx: Context, masks: list[RelayExpr | None]) -> RelayExpr | None:
+    """Return the logical and of all masks."""
     found = [m for m in masks if m is not None]
     out = found[0] if found else None
     for m in found[1:]:
@@ -27,28 +27,28 @@ def _both(ctx: Context, masks: list[RelayExpr | None]) -> RelayExpr | None:
 
 def _rows_and_columns(ctx: Context, query: RelayExpr, value: RelayExpr) -> tuple[np.ndarray, np.ndarray]:
     rows, columns = ctx.known_size(query, 1), ctx.known_size(value, 1)
-    check_count("a mask", [rows, columns])
+    check_count("the attention mask", [rows, columns])
     return np.arange(rows)[:, None], np.arange(columns)[None]
 
 
 def _projected(ctx: Context, inner: Layer, x: RelayExpr) -> RelayExpr:
-    """The last axis of the data to one or several axes."""
+    """Project the last axis of the data to one or several axes."""
     own = Context(ctx.importer, inner, ctx.where)
     kernel = own.array("kernel").astype(ctx.dtype(x))
     sizes = ctx.known_shape(x)
     if kernel.shape[0] != sizes[-1]:
-        raise TVMError(f"data of shape {sizes} and a projection of shape {kernel.shape} do not fit")
+        raise TVMError(f"data of shape {sizes} does not match a projection weight of shape {kernel.shape}")
     out = ctx.product(x, kernel.reshape(sizes[-1], -1))
     out = relay.reshape(out, (*sizes[:-1], *kernel.shape[1:]))
     return ctx.infer(_with_bias(ctx, inner, own, out))
 
 
 def _joined(ctx: Context, inner: Layer, x: RelayExpr) -> RelayExpr:
-    """The last two axes (heads and their features) to those of the result."""
+    """Project the last two axes (heads and their features) to the axes of the output."""
     own = Context(ctx.importer, inner, ctx.where)
     kernel, sizes = own.array("kernel").astype(ctx.dtype(x)), ctx.known_shape(x)
     if kernel.ndim < 3 or kernel.shape[:2] != tuple(sizes[-2:]):
-        raise TVMError(f"data of shape {sizes} and a projection of shape {kernel.shape} do not fit")
+        raise TVMError(f"data of shape {sizes} does not match a projection weight of shape {kernel.shape}")
     flat = relay.reshape(x, (*sizes[:-2], sizes[-2] * sizes[-1]))
     out = ctx.product(ctx.infer(flat), kernel.reshape(sizes[-2] * sizes[-1], -1))
     out = relay.reshape(out, (*sizes[:-2], *kernel.shape[2:]))
@@ -62,7 +62,7 @@ def _with_bias(ctx: Context, inner: Layer, own: Context, out: RelayExpr) -> Rela
 
 
 def _mask(ctx: Context, query, value, query_mask, value_mask, key_mask, attention_mask, causal: bool):
-    """Which scores count: [batch, rows, columns]."""
+    """Return the mask of the scores that are used, as [batch, rows, columns]."""
     masks: list[RelayExpr | None] = []
     if query_mask is not None:
         masks.append(relay.expand_dims(ctx.cast(query_mask, "bool"), ctx.rank(query_mask)))
@@ -76,11 +76,11 @@ def _mask(ctx: Context, query, value, query_mask, value_mask, key_mask, attentio
         if window is not None:
             masks.append(const((np.abs(rows - columns) < window)[None]))
     masks.append(None if attention_mask is None else ctx.cast(attention_mask, "bool"))
-    return _both(ctx, [None if m is None else ctx.infer(m) for m in masks])
+    return _combined_masks(ctx, [None if m is None else ctx.infer(m) for m in masks])
 
 
 def _softmax(ctx: Context, scores: RelayExpr, mask: RelayExpr | None, axes: list[int], heads: int, zeros: bool):
-    """Scores that do not count are left out; with ``zeros`` a row in which none counts is zero."""
+    """Return the softmax of masked scores; with ``zeros``, masked elements of the output are zero."""
     least = ctx.like(-3e4 if ctx.dtype(scores) == "float16" else -1e9, scores)
     if mask is not None:
         for _ in range(ctx.rank(scores) - ctx.rank(mask)):
@@ -104,7 +104,7 @@ def _given_mask(ctx: Context, explicit: Any, *places: int | str) -> Any:
 
 
 def _operands(ctx: Context, query, value, key, masks: tuple, use_causal_mask: bool) -> tuple[list, Any]:
-    """The projections of query, key and value to their heads, and the mask of the scores."""
+    """Return the projections of query, key and value to their heads, and the mask of the scores."""
     query_mask, value_mask, key_mask, attention_mask = masks
     value_mask = _given_mask(ctx, value_mask, 1, "value")
     key_mask = _given_mask(ctx, key_mask, 2, "key") if key is not None else key_mask
@@ -185,7 +185,7 @@ def grouped_query_attention(
 def _attention(scores_of):
     def convert(ctx, inputs, mask=None, return_attention_scores=False, use_causal_mask=False):
         if not isinstance(inputs, list) or len(inputs) not in (2, 3):
-            raise TVMError("a list of query, value and perhaps key is wanted")
+            raise TVMError("the input must be a list of query, value and optionally key")
         query, value = inputs[:2]
         key = inputs[2] if len(inputs) > 2 else value
         masks = ctx.mask if isinstance(ctx.mask, list) else [None, None]
@@ -207,7 +207,7 @@ def _attention(scores_of):
 
 
 def _sums(ctx: Context, query: RelayExpr, key: RelayExpr) -> RelayExpr:
-    """Every query plus every key."""
+    """Return the sum of each query and each key."""
     return relay.add(relay.expand_dims(query, 2), relay.expand_dims(key, 1))
 
 

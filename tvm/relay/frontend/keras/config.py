@@ -1,5 +1,7 @@
-"""The configuration of a model as records: layers, their calls, and which result each call takes. Configurations of
-Keras 2 and Keras 3 say the same in different ways."""
+"""The configuration of a model as records: layers, their calls, and the tensors that each call uses.
+
+Configurations of Keras 2 and Keras 3 encode the same content in different ways.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _OWN_MODULES = ("keras", "tf_keras", "tensorflow")
 
 
 class Ref(NamedTuple):
-    """One result of one call of a layer."""
+    """One output of one call of a layer."""
 
     layer: str
     call: int
@@ -23,15 +25,17 @@ class Ref(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a layer: its arguments, with a Ref wherever there is a tensor."""
+    """A call of a layer: its arguments, with a Ref for each tensor."""
 
     args: list
     kwargs: dict[str, Any]
 
 
 class Layer:
-    """A layer: its class, its settings, its calls, and its weights by name, which are attached later. ``inner`` are the
-    layers inside it by the attribute that holds them."""
+    """A layer: its class, its settings, its calls, and its weights by name, which are attached later.
+
+    ``inner`` are the nested layers by the attribute that contains them.
+    """
 
     def __init__(self, kind: str, name: str, config: dict[str, Any]):
         self.kind, self.name, self.config = kind, name, config
@@ -41,13 +45,13 @@ class Layer:
         self.graph: Graph | None = None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A setting; what is left out or null is the default."""
+        """Return a setting; if it is absent or null, the default."""
         found = self.config.get(key)
         return default if found is None else found
 
 
 class Graph(NamedTuple):
-    """A model: its layers, and the results that are its inputs and outputs."""
+    """A model: its layers, and the tensors that are its inputs and outputs."""
 
     layers: dict[str, Layer]
     inputs: Any
@@ -59,7 +63,7 @@ def is_ref(value: Any) -> bool:
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A structure of lists and dictionaries with everything inside replaced."""
+    """Return a structure of lists and dictionaries with ``function`` applied to each element."""
     if type(value) in (list, tuple):
         return type(value)(mapped(v, function) for v in value)
     if isinstance(value, dict):
@@ -68,7 +72,7 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def flattened(value: Any) -> list:
-    """What a structure holds, dictionaries in the order of their keys."""
+    """Return the elements of a structure; dictionaries are in the order of their keys."""
     if type(value) in (list, tuple):
         return [leaf for v in value for leaf in flattened(v)]
     if isinstance(value, dict):
@@ -77,8 +81,11 @@ def flattened(value: Any) -> list:
 
 
 def kind_of(row: dict[str, Any]) -> str:
-    """The class of a layer as the table knows it: operations of keras.ops begin with 'ops.', those of TensorFlow with
-    'tf.', classes from elsewhere with the name of their package."""
+    """Return the class of a layer as the table names it.
+
+    Operations of keras.ops begin with 'ops.', those of TensorFlow with 'tf.', and classes of other packages with the
+    name of the package.
+    """
     kind, module = row.get("class_name"), row.get("module")
     if not isinstance(kind, str):
         raise TVMError(f"a layer of the configuration has no class_name; it has {sorted(map(str, row))[:6]}")
@@ -93,19 +100,19 @@ def kind_of(row: dict[str, Any]) -> str:
         and isinstance(config, dict)
         and "trainable" not in config
     ):
-        # In HDF5 files nothing else tells an operation from a layer.
+        # HDF5 files contain no other property that distinguishes operations from layers.
         return f"ops.{kind}"
     if "module" in row and (not isinstance(module, str) or module.partition(".")[0] not in _OWN_MODULES):
-        return f"{row.get('registered_name') or kind} (a class of your own)"
+        return f"{row.get('registered_name') or kind} (a custom class)"
     return kind
 
 
 def layer_of(row: Any, depth: int = 0, name: str | None = None) -> Layer:
-    """A layer of the configuration, with what is inside it."""
+    """Return a layer of the configuration, with its nested layers."""
     if not isinstance(row, dict) or not isinstance(row.get("config", {}), (dict, list)):
-        raise TVMError("the configuration has something else where a layer is wanted")
+        raise TVMError("an entry of the configuration is not a layer")
     if depth > _MOST_NESTED:
-        raise TVMError(f"layers are nested deeper than {_MOST_NESTED}")
+        raise TVMError(f"layers are nested more than {_MOST_NESTED} levels deep")
     kind, config = kind_of(row), row.get("config", {})
     if isinstance(config, list):
         config = {"layers": config}
@@ -127,12 +134,12 @@ def layer_of(row: Any, depth: int = 0, name: str | None = None) -> Layer:
 
 
 def graph_of(row: dict[str, Any], depth: int = 0) -> Graph:
-    """The graph of a model."""
+    """Return the graph of a model."""
     kind = kind_of(row)
     if kind not in MODELS:
         raise TVMError(
-            f"the model is a {kind}: subclassed models are Python code, which is not imported; build the model "
-            "with the functional interface"
+            f"the model is a {kind}: subclassed models are Python code, which cannot be imported; build the model "
+            "with the functional API"
         )
     config = row.get("config")
     if isinstance(config, list):
@@ -143,7 +150,7 @@ def graph_of(row: dict[str, Any], depth: int = 0) -> Graph:
 
 
 def _chain(config: dict[str, Any], depth: int) -> Graph:
-    """A chain of layers. Its input may be a layer, or be said by the first layer or by the model."""
+    """Return a sequential model. Its input is a layer, or defined by the first layer or by the model."""
     layers: dict[str, Layer] = {}
     last: Ref | None = None
     for row in config["layers"]:
@@ -156,7 +163,7 @@ def _chain(config: dict[str, Any], depth: int) -> Graph:
             raise TVMError(f"two layers have the name '{layer.name}'")
         if layer.kind == "InputLayer":
             if last is not None:
-                raise TVMError(f"the input '{layer.name}' is not the first layer")
+                raise TVMError(f"the input '{layer.name}' must be the first layer")
             layer.calls.append(Call([], {}))
         else:
             layer.calls.append(Call([last], {}))
@@ -190,7 +197,7 @@ def _functional(config: dict[str, Any], depth: int) -> Graph:
             raise TVMError(f"two layers have the name '{layer.name}'")
         calls = row.get("inbound_nodes", [])
         if not isinstance(calls, list):
-            raise TVMError(f"the calls of the layer '{layer.name}' are no list")
+            raise TVMError(f"the calls of the layer '{layer.name}' must be a list")
         layer.calls = [_call(call, names) for call in calls]
         if layer.kind == "InputLayer" and not layer.calls:
             layer.calls.append(Call([], {}))
@@ -199,7 +206,7 @@ def _functional(config: dict[str, Any], depth: int) -> Graph:
     outputs = mapped_refs(config.get("output_layers"), names)
     for what, found in (("inputs", inputs), ("outputs", outputs)):
         if not flattened(found) or not all(map(is_ref, flattened(found))):
-            raise TVMError(f"the configuration does not say what the {what} of the model are")
+            raise TVMError(f"the configuration does not define the {what} of the model")
     return _renumbered(
         Graph(layers, inputs, outputs),
         any(isinstance(c, list) for r in config["layers"] for c in r.get("inbound_nodes", [])),
@@ -207,8 +214,11 @@ def _functional(config: dict[str, Any], depth: int) -> Graph:
 
 
 def _renumbered(graph: Graph, old: bool) -> Graph:
-    """The calls of models inside this one counted from 0. Most count from 1, because a model is called once when it is
-    made; ``old`` is whether Keras 2 wrote the configuration, where chains of layers do too."""
+    """Number the calls of nested models from 0.
+
+    Most are numbered from 1, because a model is called once when it is created. ``old`` means that Keras 2 wrote the
+    configuration, where this also applies to sequential models.
+    """
 
     def counted(values: Any) -> Any:
         used: dict[str, set[int]] = {}
@@ -222,7 +232,8 @@ def _renumbered(graph: Graph, old: bool) -> Graph:
                     late.add(name)
         return mapped(values, lambda v: v._replace(call=v.call - 1) if is_ref(v) and v.layer in late else v)
 
-    # Keras 3 counts the outputs of a model from 1 where it counts the arguments of calls from 0.
+    # Keras 3 can number the outputs of a model from 1 but the arguments of its calls from 0, so both are handled
+    # separately.
     calls = counted([[[c.args, c.kwargs] for c in layer.calls] for layer in graph.layers.values()])
     for layer, found in zip(graph.layers.values(), calls):
         layer.calls = [Call(*pair) for pair in found]
@@ -233,15 +244,15 @@ def _call(call: Any, names: set) -> Call:
     if isinstance(call, dict):
         args, kwargs = call.get("args", []), call.get("kwargs", {})
         if not isinstance(args, list) or not isinstance(kwargs, dict):
-            raise TVMError("a call of a layer has no arguments")
+            raise TVMError("a call of a layer has no valid arguments")
         return Call([decoded(a) for a in args], {k: decoded(v) for k, v in kwargs.items()})
     if not isinstance(call, list) or not call:
-        raise TVMError("a call of a layer is neither a list nor an object")
+        raise TVMError("a call of a layer must be a list or an object")
     if isinstance(call[0], str):
         call = [call]
     rows = [r for r in call if isinstance(r, list) and len(r) in (3, 4) and isinstance(r[0], str)]
     if len(rows) != len(call):
-        raise TVMError("a call of a layer has an argument that is no result of a layer")
+        raise TVMError("a call of a layer has an argument that is not the output of a layer")
     kwargs: dict[str, Any] = {}
     for row in rows:
         if len(row) == 4 and isinstance(row[3], dict):
@@ -253,12 +264,12 @@ def _call(call: Any, names: set) -> Call:
 def _ref(row: list) -> Ref:
     name, call, index = row
     if not isinstance(name, str) or not all(isinstance(v, int) and 0 <= v < 1 << 31 for v in (call, index)):
-        raise TVMError(f"{row!r} names no result of a layer")
+        raise TVMError(f"{row!r} is not a valid reference to the output of a layer")
     return Ref(name, call, index)
 
 
 def mapped_refs(value: Any, names: set) -> Any:
-    """A structure in which a result of a layer is written as its name and two numbers."""
+    """Return a structure in which outputs of layers, written as a name and two numbers, are replaced by a Ref."""
     if isinstance(value, list):
         if (
             len(value) == 3
@@ -274,7 +285,7 @@ def mapped_refs(value: Any, names: set) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """An argument as Keras 3 writes it."""
+    """Decode an argument in the format of Keras 3."""
     if isinstance(value, list):
         return [decoded(v) for v in value]
     if not isinstance(value, dict):
@@ -296,7 +307,9 @@ def decoded(value: Any) -> Any:
     if kind in ("__numpy__", "__tensor__") and isinstance(config, dict):
         return config.get("value")
     if kind in ("__lambda__", "__bytes__"):
-        raise TVMError(f"an argument of a layer is of class {kind}: code in a model is never executed")
+        raise TVMError(
+            f"an argument of a layer has the class {kind}, which is not supported: code in a model is never executed"
+        )
     return value
 
 

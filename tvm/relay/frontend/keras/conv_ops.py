@@ -1,4 +1,4 @@
-"""Converters of convolutions, in the order of axes that the layer says."""
+"""Converters of convolutions, in the data format of the layer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TRANSPOSED = {1: relay.nn.conv1d_transpose, 2: relay.nn.conv2d_transpose, 3: re
 
 
 def spatial_sizes(ctx: Context, x: RelayExpr, first: bool) -> tuple[int, ...]:
-    """The sizes of an image or its like without its channels."""
+    """Return the spatial dimensions of data."""
     rank = ctx.rank(x)
     axes = range(2, rank) if first else range(1, rank - 1)
     return tuple(ctx.known_size(x, i) for i in axes)
 
 
 def window_padding(padding: str, sizes, window, strides, dilations) -> tuple[int, ...]:
-    """Elements added before and after, along all axes: befores, then afters."""
+    """Return the padding along all spatial axes: begin of each axis, then end of each axis."""
     if padding == "valid":
         return (0,) * (2 * len(window))
     if padding == "causal" and len(window) == 1:
@@ -39,14 +39,14 @@ def window_padding(padding: str, sizes, window, strides, dilations) -> tuple[int
 def convolved(
     ctx: Context, x: RelayExpr, kernel: np.ndarray, groups: int, strides, dilations, padding: str
 ) -> RelayExpr:
-    """A convolution with a kernel whose last two axes are the inputs of a group and the filters."""
+    """Convolve data with a kernel whose last two axes are the input channels of a group and the filters."""
     count, first = kernel.ndim - 2, ctx.channels_first()
     if ctx.rank(x) != count + 2:
-        raise TVMError(f"data of {count + 2} dimensions is wanted, got {ctx.rank(x)}")
+        raise TVMError(f"the data must have {count + 2} dimensions, got {ctx.rank(x)}")
     window = kernel.shape[:-2]
     channels = ctx.known_size(x, 1 if first else count + 1)
     if groups * kernel.shape[-2] != channels or kernel.shape[-1] % groups:
-        raise TVMError(f"{channels} channels in {groups} groups and a kernel of shape {kernel.shape} do not fit")
+        raise TVMError(f"a kernel of shape {kernel.shape} does not match {channels} channels in {groups} groups")
     names = "DHW"[3 - count :]
     pads = window_padding(padding, spatial_sizes(ctx, x, first), window, strides, dilations)
     order = (count + 1, count, *range(count))
@@ -65,7 +65,9 @@ def _finished(ctx: Context, x: RelayExpr) -> RelayExpr:
 def _kernel(ctx: Context, name: str, count: int) -> np.ndarray:
     found = ctx.array(name)
     if found.ndim != count + 2 or 0 in found.shape:
-        raise TVMError(f"the weight '{name}' has the shape {found.shape}; {count + 2} dimensions are wanted")
+        raise TVMError(
+            f"the weight '{name}' has the shape {found.shape}, which must have {count + 2} non-empty dimensions"
+        )
     return found
 
 
@@ -80,7 +82,7 @@ def _convolution(count: int):
 
 
 def depthwise(ctx: Context, x: RelayExpr, kernel: np.ndarray, strides, dilations, padding: str) -> RelayExpr:
-    """Each channel with filters of its own. With one spatial axis it is an image of one row."""
+    """Convolve each channel with separate filters. Data with one spatial axis is treated as an image with one row."""
     count, first = kernel.ndim - 2, ctx.channels_first()
     pads = window_padding(padding, spatial_sizes(ctx, x, first), kernel.shape[:-2], strides, dilations)
     row_axis = 2 if first else 1
@@ -91,7 +93,7 @@ def depthwise(ctx: Context, x: RelayExpr, kernel: np.ndarray, strides, dilations
     height, width, channels, multiplier = kernel.shape
     if first:
         kernel = kernel.transpose(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
-    # One channel makes a plain convolution, whose filters are the results.
+    # With one channel this is a plain convolution, where the multiplier axis is the output axis.
     layout = "OIHW" if first else "HWOI" if channels > 1 else "HWIO"
     out = relay.nn.conv2d(
         x, Constant(np.ascontiguousarray(kernel)), strides=strides, padding=pads, dilation=dilations, groups=channels,
@@ -127,7 +129,7 @@ def _separable(count: int):
 
 
 def _dilated(kernel: np.ndarray, dilations) -> np.ndarray:
-    """A kernel with zeros between its elements."""
+    """Return a kernel with zeros inserted between its elements."""
     count = len(dilations)
     shape = [(k - 1) * d + 1 for k, d in zip(kernel.shape, dilations)]
     out = np.zeros((*shape, *kernel.shape[count:]), kernel.dtype)
@@ -136,7 +138,7 @@ def _dilated(kernel: np.ndarray, dilations) -> np.ndarray:
 
 
 def _result_size(size: int, k: int, s: int, same: bool, extra: int | None) -> int:
-    """What Keras takes for the size of the result; ``k`` is the reach of the dilated window."""
+    """Return the output size by Keras' rules; ``k`` is the size of the dilated window."""
     if same:
         return size * s if extra is None else (size - 1) * s + k % 2 + extra
     return (size - 1) * s + k + (max(k, s) - k if extra is None else extra)
@@ -153,7 +155,7 @@ def _transposed(count: int):
         befores, afters, missing = [], [], []
         for size, k, s, e in zip(spatial_sizes(ctx, x, first), kernel.shape, strides, extra):
             out = _result_size(size, k, s, same, e)
-            # The convolution whose gradient this is takes so many elements before its data.
+            # The padding of the convolution whose gradient the transposed convolution is.
             total = max((-(-out // s) - 1) * s + k - out, 0) if same else 0
             befores.append(total // 2)
             end = (size - 1) * s + k - total // 2 - out

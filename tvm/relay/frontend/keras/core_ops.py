@@ -1,4 +1,4 @@
-"""Converters of products, tables of embeddings, masks, and layers that do nothing when a model is not trained."""
+"""Converters of dense layers, embeddings, masks, and layers without effect in inference mode."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .table import Context, layer
 _IDENTITY = (
     "Identity", "Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "ActivityRegularization",
 )  # fmt: skip
-# Layers of augmentation change nothing when a model is not trained; they end a mask. The first of them keep whole
-# numbers, the others make them real.
+# Augmentation layers have no effect in inference mode, but discard the mask. The first ones keep integer types, the
+# others convert to float.
 _KEEPING = (
     "MixUp", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomGrayscale",
     "RandomHue", "RandomInvert", "RandomPosterization", "RandomSaturation",
@@ -68,15 +68,15 @@ def masking(ctx, x):
     return relay.where(kept, x, ctx.like(0, x))
 
 
-# -- sums of products by letters --------------------------------------------------------------------------------------
+# -- einsum -----------------------------------------------------------------------------------------------------------
 
 
 def _letters(ctx: Context, equation: str, ranks: list[int]) -> tuple[list[str], str]:
-    """The letters of the operands and of the result; those that dots stand for are made up."""
+    """Return the index letters of the operands and the output; ellipses are replaced by unused letters."""
     left, arrow, out = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(ranks) or not arrow:
-        raise TVMError(f"the equation '{equation}' does not say what becomes of {len(ranks)} operands")
+        raise TVMError(f"the einsum equation '{equation}' must contain '->' and {len(ranks)} operands")
     free = [c for c in string.ascii_letters if c not in equation]
     dots, full = "", []
     for part, rank in zip(parts, ranks):
@@ -86,13 +86,13 @@ def _letters(ctx: Context, equation: str, ranks: list[int]) -> tuple[list[str], 
             dots = names if len(names) > len(dots) else dots
             part = part.replace("...", names[-missing:] if missing else "")
         if len(part) != rank or len(set(part)) != rank:
-            raise TVMError(f"the equation '{equation}' and an operand of {rank} dimensions do not fit")
+            raise TVMError(f"the einsum equation '{equation}' does not match an operand with {rank} dimensions")
         full.append(part)
     return full, out.replace("...", dots)
 
 
 def einsum(ctx: Context, equation: str, a: RelayExpr, b: RelayExpr) -> RelayExpr:
-    """The sum of products of two operands as one product of matrices."""
+    """Compute an einsum of two operands as one matmul."""
     (left, right), out = _letters(ctx, equation, [ctx.rank(a), ctx.rank(b)])
     a, left = _summed(ctx, a, left, right + out)
     b, right = _summed(ctx, b, right, left + out)
@@ -119,13 +119,13 @@ def einsum(ctx: Context, equation: str, a: RelayExpr, b: RelayExpr) -> RelayExpr
         made = relay.nn.batch_matmul(x, y)
     order = [*batch, *rows, *columns]
     if sorted(order) != sorted(out):
-        raise TVMError(f"the equation '{equation}' asks for letters that no operand has")
+        raise TVMError(f"the output of the einsum equation '{equation}' does not match its operands")
     made = relay.reshape(made, tuple(sizes[c] for c in order))
     return ctx.infer(relay.transpose(made, [order.index(c) for c in out]))
 
 
 def _summed(ctx: Context, e: RelayExpr, letters: str, kept: str) -> tuple[RelayExpr, str]:
-    """An operand with the letters summed that nothing else has."""
+    """Sum an operand over the letters that occur neither in the other operand nor in the output."""
     axes = [i for i, c in enumerate(letters) if c not in kept]
     if not axes:
         return e, letters
@@ -136,10 +136,10 @@ def _summed(ctx: Context, e: RelayExpr, letters: str, kept: str) -> tuple[RelayE
 def einsum_dense(ctx, x):
     equation = ctx.get("equation")
     if not isinstance(equation, str):
-        raise TVMError("the layer has no equation")
+        raise TVMError("the layer has no setting 'equation'")
     out = einsum(ctx, equation, x, ctx.weight("kernel"))
     if ctx.get("bias_axes") is not None:
-        # A bias has a size of 1 for each letter of the result after its first that it does not have.
+        # The bias has a size of 1 for the other axes, so that it broadcasts.
         out = relay.add(out, ctx.weight("bias"))
     return ctx.activated(out)
 

@@ -1,7 +1,8 @@
-"""HDF5 files as Keras writes them: groups, attributes of text, and arrays of numbers stored in one piece.
+"""Reading of HDF5 files as Keras writes them: groups, string attributes, and contiguous arrays of numbers.
 
-Every offset is checked, what is visited is counted, and nothing outside the file is read: links of other kinds than to
-the file's own objects, and data that lies in other files, are refused. Data is read only when it is asked for."""
+All offsets are checked, the number of visited objects is limited, and no other file is read: links other than those to
+objects of the file, and external data, are rejected. Array data is read only when it is used.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ....error import TVMError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _NOWHERE = (1 << 64) - 1
-# Parts of a file that are visited; those of a model are some for each weight.
+# Maximum number of visited parts of a file; a model has a few for each weight.
 _MOST_PARTS = 1 << 21
 _SPACE, _LINK_INFO, _TYPE, _LINK, _EXTERNAL, _LAYOUT = 0x01, 0x02, 0x03, 0x06, 0x07, 0x08
 _ATTRIBUTE, _CONTINUATION, _SYMBOLS, _ATTRIBUTE_INFO = 0x0C, 0x10, 0x11, 0x15
@@ -27,7 +28,7 @@ def damaged(what: str) -> TVMError:
 
 
 class Message(NamedTuple):
-    """A part of the header of an object: its kind, and where its content is."""
+    """A message in the header of an object: its type, and the position of its content."""
 
     kind: int
     begin: int
@@ -35,7 +36,7 @@ class Message(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The type of elements: its class, its size, and the type of NumPy for numbers."""
+    """The type of elements: its class, its size, and for numbers the NumPy type."""
 
     number: int
     size: int
@@ -43,7 +44,7 @@ class Kind(NamedTuple):
 
 
 class File:
-    """The bytes of a file, read with care."""
+    """The bytes of a file, with bounds checks."""
 
     def __init__(self, data):
         self.data = memoryview(data)
@@ -52,12 +53,12 @@ class File:
         self.heaps: dict[int, dict[int, tuple[int, int]]] = {}
 
     def piece(self, begin: int, count: int) -> memoryview:
-        """So many bytes from a place on."""
+        """Return ``count`` bytes at a position."""
         self.parts += 1
         if self.parts > _MOST_PARTS:
-            raise damaged("its parts refer to each other more often than a model's do")
+            raise damaged("it has too many references to the same data")
         if begin < 0 or count < 0 or begin + count > len(self.data):
-            raise damaged(f"{count} bytes at {begin} are beyond its end at {len(self.data)}")
+            raise damaged(f"{count} bytes at offset {begin} exceed its size of {len(self.data)} bytes")
         return self.data[begin : begin + count]
 
     def numbers(self, form: str, begin: int) -> tuple:
@@ -68,12 +69,12 @@ class File:
 
     def signed(self, begin: int, signature: bytes) -> None:
         if bytes(self.piece(begin, len(signature))) != signature:
-            raise damaged(f"'{signature.decode()}' is wanted at {begin}")
+            raise damaged(f"the signature '{signature.decode()}' is missing at offset {begin}")
 
     def root(self) -> int:
-        """The place of the outermost group's header."""
+        """Return the position of the header of the root group."""
         if bytes(self.piece(0, 8)) != SIGNATURE:
-            raise TVMError("the file is no HDF5 file")
+            raise TVMError("the file is not an HDF5 file")
         version = self.number("B", 8)
         if version in (0, 1):
             offsets, lengths = self.numbers("BB", 13)
@@ -84,13 +85,13 @@ class File:
         else:
             raise TVMError(f"HDF5 files of version {version} are not supported")
         if (offsets, lengths, base) != (8, 8, 0):
-            raise TVMError("HDF5 files with other offsets than of 64 bits from the file's beginning are not supported")
+            raise TVMError("HDF5 files must have 64-bit offsets that are relative to the start of the file")
         return root
 
     # -- headers --------------------------------------------------------------------------------------------------
 
     def messages(self, at: int) -> list[Message]:
-        """The parts of an object's header, which may continue elsewhere."""
+        """Return the messages in an object's header, which can have continuation blocks."""
         new = bytes(self.piece(at, 4)) == b"OHDR"
         blocks, extra = [self._first_block(at, new)], 0
         if new:
@@ -106,9 +107,9 @@ class File:
                     kind, size, flags = self.numbers("HHB", begin)
                     begin += 8
                 if begin + size > end:
-                    raise damaged("a part of a header is longer than the header")
+                    raise damaged("a header message is longer than the header")
                 if flags & 2 and kind in (_TYPE, _SPACE, _ATTRIBUTE, _LAYOUT):
-                    raise TVMError("HDF5 files whose objects share parts of their headers are not supported")
+                    raise TVMError("HDF5 files with shared header messages are not supported")
                 if kind == _CONTINUATION:
                     where, count = self.numbers("QQ", begin)
                     if new:
@@ -124,7 +125,7 @@ class File:
         if not new:
             version, size = self.number("B", at), self.number("I", at + 8)
             if version != 1:
-                raise damaged(f"a header of version {version} at {at}")
+                raise damaged(f"the header at offset {at} has the unknown version {version}")
             self.piece(at + 16, size)
             return at + 16, at + 16 + size
         flags = self.number("B", at + 5)
@@ -137,7 +138,7 @@ class File:
     # -- groups ---------------------------------------------------------------------------------------------------
 
     def members(self, at: int) -> dict[str, tuple[str, int]]:
-        """What a group holds by name: the kind of link, and where the object is."""
+        """Return the members of a group by name: the type of link, and the position of the object."""
         if at not in self.entries:
             found: dict[str, tuple[str, int]] = {}
             for part in self.messages(at):
@@ -165,7 +166,7 @@ class File:
             self.signed(at, b"TREE")
             kind, level, count = self.numbers("BBH", at + 4)
             if kind != 0 or wanted is not None and level != wanted:
-                raise damaged(f"a node of another kind than of a group at {at}")
+                raise damaged(f"the B-tree node at offset {at} is not a group node")
             children = [self.number("Q", at + 32 + 16 * i) for i in range(count)]
             if level:
                 work += [(c, level - 1) for c in children]
@@ -178,7 +179,7 @@ class File:
         for i in range(self.number("H", at + 6)):
             name, header, cached = self.numbers("QQI", at + 8 + 40 * i)
             if name >= size:
-                raise damaged("a name is beyond the names of its group")
+                raise damaged("a name is outside the name heap of its group")
             text = bytes(self.piece(names + name, min(size - name, 1 << 16))).split(b"\0")[0]
             found[text.decode("utf-8", "replace")] = ("soft" if cached == 2 else "hard", header)
 
@@ -197,11 +198,11 @@ class File:
     # -- elements -------------------------------------------------------------------------------------------------
 
     def kind(self, begin: int) -> Kind:
-        """The type of elements that a header says."""
+        """Return the element type in a header."""
         first, bits, size = self.number("B", begin), self.number("B", begin + 1), self.number("I", begin + 4)
         number, order = first & 15, ">" if bits & 1 else "<"
         if number == _ENUMERATION:
-            # Truth values are an enumeration of bytes.
+            # Bool values are stored as an enumeration of bytes.
             return Kind(number, size, np.dtype("bool")) if size == 1 else Kind(number, size, None)
         if number == _NUMBER and size in (1, 2, 4, 8):
             return Kind(number, size, np.dtype(f"{order}{'i' if bits & 8 else 'u'}{size}"))
@@ -214,17 +215,17 @@ class File:
         return Kind(number, size, None)
 
     def sizes(self, begin: int) -> list[int] | None:
-        """The shape that a header says; None of what has no elements."""
+        """Return the shape in a header; None for an empty data space."""
         version, rank = self.numbers("BB", begin)
         if version not in (1, 2) or rank > 32:
-            raise damaged(f"a shape of version {version} with {rank} dimensions")
+            raise damaged(f"a data space of version {version} with {rank} dimensions is not valid")
         if version == 2 and self.number("B", begin + 3) == 2:
             return None
         at = begin + (8 if version == 1 else 4)
         return [self.number("Q", at + 8 * i) for i in range(rank)]
 
     def text(self, at: int) -> str:
-        """A text of its own length, which lies in a collection of such."""
+        """Return a variable-length string, which is stored in a global heap."""
         length, collection, index = self.numbers("IQI", at)
         if length == 0:
             return ""
@@ -232,7 +233,7 @@ class File:
             self.heaps[collection] = self._collection(collection)
         begin, size = self.heaps[collection].get(index, (0, 0))
         if length > size:
-            raise damaged("a text is longer than its place")
+            raise damaged("a string is longer than its heap object")
         return bytes(self.piece(begin, length)).decode("utf-8")
 
     def _collection(self, at: int) -> dict[int, tuple[int, int]]:
@@ -250,7 +251,7 @@ class File:
 
 
 class Weight:
-    """An array of the file; its elements are read when they are asked for."""
+    """An array of the file; its elements are read when they are used."""
 
     def __init__(self, file: File, messages: list[Message], name: str):
         self.file, self.messages, self.name = file, messages, name
@@ -258,48 +259,49 @@ class Weight:
     def part(self, kind: int) -> Message:
         found = next((m for m in self.messages if m.kind == kind), None)
         if found is None:
-            raise damaged(f"the array '{self.name}' lacks a part of its header")
+            raise damaged(f"the header of the array '{self.name}' is incomplete")
         return found
 
     def array(self) -> np.ndarray:
-        """The elements.
+        """Return the elements.
 
         Raises
         ------
         TVMError
-            They are damaged, lie in another file, or are no numbers.
+            The elements are damaged, stored in another file, or not numbers.
         """
         file = self.file
         if any(m.kind == _EXTERNAL for m in self.messages):
-            raise TVMError(f"the array '{self.name}' lies in another file, which is not read")
+            raise TVMError(f"the array '{self.name}' is stored in another file, which is not supported")
         kind, shape = file.kind(self.part(_TYPE).begin), file.sizes(self.part(_SPACE).begin)
         if kind.dtype is None or shape is None:
-            raise TVMError(f"the array '{self.name}' of the HDF5 file has no numbers as its elements")
+            raise TVMError(f"the array '{self.name}' of the HDF5 file does not contain numbers")
         count = math.prod(shape) * kind.dtype.itemsize
         if count > len(file.data):
-            raise TVMError(f"the array '{self.name}' would take {count} bytes, more than the file can hold")
+            raise TVMError(f"the array '{self.name}' requires {count} bytes, which exceeds the size of the file")
         raw = file.piece(self.place(count), count) if count else b""
         found = np.frombuffer(raw, kind.dtype).reshape(shape)
         return found.astype(kind.dtype.newbyteorder("="))
 
     def place(self, count: int) -> int:
-        """Where the elements lie."""
+        """Return the position of the elements."""
         part = self.part(_LAYOUT)
         version, way = self.file.numbers("BB", part.begin)
         if version in (3, 4) and way == 3:
-            raise TVMError(f"the array '{self.name}' lies in another file, which is not read")
+            raise TVMError(f"the array '{self.name}' is stored in another file, which is not supported")
         if version not in (3, 4) or way not in (0, 1):
             raise TVMError(
-                f"the array '{self.name}' is stored in pieces or compressed; write the file again with the "
+                f"the array '{self.name}' is chunked or compressed, which is not supported; write the file again "
+                "with the "
                 "default settings of Keras"
             )
         if way == 0:
             if self.file.number("H", part.begin + 2) < count:
-                raise damaged(f"the array '{self.name}' is longer than its place")
+                raise damaged(f"the array '{self.name}' is longer than its storage")
             return part.begin + 4
         at, size = self.file.numbers("QQ", part.begin + 2)
         if size < count:
-            raise damaged(f"the array '{self.name}' is longer than its place")
+            raise damaged(f"the array '{self.name}' is longer than its storage")
         return at
 
 
@@ -318,17 +320,17 @@ class Group:
                 return None
             if found[0] != "hard":
                 where = f"'{self.path}/{name}' of the HDF5 file"
-                raise TVMError(f"{where} is a link to another place, which is not followed")
+                raise TVMError(f"{where} is a soft or external link, which is not supported")
             at = found[1]
         return at
 
     def group(self, name: str) -> Group | None:
-        """A group inside this one, or None."""
+        """Return a member group, or None."""
         at = self._member(name)
         return None if at is None else Group(self.file, at, f"{self.path}/{name}")
 
     def weight(self, name: str) -> Weight | None:
-        """An array inside this group, or None."""
+        """Return a member array, or None."""
         at = self._member(name)
         if at is None:
             return None
@@ -338,7 +340,7 @@ class Group:
     # -- attributes -----------------------------------------------------------------------------------------------
 
     def attributes(self) -> dict[str, tuple[Kind, int, int]]:
-        """By name the type of an attribute, how many elements it has, and where they are."""
+        """Return the attributes by name: the type, the number of elements, and the position of the elements."""
         if self._attributes is None:
             self._attributes = {}
             for part in self.file.messages(self.at):
@@ -358,7 +360,7 @@ class Group:
         file = self.file
         version, flags, *lengths = file.numbers("BBHHH", part.begin)
         if version not in (1, 2, 3) or version > 1 and flags & 3:
-            raise damaged(f"an attribute of version {version}")
+            raise damaged(f"an attribute has the unknown version {version}")
         at, step = part.begin + (9 if version == 3 else 8), 8 if version == 1 else 1
         places = []
         for length in lengths:
@@ -369,16 +371,16 @@ class Group:
         count = 0 if sizes is None else math.prod(sizes)
         kind = file.kind(places[1])
         if at > part.end or count * max(kind.size, 1) > part.end - at:
-            raise damaged(f"the attribute '{name}' is longer than its place")
+            raise damaged(f"the attribute '{name}' is longer than its message")
         return name, (kind, count, at)
 
     def text(self, name: str) -> str | None:
-        """An attribute that is a text, or None."""
+        """Return a string attribute, or None."""
         found = self._part(name) if name in self.attributes() else []
         return found[0] if found else None
 
     def texts(self, name: str) -> list[str]:
-        """An attribute that is a list of texts; one too long for an attribute is stored in numbered parts."""
+        """Return a list of strings; a list that is too long for an attribute is stored in numbered parts."""
         if name in self.attributes():
             return self._part(name)
         out: list[str] = []
@@ -391,23 +393,23 @@ class Group:
     def _part(self, name: str) -> list[str]:
         kind, count, at = self.attributes()[name]
         if count and kind.number not in (_TEXT, _VARIABLE):
-            raise TVMError(f"the attribute '{name}' of the HDF5 file is no text")
+            raise TVMError(f"the attribute '{name}' of the HDF5 file is not a string")
         try:
             if kind.number == _VARIABLE:
                 return [self.file.text(at + 16 * i) for i in range(count)]
             whole = [bytes(self.file.piece(at + kind.size * i, kind.size)) for i in range(count)]
             return [raw.split(b"\0")[0].decode("utf-8") for raw in whole]
         except UnicodeDecodeError as problem:
-            raise damaged(f"the attribute '{name}' is no text: {problem}") from problem
+            raise damaged(f"the attribute '{name}' is not valid text: {problem}") from problem
 
 
 def opened(data) -> Group:
-    """The outermost group of a file of these bytes.
+    """Return the root group of a file with these bytes.
 
     Raises
     ------
     TVMError
-        It is no HDF5 file.
+        The bytes are not an HDF5 file.
     """
     file = File(data)
     return Group(file, file.root())

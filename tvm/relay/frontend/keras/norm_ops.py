@@ -1,4 +1,4 @@
-"""Converters of normalizations. They compute in at least 32 bits, as Keras does."""
+"""Converters of normalization layers, which compute in at least float32, as in Keras."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch_normalization(ctx, x):
     kept, x = ctx.dtype(x), _wide(ctx, x)
     axes = _axes(ctx, ctx.rank(x))
     if len(axes) != 1:
-        raise TVMError(f"normalization along the axes {axes} at once is not supported")
+        raise TVMError(f"normalization along several axes ({axes}) is not supported")
     mean, variance = _vector(ctx, "moving_mean", x), _vector(ctx, "moving_variance", x)
     gamma = _vector(ctx, "gamma", x) if ctx.get("scale", True) else np.ones_like(mean)
     beta = _vector(ctx, "beta", x) if ctx.get("center", True) else np.zeros_like(mean)
@@ -40,7 +40,7 @@ def batch_normalization(ctx, x):
 
 
 def _centered(x: RelayExpr, axes) -> tuple[RelayExpr, RelayExpr]:
-    """Differences from the mean, and their mean square."""
+    """Return the differences from the mean, and their mean square."""
     centered = relay.subtract(x, relay.mean(x, axes, True))
     return centered, relay.mean(relay.multiply(centered, centered), axes, True)
 
@@ -60,7 +60,7 @@ def layer_normalization(ctx, x):
     axes = _axes(ctx, rank)
     if ctx.get("scale", True) != ctx.has("gamma") or ctx.get("center", True) != ctx.has("beta"):
         if not ctx.get("rms_scaling", False):
-            raise TVMError("the model has no weights gamma or beta for the layer")
+            raise TVMError("the model contains no weights gamma or beta for the layer")
     shape = [ctx.known_size(x, i) if i in axes else 1 for i in range(rank)]
     epsilon = float(ctx.get("epsilon", 1e-3))
     if axes == [rank - 1] and not ctx.get("rms_scaling", False):
@@ -85,7 +85,7 @@ def group_normalization(ctx, x):
     groups = ctx.get("groups", 32)
     groups = channels if groups == -1 else groups
     if not isinstance(groups, int) or groups < 1 or channels % groups:
-        raise TVMError(f"{channels} channels cannot be in {groups} groups")
+        raise TVMError(f"the number of channels, {channels}, must be divisible by the number of groups, {groups}")
     parted = relay.reshape(x, (*sizes[:axis], groups, channels // groups, *sizes[axis + 1 :]))
     centered, variance = _centered(parted, [i for i in range(1, rank + 1) if i != axis])
     out = relay.multiply(centered, relay.rsqrt(relay.add(variance, ctx.like(ctx.get("epsilon", 1e-3), x))))
@@ -113,11 +113,11 @@ def unit_normalization(ctx, x):
 
 @layer("SpectralNormalization")
 def spectral_normalization(ctx, x):
-    # The kernel that is saved is the normalized one.
+    # The saved kernel is already normalized.
     return ctx.call(ctx.layer.inner["layer"], x)
 
 
 @layer("LayerScale", masked=True)
 def layer_scale(ctx, x):
-    """The layer of keras.applications' ConvNeXt."""
+    """Convert the LayerScale layer of keras.applications' ConvNeXt."""
     return relay.multiply(x, Constant(_vector(ctx, "gamma", x)))

@@ -1,4 +1,4 @@
-"""Converters of pooling."""
+"""Converters of pooling layers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _pool(count: int, average: bool):
 def _global(count: int, average: bool):
     def convert(ctx, x):
         if ctx.rank(x) != count + 2:
-            raise TVMError(f"data of {count + 2} dimensions is wanted, got {ctx.rank(x)}")
+            raise TVMError(f"the data must have {count + 2} dimensions, got {ctx.rank(x)}")
         first, keep = ctx.channels_first(), bool(ctx.get("keepdims", False))
         axes = tuple(range(2, count + 2) if first else range(1, count + 1))
         if not average:
             return relay.max(x, axes, keep)
         if count == 1 and ctx.mask is not None:
-            # Steps that the mask leaves out do not count.
+            # Masked time steps are excluded from the average.
             weights = ctx.infer(relay.expand_dims(relay.cast(ctx.mask, ctx.dtype(x)), 1 if first else 2))
             total = relay.sum(relay.multiply(x, weights), axes, keep)
             return relay.divide(total, relay.sum(weights, axes, keep))

@@ -1,4 +1,4 @@
-"""Converters of preprocessing that is arithmetic. Layers that read strings are not among them."""
+"""Converters of numeric preprocessing layers. Layers that read strings are not supported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .weights import weight_array
 
 
 def _setting(ctx: Context, key: str, x: RelayExpr, default: Any = None) -> Any:
-    """A setting of a number or of numbers, as a constant."""
+    """Return a setting that is a number or a list of numbers, as a constant."""
     found = ctx.get(key, default)
     if isinstance(found, dict):
         config = found.get("config")
@@ -52,14 +52,14 @@ def normalization(ctx, x):
 def _image_axes(ctx: Context, x: RelayExpr) -> list[int]:
     rank = ctx.rank(x)
     if rank not in (3, 4):
-        raise TVMError(f"an image of 3 or 4 dimensions is wanted, got {rank}")
+        raise TVMError(f"the image must have 3 or 4 dimensions, got {rank}")
     return [rank - 2, rank - 1] if ctx.channels_first() else [rank - 3, rank - 2]
 
 
 def _sizes(ctx: Context) -> tuple[int, int]:
     found = (ctx.get("height"), ctx.get("width"))
     if not all(type(v) is int and v >= 1 for v in found):
-        raise TVMError(f"height and width are {found}; whole numbers from 1 on are wanted")
+        raise TVMError(f"height and width must be positive integers, got {found}")
     return found
 
 
@@ -70,7 +70,7 @@ def _cropped(ctx: Context, x: RelayExpr, axes: list[int], sizes) -> RelayExpr:
 
 
 def _covering(ctx: Context, x: RelayExpr, axes: list[int], sizes) -> tuple[int, int]:
-    """The largest part of an image with the proportions of the result."""
+    """Return the size of the largest part of an image that has the aspect ratio of the output."""
     height, width = (ctx.known_size(x, a) for a in axes)
     crop_height = int(float(width * sizes[0]) / sizes[1])
     crop_width = int(float(height * sizes[1]) / sizes[0])
@@ -101,14 +101,14 @@ def resizing(ctx, x):
 
 
 def encoded(ctx: Context, x: RelayExpr, depth: int, weights: RelayExpr | None = None) -> RelayExpr:
-    """Whole numbers as Keras' preprocessing layers give them: as they are, or as counts by number."""
+    """Encode integers as Keras' preprocessing layers do: unchanged, or as counts by value."""
     mode, dtype = ctx.get("output_mode", "int"), ctx.compute_dtype
     if ctx.get("sparse", False):
-        raise TVMError("sparse results are not supported")
+        raise TVMError("sparse=True is not supported")
     if mode == "int":
         return ctx.cast(x, "int32" if ctx.version >= 3 else "int64")
     rank = ctx.rank(x)
-    check_count("encoded numbers", [*ctx.known_shape(x), depth])
+    check_count("the encoding", [*ctx.known_shape(x), depth])
     if mode == "one_hot" and rank > 1 and ctx.known_size(x, rank - 1) == 1 and weights is None:
         x = ctx.infer(relay.squeeze(x, [rank - 1]))
     dtype = dtype if dtype.startswith("float") else "float32"
@@ -132,7 +132,7 @@ def encoded(ctx: Context, x: RelayExpr, depth: int, weights: RelayExpr | None = 
 def category_encoding(ctx, x, count_weights=None):
     depth = ctx.get("num_tokens")
     if type(depth) is not int or depth < 1:
-        raise TVMError(f"num_tokens is {depth!r}; a whole number from 1 on is wanted")
+        raise TVMError(f"num_tokens must be a positive integer, got {depth!r}")
     ctx.layer.config.setdefault("output_mode", "multi_hot")
     return encoded(ctx, x, depth, count_weights)
 
@@ -141,7 +141,7 @@ def category_encoding(ctx, x, count_weights=None):
 def discretization(ctx, x):
     bounds = ctx.get("bin_boundaries")
     if not isinstance(bounds, list):
-        raise TVMError("the model has no bin_boundaries for the layer; adapt it before it is saved")
+        raise TVMError("the layer has no bin_boundaries; call adapt() before saving the model")
     check_count("boundaries", [*ctx.known_shape(x), len(bounds)])
     places = const(np.asarray(bounds, as_numpy(ctx.dtype(x))))
     above = relay.greater_equal(relay.expand_dims(x, ctx.rank(x)), places)
@@ -153,9 +153,9 @@ def discretization(ctx, x):
 def integer_lookup(ctx, x):
     words = ctx.get("vocabulary")
     if not isinstance(words, list) or not all(type(w) is int for w in words) or not words:
-        raise TVMError("the model has no list of whole numbers as its vocabulary")
+        raise TVMError("the vocabulary of the layer must be a list of integers")
     if ctx.get("invert", False) or ctx.get("idf_weights") is not None or ctx.get("num_oov_indices", 1) != 1:
-        raise TVMError("invert, idf_weights and num_oov_indices other than 1 are not supported")
+        raise TVMError("invert, idf_weights and a num_oov_indices other than 1 are not supported")
     mask, mode = ctx.get("mask_token"), ctx.get("output_mode", "int")
     words = [w for w in words if w not in (mask, ctx.get("oov_token", -1))]
     first = 2 if mask is not None and mode == "int" else 1

@@ -1,4 +1,4 @@
-"""From a Keras model to a module: all layers are looked up first, then converted call by call."""
+"""Import of Keras models: all layers are checked first, then converted call by call."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .weights import complete
 
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
 _MOST_CALLS = 1 << 16
-# Arguments of calls that say nothing about the result when a model is not trained.
+# Arguments of calls that do not affect the output in inference mode.
 _WITHOUT_EFFECT = ("training", "mask", "name", "return_attention_scores")
 
 
 class Value(NamedTuple):
-    """A tensor, and which of its steps count; without a mask all do."""
+    """A tensor and the mask of its time steps; without a mask all steps are used."""
 
     expr: RelayExpr
     mask: RelayExpr | None = None
@@ -53,11 +53,11 @@ class Importer(GraphImporter):
         outputs = flattened(self.graph_values(self.graph, given))
         return self.finish([self.outward(v.expr) for v in outputs])
 
-    # -- the layout -----------------------------------------------------------------------------------------------
+    # -- data layout ----------------------------------------------------------------------------------------------
 
     @staticmethod
     def is_channels_last(graph: Graph) -> bool:
-        """Whether images of the model have their channels last, which is so if no layer says otherwise."""
+        """Return whether images of the model are channels-last, which is the default of layers."""
         found, work = set(), list(graph.layers.values())
         while work:
             layer = work.pop()
@@ -68,7 +68,7 @@ class Importer(GraphImporter):
         return found != {"channels_first"}
 
     def inward(self, e: RelayExpr) -> RelayExpr:
-        """An input in the order of axes that the model has."""
+        """Convert an input from the layout of the function to that of the model."""
         rank = len(self.layout)
         if not self.moved or len(self.typer.typed(e).checked_type.shape) != rank:
             return e
@@ -77,7 +77,7 @@ class Importer(GraphImporter):
         return self.typer.infer(relay.transpose(e, last if self.layout.index("C") == 1 else first))
 
     def outward(self, e: RelayExpr) -> RelayExpr:
-        """An output in the layout of the function."""
+        """Convert an output from the layout of the model to that of the function."""
         rank = len(self.layout)
         if not self.moved or len(self.typer.typed(e).checked_type.shape) != rank:
             return e
@@ -95,12 +95,12 @@ class Importer(GraphImporter):
                 + did_you_mean(str(unknown[0]), names, "; ")
             )
         if len(set(names)) < len(names):
-            raise TVMError("two inputs of the model have one name")
+            raise TVMError("two inputs of the model have the same name; names must be unique")
 
     def input_layer(self, name: str) -> Layer:
         found = self.graph.layers.get(name)
         if found is None or found.kind != "InputLayer":
-            raise TVMError(f"the input '{name}' of the model is no InputLayer")
+            raise TVMError(f"the input '{name}' of the model is not an InputLayer")
         return found
 
     def input(self, layer: Layer) -> RelayExpr:
@@ -108,21 +108,21 @@ class Importer(GraphImporter):
             raise TVMError(f"the input '{layer.name}' is sparse or ragged, which is not supported")
         dtype = layer.get("dtype", "float32")
         if dtype == "string":
-            raise TVMError(f"the input '{layer.name}' is of strings, which are not supported")
+            raise TVMError(f"the input '{layer.name}' is a string tensor, which is not supported")
         dims = self.input_sizes(layer)
         return self.inward(self.add_input(layer.name, dims, dtype_of(dtype)))
 
     def input_sizes(self, layer: Layer) -> list:
         own = layer.get("batch_shape") or layer.get("batch_input_shape")
         if own is None and layer.name not in self.shapes:
-            raise MissingShape(f"the model does not say the shape of its input '{layer.name}'", layer.name, "1, ...")
+            raise MissingShape(f"the model declares no shape for its input '{layer.name}'", layer.name, "1, ...")
         if own is not None and not (isinstance(own, list) and all(d is None or type(d) is int and d >= 0 for d in own)):
-            raise TVMError(f"the shape {own!r} of the input '{layer.name}' is no list of sizes")
+            raise TVMError(f"the shape of the input '{layer.name}' must be a list of integers, got {own!r}")
         if layer.name in self.shapes:
             return self.given_sizes(layer.name, own)
         if None in own[1:]:
             sizes = ", ".join("..." if d is None else str(d) for d in (1, *own[1:]))
-            raise MissingShape(f"the model does not fix the sizes {own} of its input '{layer.name}'", layer.name, sizes)
+            raise MissingShape(f"the shape {own} of the input '{layer.name}' has dynamic dimensions", layer.name, sizes)
         sizes = [1 if d is None else d for d in own]
         if self.moved and len(sizes) == len(self.layout):
             front = self.layout.index("C") == 1
@@ -134,17 +134,17 @@ class Importer(GraphImporter):
         try:
             dims = [d if isinstance(d, Any_) else operator.index(d) for d in given]
         except TypeError as problem:
-            raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+            raise TVMError(f"the shape of input '{name}' must be a list of integers, got {given!r}") from problem
         if any(isinstance(d, int) and d < 0 for d in dims):
-            raise TVMError(f"shape of input '{name}': {dims} has a negative size")
+            raise TVMError(f"the shape {dims} of input '{name}' has a negative dimension")
         if own is not None and len(own) != len(dims):
-            raise TVMError(f"shape of input '{name}': {len(dims)} dimensions are given, the model has {len(own)}")
+            raise TVMError(f"the shape of input '{name}' has {len(dims)} dimensions, but the model declares {len(own)}")
         return dims
 
     # -- layers ---------------------------------------------------------------------------------------------------
 
     def check_layers(self) -> None:
-        """Every layer without a converter is named in one error, before anything is converted."""
+        """Report all layers without a converter in one error, before anything is converted."""
         rows: list[tuple[str, str, int, str]] = []
         work = list(reversed(self.graph.layers.values()))
         while work:
@@ -159,15 +159,17 @@ class Importer(GraphImporter):
         except OpNotImplemented as problem:
             words = str(problem).replace("operators", "layers").replace(" node", " layer")
             if any(row[0] == "Lambda" for row in rows):
-                words += "\nA Lambda layer holds Python code, which is never executed: write it with layers of Keras"
+                words += "\nA Lambda layer contains Python code, which is never executed; replace it by layers of Keras"
             raise OpNotImplemented(words) from None
 
     def graph_values(self, graph: Graph, given: list[Value]) -> Any:
-        """The outputs of a model, in their structure. Calls wait until their arguments are there."""
+        """Convert a model, calling each layer after the calls that it depends on; return its outputs, in their
+        structure.
+        """
         values: dict[Ref, Value] = {}
         refs = flattened(graph.inputs)
         if len(refs) != len(given):
-            raise TVMError(f"{len(refs)} inputs are wanted, got {len(given)}")
+            raise TVMError(f"the model has {len(refs)} inputs, but is called with {len(given)}")
         values.update(zip(refs, given))
         for layer, number, call in ordered(graph, set(refs)):
             if Ref(layer.name, number, 0) in values:
@@ -180,15 +182,15 @@ class Importer(GraphImporter):
         def found(ref):
             if ref not in values:
                 raise TVMError(
-                    f"an output of the model is result {ref.index} of call {ref.call} of '{ref.layer}', which "
-                    "there is not"
+                    f"an output of the model refers to output {ref.index} of call {ref.call} of '{ref.layer}', which "
+                    "does not exist"
                 )
             return values[ref]
 
         return mapped(graph.outputs, found)
 
     def layer_values(self, layer: Layer, args: list, kwargs: dict[str, Any]) -> list[Value]:
-        """The results of one call of a layer."""
+        """Convert one call of a layer and return its outputs."""
         self.calls += 1
         if self.calls > _MOST_CALLS:
             raise TVMError(f"the model has more than {_MOST_CALLS} calls of layers")
@@ -207,7 +209,7 @@ class Importer(GraphImporter):
             return [Value(e, m) for e, m in zip(as_list(results), masks_out)]
 
     def called(self, layer: Layer, args: list, kwargs: dict[str, Any], masks: dict[int | str, Any]) -> tuple[Any, Any]:
-        """What a layer makes of expressions, and the mask of it."""
+        """Convert a call of a layer with expressions as arguments; return the outputs and their mask."""
         if layer.graph is not None:
             found = flattened(self.graph_values(layer.graph, [Value(a) for a in flattened(args)]))
             return [v.expr for v in found] if len(found) > 1 else found[0].expr, None
@@ -215,9 +217,9 @@ class Importer(GraphImporter):
         convert = CONVERTERS.find(layer.kind, 0)
         if convert is None:
             raise TVMError(f"{layer.kind} is not supported")
-        # Keras 3 hands what a run is for to every layer, whatever the call of the layer says.
+        # Keras 3 passes ``training`` to every layer, regardless of the recorded call.
         if kwargs.get("training") is True and self.version < 3:
-            raise TVMError("the layer is called with training=True, which draws random numbers")
+            raise TVMError("the layer is called with training=True, which is not supported")
         given = self.settings(layer, convert, args, kwargs)
         got = convert(context, *self.autocast(context, args), **given)
         results = [self.typer.infer(e) for e in as_list(got)]
@@ -228,8 +230,10 @@ class Importer(GraphImporter):
         return results if isinstance(got, (list, tuple)) else results[0], mask
 
     def settings(self, layer: Layer, convert, args: list, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The keywords of a converter: those of the call, and the settings of an operation. What the converter does not
-        take is refused."""
+        """Return the keyword arguments of a converter: those of the call, and the settings of an operation.
+
+        Arguments that the converter does not have are rejected.
+        """
         taken = inspect.signature(convert).parameters
         given = dict(kwargs)
         if layer.kind.startswith("ops."):
@@ -241,11 +245,11 @@ class Importer(GraphImporter):
         for key in [k for k in given if k not in taken]:
             value = given.pop(key)
             if value is not None and value is not False and key not in _WITHOUT_EFFECT:
-                raise TVMError(f"the argument {key}={value!r} is not supported")
+                raise TVMError(f"argument {key}={value!r} is not supported")
         return given
 
     def autocast(self, ctx: Context, args: list) -> list:
-        """Arguments of layers are brought to the type that the layer computes in, if they are real numbers."""
+        """Cast float arguments of a layer to the type that the layer computes in."""
         if ctx.layer.kind.startswith("ops.") or ctx.layer.kind in ("Embedding", "Activation"):
             return args
         dtype = ctx.compute_dtype
@@ -267,7 +271,7 @@ def mask_of(value: Any) -> Any:
 
 
 def ordered(graph: Graph, known: set[Ref]) -> list[tuple[Layer, int, Call]]:
-    """The calls of a graph, each after those whose results it takes; those that no output needs are left out."""
+    """Return the calls that the outputs need, each after the calls that it depends on."""
     calls = {(name, i): (layer, i, c) for name, layer in graph.layers.items() for i, c in enumerate(layer.calls)}
     needs = {}
     for key, (layer, number, call) in calls.items():
@@ -278,7 +282,8 @@ def ordered(graph: Graph, known: set[Ref]) -> list[tuple[Layer, int, Call]]:
         for ref in refs:
             if (ref.layer, ref.call) not in calls:
                 raise TVMError(
-                    f"'{layer.name}' takes result {ref.index} of call {ref.call} of '{ref.layer}', which there is not"
+                    f"'{layer.name}' refers to output {ref.index} of call {ref.call} of '{ref.layer}', which does "
+                    "not exist"
                 )
         needs[key] = {(r.layer, r.call) for r in refs}
     out, state = [], {}
@@ -287,7 +292,7 @@ def ordered(graph: Graph, known: set[Ref]) -> list[tuple[Layer, int, Call]]:
         while work:
             key, ready = work.pop()
             if key not in calls:
-                raise TVMError(f"an output of the model is a call of '{key[0]}', which there is not")
+                raise TVMError(f"an output of the model refers to a call of '{key[0]}', which does not exist")
             if ready:
                 state[key] = "done"
                 out.append(calls[key])
@@ -296,14 +301,14 @@ def ordered(graph: Graph, known: set[Ref]) -> list[tuple[Layer, int, Call]]:
                 work.append((key, True))
                 work += [(k, False) for k in sorted(needs[key], reverse=True) if state.get(k) != "done"]
             elif state[key] == "open":
-                raise TVMError(f"the layer '{key[0]}' depends on its own result")
+                raise TVMError(f"the layer '{key[0]}' depends on its own output")
     return [row for row in out if row[0].kind != "InputLayer"]
 
 
 def in_words(layer: Layer, problem: Exception) -> str:
-    """What went wrong in a converter, for the user."""
+    """Return a message for an error in a converter."""
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     if isinstance(problem, RecursionError):
         return "its settings are nested too deeply"
     shown = ", ".join(f"{k}={v!r}" for k, v in layer.config.items() if isinstance(v, (int, float, str, list)))[:400]
@@ -311,7 +316,7 @@ def in_words(layer: Layer, problem: Exception) -> str:
 
 
 def settled(graph: Graph) -> None:
-    """In HDF5 files some layers look like operations; they are those that only layers have converters for."""
+    """Correct the class of layers in HDF5 files that look like operations but have a converter only as layers."""
     work = list(graph.layers.values())
     while work:
         layer = work.pop()
@@ -322,7 +327,7 @@ def settled(graph: Graph) -> None:
 
 
 def imported(saved: Saved, shape: Mapping | None, layout: str) -> tuple[IRModule, dict[str, Any]]:
-    with read_with_care():
+    with malformed_as_error():
         graph = graph_of(saved.config)
         settled(graph)
         for layer in graph.layers.values():
@@ -334,8 +339,8 @@ def imported(saved: Saved, shape: Mapping | None, layout: str) -> tuple[IRModule
 
 
 @contextmanager
-def read_with_care() -> Iterator[None]:
-    """A configuration may have anything anywhere; what breaks on it is said to be its fault."""
+def malformed_as_error() -> Iterator[None]:
+    """Convert any exception that a malformed configuration causes to an error about the configuration."""
     try:
         yield
     except TVMError:
@@ -346,41 +351,45 @@ def read_with_care() -> Iterator[None]:
 
 
 def from_keras(model, shape=None, layout="NCHW") -> tuple[IRModule, dict[str, Any]]:
-    """A Keras model as a module and its parameters. Weights become constants, so that there are no parameters.
+    """Convert a Keras model to a module and its parameters.
 
-    Models of Keras 2 and 3 are read through their configuration, from a live model or from a file alone; no code of a
-    model is executed. A batch that the model leaves open is 1 unless ``shape`` says otherwise; other open sizes must be
-    given. States of recurrent layers are zero when a run begins.
+    Weights become constants, so there are no parameters. Models of Keras 2 and 3 are imported through their
+    configuration, from a live model or from a file; no code of a model is executed. A dynamic batch dimension becomes 1
+    unless ``shape`` fixes it; other dynamic dimensions must be fixed by ``shape``. States of recurrent layers are zero
+    at the start of a run.
 
     Parameters
     ----------
     model : keras.Model, str, os.PathLike or bytes
-        The model: a live one, the path of a file (HDF5 or .keras), or the bytes of one.
+        The model: a live model, the path of a file (HDF5 or .keras), or the bytes of a file.
     shape : dict of str to tuple, optional
         Shapes of inputs by name, in ``layout``.
     layout : str, optional
-        The layout of those inputs and outputs of the function that have as many dimensions: NCHW (the default), NHWC,
-        NCDHW, NDHWC, NCW or NWC. Others are as in the model.
+        The layout of inputs and outputs of the function that have the same number of dimensions: NCHW (the default),
+        NHWC, NCDHW, NDHWC, NCW or NWC. Others keep the layout of the model.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and an empty dictionary of parameters.
 
     Raises
     ------
     TypeError
-        ``model`` is none of these, or ``shape`` is no dictionary.
+        ``model`` is none of these, or ``shape`` is not a dictionary.
     ValueError
         ``layout`` is none of these.
     TVMError
         The file is damaged, or a layer cannot be converted.
     OpNotImplemented
-        For layers without a converter; all of them are named.
+        The model contains layers without a converter; the message lists all of them.
     """
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_keras: shape is a dictionary by input, got {type(shape).__name__}")
+        raise TypeError(
+            f"from_keras: shape must be a dictionary from input names to shapes, got {type(shape).__name__}"
+        )
     if layout not in LAYOUTS:
-        raise ValueError(f"from_keras: layout is one of {', '.join(LAYOUTS)}, got {layout!r}")
+        raise ValueError(f"from_keras: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     with np.errstate(all="ignore"):
         return imported(loaded(model), shape, layout)
 

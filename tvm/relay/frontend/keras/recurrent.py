@@ -1,5 +1,8 @@
-"""Converters of recurrent layers. Their steps are written out, the products with the inputs of all steps done at
-once; the state is zero when a run begins, of stateful layers too."""
+"""Converters of recurrent layers.
+
+Time steps are unrolled, and the matmuls with the inputs of all steps are computed at once. The state is zero at the
+start of a run, also for stateful layers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .table import Context, as_list, as_numpy, check_count, check_steps, layer
 
 
 class Cell:
-    """What one step does. ``ahead`` prepares the inputs of all steps at once."""
+    """A cell, which computes one time step. ``ahead`` prepares the inputs of all steps at once."""
 
     def __init__(self, ctx: Context):
         self.ctx = ctx
@@ -33,7 +36,7 @@ class Cell:
         return self.bias
 
     def zeros(self, x: RelayExpr) -> list[RelayExpr]:
-        """The first states, for data of one step."""
+        """Return the initial states for data of one step."""
         batch, units = self.ctx.known_size(x, 0), self.kernel.shape[0]
         check_count("a state", [batch, units])
         return [Constant(np.zeros((batch, units), as_numpy(self.ctx.dtype(x)))) for _ in range(self.states)]
@@ -41,7 +44,7 @@ class Cell:
     states = 1
 
     def step(self, x: RelayExpr, states: list[RelayExpr]) -> list[RelayExpr]:
-        """The new states, the first of which is the result."""
+        """Return the new states, the first of which is the output."""
         raise not_defined(self, "step")
 
     def gate(self, x: RelayExpr) -> RelayExpr:
@@ -52,14 +55,14 @@ class Cell:
 
 
 class SimpleCell(Cell):
-    """A plain recurrent cell."""
+    """A basic recurrent cell."""
 
     def step(self, x, states):
         return [self.new(relay.add(x, self.ctx.product(states[0], self.kernel)))]
 
 
 class LongCell(Cell):
-    """A cell of long short-term memory."""
+    """An LSTM cell."""
 
     states = 2
 
@@ -72,7 +75,7 @@ class LongCell(Cell):
 
 
 class GatedCell(Cell):
-    """A gated recurrent unit, its reset gate before or after the product."""
+    """A GRU cell, with the reset gate applied before or after the matmul."""
 
     @property
     def after(self) -> bool:
@@ -101,7 +104,7 @@ class GatedCell(Cell):
 
 
 class ConvolutionCell(LongCell):
-    """A cell of long short-term memory whose products are convolutions."""
+    """A convolutional LSTM cell."""
 
     def ahead(self, x):
         return x
@@ -144,7 +147,9 @@ CELLS: dict[str, type[Cell]] = {
 
 
 class Stack:
-    """Cells one after the other in each step; without a common preparation unless there is one cell."""
+    """Cells that are applied one after the other in each step; inputs are prepared in advance only for a
+    single cell.
+    """
 
     def __init__(self, ctx: Context, layers: list[Layer]):
         self.cells = []
@@ -170,7 +175,7 @@ class Stack:
 
 
 def _cells(found: Layer) -> list[Layer]:
-    """The cells of a layer."""
+    """Return the cells of a layer."""
     own = [v for k, v in found.inner.items() if k.startswith("cells/")]
     if own:
         return own
@@ -186,19 +191,19 @@ def _split_time(ctx: Context, x: RelayExpr, count: int) -> list[RelayExpr]:
 
 
 def _chosen(ctx: Context, mask: RelayExpr, new: RelayExpr, old: RelayExpr) -> RelayExpr:
-    """New where the step counts, otherwise old."""
+    """Return the new value where the mask of the step is true, otherwise the old value."""
     extra = ctx.rank(new) - ctx.rank(mask)
     spread = relay.expand_dims(mask, ctx.rank(mask), extra) if extra > 0 else mask
     return ctx.infer(relay.where(spread, new, old))
 
 
 def _given_states(ctx: Context, given: Any, zeros: list[list[RelayExpr]]) -> list[list[RelayExpr]]:
-    """The first states: zeros, or those that the call gives."""
+    """Return the initial states: zeros, or the arguments of the call."""
     flat = [e for e in flattened(given) if e is not None]
     if not flat:
         return zeros
     if len(flat) != sum(map(len, zeros)):
-        raise TVMError(f"{sum(map(len, zeros))} first states are wanted, got {len(flat)}")
+        raise TVMError(f"the layer has {sum(map(len, zeros))} states, but got {len(flat)} initial states")
     left = iter(flat)
     return [[ctx.cast(next(left), ctx.dtype(z)) for z in row] for row in zeros]
 
@@ -206,7 +211,7 @@ def _given_states(ctx: Context, given: Any, zeros: list[list[RelayExpr]]) -> lis
 @layer("RNN", "SimpleRNN", "LSTM", "GRU", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 def recurrent(ctx, sequences, initial_state=None, mask=None):
     if isinstance(sequences, list):
-        # Keras 2 gives first states after the data.
+        # Keras 2 passes the initial states after the data.
         sequences, *more = sequences
         initial_state = more or initial_state
     if ctx.get("time_major", False):
@@ -215,7 +220,7 @@ def recurrent(ctx, sequences, initial_state=None, mask=None):
     count = ctx.known_size(sequences, 1)
     check_steps("a sequence", count)
     if count == 0:
-        raise TVMError("a sequence of no steps is not supported")
+        raise TVMError("an empty sequence is not supported")
     stack = Stack(ctx, _cells(ctx.layer))
     first = ctx.infer(relay.squeeze(relay.strided_slice(sequences, [0], [1], [1], [1]), [1]))
     states = _given_states(ctx, initial_state, stack.zeros(first))
@@ -282,10 +287,10 @@ def bidirectional(ctx, sequences, initial_state=None, mask=None):
 
 @layer("TimeDistributed", masked=True)
 def time_distributed(ctx, x, mask=None):
-    """The steps are so many more samples of the batch."""
+    """Apply the layer with the time steps merged into the batch."""
     sizes = ctx.known_shape(x)
     if len(sizes) < 3:
-        raise TVMError(f"data of at least 3 dimensions is wanted, got {len(sizes)}")
+        raise TVMError(f"the data must have at least 3 dimensions, got {len(sizes)}")
     flat = ctx.infer(relay.reshape(x, (sizes[0] * sizes[1], *sizes[2:])))
     masks: dict[int | str, Any] = {}
     if ctx.mask is not None and ctx.rank(ctx.mask) > 2:

@@ -1,4 +1,4 @@
-"""Converters that move, repeat, cut and add elements."""
+"""Converters of layers that move, repeat, crop, pad or merge elements."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def reshape(ctx, x):
     target = list(ctx.get("target_shape", []))
     sizes = [ctx.known_size(x, i) for i in range(1, ctx.rank(x))]
     if not all(type(d) is int for d in target) or target.count(-1) > 1:
-        raise TVMError(f"target_shape {target} is no list of sizes")
+        raise TVMError(f"target_shape must be a list of integers, got {target}")
     known = math.prod(d for d in target if d != -1)
     if -1 in target:
         if known == 0 or math.prod(sizes) % known:
-            raise TVMError(f"elements of shape {sizes} do not become {target}")
+            raise TVMError(f"cannot reshape data of shape {sizes} to {target}")
         target[target.index(-1)] = math.prod(sizes) // known
     if math.prod(target) != math.prod(sizes) or min(target, default=0) < 0:
-        raise TVMError(f"elements of shape {sizes} do not become {target}")
+        raise TVMError(f"cannot reshape data of shape {sizes} to {target}")
     return relay.reshape(x, (ctx.sizes(x)[0], *target))
 
 
@@ -42,7 +42,7 @@ def reshape(ctx, x):
 def permute(ctx, x):
     dims = list(ctx.get("dims", []))
     if sorted(dims) != list(range(1, ctx.rank(x))):
-        raise TVMError(f"dims {dims} is no order of the axes from 1 to {ctx.rank(x) - 1}")
+        raise TVMError(f"dims {dims} is not a permutation of the axes 1 to {ctx.rank(x) - 1}")
     return relay.transpose(x, (0, *dims))
 
 
@@ -54,7 +54,7 @@ def repeat_vector(ctx, x):
 
 
 def _pairs(ctx: Context, key: str, count: int, default: Any) -> list[tuple[int, int]]:
-    """A setting of elements before and after along each spatial axis."""
+    """Return a setting with the numbers of elements before and after along each spatial axis."""
     found = ctx.get(key, default)
     if isinstance(found, int):
         found = [(found, found)] * count
@@ -62,13 +62,13 @@ def _pairs(ctx: Context, key: str, count: int, default: Any) -> list[tuple[int, 
         found = [found]
     out = [(v, v) if isinstance(v, int) else tuple(v) for v in found]
     if len(out) != count or any(len(p) != 2 or not all(type(v) is int and v >= 0 for v in p) for p in out):
-        raise TVMError(f"{key} is {found!r}; pairs of whole numbers for {count} axes are wanted")
+        raise TVMError(f"{key} must be pairs of non-negative integers for {count} axes, got {found!r}")
     return out
 
 
 def _spatial(ctx: Context, x: RelayExpr, count: int) -> range:
     if ctx.rank(x) != count + 2:
-        raise TVMError(f"data of {count + 2} dimensions is wanted, got {ctx.rank(x)}")
+        raise TVMError(f"the data must have {count + 2} dimensions, got {ctx.rank(x)}")
     return range(2, count + 2) if ctx.channels_first() else range(1, count + 1)
 
 
@@ -77,7 +77,7 @@ def _cropping(count: int):
         axes, pairs = _spatial(ctx, x, count), _pairs(ctx, "cropping", count, 1)
         ends = [ctx.known_size(x, a) - after for a, (_, after) in zip(axes, pairs)]
         if any(end <= before for end, (before, _) in zip(ends, pairs)):
-            raise TVMError(f"cropping {pairs} leaves nothing of the shape {ctx.shape(x)}")
+            raise TVMError(f"cropping {pairs} removes all elements of the shape {ctx.shape(x)}")
         return relay.strided_slice(x, [b for b, _ in pairs], ends, [1] * count, list(axes))
 
     return convert
@@ -110,7 +110,7 @@ def _upsampling(count: int):
 
 
 def image_resized(ctx: Context, x: RelayExpr, axes: list[int], out: list[int], mode: str, antialias=False) -> RelayExpr:
-    """Axes brought to other sizes, as ``keras.ops.image.resize`` does."""
+    """Resize axes as ``keras.ops.image.resize`` does."""
     if mode not in ("nearest", "bilinear", "bicubic") or antialias and mode != "bilinear":
         raise TVMError(f"interpolation '{mode}'{' with antialias' if antialias else ''} is not supported")
     check_count("a resized image", out)
@@ -136,10 +136,10 @@ for _count in (1, 2, 3):
 
 
 def _aligned(ctx: Context, inputs: Any) -> list[RelayExpr]:
-    """Operands with as many dimensions as the largest; sizes of 1 follow the batch."""
+    """Expand operands to the largest rank; dimensions of size 1 are inserted after the batch."""
     inputs = as_list(inputs)
     if len(inputs) < 2 and not inputs:
-        raise TVMError("operands are wanted, got none")
+        raise TVMError("the layer has no operands")
     rank = max(map(ctx.rank, inputs))
     return [e if ctx.rank(e) == rank else relay.expand_dims(e, 1, rank - ctx.rank(e)) for e in inputs]
 
@@ -170,12 +170,12 @@ layer("Average")(_merge(relay.add, average=True))
 
 @layer("CustomScaleLayer")
 def custom_scale(ctx, inputs):
-    """The layer of keras.applications' InceptionResNetV2: a shortcut, and a branch that a number scales."""
+    """Convert the layer of keras.applications' InceptionResNetV2 that adds a scaled branch to a shortcut."""
     parts, scale = as_list(inputs), ctx.get("scale")
     if len(parts) != 2:
-        raise TVMError(f"a shortcut and a branch are wanted, got {len(parts)} operands")
+        raise TVMError(f"the layer must have two operands, a shortcut and a branch, got {len(parts)}")
     if isinstance(scale, bool) or not isinstance(scale, (int, float)):
-        raise TVMError(f"scale is {scale!r}; a number is wanted")
+        raise TVMError(f"scale must be a number, got {scale!r}")
     return relay.add(parts[0], relay.multiply(parts[1], ctx.like(scale, parts[1])))
 
 
@@ -190,7 +190,9 @@ def concatenate(ctx, inputs):
 
 
 def _joined_mask(ctx: Context, parts: list, masks: list, axis: int) -> RelayExpr:
-    """The mask of joined data: that of each part spread over it, joined, and true where a step counts everywhere."""
+    """Return the mask of concatenated data: the concatenated masks, reduced to the steps that are true for all
+    elements.
+    """
     spread = []
     for part, mask in zip(parts, masks):
         shape = ctx.known_shape(part)

@@ -1,7 +1,8 @@
-"""Which weights each layer has, and where a file keeps them.
+"""The weights of each layer, and their location in a file.
 
-An HDF5 file (and a live model) has a list of weights for each outermost layer, with the names of what is inside it in
-their paths. An archive has a group for each layer, named after its class, with numbered weights."""
+An HDF5 file (and a live model) contains a list of weights for each top-level layer, whose paths include the names of
+nested layers. An archive contains a group for each layer, named after its class, with numbered weights.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from ....error import TVMError
 from .config import MODELS, Graph, Layer
 from .hdf5 import Group
 
-# The weights of each class, in the order Keras makes them. A weight after a colon's setting is there if that is set;
-# names with a bar are those of Keras 3 and Keras 2.
+# The weights of each class, in the order in which Keras creates them. A weight with a setting after a colon exists only
+# if the setting is true; names separated by a bar are those of Keras 3 and Keras 2.
 _KERNEL = "kernel bias:use_bias"
 _CELL = "kernel recurrent_kernel bias:use_bias"
 _SEPARABLE = "depthwise_kernel pointwise_kernel bias:use_bias"
@@ -38,18 +39,18 @@ OWN: dict[str, str] = {
     "AdditiveAttention": "scale:use_scale",
 }
 OWN["SyncBatchNormalization"] = OWN["BatchNormalization"]
-# Settings that are on where they are left out.
+# Settings that are true by default.
 _ON = {"use_bias", "scale", "center", "tie_weights"}
 _CELLS = {"SimpleRNN": "SimpleRNNCell", "LSTM": "LSTMCell", "GRU": "GRUCell", "CuDNNLSTM": "", "CuDNNGRU": "",
           **{f"ConvLSTM{n}D": "ConvLSTMCell" for n in (1, 2, 3)}}  # fmt: skip
-# Classes that a configuration calls by another name than the groups of an archive.
+# Classes whose groups in an archive have another name than the class in the configuration.
 _CLASSES = {"Model": "Functional", "GroupQueryAttention": "GroupedQueryAttention"}
 _PROJECTIONS = (("query_dense", "query"), ("key_dense", "key"), ("gate_dense", "gate"), ("value_dense", "value"),
                 ("output_dense", "attention_output"))  # fmt: skip
 
 
 def own_names(layer: Layer) -> list[str]:
-    """The names of the weights that a layer itself has."""
+    """Return the names of the weights that a layer itself has."""
     out = []
     for row in OWN.get(layer.kind, "").split():
         name, _, condition = row.partition(":")
@@ -73,7 +74,7 @@ def _holds(layer: Layer, condition: str) -> bool:
 
 
 def complete(layer: Layer) -> None:
-    """Add the layers inside that the configuration does not name: cells, projections, the other direction."""
+    """Add nested layers that are not in the configuration: cells, projections, the backward direction."""
     inner = layer.inner
     if layer.kind in _CELLS and _CELLS[layer.kind]:
         inner["cell"] = Layer(_CELLS[layer.kind], layer.name, layer.config)
@@ -105,7 +106,7 @@ def _children(layer: Layer) -> list[Layer]:
 
 
 class Flat:
-    """Lists of weights by the outermost layer: (path, weight) pairs."""
+    """Lists of weights by top-level layer, as (path, weight) pairs."""
 
     def __init__(self, lists: dict[str, list]):
         self.lists = lists
@@ -115,7 +116,7 @@ class Flat:
             self._attach(layer, self.lists.get(layer.name, []))
 
     def _attach(self, layer: Layer, found: list) -> None:
-        """Weights whose path has the name of their layer come first; the others follow in order."""
+        """Attach weights whose path contains the name of their layer first; the others follow in order."""
         by_name: dict[str, list[int]] = {}
         for number, (path, _) in enumerate(found):
             by_name.setdefault(_last(path), []).append(number)
@@ -134,12 +135,14 @@ class Flat:
 
 
 def _last(path: str) -> str:
-    """The name of a weight: ``dense/kernel:0`` is ``kernel``. Keras 3 numbers those without a name over the model."""
+    """Return the name of a weight: ``kernel`` for ``dense/kernel:0``. Keras 3 numbers unnamed weights across
+    the model.
+    """
     return re.sub(r"^variable_\d+$", "variable", path.rpartition("/")[2].partition(":")[0])
 
 
 def _leaves(layer: Layer) -> list[tuple[Layer, str]]:
-    """The weights of a layer and of all inside it, each with its owner, in the order they are made."""
+    """Return the weights of a layer and its nested layers, each with its owner, in creation order."""
     out, work = [], [layer]
     while work:
         found = work.pop()
@@ -165,7 +168,7 @@ class Tree:
             self._container([v for v in graph.layers.values() if not v.kind.startswith("ops.")], places)
 
     def _container(self, layers: list[Layer], places: Group) -> None:
-        """Layers of a list are named after their classes, with a number from the second of a class on."""
+        """Find layers of a list by their class names; the second and following layers of a class have a number."""
         counts: dict[str, int] = {}
         for layer in layers:
             name = snake_case(_CLASSES.get(layer.kind, layer.kind))
@@ -197,17 +200,17 @@ class Tree:
 
 
 def snake_case(name: str) -> str:
-    """How an archive writes the name of a class."""
+    """Return the name of a class as archives write it."""
     plain = re.sub(r"\W+", "", name)
     plain = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", plain)
     return re.sub("([a-z])([A-Z])", r"\1_\2", plain).lower()
 
 
 def weight_array(layer: Layer, name: str) -> Any:
-    """The elements of a weight that must be there."""
+    """Return the elements of a required weight."""
     found = layer.weights.get(name)
     if found is None:
-        raise TVMError(f"the model has no weight '{name}' for the layer '{layer.name}'")
+        raise TVMError(f"the model contains no weight '{name}' for the layer '{layer.name}'")
     return found.array()
 
 

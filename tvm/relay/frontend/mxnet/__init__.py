@@ -1,6 +1,6 @@
-"""The importer of MXNet."""
+"""The MXNet importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import (
     activations,
     box_ops,

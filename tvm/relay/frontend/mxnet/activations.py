@@ -1,4 +1,4 @@
-"""Converters of activations."""
+"""Converters of activation functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .unary_ops import expm1, softsign
 
 
 def softplus(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """log(1 + exp(x)), without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return relay.add(relay.nn.relu(x), relay.log1p(relay.exp(relay.negative(relay.abs(x)))))
 
 
@@ -41,7 +41,7 @@ def leaky_relu(ctx, inputs, attrs):
     if kind == "leaky":
         return relay.nn.leaky_relu(x, attrs.slope)
     if kind == "rrelu":
-        # Outside training the slope is the mean of the two bounds.
+        # At inference the slope is the mean of the two bounds.
         return relay.nn.leaky_relu(x, (attrs.lower_bound + attrs.upper_bound) / 2)
     if kind == "prelu":
         return _prelu(ctx, x, inputs[1])
@@ -55,10 +55,10 @@ def leaky_relu(ctx, inputs, attrs):
 
 
 def _prelu(ctx: Context, x: RelayExpr, slope: RelayExpr) -> RelayExpr:
-    """A vector of slopes is one for each channel; any other broadcasts."""
+    """Apply PReLU. A vector of slopes is per channel; a tensor of any other rank broadcasts."""
     if ctx.rank(slope) == 1 and ctx.rank(x) > 1:
         count = ctx.known_size(slope, 0)
         if count not in (1, ctx.known_size(x, 1)):
-            raise TVMError(f"{count} slopes do not fit {ctx.known_size(x, 1)} channels")
+            raise TVMError(f"{count} slopes do not match {ctx.known_size(x, 1)} channels")
         slope = relay.reshape(slope, (1, count, *[1] * (ctx.rank(x) - 2)))
     return relay.where(relay.greater(x, ctx.like(0, x)), x, relay.multiply(x, slope))

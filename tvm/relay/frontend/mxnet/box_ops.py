@@ -1,4 +1,4 @@
-"""Converters of boxes: anchors, suppression, regions of interest."""
+"""Converters of box operators: anchors, non-maximum suppression, regions of interest."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def multibox_prior(ctx, inputs, attrs):
     " force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1")
 def multibox_detection(ctx, inputs, attrs):
     if attrs.background_id != 0:
-        raise TVMError(f"the attribute background_id={attrs.background_id} is not supported; 0 is")
+        raise TVMError(f"the attribute background_id={attrs.background_id} is not supported; it must be 0")
     if len(attrs.variances) != 4:
-        raise TVMError(f"the attribute variances={attrs.variances} has not four numbers")
+        raise TVMError(f"the attribute variances={attrs.variances} must have 4 elements")
     boxes, count = relay.vision.multibox_transform_loc(
         *inputs, clip=attrs.clip, threshold=attrs.threshold, variances=attrs.variances)
     places = relay.zeros((ctx.known_size(inputs[0], 0), ctx.known_size(inputs[0], 2)), "int32")
@@ -36,7 +36,7 @@ def multibox_detection(ctx, inputs, attrs):
         coord_start=2, score_index=1, id_index=0, return_indices=False, invalid_to_bottom=False)
 
 
-# -- boxes as numbers -------------------------------------------------------------------------------------------------
+# -- box arithmetic ---------------------------------------------------------------------------------------------------
 
 
 def _columns(x: RelayExpr, first: int, count: int = 4) -> list[RelayExpr]:
@@ -44,7 +44,7 @@ def _columns(x: RelayExpr, first: int, count: int = 4) -> list[RelayExpr]:
 
 
 def _corners(ctx: Context, x: RelayExpr, first: int) -> list[RelayExpr]:
-    """The corners of boxes that are given as a middle and sizes."""
+    """Convert boxes given by center and size to corners."""
     cx, cy, w, h = _columns(x, first)
     half = ctx.like(0.5, x)
     dx, dy = relay.multiply(w, half), relay.multiply(h, half)
@@ -71,14 +71,15 @@ def _replaced(ctx: Context, x: RelayExpr, first: int, columns: list[RelayExpr]) 
     " id_index:int=-1 background_id:int=-1 force_suppress:bool=False in_format:center|corner=corner"
     " out_format:center|corner=corner")
 def box_nms(ctx, inputs, attrs):
-    """The boxes that are left, the best first; the rest of the rows is -1."""
+    """Apply non-maximum suppression. The output starts with the remaining boxes, best first; the other rows are -1."""
     x = inputs[0]
     dims = ctx.known_shape(x)
     size = dims[-1]
     if len(dims) < 2 or not 0 <= attrs.coord_start <= size - 4 or not 0 <= attrs.score_index < size:
-        raise TVMError(f"coord_start={attrs.coord_start} and score_index={attrs.score_index} do not fit {dims}")
+        raise TVMError(f"coord_start={attrs.coord_start} and score_index={attrs.score_index} are out of range for "
+                       f"shape {dims}")
     if not -1 <= attrs.id_index < size:
-        raise TVMError(f"the attribute id_index={attrs.id_index} does not fit {dims}")
+        raise TVMError(f"the attribute id_index={attrs.id_index} is out of range for shape {dims}")
     x = ctx.made(relay.reshape(x, (-1, *dims[-2:])))
     if attrs.id_index >= 0 and attrs.background_id >= 0:
         kind, score = _columns(x, attrs.id_index, 1)[0], _columns(x, attrs.score_index, 1)[0]
@@ -103,10 +104,10 @@ def box_nms(ctx, inputs, attrs):
 
 @op("_contrib_box_iou", "format:center|corner=corner")
 def box_iou(ctx, inputs, attrs):
-    """How much each box of one list shares with each of another."""
+    """Return the intersection over union (IoU) of each box of one list with each box of another list."""
     dims = [ctx.known_shape(x)[:-1] for x in inputs]
     if any(ctx.known_size(x, ctx.rank(x) - 1) != 4 for x in inputs):
-        raise TVMError("boxes have four numbers")
+        raise TVMError("the last axis of boxes must have 4 elements")
     sides = []
     for k, x in enumerate(inputs):
         flat = ctx.made(relay.reshape(x, (-1, 4)))
@@ -129,7 +130,7 @@ def box_iou(ctx, inputs, attrs):
 @op("_contrib_box_decode", "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1"
     " format:center|corner=center")
 def box_decode(ctx, inputs, attrs):
-    """Boxes out of anchors and how far predictions move them."""
+    """Decode predicted offsets relative to anchors into box corners."""
     x, anchors = inputs
     own = _columns(anchors, 0) if attrs.format == "center" else _middles(ctx, anchors, 0)
     ax, ay, aw, ah = own
@@ -143,12 +144,12 @@ def box_decode(ctx, inputs, attrs):
     return relay.concatenate([relay.subtract(cx, w), relay.subtract(cy, h), relay.add(cx, w), relay.add(cy, h)], -1)
 
 
-# -- regions ----------------------------------------------------------------------------------------------------------
+# -- regions of interest ----------------------------------------------------------------------------------------------
 
 
 def _pair(values, what: str) -> tuple[int, int]:
     if len(values) != 2 or any(v is None or not 0 < v < 1 << 16 for v in values):
-        raise TVMError(f"the attribute {what}={values} has not two sizes")
+        raise TVMError(f"the attribute {what}={values} must have 2 positive elements")
     return tuple(values)
 
 
@@ -173,11 +174,12 @@ def proposal(ctx, inputs, attrs):
     if attrs.output_score:
         raise TVMError("the attribute output_score=True is not supported")
     if attrs.feature_stride < 1 or attrs.rpn_post_nms_top_n < 1 or not attrs.scales or not attrs.ratios:
-        raise TVMError("the attributes feature_stride, rpn_post_nms_top_n, scales and ratios must be given")
+        raise TVMError("the attributes feature_stride, rpn_post_nms_top_n, scales and ratios must be positive or "
+                       "non-empty")
     _, kinds, height, width = ctx.known_shape(inputs[0])
     anchors = len(attrs.scales) * len(attrs.ratios)
     if kinds != 2 * anchors:
-        raise TVMError(f"{kinds} scores at a place do not fit {anchors} anchors")
+        raise TVMError(f"{kinds} score channels do not match {anchors} anchors; expected 2 for each anchor")
     total = anchors * height * width
     best = min(attrs.rpn_pre_nms_top_n if attrs.rpn_pre_nms_top_n > 0 else total, total)
     return relay.vision.proposal(*inputs, attrs.scales, attrs.ratios, attrs.feature_stride, attrs.threshold, best,

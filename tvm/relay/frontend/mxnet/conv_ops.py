@@ -1,4 +1,4 @@
-"""Converters of convolutions and of products with weights."""
+"""Converters of convolution, fully connected and embedding operators."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
 class Window:
-    """The attributes of a window that moves over the spatial axes; those that are left out are 1, padding is 0."""
+    """The window attributes of an operator over spatial axes.
+
+    The default of kernel, stride and dilation is 1, that of padding 0.
+    """
 
     def __init__(self, attrs):
         self.kernel = tuple(attrs.kernel)
         self.rank = len(self.kernel)
         if self.rank not in (1, 2, 3):
-            raise TVMError(f"the attribute kernel={self.kernel} has {self.rank} sizes; 1, 2 or 3 are supported")
+            raise TVMError(f"the attribute kernel={self.kernel} has {self.rank} dimensions; only 1, 2 and 3 are "
+                           "supported")
         self.stride = self._of(attrs.stride, "stride", 1, 1)
         self.dilate = self._of(getattr(attrs, "dilate", ()), "dilate", 1, 1)
         self.pad = self._of(attrs.pad, "pad", 0, 0)
         self._of(self.kernel, "kernel", 1, 1)
         self.layout = attrs.layout or _PLAIN[self.rank]
         if self.layout not in (_PLAIN[self.rank], _LAST[self.rank]):
-            raise TVMError(f"the attribute layout={attrs.layout} does not fit kernel={self.kernel}")
+            raise TVMError(f"the attribute layout={attrs.layout} does not match kernel={self.kernel}")
         self.last = self.layout == _LAST[self.rank]
         self.channel = self.rank + 1 if self.last else 1
         self.letters = "DHW"[3 - self.rank :]
 
     def _of(self, values, what: str, default: int, least: int) -> tuple[int, ...]:
         values = tuple(values) or (default,) * self.rank
-        # The sizes of anything in memory are below this.
+        # Larger values exceed any tensor that fits in memory.
         if len(values) != self.rank or any(v is None or not least <= v < 1 << 31 for v in values):
-            raise TVMError(f"the attribute {what}={values} does not fit kernel={self.kernel}")
+            raise TVMError(f"the attribute {what}={values} does not match kernel={self.kernel}")
         return values
 
     def padding(self) -> tuple[int, ...]:
@@ -52,7 +56,7 @@ class Window:
 
 
 def with_bias(ctx: Context, out: RelayExpr, inputs: list, place: int, no_bias: bool, axis: int) -> RelayExpr:
-    """The result with the bias that is the input at a place."""
+    """Add the bias, which is the input with index ``place``, to the output."""
     if no_bias:
         return out
     if len(inputs) <= place:
@@ -81,10 +85,10 @@ def convolution(ctx, inputs, attrs):
 
 def _check_weight(ctx: Context, inputs: list, attrs, wanted: tuple) -> None:
     if attrs.num_group < 1 or attrs.num_filter < 1 or attrs.num_filter % attrs.num_group:
-        raise TVMError(f"num_filter={attrs.num_filter} and num_group={attrs.num_group} do not fit")
+        raise TVMError(f"num_filter={attrs.num_filter} is not divisible into num_group={attrs.num_group} groups")
     found = ctx.known_shape(inputs[1])
     if found != wanted:
-        raise TVMError(f"the weights have the shape {found}; the attributes and the data want {wanted}")
+        raise TVMError(f"the weights have shape {found}, but the attributes and the data need {wanted}")
 
 
 def _deconv_shapes(ctx, known, attrs) -> dict:
@@ -101,26 +105,26 @@ def deconvolution(ctx, inputs, attrs):
     _check_weight(ctx, inputs, attrs, _deconv_shapes(ctx, inputs, attrs)[1])
     if any(d != 1 for d in window.dilate):
         return _dilated(ctx, inputs, attrs, window)
-    before, extra = _reach(ctx, inputs[0], attrs, window)
+    before, extra = _padding_and_extra(ctx, inputs[0], attrs, window)
     return _transposed(ctx, inputs, attrs, window, before, extra)
 
 
-def _reach(ctx: Context, x: RelayExpr, attrs, window: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The padding and what the result has more at its end; a shape that is asked for decides both."""
+def _padding_and_extra(ctx: Context, x: RelayExpr, attrs, window: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the padding and the additional output size at the end. ``target_shape`` determines both if it is set."""
     if not any(attrs.target_shape):
         extra = tuple(attrs.adj) or (0,) * window.rank
         if len(extra) != window.rank or any(e is None or not 0 <= e < s for e, s in zip(extra, window.stride)):
-            raise TVMError(f"the attribute adj={extra} does not fit stride={window.stride}")
+            raise TVMError(f"the attribute adj={extra} does not match stride={window.stride}")
         return window.pad, extra
     if len(attrs.target_shape) != window.rank:
-        raise TVMError(f"the attribute target_shape={attrs.target_shape} does not fit kernel={window.kernel}")
+        raise TVMError(f"the attribute target_shape={attrs.target_shape} does not match kernel={window.kernel}")
     first = 1 if window.last else 2
     sizes = [ctx.known_size(x, first + i) for i in range(window.rank)]
     pads, extras = [], []
     for size, k, s, d, wanted in zip(sizes, window.kernel, window.stride, window.dilate, attrs.target_shape):
         total = s * (size - 1) + (k - 1) * d + 1 - wanted
         if total < 0:
-            raise TVMError(f"the attribute target_shape={attrs.target_shape} is larger than the result")
+            raise TVMError(f"the attribute target_shape={attrs.target_shape} is larger than the output")
         extras.append(total % 2)
         pads.append((total + 1) // 2)
     return tuple(pads), tuple(extras)
@@ -140,10 +144,10 @@ def _transposed(ctx: Context, inputs: list, attrs, window: Window, before, extra
 
 
 def _dilated(ctx: Context, inputs: list, attrs, window: Window) -> RelayExpr:
-    """A window with holes is a larger one with zeros in them."""
+    """Convert a dilated transposed convolution, with the kernel written as a larger dense kernel with zeros."""
     wide = tuple((k - 1) * d + 1 for k, d in zip(window.kernel, window.dilate))
-    check_count("the window with its holes", wide)
-    before, extra = _reach(ctx, inputs[0], attrs, window)
+    check_count("the dilated kernel", wide)
+    before, extra = _padding_and_extra(ctx, inputs[0], attrs, window)
     strides = (1, *window.dilate, 1) if window.last else (1, 1, *window.dilate)
     weight = ctx.made(relay.nn.dilate(inputs[1], strides))
     window.kernel = wide
@@ -167,9 +171,9 @@ def _deformable_shapes(place: int):
 def deformable(ctx, inputs, attrs):
     window = Window(attrs)
     if window.rank != 2 or window.last:
-        raise TVMError("only images with their channels first are supported")
+        raise TVMError("only 2-D images with channels first are supported")
     data, weight = inputs[0], inputs[2]
-    offset = _inside(ctx, data, inputs[1], window, attrs.num_deformable_group)
+    offset = _adjust_offsets(ctx, data, inputs[1], window, attrs.num_deformable_group)
     _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
     out = relay.nn.deformable_conv2d(data, offset, weight, strides=window.stride, padding=window.padding(),
                                      dilation=window.dilate, deformable_groups=attrs.num_deformable_group,
@@ -181,25 +185,29 @@ def deformable(ctx, inputs, attrs):
 def modulated_deformable(ctx, inputs, attrs):
     window = Window(attrs)
     if window.rank != 2 or window.last:
-        raise TVMError("only images with their channels first are supported")
+        raise TVMError("only 2-D images with channels first are supported")
     data, offset, mask, weight = inputs[:4]
     taps, sets = math.prod(window.kernel), attrs.num_deformable_group
     if [ctx.known_shape(v)[1] for v in (offset, mask)] != [2 * sets * taps, sets * taps]:
-        raise TVMError(f"offsets of {ctx.known_shape(offset)} and a mask of {ctx.known_shape(mask)} do not fit "
-                       f"kernel={window.kernel} and num_deformable_group={sets}")  # fmt: skip
+        raise TVMError(f"offsets of shape {ctx.known_shape(offset)} and a mask of shape {ctx.known_shape(mask)} do not "
+                       f"match kernel={window.kernel} and num_deformable_group={sets}")  # fmt: skip
     _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
     out = masked_deformable(ctx, data, offset, mask, weight, attrs.num_group, strides=window.stride,
                             padding=window.padding(), dilation=window.dilate, deformable_groups=sets)
     return with_bias(ctx, out, inputs, 4, attrs.no_bias, 1)
 
 
-def _inside(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, groups: int) -> RelayExpr:
-    """Offsets that bring points before the first and beyond the last element, where they count nothing, far away, and
-    those behind the last element's place onto it."""
+def _adjust_offsets(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, groups: int) -> RelayExpr:
+    """Adjust the offsets of a deformable convolution at the image borders.
+
+    Sampling points outside the image are moved far away, so that they contribute nothing. Points after the last
+    element's position are clamped to it.
+    """
     batch, channels, *counts = ctx.known_shape(offset)
     taps = math.prod(window.kernel)
     if groups < 1 or channels != 2 * groups * taps:
-        raise TVMError(f"{channels} offsets do not fit kernel={window.kernel} and num_deformable_group={groups}")
+        raise TVMError(f"{channels} offset channels do not match kernel={window.kernel} and "
+                       f"num_deformable_group={groups}")
     places = np.zeros((2, *window.kernel, *counts), "float32")
     for axis in (0, 1):
         tap = np.arange(window.kernel[axis]) * window.dilate[axis] - window.pad[axis]
@@ -217,7 +225,7 @@ def _inside(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, group
     return ctx.made(relay.reshape(moved, (batch, channels, *counts)))
 
 
-# -- products with weights --------------------------------------------------------------------------------------------
+# -- fully connected layers and embeddings ----------------------------------------------------------------------------
 
 
 def _dense_shapes(ctx, known, attrs) -> dict:
@@ -230,7 +238,7 @@ DENSE = "num_hidden:int no_bias:bool=False flatten:bool=True"
 
 
 def flat(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Rows of one dimension."""
+    """Flatten to a matrix with one row for each batch element."""
     return x if ctx.rank(x) == 2 else relay.nn.batch_flatten(x)
 
 
@@ -238,7 +246,7 @@ def flat(ctx: Context, x: RelayExpr) -> RelayExpr:
 def fully_connected(ctx, inputs, attrs):
     x, weight = inputs[:2]
     if ctx.known_size(weight, 0) != attrs.num_hidden:
-        raise TVMError(f"the weights have the shape {ctx.shape(weight)}, num_hidden is {attrs.num_hidden}")
+        raise TVMError(f"the weights have shape {ctx.shape(weight)}, but num_hidden is {attrs.num_hidden}")
     if attrs.flatten:
         out = relay.nn.dense(flat(ctx, x), weight, units=attrs.num_hidden)
         return with_bias(ctx, out, inputs, 2, attrs.no_bias, 1)
@@ -258,10 +266,10 @@ def _table_shapes(ctx, known, attrs) -> dict:
 
 @op("Embedding _contrib_SparseEmbedding", "input_dim:int output_dim:int dtype:dtype=float32", shapes=_table_shapes)
 def embedding(ctx, inputs, attrs):
-    """Rows of a table; places outside it are those at its ends."""
+    """Look up rows of a table. Indices out of range are clipped."""
     if ctx.known_shape(inputs[1]) != (attrs.input_dim, attrs.output_dim):
-        raise TVMError(f"the table has the shape {ctx.shape(inputs[1])}; the attributes say "
-                       f"({attrs.input_dim}, {attrs.output_dim})")
+        raise TVMError(f"the table has shape {ctx.shape(inputs[1])}, but the attributes specify ({attrs.input_dim}, "
+                       f"{attrs.output_dim})")
     return relay.take(inputs[1], ctx.cast(inputs[0], "int32"), axis=0, mode="clip")
 
 

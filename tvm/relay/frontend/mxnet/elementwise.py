@@ -1,5 +1,7 @@
-"""Converters of operators on single elements: what stays as it is, other element types, arithmetic of two tensors or of
-a tensor and a number, comparisons. Results of ``mx.nd`` keep the element type."""
+"""Converters of identity, cast, arithmetic and comparison operators.
+
+Outputs of ``mx.nd`` operators have the element type of the inputs.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ from ..common.formulas import polynomial
 from .table import Context, op
 from .unary_ops import rounded
 
-# -- the same element -------------------------------------------------------------------------------------------------
+# -- identity ---------------------------------------------------------------------------------------------------------
 
 
 @op("_copy BlockGrad make_loss _np_copy _contrib_gradientmultiplier _copyto _CrossDeviceCopy", "scalar:float=1")
 def identity(ctx, inputs, attrs):
-    """What only training or another device would change."""
+    """Return the input unchanged: the operator only affects training or device placement."""
     return inputs[0]
 
 
 @op("_npx_constraint_check", "msg:str=")
 def constraint_check(ctx, inputs, attrs):
-    """Whether all of it holds; MXNet raises an error where it does not, a compiled model goes on."""
+    """Return whether all elements are true. MXNet raises an error otherwise; a compiled model does not."""
     return relay.all(inputs[0])
 
 
@@ -62,7 +64,7 @@ def logistic_output(ctx, inputs, attrs):
 @op("Dropout", "p:float=0.5 mode:training|always=training axes:dims=()")
 def dropout(ctx, inputs, attrs):
     if attrs.mode == "always":
-        raise TVMError("mode=always draws random numbers in every run; this is not supported")
+        raise TVMError("mode=always applies dropout at inference, which is not supported")
     return [inputs[0], relay.ones_like(inputs[0])]
 
 
@@ -77,7 +79,7 @@ def cast(ctx, inputs, attrs):
 
 
 def converted(ctx: Context, x: RelayExpr, dtype: str) -> RelayExpr:
-    """Another element type; as a truth value a number is whether it is not zero."""
+    """Cast to an element type. As a boolean, a number is true if it is not zero."""
     if dtype == "bool" and ctx.dtype(x) != "bool":
         return relay.not_equal(x, ctx.like(0, x))
     return ctx.cast(x, dtype)
@@ -85,7 +87,7 @@ def converted(ctx: Context, x: RelayExpr, dtype: str) -> RelayExpr:
 
 @op("amp_cast", "dtype:dtype")
 def amp_cast(ctx, inputs, attrs):
-    """Integers stay."""
+    """Cast floating-point tensors; integers are unchanged."""
     return ctx.cast(inputs[0], attrs.dtype) if ctx.is_float(inputs[0]) else inputs[0]
 
 
@@ -94,19 +96,19 @@ _WIDTHS = ("float16", "bfloat16", "float32")
 
 @op("amp_multicast", "num_outputs:int cast_narrow:bool=False")
 def amp_multicast(ctx, inputs, attrs):
-    """All real numbers of at most 32 bits of the widest type, or of the narrowest."""
+    """Cast all floating-point inputs to the widest type among them, or to the narrowest with ``cast_narrow``."""
     kinds = [ctx.dtype(x) for x in inputs if ctx.dtype(x) in _WIDTHS]
     if attrs.num_outputs != len(inputs):
-        raise TVMError(f"the attribute num_outputs is {attrs.num_outputs}, there are {len(inputs)} inputs")
+        raise TVMError(f"the attribute num_outputs={attrs.num_outputs} does not match {len(inputs)} inputs")
     chosen = (min if attrs.cast_narrow else max)(kinds, key=_WIDTHS.index) if kinds else ""
     return [ctx.cast(x, chosen) if ctx.dtype(x) in _WIDTHS else x for x in inputs]
 
 
-# -- two elements -----------------------------------------------------------------------------------------------------
+# -- two inputs -------------------------------------------------------------------------------------------------------
 
 
 def _mod(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
-    """The remainder has the sign of the divisor; that by zero is zero."""
+    """Return the remainder with the sign of the divisor. The remainder of a division by zero is zero."""
     zero = ctx.like(0, b)
     none = relay.equal(b, zero)
     if not ctx.is_float(b):
@@ -124,7 +126,7 @@ def _divide(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
 
 
 def _hypot(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
-    """By the greater one, so that squares do not overflow."""
+    """Divide by the larger operand before squaring, to avoid overflow."""
     if not ctx.is_float(a):
         out = _hypot(ctx, *(ctx.made(relay.cast(x, "float32")) for x in (a, b)))
         return relay.cast(out, ctx.dtype(a))
@@ -143,7 +145,7 @@ def _power(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
 
 
 def _copysign(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
-    """A zero has a sign too, which its reciprocal shows."""
+    """Copy the sign, including that of a negative zero, which its reciprocal reveals."""
     zero, one = ctx.like(0, b), ctx.like(1, b)
     below = relay.where(relay.equal(b, zero), relay.less(relay.divide(one, b), zero), relay.less(b, zero))
     return relay.where(below, relay.negative(relay.abs(a)), relay.abs(a))
@@ -180,7 +182,7 @@ def _true(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def binary(ctx: Context, name: str, a: RelayExpr, b: RelayExpr) -> RelayExpr:
-    """An operator of ``mx.nd``: both sides have one element type, the result has it too."""
+    """Apply an ``mx.nd`` operator. Both operands have the same element type, which is also that of the output."""
     if name in _BINARY:
         return _BINARY[name](ctx, a, b)
     if name in _COMPARISONS:
@@ -191,12 +193,15 @@ def binary(ctx: Context, name: str, a: RelayExpr, b: RelayExpr) -> RelayExpr:
 def _same_types(ctx: Context, inputs: list) -> None:
     a, b = (ctx.dtype(x) for x in inputs)
     if a != b:
-        raise TVMError(f"the inputs have the element types {a} and {b}; they must be the same")
+        raise TVMError(f"the inputs have the element types {a} and {b}; the types must be equal")
 
 
 def _two(name: str):
     def convert(ctx, inputs, attrs):
-        """States that begin as zeros of no known batch have a batch of one here: they broadcast."""
+        """Convert a binary operator.
+
+        Zero states of unknown batch size were created with batch size 1, so the operator broadcasts.
+        """
         _same_types(ctx, inputs)
         return binary(ctx, name, *inputs)
 
@@ -215,12 +220,12 @@ for _name in ("add", "sub", "mul", "div"):
 
 
 def scalar(ctx: Context, value: float, x: RelayExpr) -> RelayExpr:
-    """A number as an element of a tensor's type; a number that is none of them ends at the nearest."""
+    """Return a scalar constant of the tensor's element type. Values out of range of an integer type are clipped."""
     kind = ctx.dtype(x)
     if not ctx.is_float(x) and kind != "bool":
         limits = np.iinfo(kind)
         if not math.isfinite(value):
-            raise TVMError(f"the attribute scalar={value} is no {kind}")
+            raise TVMError(f"the attribute scalar={value} is not representable as {kind}")
         value = min(max(int(value), int(limits.min)), int(limits.max))
     return const(value, kind)
 
@@ -248,7 +253,7 @@ op("_scatter_minus_scalar", _NUMBER)(_with_number("sub"))
 @op("add_n")
 def add_n(ctx, inputs, attrs):
     if not inputs:
-        raise TVMError("there is no input")
+        raise TVMError("expected at least 1 input, got none")
     out = inputs[0]
     for x in inputs[1:]:
         out = relay.add(out, x)
@@ -262,7 +267,7 @@ def quadratic(ctx, inputs, attrs):
 
 @op("smooth_l1", "scalar:float=1")
 def smooth_l1(ctx, inputs, attrs):
-    """A parabola near zero, straight lines beyond."""
+    """Return the smooth L1 function: quadratic near zero, linear elsewhere."""
     x, square = inputs[0], attrs.scalar * attrs.scalar
     size = relay.abs(x)
     near = relay.multiply(ctx.like(0.5 * square, x), relay.multiply(x, x))

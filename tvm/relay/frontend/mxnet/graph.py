@@ -1,5 +1,7 @@
-"""A symbol as records: nodes, what each takes, its attributes as text, and the graphs inside it. Files of all versions
-since 0.5 give the same records."""
+"""Read a symbol into records: nodes, their inputs, their attributes as text, and their subgraphs.
+
+Files of all versions since 0.5 yield the same records.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ from typing import Any, NamedTuple
 from ....error import TVMError
 from .schema import is_hidden, operator_name
 
-# Nodes of a graph with those inside others, and how deep graphs lie in each other.
+# The maximum number of nodes, including subgraphs, and the maximum nesting depth of subgraphs.
 MOST_NODES = 131_072
-_MOST_DEEP = 32
-# The version of files that do not say theirs, and those from which on a file has what older ones leave out.
+_MAX_DEPTH = 32
+# The version of files without a version number, and the versions that introduced auxiliary states and the optional
+# axis.
 _OLDEST, _HAS_STATES, _HAS_NO_AXIS = 800, 900, 905
-# Inputs that files before version 0.9 leave out: what a layer keeps of its training.
+# Inputs that files before version 0.9 omit: the auxiliary states of a layer.
 _STATES = {"BatchNorm": ("data", "gamma", "beta", "moving_mean", "moving_var")}
 
 
@@ -37,19 +40,21 @@ class Node:
 
 
 class Graph:
-    """Nodes, each after those that it takes, and what is asked for; ``arguments`` are the variables in order,
-    ``scalars`` whether a shape of no sizes is that of a scalar."""
+    """A graph: nodes in topological order, the outputs (``heads``) and the indices of the variables (``arguments``).
+
+    ``scalars`` is true if an empty shape means a scalar, as in ``mx.np``, rather than an unknown shape.
+    """
 
     def __init__(self, nodes: list[Node], heads: list[Ref], arguments: list[int], scalars: bool):
         self.nodes, self.heads, self.arguments, self.scalars = nodes, heads, arguments, scalars
 
 
 def graph_of(text: str | bytes) -> Graph:
-    """The graph of a ``-symbol.json`` file."""
+    """Return the graph of a ``-symbol.json`` file."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise TVMError(f"the symbol is no JSON: {problem}") from None
+        raise TVMError(f"the symbol is not valid JSON: {problem}") from None
     return _Reader().graph(found, None, 0)
 
 
@@ -59,9 +64,9 @@ class _Reader:
 
     def graph(self, found: Any, version: int | None, depth: int) -> Graph:
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
-            raise TVMError("the JSON is no symbol of MXNet: it has no list 'nodes'")
-        if depth > _MOST_DEEP:
-            raise TVMError(f"graphs lie in each other more than {_MOST_DEEP} deep")
+            raise TVMError("the JSON is not an MXNet symbol: it has no list 'nodes'")
+        if depth > _MAX_DEPTH:
+            raise TVMError(f"subgraphs are nested deeper than {_MAX_DEPTH}")
         if version is None:
             given = _attribute(found, "mxnet_version")
             version = _OLDEST if given is None else given
@@ -78,7 +83,7 @@ class _Reader:
             nodes.append(node)
         heads = [Ref(places[r.node], r.output) for r in _refs(found.get("heads"), len(places), "the heads")]
         if not heads:
-            raise TVMError("the symbol has no heads: nothing is asked for")
+            raise TVMError("the symbol has no heads (outputs)")
         arguments = [i for i, node in enumerate(nodes) if not node.op]
         return Graph(nodes, heads, arguments, bool(_attribute(found, "is_np_shape")))
 
@@ -91,17 +96,17 @@ class _Reader:
         for key in ("param", "attr", "attrs"):
             given = entry.get(key) or {}
             if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
-                raise TVMError(f"{where}: the attributes '{key}' are no texts by name")
+                raise TVMError(f"{where}: the attributes '{key}' are not a dictionary of strings")
             attrs.update(given)
         inputs = _refs(entry.get("inputs", []), number, where)
         graphs = entry.get("subgraphs", [])
         if not isinstance(graphs, list):
-            raise TVMError(f"{where}: 'subgraphs' is no list")
+            raise TVMError(f"{where}: 'subgraphs' is not a list")
         inner = [self.graph(g, version, depth + 1) for g in graphs]
         return Node(name, "" if op == "null" else operator_name(op), attrs, inputs, inner)
 
     def complete(self, node: Node, nodes: list[Node], version: int) -> None:
-        """What old versions leave out, or mean in another way."""
+        """Add the inputs that old versions omit, and adapt attributes whose meaning changed."""
         names = _STATES.get(node.op, ())
         if version < _HAS_STATES and len(node.inputs) < len(names):
             for name in names[len(node.inputs) :]:
@@ -114,22 +119,22 @@ class _Reader:
 
 
 def _attribute(found: dict, name: str) -> int | None:
-    """An attribute of the whole file, which stands behind the name of its kind."""
+    """Return an integer attribute of the file, which is stored as [type name, value]."""
     attrs = found.get("attrs", found.get("attr"))
     given = attrs.get(name) if isinstance(attrs, dict) else None
     return given[1] if isinstance(given, list) and len(given) == 2 and type(given[1]) is int else None
 
 
 def _refs(given: Any, count: int, where: str) -> list[Ref]:
-    """Outputs of nodes before a place; the last of three numbers is a version that only training has."""
+    """Return references to outputs of previous nodes. The optional third number of an entry, a version, is ignored."""
     if not isinstance(given, list):
-        raise TVMError(f"{where}: a list of nodes is wanted")
+        raise TVMError(f"{where}: expected a list of nodes")
     refs = []
     for row in given:
         if not isinstance(row, list) or len(row) not in (2, 3) or not all(type(v) is int for v in row):
-            raise TVMError(f"{where}: '{str(row)[:60]}' is no output of a node")
+            raise TVMError(f"{where}: '{str(row)[:60]}' is not a reference to an output of a node")
         if not 0 <= row[0] < count or row[1] < 0:
-            raise TVMError(f"{where}: there is no output {row[1]} of a node {row[0]} before it")
+            raise TVMError(f"{where}: output {row[1]} of node {row[0]} does not exist before this node")
         refs.append(Ref(row[0], row[1]))
     return refs
 

@@ -1,4 +1,4 @@
-"""Converters of resizing, sampling and preparing images."""
+"""Converters of image resizing, sampling and preprocessing operators."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from ..common.resize import resized
 from .shape_ops import checked_dims
 from .table import Context, axis_of, check_count, op
 
-_MOST = 1 << 24
+_MAX_SIZE = 1 << 24
 
 
 @op("UpSampling", "scale:int num_filter:int=0 sample_type:bilinear|nearest multi_input_mode:concat|sum=concat")
 def up_sampling(ctx, inputs, attrs):
-    """Several images are brought to the size of the first; bilinear is a transposed convolution with given weights."""
-    if not 0 < attrs.scale < _MOST:
+    """Upsample.
+
+    Several images are resized to the upsampled size of the first; bilinear mode is a transposed convolution with the
+    given weights.
+    """
+    if not 0 < attrs.scale < _MAX_SIZE:
         raise TVMError(f"the attribute scale={attrs.scale} is not supported")
     if attrs.sample_type == "bilinear":
         if len(inputs) != 2:
-            raise TVMError(f"bilinear takes the data and the weights, {len(inputs)} inputs are given")
+            raise TVMError(f"sample_type=bilinear needs 2 inputs (data, weights), got {len(inputs)}")
         scale, channels = attrs.scale, ctx.known_size(inputs[0], 1)
         kernel, pad = 2 * scale - scale % 2, math.ceil((scale - 1) / 2)
         return relay.nn.conv2d_transpose(inputs[0], inputs[1], strides=(scale, scale), padding=(pad,) * 4,
@@ -33,7 +37,7 @@ def up_sampling(ctx, inputs, attrs):
     for x in inputs:
         factors = [w // d for w, d in zip(sizes, ctx.spatial(x))]
         if any(f * d != w for f, w, d in zip(factors, sizes, ctx.spatial(x))):
-            raise TVMError(f"{ctx.shape(x)} cannot be brought to the size {sizes}")
+            raise TVMError(f"an image of shape {ctx.shape(x)} cannot be upsampled to {sizes} by an integer factor")
         for axis, factor in zip((2, 3), factors):
             x = relay.repeat(x, factor, axis) if factor > 1 else x
         out.append(x)
@@ -48,8 +52,8 @@ def up_sampling(ctx, inputs, attrs):
 
 
 def _bilinear(ctx: Context, x: RelayExpr, sizes: list[int], align_corners: bool, axes=(2, 3)) -> RelayExpr:
-    if any(not 0 < s < _MOST for s in sizes):
-        raise TVMError(f"{sizes} is no size of an image")
+    if any(not 0 < s < _MAX_SIZE for s in sizes):
+        raise TVMError(f"{sizes} is not a valid image size")
     own = [ctx.known_size(x, a) for a in axes]
     rule = {"mode": "linear", "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel"}
     return resized(ctx, x, sizes, [w / d for w, d in zip(sizes, own)], rule, axes=list(axes))
@@ -61,7 +65,7 @@ def bilinear_resize(ctx, inputs, attrs):
     x = inputs[0]
     sizes = list(ctx.spatial(x))
     scales = (attrs.scale_height, attrs.scale_width)
-    if any(s is not None and not 0 < s < _MOST for s in scales):
+    if any(s is not None and not 0 < s < _MAX_SIZE for s in scales):
         raise TVMError(f"the scales {scales} are not supported")
     if attrs.mode == "size":
         wanted = [attrs.height, attrs.width] if None in scales else [int(d * s) for d, s in zip(sizes, scales)]
@@ -90,11 +94,11 @@ def grid_generator(ctx, inputs, attrs):
     x = inputs[0]
     if attrs.transform_type == "affine":
         return _affine(ctx, x, attrs.target_shape)
-    # A flow of pixels is added to the places themselves, which are counted from -1 to 1.
+    # A flow field in pixels is added to the pixel coordinates, which are then normalized to -1..1.
     height, width = ctx.spatial(x)
     check_count("the grid", [2, height, width])
     if min(height, width) < 2:
-        raise TVMError(f"a grid of {height} x {width} is not supported")
+        raise TVMError(f"a grid of {height} x {width} is not supported; both sizes must be at least 2")
     places = np.stack(np.meshgrid(np.arange(width), np.arange(height)))[None].astype("float32")
     half = np.array([(width - 1) / 2, (height - 1) / 2], "float32").reshape(1, 2, 1, 1)
     moved = relay.add(x, Constant(places))
@@ -102,8 +106,8 @@ def grid_generator(ctx, inputs, attrs):
 
 
 def _affine(ctx: Context, x: RelayExpr, shape) -> RelayExpr:
-    if len(shape) != 2 or any(d is None or not 0 < d < _MOST for d in shape):
-        raise TVMError(f"the attribute target_shape={shape} has not two sizes")
+    if len(shape) != 2 or any(d is None or not 0 < d < _MAX_SIZE for d in shape):
+        raise TVMError(f"the attribute target_shape={shape} must have 2 positive elements")
     return relay.image.affine_grid(relay.reshape(x, (-1, 2, 3)), tuple(shape))
 
 
@@ -117,25 +121,26 @@ def spatial_transformer(ctx, inputs, attrs):
     " is_multiply:bool=True")
 def correlation(ctx, inputs, attrs):
     if attrs.kernel_size % 2 == 0 or min(attrs.kernel_size, attrs.stride1, attrs.stride2) < 1 or attrs.pad_size < 0:
-        raise TVMError(f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is refused")
+        raise TVMError(f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is not "
+                       "supported")
     return relay.nn.correlation(inputs[0], inputs[1], attrs.kernel_size, attrs.max_displacement, attrs.stride1,
                                 attrs.stride2, attrs.pad_size, attrs.is_multiply, "NCHW")
 
 
 @op("im2col", "kernel:dims stride:dims=() dilate:dims=() pad:dims=()")
 def im2col(ctx, inputs, attrs):
-    """The elements of each window as a column."""
+    """Return the elements of each window as a column."""
     from .conv_ops import Window
 
     attrs.layout = None
     window, x = Window(attrs), inputs[0]
     batch, channels, *sizes = ctx.known_shape(x)
     if len(sizes) != window.rank:
-        raise TVMError(f"data of {len(sizes) + 2} dimensions do not fit kernel={window.kernel}")
+        raise TVMError(f"data of {len(sizes) + 2} dimensions does not match kernel={window.kernel}")
     padded = relay.nn.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     wide = [d + 2 * p for d, p in zip(sizes, window.pad)]
     counts = [(w - (k - 1) * d - 1) // s + 1 for w, k, d, s in zip(wide, window.kernel, window.dilate, window.stride)]
-    check_count("the table of places", [*window.kernel, *counts])
+    check_count("the index tensor", [*window.kernel, *counts])
     places = np.zeros((), "int64")
     rank = window.rank
     for i, (k, d, s, n) in enumerate(zip(window.kernel, window.dilate, window.stride, counts)):
@@ -147,7 +152,7 @@ def im2col(ctx, inputs, attrs):
     return relay.reshape(taps, (batch, channels * math.prod(window.kernel), math.prod(counts)))
 
 
-# -- preparing images, whose channels are last ------------------------------------------------------------------------
+# -- image preprocessing, channels last -------------------------------------------------------------------------------
 
 
 @op("_image_to_tensor")
@@ -165,19 +170,19 @@ def normalize(ctx, inputs, attrs):
     for values in (attrs.mean, attrs.std):
         own = values * channels if len(values) == 1 else values[:channels]
         if len(own) != channels:
-            raise TVMError(f"{values} does not fit {channels} channels")
+            raise TVMError(f"{values} does not match {channels} channels")
         rows.append(Constant(np.array(own, ctx.dtype(x)).reshape(-1, 1, 1)))
     return relay.divide(relay.subtract(x, rows[0]), rows[1])
 
 
 @op("_image_resize", "size:dims=() keep_ratio:bool=False interp:int=1")
 def resize(ctx, inputs, attrs):
-    """``size`` is the width, then the height; one number alone is both."""
+    """Resize an image. ``size`` is (width, height), or one value for both."""
     x, rank = inputs[0], ctx.rank(inputs[0])
     if attrs.interp not in (0, 1) or attrs.keep_ratio:
         raise TVMError(f"interp={attrs.interp} with keep_ratio={attrs.keep_ratio} is not supported")
     size = tuple(attrs.size) * (2 if len(attrs.size) == 1 else 1)
-    if len(size) != 2 or any(s is None or not 0 < s < _MOST for s in size):
+    if len(size) != 2 or any(s is None or not 0 < s < _MAX_SIZE for s in size):
         raise TVMError(f"the attribute size={attrs.size} is not supported")
     wanted, axes = [size[1], size[0]], [rank - 3, rank - 2]
     if attrs.interp == 1:
@@ -194,7 +199,7 @@ def image_crop(ctx, inputs, attrs):
     ends = [attrs.y + attrs.height, attrs.x + attrs.width]
     sizes = [ctx.known_size(x, rank - 3), ctx.known_size(x, rank - 2)]
     if min(attrs.x, attrs.y) < 0 or any(e > s for e, s in zip(ends, sizes)):
-        raise TVMError(f"x={attrs.x}, y={attrs.y} to {ends} is outside {sizes}")
+        raise TVMError(f"the crop from x={attrs.x}, y={attrs.y} to {ends} exceeds the image of size {sizes}")
     return relay.strided_slice(x, [attrs.y, attrs.x], ends, [1, 1], [rank - 3, rank - 2])
 
 

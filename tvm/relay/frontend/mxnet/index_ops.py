@@ -1,4 +1,4 @@
-"""Converters of operators that look up elements by places, and of sequences."""
+"""Converters of gather, scatter and sequence operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Context, axis_of, check_count, op
 
 
 def places(ctx: Context, x: RelayExpr, size: int, mode: str) -> RelayExpr:
-    """Places inside an axis: others are those at its ends, or are counted around."""
+    """Return indices with those out of range wrapped around (mode 'wrap') or clipped."""
     at = ctx.made(ctx.cast(x, "int64"))
     if mode == "wrap":
         return relay.floor_mod(at, const(max(size, 1), "int64"))
@@ -24,7 +24,7 @@ def places(ctx: Context, x: RelayExpr, size: int, mode: str) -> RelayExpr:
 
 @op("take", "axis:int=0 mode:clip|raise|wrap=clip")
 def take(ctx, inputs, attrs):
-    """``raise`` cannot be raised in a compiled model; places are then right."""
+    """Gather along an axis. A compiled model cannot raise an error, so mode 'raise' assumes valid indices."""
     x = inputs[0]
     axis = axis_of(attrs.axis, ctx.rank(x))
     return relay.take(x, places(ctx, inputs[1], ctx.known_size(x, axis), attrs.mode), axis=axis)
@@ -47,7 +47,7 @@ def pick(ctx, inputs, attrs):
 
 @op("batch_take")
 def batch_take(ctx, inputs, attrs):
-    """Of each row one element."""
+    """Return one element of each row."""
     x, at = inputs
     flat = ctx.made(relay.reshape(at, (-1, 1)))
     out = relay.gather(x, 1, places(ctx, flat, ctx.known_size(x, 1), "clip"))
@@ -56,12 +56,15 @@ def batch_take(ctx, inputs, attrs):
 
 @op("gather_nd")
 def gather_nd(ctx, inputs, attrs):
-    """The first axis of the places are the axes of the data; places from the end are negative."""
+    """Gather elements.
+
+    The first axis of the indices enumerates axes of the data; negative indices count from the end.
+    """
     x, at = inputs
     dims = ctx.known_shape(x)
     count = ctx.known_size(at, 0)
     if count > len(dims):
-        raise TVMError(f"there are places along {count} axes, the data have {len(dims)}")
+        raise TVMError(f"indices of {count} axes do not match data of {len(dims)} dimensions")
     sizes = np.array(dims[:count], "int64").reshape(count, *[1] * (ctx.rank(at) - 1))
     wide = ctx.made(ctx.cast(at, "int64"))
     inside = relay.where(relay.less(wide, const(0, "int64")), relay.add(wide, Constant(sizes)), wide)
@@ -81,7 +84,7 @@ def scatter_set_nd(ctx, inputs, attrs):
 
 @op("_contrib_index_copy")
 def index_copy(ctx, inputs, attrs):
-    """Rows of a tensor in place of others."""
+    """Replace rows of a tensor."""
     old, at, new = inputs
     return relay.scatter_nd(old, relay.expand_dims(ctx.cast(at, "int64"), 0), new, "update")
 
@@ -96,13 +99,13 @@ def one_hot(ctx, inputs, attrs):
 
 @op("where _npi_where")
 def where(ctx, inputs, attrs):
-    """A condition of one dimension chooses rows, unless it broadcasts."""
+    """Select elements. A vector condition selects rows in ``where``; otherwise the condition broadcasts."""
     test, x, y = inputs
     test = ctx.made(converted(ctx, test, "bool"))
     if ctx.node.op == "where" and ctx.rank(test) == 1 and ctx.rank(x) > 1:
         test = relay.reshape(test, (-1, *[1] * (ctx.rank(x) - 1)))
     if ctx.dtype(x) != ctx.dtype(y):
-        raise TVMError(f"the values have the element types {ctx.dtype(x)} and {ctx.dtype(y)}")
+        raise TVMError(f"the values have the different element types {ctx.dtype(x)} and {ctx.dtype(y)}")
     return relay.where(test, x, y)
 
 
@@ -123,7 +126,7 @@ def where_numbers(ctx, inputs, attrs):
 
 @op("_contrib_boolean_mask", "axis:int=0")
 def boolean_mask(ctx, inputs, attrs):
-    """As many rows as are chosen when the model runs."""
+    """Return the rows selected by a mask. Their number is known only at run time."""
     x, mask = inputs
     axis = axis_of(attrs.axis, ctx.rank(x))
     chosen = relay.argwhere(converted(ctx, mask, "bool"))
@@ -144,7 +147,7 @@ def mask_assign_scalar(ctx, inputs, attrs):
 def mask_assign_tensor(ctx, inputs, attrs):
     value = inputs[2]
     if math.prod(ctx.known_shape(value)) != 1:
-        raise TVMError("a mask that is given more than one value is not supported")
+        raise TVMError("a masked assignment of more than one value is not supported")
     return _masked(ctx, inputs[0], inputs[1], relay.reshape(value, ()), attrs.start_axis)
 
 
@@ -152,14 +155,14 @@ def _masked(ctx: Context, x: RelayExpr, mask: RelayExpr, value: RelayExpr, start
     dims = ctx.known_shape(mask)
     after = ctx.rank(x) - start - len(dims)
     if start < 0 or after < 0:
-        raise TVMError(f"a mask of {len(dims)} axes from axis {start} on does not fit {ctx.rank(x)} axes")
+        raise TVMError(f"a mask of {len(dims)} axes from axis {start} does not match data of {ctx.rank(x)} dimensions")
     shaped = relay.reshape(converted(ctx, mask, "bool"), (*[1] * start, *dims, *[1] * after))
     return relay.where(shaped, value, x)
 
 
 @op("_unravel_index", "shape:dims")
 def unravel_index(ctx, inputs, attrs):
-    """Places in a flat tensor as indices, the axes first."""
+    """Convert flat indices to multi-dimensional indices, coordinate axis first."""
     return _unraveled(ctx, inputs[0], checked_dims(attrs.shape, "shape"))
 
 
@@ -179,7 +182,7 @@ def ravel_multi_index(ctx, inputs, attrs):
     steps = np.array([math.prod(dims[i + 1 :]) for i in range(len(dims))], "int64")
     x = inputs[0]
     if ctx.known_size(x, 0) != len(dims):
-        raise TVMError(f"there are places along {ctx.known_size(x, 0)} axes, the shape has {len(dims)}")
+        raise TVMError(f"indices of {ctx.known_size(x, 0)} axes do not match a shape of {len(dims)} dimensions")
     wide = relay.cast(x, "int64")
     total = relay.sum(relay.multiply(wide, Constant(steps.reshape(-1, *[1] * (ctx.rank(x) - 1)))), [0])
     return relay.cast(total, ctx.dtype(x))
@@ -194,7 +197,7 @@ def _lengths(ctx: Context, inputs: list, attrs) -> RelayExpr | None:
     if not attrs.use_sequence_length:
         return None
     if len(inputs) < 2:
-        raise TVMError("use_sequence_length is set, but no length is given")
+        raise TVMError("use_sequence_length is set, but the input with the lengths is missing")
     return ctx.made(ctx.cast(inputs[1], "int32"))
 
 
@@ -202,7 +205,7 @@ def _lengths(ctx: Context, inputs: list, attrs) -> RelayExpr | None:
 def sequence_mask(ctx, inputs, attrs):
     lengths, axis = _lengths(ctx, inputs, attrs), axis_of(attrs.axis, ctx.rank(inputs[0]))
     if axis > 1:
-        raise TVMError(f"the attribute axis={attrs.axis} is 0 or 1")
+        raise TVMError(f"the attribute axis={attrs.axis} must be 0 or 1")
     return inputs[0] if lengths is None else relay.sequence_mask(inputs[0], lengths, attrs.value, axis)
 
 
@@ -210,7 +213,7 @@ def sequence_mask(ctx, inputs, attrs):
 def sequence_reverse(ctx, inputs, attrs):
     lengths = _lengths(ctx, inputs, attrs)
     if attrs.axis != 0:
-        raise TVMError(f"the attribute axis={attrs.axis} is not supported; 0 is")
+        raise TVMError(f"the attribute axis={attrs.axis} is not supported; it must be 0")
     return relay.reverse(inputs[0], 0) if lengths is None else relay.reverse_sequence(inputs[0], lengths, 0, 1)
 
 
@@ -218,12 +221,12 @@ def sequence_reverse(ctx, inputs, attrs):
 def sequence_last(ctx, inputs, attrs):
     x, lengths, axis = inputs[0], _lengths(ctx, inputs, attrs), axis_of(attrs.axis, ctx.rank(inputs[0]))
     if axis > 1:
-        raise TVMError(f"the attribute axis={attrs.axis} is 0 or 1")
+        raise TVMError(f"the attribute axis={attrs.axis} must be 0 or 1")
     size = ctx.known_size(x, axis)
     if lengths is None:
         return relay.take(x, const(size - 1, "int32"), axis=axis)
     batch = ctx.known_size(x, 1 - axis)
-    check_count("the table of places", [batch])
+    check_count("the index tensor", [batch])
     last = relay.clip(relay.subtract(lengths, const(1, "int32")), 0, size - 1)
     row = Constant(np.arange(batch, dtype="int32"))
     return relay.gather_nd(x, relay.stack([last, row] if axis == 0 else [row, last], 0))

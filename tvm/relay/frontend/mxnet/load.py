@@ -1,4 +1,4 @@
-"""Models as they are handed over: a symbol as text, as the path of its file or live, a block of Gluon."""
+"""Load a symbol from its text, the path of its file, an MXNet symbol object or a Gluon block."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from .graph import Graph, graph_of
 from .params import as_arrays, plain_name, read_params
 
 _SYMBOL = "-symbol.json"
-# Files of training steps: the name of the symbol's file and four digits or more.
+# The suffix of checkpoint files: an epoch of four or more digits.
 _STEP = re.compile(r"-\d{4,}\.params")
 
 
 class Loaded(NamedTuple):
-    """A graph and the parameters that came with it."""
+    """A graph and its parameters."""
 
     graph: Graph
     params: dict[str, np.ndarray]
 
 
 def _read(path: str, what: str) -> bytes:
-    """The bytes of a plain file."""
+    """Read a regular file."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise TVMError(f"{what} {os.path.basename(path)} is no plain file")
+                raise TVMError(f"{what} {os.path.basename(path)} is not a regular file")
             return file.read()
     except OSError as problem:
-        raise TVMError(f"{what} {os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+        raise TVMError(f"cannot read {what} {os.path.basename(path)}: {problem.strerror}") from problem
 
 
 def params_beside(path: str) -> dict[str, bytes]:
-    """The parameter file of a symbol's file, in the same folder, by its name: of several steps of training the last.
+    """Return the parameter file next to a symbol file; among checkpoints, that of the last epoch.
 
     Raises
     ------
     TVMError
-        There is none.
+        There is no parameter file.
     """
     folder, name = os.path.split(path)
     base = name[: -len(_SYMBOL)] if name.endswith(_SYMBOL) else os.path.splitext(name)[0]
@@ -54,14 +54,16 @@ def params_beside(path: str) -> dict[str, bytes]:
         if rest == ".params" or _STEP.fullmatch(rest):
             found.append((len(rest), rest, other))
     if not found:
-        raise TVMError(f"there is no {base}-0000.params beside {name}")
+        raise TVMError(f"parameter file {base}-0000.params not found next to {name}")
     chosen = max(found)[2]
     return {chosen: bytes(mapped(folder or ".", "the parameters", chosen))}
 
 
 def load(symbol: Any, names: Iterable[str], arg_params, aux_params) -> Loaded:
-    """What ``symbol`` is. ``names`` are the inputs that a block of Gluon which never ran is called with. Parameters may
-    be files or bytes of files too."""
+    """Load a symbol.
+
+    ``names`` are the inputs to call a Gluon block with that never ran. Parameters may also be files or bytes.
+    """
     params: dict[str, np.ndarray] = {}
     if hasattr(symbol, "collect_params"):
         text, params = _block(symbol, names)
@@ -74,7 +76,7 @@ def load(symbol: Any, names: Iterable[str], arg_params, aux_params) -> Loaded:
         if arg_params is None and aux_params is None:
             (arg_params,) = params_beside(os.fspath(symbol)).values()
     else:
-        raise TypeError(f"from_mxnet: a symbol, its JSON, a path or a block is wanted, got {type(symbol).__name__}")
+        raise TypeError(f"from_mxnet: expected a symbol, its JSON, a path or a block, got {type(symbol).__name__}")
     for what, given in (("arg_params", arg_params), ("aux_params", aux_params)):
         params.update(_given(given, what))
     return Loaded(graph_of(text), params)
@@ -89,7 +91,8 @@ def _given(given, what: str) -> dict[str, np.ndarray]:
 
 
 def _block(block: Any, names: Iterable[str]) -> tuple[str, dict[str, np.ndarray]]:
-    """The symbol and the parameters of a block of Gluon: as it ran, or called with variables of the inputs' names."""
+    """Return the symbol and the parameters of a Gluon block: as traced before, or called with variables of the given
+    names."""
     import mxnet
 
     params = as_arrays(dict(block.collect_params().items()), "collect_params()")

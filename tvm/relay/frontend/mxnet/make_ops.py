@@ -1,4 +1,4 @@
-"""Converters of operators that make tensors: constants, ranges, shapes as numbers, diagonals."""
+"""Converters of operators that create tensors: constants, ranges, shapes, diagonals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def array_of(value, dtype: str) -> Constant:
 
 
 def _filled(ctx: Context, dims, value: float, dtype: str) -> RelayExpr:
-    """Of ``mx.nd`` a size of 0 is one that follows from what uses the tensor, as the batch of first states does: a size
-    of 1 broadcasts to it."""
+    """Return a filled tensor.
+
+    In ``mx.nd`` a dimension of 0 is inferred from uses, such as the batch of initial states; it becomes 1, which
+    broadcasts.
+    """
     dims = checked_dims(dims, "shape")
     if not ctx.importer.scalars and not ctx.node.op.startswith("_np"):
         if not dims:
-            raise TVMError("the shape of the result is not given")
+            raise TVMError("the attribute shape is empty")
         dims = tuple(d or 1 for d in dims)
     return relay.full(array_of(value, dtype), dims, dtype)
 
@@ -66,7 +69,7 @@ def full_like(ctx, inputs, attrs):
 
 def _range(start: float, stop: float, step: float, repeats: int, dtype: str) -> RelayExpr:
     if not step or not all(map(math.isfinite, (start, stop, step))) or repeats < 1:
-        raise TVMError(f"start={start}, stop={stop}, step={step}, repeat={repeats} is no range")
+        raise TVMError(f"start={start}, stop={stop}, step={step}, repeat={repeats} is not a valid range")
     count = max(math.ceil((stop - start) / step), 0)
     check_count("a range", [count, repeats])
     return array_of(np.repeat(start + step * np.arange(count), repeats), dtype)
@@ -76,7 +79,7 @@ def _range(start: float, stop: float, step: float, repeats: int, dtype: str) -> 
     " dtype:dtype=float32")
 def arange(ctx, inputs, attrs):
     if attrs.infer_range:
-        raise TVMError("infer_range=True takes the size from what uses it; this is not supported")
+        raise TVMError("infer_range=True, which infers the size from uses, is not supported")
     start, stop = (0.0, attrs.start) if attrs.stop is None else (attrs.start, attrs.stop)
     return _range(start, stop, attrs.step, attrs.repeat, attrs.dtype)
 
@@ -87,7 +90,7 @@ def arange_like(ctx, inputs, attrs):
     dims = ctx.known_shape(x) if attrs.axis is None else (ctx.known_size(x, axis_of(attrs.axis, ctx.rank(x))),)
     count = math.prod(dims)
     if attrs.repeat < 1 or not all(map(math.isfinite, (attrs.start, attrs.step))):
-        raise TVMError(f"start={attrs.start}, step={attrs.step}, repeat={attrs.repeat} is no range")
+        raise TVMError(f"start={attrs.start}, step={attrs.step}, repeat={attrs.repeat} is not a valid range")
     check_count("a range", dims)
     values = attrs.start + attrs.step * (np.arange(count) // attrs.repeat)
     return array_of(values.reshape(dims), ctx.dtype(x))
@@ -97,7 +100,7 @@ def arange_like(ctx, inputs, attrs):
     " num:int=-1 endpoint:bool=True")
 def linspace(ctx, inputs, attrs):
     if attrs.stop is None or attrs.num < 0:
-        raise TVMError("the attributes stop and num are needed")
+        raise TVMError("the attributes stop and num are required")
     check_count("a range", [attrs.num])
     return array_of(np.linspace(attrs.start, attrs.stop, attrs.num, endpoint=attrs.endpoint), attrs.dtype)
 
@@ -133,7 +136,7 @@ def np_identity(ctx, inputs, attrs):
 
 @op("_npi_indices", "dimensions:dims dtype:dtype=int32")
 def np_indices(ctx, inputs, attrs):
-    check_count("the table of places", [len(attrs.dimensions), *attrs.dimensions])
+    check_count("the index tensor", [len(attrs.dimensions), *attrs.dimensions])
     return array_of(np.indices(attrs.dimensions), attrs.dtype)
 
 
@@ -149,7 +152,7 @@ _window("_npi_hamming", np.hamming)
 _window("_npi_blackman", np.blackman)
 
 
-# -- shapes as numbers ------------------------------------------------------------------------------------------------
+# -- shapes and indices -----------------------------------------------------------------------------------------------
 
 
 @op("shape_array")
@@ -164,10 +167,10 @@ def size_array(ctx, inputs, attrs):
 
 @op("_contrib_index_array", "axes:dims?=None")
 def index_array(ctx, inputs, attrs):
-    """At every place, its indices."""
+    """Return the indices of each position."""
     dims = ctx.known_shape(inputs[0])
     axes = range(len(dims)) if attrs.axes is None else [axis_of(a, len(dims)) for a in attrs.axes]
-    check_count("the table of places", [*dims, len(axes)])
+    check_count("the index tensor", [*dims, len(axes)])
     grid = np.indices(dims)
     return array_of(np.stack([grid[a] for a in axes], -1), "int64")
 
@@ -176,11 +179,11 @@ def index_array(ctx, inputs, attrs):
 
 
 def diagonal(ctx: Context, x: RelayExpr, k: int, axis1: int, axis2: int) -> RelayExpr:
-    """A diagonal of matrices, as the last axis."""
+    """Return a diagonal of matrices as the last axis."""
     rank = ctx.rank(x)
     a, b = axis_of(axis1, rank), axis_of(axis2, rank)
     if a == b:
-        raise TVMError(f"the axes {axis1} and {axis2} are the same")
+        raise TVMError(f"the axes {axis1} and {axis2} must differ")
     moved = ctx.made(relay.transpose(x, [*(i for i in range(rank) if i not in (a, b)), a, b]))
     dims = ctx.known_shape(moved)
     rows, columns = dims[-2:]
@@ -192,7 +195,7 @@ def diagonal(ctx: Context, x: RelayExpr, k: int, axis1: int, axis2: int) -> Rela
 
 
 def on_diagonal(ctx: Context, x: RelayExpr, k: int) -> RelayExpr:
-    """Matrices with the last axis on a diagonal, and zeros elsewhere."""
+    """Return matrices with the last axis of ``x`` on diagonal ``k`` and zeros elsewhere."""
     dims = ctx.known_shape(x)
     size = dims[-1] + abs(k)
     check_count("the matrices", [*dims[:-1], size, size])

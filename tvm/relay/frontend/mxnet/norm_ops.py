@@ -1,4 +1,4 @@
-"""Converters of normalizations and of softmax."""
+"""Converters of normalization and softmax operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _channel_shapes(ctx, known, attrs) -> dict:
 
 
 def batch_normalized(ctx: Context, inputs: list, attrs, axis: int) -> list:
-    """The result, and the mean and the spread it was made with. ``fix_gamma`` says that the factor is one."""
+    """Apply batch normalization. Return the output, the mean and the variance. ``fix_gamma`` sets the factor to 1."""
     x, gamma, beta, mean, var = inputs
     axis = axis_of(axis, ctx.rank(x))
     if ctx.dtype(gamma) != ctx.dtype(x):
@@ -57,8 +57,8 @@ def sync_batch_norm(ctx, inputs, attrs):
     return batch_normalized(ctx, inputs, attrs, 1)
 
 
-def _spread(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> list[RelayExpr]:
-    """The mean and the standard deviation."""
+def _mean_and_deviation(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> list[RelayExpr]:
+    """Return the mean and the standard deviation along axes."""
     mean = relay.mean(x, axes)
     return [mean, relay.sqrt(relay.add(relay.variance(x, axes), ctx.like(eps, x)))]
 
@@ -71,7 +71,7 @@ def layer_norm(ctx, inputs, attrs):
     out = relay.nn.layer_norm(x, gamma, beta, axis=axis, epsilon=attrs.eps)
     if not attrs.output_mean_var:
         return out
-    return [out, *(relay.expand_dims(v, axis) for v in _spread(ctx, x, [axis], attrs.eps))]
+    return [out, *(relay.expand_dims(v, axis) for v in _mean_and_deviation(ctx, x, [axis], attrs.eps))]
 
 
 @op("InstanceNorm", "eps:float=0.001", shapes=_channel_shapes)
@@ -82,11 +82,11 @@ def instance_norm(ctx, inputs, attrs):
 @op("GroupNorm", "num_groups:int=1 eps:float=1e-5 output_mean_var:bool=False",
     shapes=lambda ctx, known, attrs: {1: (attrs.num_groups,), 2: (attrs.num_groups,)})
 def group_norm(ctx, inputs, attrs):
-    """A factor and an offset for each group, or for each channel."""
+    """Apply group normalization with a factor and an offset for each group or for each channel."""
     x, gamma, beta = inputs
     channels = ctx.known_size(x, 1)
     if attrs.num_groups < 1 or channels % attrs.num_groups:
-        raise TVMError(f"num_groups={attrs.num_groups} does not divide {channels} channels")
+        raise TVMError(f"{channels} channels are not divisible into num_groups={attrs.num_groups} groups")
     if ctx.known_shape(gamma) == (attrs.num_groups,):
         gamma, beta = (ctx.made(relay.repeat(v, channels // attrs.num_groups, 0)) for v in (gamma, beta))
     out = relay.nn.group_norm(x, gamma, beta, num_groups=attrs.num_groups, axis=1, epsilon=attrs.eps)
@@ -94,7 +94,7 @@ def group_norm(ctx, inputs, attrs):
         return out
     batch = ctx.known_size(x, 0)
     rows = ctx.made(relay.reshape(x, (batch, attrs.num_groups, -1)))
-    return [out, *_spread(ctx, rows, [2], attrs.eps)]
+    return [out, *_mean_and_deviation(ctx, rows, [2], attrs.eps)]
 
 
 @op("L2Normalization", "eps:float=1e-10 mode:channel|instance|spatial=instance")
@@ -102,7 +102,7 @@ def l2_normalization(ctx, inputs, attrs):
     x, rank = inputs[0], ctx.rank(inputs[0])
     axes = {"instance": range(1, rank), "channel": [1], "spatial": range(2, rank)}[attrs.mode]
     if rank < 2 or attrs.mode != "instance" and rank < 3:
-        raise TVMError(f"mode={attrs.mode} does not fit data of {rank} dimensions")
+        raise TVMError(f"mode={attrs.mode} is not supported for data of {rank} dimensions")
     total = relay.sum(relay.multiply(x, x), list(axes), keepdims=True)
     return relay.divide(x, relay.sqrt(relay.add(total, ctx.like(attrs.eps, x))))
 
@@ -110,7 +110,7 @@ def l2_normalization(ctx, inputs, attrs):
 @op("LRN", "alpha:float=1e-4 beta:float=0.75 knorm:float=2 nsize:int")
 def lrn(ctx, inputs, attrs):
     if attrs.nsize < 1 or attrs.nsize % 2 == 0 or attrs.nsize > 1 << 16:
-        raise TVMError(f"the attribute nsize={attrs.nsize} is not supported; it is odd")
+        raise TVMError(f"the attribute nsize={attrs.nsize} is not supported; it must be odd and positive")
     return relay.nn.lrn(inputs[0], attrs.nsize, 1, attrs.knorm, attrs.alpha, attrs.beta)
 
 
@@ -120,12 +120,12 @@ SOFTMAX = "axis:int=-1 temperature:float?=None dtype:dtype?=None use_length:bool
 
 
 def _masked(ctx: Context, inputs: list, axis: int, attrs) -> tuple[RelayExpr, RelayExpr | None]:
-    """The data, very small beyond the length of each row, and where they are inside it."""
+    """Return the data with large negative values beyond the length of each row, and the mask of valid elements."""
     x = inputs[0]
     if not attrs.use_length:
         return x, None
     if len(inputs) < 2:
-        raise TVMError("use_length is set, but no length is given")
+        raise TVMError("use_length is set, but the input with the lengths is missing")
     size = ctx.known_size(x, axis)
     places = relay.reshape(relay.arange(const(size, "int32"), dtype="int32"),
                            [size if i == axis else 1 for i in range(ctx.rank(x))])
@@ -141,7 +141,7 @@ def _soft(sign: float, logarithm: bool):
             inputs = [ctx.made(ctx.cast(inputs[0], attrs.dtype)), *inputs[1:]]
         x, inside = _masked(ctx, inputs, axis, attrs)
         if attrs.temperature == 0:
-            raise TVMError("the attribute temperature is 0")
+            raise TVMError("the attribute temperature must not be 0")
         scale = sign / (1 if attrs.temperature is None else attrs.temperature)
         x = x if scale == 1 else relay.multiply(x, ctx.like(scale, x))
         out = relay.nn.log_softmax(x, axis=axis) if logarithm else relay.nn.softmax(x, axis=axis)
@@ -160,11 +160,11 @@ def softmax_activation(ctx, inputs, attrs):
     return relay.nn.softmax(inputs[0], axis=1 if attrs.mode == "channel" else -1)
 
 
-def _rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
-    """Over the channels, or over all elements of each row."""
+def _softmax_rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
+    """Apply softmax along the channels, or over all elements of each row."""
     rank = ctx.rank(x)
     if rank < 2:
-        raise TVMError(f"data of {rank} dimensions are not supported")
+        raise TVMError(f"data of {rank} dimensions is not supported; expected at least 2")
     if channels or rank == 2:
         return relay.nn.softmax(x, axis=1)
     return relay.reshape(relay.nn.softmax(relay.nn.batch_flatten(x), axis=1), ctx.known_shape(x))
@@ -175,7 +175,7 @@ def _rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
 def softmax_output(ctx, inputs, attrs):
     if attrs.preserve_shape and not attrs.multi_output:
         return relay.nn.softmax(inputs[0], axis=-1)
-    return _rows(ctx, inputs[0], attrs.multi_output)
+    return _softmax_rows(ctx, inputs[0], attrs.multi_output)
 
 
 __all__ = ["NORM", "batch_normalized"]

@@ -1,5 +1,7 @@
-"""Converters of operators of two tensors, or of a tensor and a number, as ``mx.np`` has them: element types are brought
-together, comparisons give truth values."""
+"""Converters of binary ``mx.np`` operators.
+
+Operands are promoted to a common element type, and comparisons return booleans.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from .elementwise import _BINARY, _COMPARISONS, _LOGIC, _true
 from .shape_ops import checked_dims
 from .table import Context, axis_of, op
 
-# A wider type is further right; a real number and an integer are the real one's type.
+# Type promotion selects the rightmost type, so that an integer and a float become the float type.
 _ORDER = ("bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 _SCALAR = "scalar:float=1 is_int:bool=True"
 
 
 def together(ctx: Context, inputs: list) -> list[RelayExpr]:
-    """Two tensors of one element type."""
+    """Promote two tensors to a common element type."""
     kinds = [ctx.dtype(x) for x in inputs]
     if any(k not in _ORDER for k in kinds):
         raise TVMError(f"the element types {kinds[0]} and {kinds[1]} are not supported")
@@ -25,7 +27,10 @@ def together(ctx: Context, inputs: list) -> list[RelayExpr]:
 
 
 def _with(ctx: Context, x: RelayExpr, attrs, real: str = "float64") -> list[RelayExpr]:
-    """A tensor and a number; a number that is not whole makes integers real."""
+    """Return a tensor and a scalar constant of its type.
+
+    A scalar that is not an integer promotes integers to floats.
+    """
     if not ctx.is_float(x) and (not attrs.is_int or ctx.dtype(x) == "bool"):
         x = ctx.made(relay.cast(x, "int64" if attrs.is_int else real))
     return [x, const(attrs.scalar if ctx.is_float(x) else int(attrs.scalar), ctx.dtype(x))]
@@ -59,10 +64,13 @@ def _bits(kind: str):
 
 
 def _register(name: str, compute, two: bool = True, one: str = "", reverse: str = "") -> None:
-    """``name`` takes two tensors, ``one`` a tensor and a number, ``reverse`` the number first."""
+    """Register operators:
+
+    ``name`` takes two tensors, ``one`` a tensor and a scalar, ``reverse`` a scalar and a tensor.
+    """
     if two:
         op(f"_npi_{name}")(lambda ctx, inputs, attrs: compute(ctx, *together(ctx, inputs)))
-    # A quotient of integers is of 32 bits.
+    # The quotient of integers is float32.
     real = "float32" if name == "true_divide" else "float64"
     if one:
         op(f"_npi_{one}", _SCALAR)(lambda ctx, inputs, attrs: compute(ctx, *_with(ctx, inputs[0], attrs, real)))
@@ -83,7 +91,7 @@ for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     _register(_name, _bits(_name), one=f"{_name}_scalar")
 
 
-# -- joining ----------------------------------------------------------------------------------------------------------
+# -- concatenation ----------------------------------------------------------------------------------------------------
 
 
 def _of_rank(ctx: Context, x: RelayExpr, rank: int, front: bool) -> RelayExpr:
@@ -132,7 +140,7 @@ def atleast_3d(ctx, inputs, attrs):
     return [_of_rank(ctx, _of_rank(ctx, x, 2, True), 3, False) for x in inputs]
 
 
-# -- moving -----------------------------------------------------------------------------------------------------------
+# -- roll, rotate and difference --------------------------------------------------------------------------------------
 
 
 def _rolled(ctx: Context, x: RelayExpr, shift: int, axis: int) -> RelayExpr:
@@ -153,7 +161,7 @@ def roll(ctx, inputs, attrs):
         return relay.reshape(_rolled(ctx, flat, sum(shifts), 0), ctx.known_shape(x))
     shifts = shifts * len(attrs.axis) if len(shifts) == 1 else shifts
     if len(shifts) != len(attrs.axis):
-        raise TVMError(f"shift={attrs.shift} and axis={attrs.axis} do not fit")
+        raise TVMError(f"shift={attrs.shift} and axis={attrs.axis} must have the same length")
     for shift, axis in zip(shifts, attrs.axis):
         x = _rolled(ctx, x, shift, axis_of(axis, ctx.rank(x)))
     return x
@@ -164,7 +172,7 @@ def rot90(ctx, inputs, attrs):
     x, rank = inputs[0], ctx.rank(inputs[0])
     a, b = (axis_of(v, rank) for v in (attrs.axes or (0, 1)))
     if a == b:
-        raise TVMError(f"the attribute axes={attrs.axes} has one axis twice")
+        raise TVMError(f"the attribute axes={attrs.axes} contains an axis twice")
     order = list(range(rank))
     order[a], order[b] = order[b], order[a]
     turn = attrs.k % 4
@@ -182,7 +190,7 @@ def diff(ctx, inputs, attrs):
     size = ctx.known_size(x, axis)
     checked_dims((attrs.n,), "n")
     if attrs.n >= size:
-        raise TVMError(f"n={attrs.n} differences of {size} elements")
+        raise TVMError(f"n={attrs.n} must be less than the axis size {size}")
     for k in range(attrs.n):
         ends = [relay.strided_slice(x, [b], [size - k - 1 + b], [1], [axis]) for b in (1, 0)]
         x = ctx.made(relay.subtract(*ends))

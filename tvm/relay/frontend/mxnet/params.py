@@ -1,5 +1,7 @@
-"""Parameters: lists of arrays with names as ``mx.nd.save`` writes them, of all versions. Every length is checked
-against the bytes that are there before an array is made; sparse arrays are made dense."""
+"""Read parameter files: named arrays as ``mx.nd.save`` of any version writes them.
+
+Every length is checked against the available bytes before an array is allocated. Sparse arrays become dense.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .schema import DTYPES
 
 MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-_MOST_DIMS = 32
+_MAX_DIMS = 32
 _DENSE, _ROWS, _CSR = 0, 1, 2
 
 
@@ -26,14 +28,14 @@ def _numpy(name: str) -> np.dtype:
 
 
 class _Bytes:
-    """The bytes of a file, from a place on."""
+    """A bounds-checked reader of bytes."""
 
     def __init__(self, data):
         self.data, self.at = memoryview(data), 0
 
     def take(self, count: int) -> memoryview:
         if count < 0 or self.at + count > len(self.data):
-            raise TVMError(f"the parameters are damaged: {count} bytes at {self.at} are beyond the end at "
+            raise TVMError(f"the parameters are corrupt: {count} bytes at offset {self.at} exceed the file size of "
                            f"{len(self.data)}")  # fmt: skip
         self.at += count
         return self.data[self.at - count : self.at]
@@ -46,44 +48,44 @@ class _Bytes:
         return self.sizes(rank, size)
 
     def sizes(self, rank: int, size: str) -> tuple[int, ...]:
-        if not 0 <= rank <= _MOST_DIMS:
-            raise TVMError(f"the parameters are damaged: an array has {rank} dimensions")
+        if not 0 <= rank <= _MAX_DIMS:
+            raise TVMError(f"the parameters are corrupt: an array has {rank} dimensions")
         dims = tuple(self.number(size) for _ in range(rank))
         if any(d < 0 for d in dims):
-            raise TVMError(f"the parameters are damaged: an array has the shape {dims}")
+            raise TVMError(f"the parameters are corrupt: an array has shape {dims}")
         return dims
 
     def dtype(self) -> np.dtype:
         number = self.number("i")
         if not 0 <= number < len(DTYPES):
-            raise TVMError(f"the parameters are damaged: there is no element type {number}")
+            raise TVMError(f"the parameters are corrupt: unknown element type {number}")
         return _numpy(DTYPES[number])
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         data = self.take(math.prod(shape) * dtype.itemsize)
-        # An array of no elements may say anything of its other sizes.
+        # An array without elements may have arbitrary other dimensions, so check them separately.
         if math.prod(d for d in shape if d) >= 1 << 47:
-            raise TVMError(f"the parameters are damaged: an array has the shape {shape}")
+            raise TVMError(f"the parameters are corrupt: an array has shape {shape}")
         return np.frombuffer(data, np.uint8).view(dtype).reshape(shape) if len(data) else np.zeros(shape, dtype)
 
 
 def _array(file: _Bytes) -> np.ndarray | None:
-    """The next array; None where the file has an empty place."""
+    """Return the next array, or None for an empty entry."""
     magic = file.number("I")
     if magic not in (_V1, _V2, _V3):
-        # Before there were versions, the number of dimensions stood first.
+        # Files without a version start with the number of dimensions.
         shape, stored, kind = file.sizes(magic, "I"), (), _DENSE
     elif magic == _V1:
         shape, stored, kind = file.shape("q"), (), _DENSE
     else:
         kind = file.number("i")
         if kind not in (_DENSE, _ROWS, _CSR):
-            raise TVMError(f"the parameters are damaged: there is no kind of storage {kind}")
+            raise TVMError(f"the parameters are corrupt: unknown storage type {kind}")
         stored = file.shape("q") if kind != _DENSE else ()
         shape = file.shape("q")
     if not shape and magic != _V3:
         return None
-    file.take(8)  # The device that had it.
+    file.take(8)  # The device of the array.
     dtype = file.dtype()
     if kind == _DENSE:
         return file.array(shape, dtype)
@@ -94,11 +96,11 @@ def _array(file: _Bytes) -> np.ndarray | None:
 
 
 def _dense(kind: int, shape: tuple[int, ...], values: np.ndarray, places: list[np.ndarray]) -> np.ndarray:
-    check_count("a sparse array made dense", shape)
+    check_count("a dense copy of a sparse array", shape)
     out = np.zeros(shape, values.dtype)
     at = [p.astype("int64") for p in places]
     if any(p.ndim != 1 for p in at) or kind == _CSR and len(shape) != 2:
-        raise TVMError("the parameters are damaged: the places of a sparse array are no list")
+        raise TVMError("the parameters are corrupt: the indices of a sparse array are not a vector")
     if kind == _ROWS:
         rows, columns = at[0], None
         fits = values.shape == (len(rows), *shape[1:])
@@ -108,7 +110,7 @@ def _dense(kind: int, shape: tuple[int, ...], values: np.ndarray, places: list[n
         rows = np.repeat(np.arange(len(counts)), counts) if fits else at[0]
     inside = all(((p >= 0) & (p < d)).all() for p, d in zip((rows, columns), shape) if p is not None)
     if not fits or not inside:
-        raise TVMError("the parameters are damaged: the places of a sparse array are outside it")
+        raise TVMError("the parameters are corrupt: the indices of a sparse array are out of range")
     if columns is None:
         out[rows] = values
     else:
@@ -117,47 +119,47 @@ def _dense(kind: int, shape: tuple[int, ...], values: np.ndarray, places: list[n
 
 
 def read_params(data) -> dict[str, np.ndarray]:
-    """The arrays of a parameter file by the names in it."""
+    """Return the arrays of a parameter file by name."""
     file = _Bytes(data)
     if len(data) < 24 or file.number("Q") != MAGIC:
-        raise TVMError("the parameters are no list of arrays of MXNet: they do not begin with 0x112")
+        raise TVMError("the parameters are not an MXNet list of arrays: they do not begin with 0x112")
     file.number("Q")
     count = file.number("Q")
     if count > len(data) // 4:
-        raise TVMError(f"the parameters are damaged: {count} arrays are announced in {len(data)} bytes")
+        raise TVMError(f"the parameters are corrupt: {count} arrays are declared in {len(data)} bytes")
     arrays = [_array(file) for _ in range(count)]
     names = file.number("Q")
     if names != count:
-        raise TVMError(f"the parameters are damaged or have no names: {count} arrays, {names} names")
+        raise TVMError(f"the parameters are corrupt, or the arrays have no names: {count} arrays, {names} names")
     found: dict[str, np.ndarray] = {}
     for array in arrays:
         try:
             name = bytes(file.take(file.number("Q"))).decode()
         except UnicodeDecodeError:
-            raise TVMError("the parameters are damaged: a name is no text") from None
+            raise TVMError("the parameters are corrupt: a name is not valid UTF-8") from None
         if name in found:
-            raise TVMError(f"the parameters are damaged: two arrays have the name '{name}'")
+            raise TVMError(f"the parameters are corrupt: two arrays have the name '{name}'")
         if array is not None:
             found[name] = array
     return found
 
 
 def plain_name(name: str) -> str:
-    """The name of a variable; files say in front of it what it is."""
+    """Return the name of a variable without the prefix ``arg:`` or ``aux:``."""
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
 def as_arrays(given, what: str) -> dict[str, np.ndarray]:
-    """Parameters that a user hands over: NumPy's arrays, ours, or live ones of MXNet, by name."""
+    """Convert user-given parameters (arrays of NumPy, TVM or MXNet by name) to NumPy arrays."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"from_mxnet: {what} is a dictionary by name, got {type(given).__name__}")
+        raise TypeError(f"from_mxnet: {what} must be a dictionary by name, got {type(given).__name__}")
     return {plain_name(str(name)): _as_array(value, name) for name, value in given.items()}
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:
-    # A parameter of Gluon holds its array.
+    # A Gluon parameter returns its array from data().
     value = value.data() if callable(getattr(value, "data", None)) else value
     for method in ("asnumpy", "numpy"):
         if hasattr(value, method):
@@ -165,7 +167,7 @@ def _as_array(value: Any, name: str) -> np.ndarray:
             break
     array = np.asarray(value)
     if array.dtype == object:
-        raise TypeError(f"from_mxnet: the parameter '{name}' is no array, but {type(value).__name__}")
+        raise TypeError(f"from_mxnet: the parameter '{name}' is not an array, but {type(value).__name__}")
     return array
 
 

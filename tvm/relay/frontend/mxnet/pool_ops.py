@@ -1,4 +1,4 @@
-"""Converters of pooling."""
+"""Converters of pooling operators."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ POOLING = (
 
 
 class Pool(Window):
-    """A window of pooling over data of known sizes: where it starts and how many results there are."""
+    """A pooling window over data of known size: padding and number of outputs."""
 
     def __init__(self, ctx: Context, x: RelayExpr, attrs):
         super().__init__(attrs)
         if ctx.rank(x) != self.rank + 2:
-            raise TVMError(f"data of {ctx.rank(x)} dimensions do not fit kernel={self.kernel}")
+            raise TVMError(f"data of {ctx.rank(x)} dimensions does not match kernel={self.kernel}")
         self.first = 1 if self.last else 2
         self.convention = attrs.pooling_convention
         self.sizes = ctx.shape(x)[self.first : self.first + self.rank]
@@ -36,7 +36,7 @@ class Pool(Window):
         self.extra = [self._beyond(i) for i in range(self.rank)]
 
     def _beyond(self, i: int) -> int:
-        """How far the last window reaches beyond the padded data."""
+        """Return the number of elements by which the last window exceeds the padded data."""
         if self.convention == "valid":
             return 0
         size, k, s = self.sizes[i] + 2 * self.pad[i], self.kernel[i], self.stride[i]
@@ -46,12 +46,12 @@ class Pool(Window):
         return (*self.pad, *(p + e for p, e in zip(self.pad, self.extra)))
 
     def misses(self) -> bool:
-        """Whether a window has nothing but padding."""
+        """Return whether a window contains only padding."""
         rows = zip(self.sizes, self.kernel, self.stride, self.pad, self.extra)
         return any(p >= k or isinstance(d, int) and (d + 2 * p + e - k) // s * s - p >= d for d, k, s, p, e in rows)
 
     def counts(self, include_pad: bool) -> np.ndarray:
-        """How many elements each window has: what is beyond the padding counts in no case."""
+        """Return the number of elements of each window, without those beyond the padding."""
         out = np.ones(())
         for size, k, s, p, e in zip(self.sizes, self.kernel, self.stride, self.pad, self.extra):
             start = np.arange((size + 2 * p + e - k) // s + 1) * s - p
@@ -74,15 +74,15 @@ def pooled(ctx: Context, x: RelayExpr, attrs) -> RelayExpr:
                                        layout=pool.layout)
         return relay.maximum(out, _least(ctx, x)) if pool.misses() else out
     if attrs.pool_type == "lp":
-        return _norms(ctx, x, attrs, lambda v: _sums(ctx, v, pool))
+        return _norms(ctx, x, attrs, lambda v: _sum_pool(ctx, v, pool))
     if attrs.pool_type == "sum":
-        return _sums(ctx, x, pool)
+        return _sum_pool(ctx, x, pool)
     include = attrs.count_include_pad is not False
     if not any(pool.extra):
         return _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
                                         layout=pool.layout, count_include_pad=include)
     counts = pool.counts(include)
-    return relay.divide(_sums(ctx, x, pool), Constant(counts.astype(ctx.dtype(x))))
+    return relay.divide(_sum_pool(ctx, x, pool), Constant(counts.astype(ctx.dtype(x))))
 
 
 def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
@@ -90,7 +90,7 @@ def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
     return ctx.like(float(np.finfo(kind).min) if ctx.is_float(x) else int(np.iinfo(kind).min), x)
 
 
-def _sums(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
+def _sum_pool(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
     out = _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
                                    layout=pool.layout, count_include_pad=True)
     return relay.multiply(out, ctx.like(math.prod(pool.kernel), x))
@@ -99,8 +99,8 @@ def _sums(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
 def _norms(ctx: Context, x: RelayExpr, attrs, total) -> RelayExpr:
     p = attrs.p_value
     if p not in (1, 2, 3):
-        raise TVMError(f"the attribute p_value={p} is not supported; 1, 2 and 3 are")
-    # Elements keep their signs.
+        raise TVMError(f"the attribute p_value={p} is not supported; it must be 1, 2 or 3")
+    # MXNet does not take absolute values: elements keep their signs.
     powers = x
     for _ in range(p - 1):
         powers = relay.multiply(powers, x)
@@ -114,7 +114,7 @@ def _global(ctx: Context, x: RelayExpr, attrs) -> RelayExpr:
         raise TVMError(f"data of {rank + 2} dimensions cannot be pooled")
     layout = attrs.layout or _PLAIN[rank]
     if layout not in (_PLAIN[rank], _LAST[rank]):
-        raise TVMError(f"the attribute layout={layout} does not fit data of {rank + 2} dimensions")
+        raise TVMError(f"the attribute layout={layout} does not match data of {rank + 2} dimensions")
     axes = list(range(1, rank + 1) if layout == _LAST[rank] else range(2, rank + 2))
     if attrs.pool_type in ("max", "avg"):
         return _built(f"global_{attrs.pool_type}", rank)(x, layout=layout)
@@ -135,7 +135,7 @@ def pooling_v1(ctx, inputs, attrs):
     x = inputs[0]
     if attrs.global_pool or attrs.pool_type == "sum":
         return pooled(ctx, x, attrs)
-    # In the first version what is beyond the data is zero and counts.
+    # In Pooling_v1, elements beyond the data are zeros and count in averages.
     pool = Pool(ctx, x, attrs)
     befores, afters = pool.padding()[: pool.rank], pool.padding()[pool.rank :]
     x = relay.nn.pad(x, ((0, 0), (0, 0), *zip(befores, afters)))

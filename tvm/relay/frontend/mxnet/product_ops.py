@@ -1,4 +1,4 @@
-"""Converters of products of matrices, and of attention written as such."""
+"""Converters of matmul, linear algebra and attention operators."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .table import Context, axis_of, op
 _TRANSPOSED = "transpose_a:bool=False transpose_b:bool=False"
 
 
-def _turned(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
-    """The last two axes exchanged."""
+def _transpose_last(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
+    """Transpose the last two axes if ``turn`` is set."""
     rank = ctx.rank(x)
     if not turn:
         return x
@@ -27,23 +27,25 @@ def _turned(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
 
 @op("dot", _TRANSPOSED)
 def dot(ctx, inputs, attrs):
-    """The last axis of the left side with the first of the right one."""
+    """Contract the last axis of the left operand with the first axis of the right one."""
     sides = list(inputs)
     for i, turn in enumerate((attrs.transpose_a, attrs.transpose_b)):
         rank = ctx.rank(sides[i])
         if turn and rank > 1:
-            # Of more than two axes, the first (left) or the last (right) one trades places with all others.
+            # With more than two axes, transposing moves the first axis of the left operand to the end, or the last axis
+            # of the right operand to the front.
             order = [*range(1, rank), 0] if i == 0 else [rank - 1, *range(rank - 1)]
             sides[i] = ctx.made(relay.transpose(sides[i], order))
     a, b = sides
-    return vector(ctx, _contracted(ctx, a, b, ctx.rank(a) - 1, 0))
+    return vector(ctx, _contract_axis(ctx, a, b, ctx.rank(a) - 1, 0))
 
 
-def _contracted(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: int) -> RelayExpr:
-    """The sum over one axis of each side; the others stay, those of the left side first."""
+def _contract_axis(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: int) -> RelayExpr:
+    """Contract one axis of each operand. The output has the other axes, those of the left operand first."""
     x, y = ctx.known_shape(a), ctx.known_shape(b)
     if x[left] != y[right]:
-        raise TVMError(f"{x} and {y} have no product: {x[left]} and {y[right]} elements meet")
+        raise TVMError(f"cannot multiply tensors of shapes {x} and {y}: the reduction axes have sizes {x[left]} and "
+                       f"{y[right]}")
     rows = [d for i, d in enumerate(x) if i != left]
     columns = [d for i, d in enumerate(y) if i != right]
     a = relay.transpose(a, [*(i for i in range(len(x)) if i != left), left])
@@ -58,15 +60,16 @@ def np_dot(ctx, inputs, attrs):
     a, b = inputs
     if not ctx.rank(a) or not ctx.rank(b):
         return relay.multiply(a, b)
-    return _contracted(ctx, a, b, ctx.rank(a) - 1, max(ctx.rank(b) - 2, 0))
+    return _contract_axis(ctx, a, b, ctx.rank(a) - 1, max(ctx.rank(b) - 2, 0))
 
 
 @op("batch_dot", _TRANSPOSED)
 def batch_dot(ctx, inputs, attrs):
     a, b = inputs
     if ctx.rank(a) < 3 or ctx.shape(a)[:-2] != ctx.shape(b)[:-2]:
-        raise TVMError(f"{ctx.shape(a)} and {ctx.shape(b)} are no stacks of as many matrices")
-    return product(ctx, _turned(ctx, a, attrs.transpose_a), _turned(ctx, b, attrs.transpose_b))
+        raise TVMError("batch_dot needs operands of at least 3 dimensions with equal batch dimensions, got shapes "
+                       f"{ctx.shape(a)} and {ctx.shape(b)}")
+    return product(ctx, _transpose_last(ctx, a, attrs.transpose_a), _transpose_last(ctx, b, attrs.transpose_b))
 
 
 @op("_npi_matmul")
@@ -76,25 +79,25 @@ def matmul(ctx, inputs, attrs):
 
 @op("_npi_tensordot", "a_axes_summed:dims b_axes_summed:dims")
 def tensordot(ctx, inputs, attrs):
-    return _summed(ctx, inputs, list(attrs.a_axes_summed), list(attrs.b_axes_summed))
+    return _contract_axes(ctx, inputs, list(attrs.a_axes_summed), list(attrs.b_axes_summed))
 
 
 @op("_npi_tensordot_int_axes", "axes:int")
 def tensordot_int(ctx, inputs, attrs):
     rank = ctx.rank(inputs[0])
     if not 0 <= attrs.axes <= min(rank, ctx.rank(inputs[1])):
-        raise TVMError(f"the attribute axes={attrs.axes} does not fit")
-    return _summed(ctx, inputs, list(range(rank - attrs.axes, rank)), list(range(attrs.axes)))
+        raise TVMError(f"the attribute axes={attrs.axes} is out of range")
+    return _contract_axes(ctx, inputs, list(range(rank - attrs.axes, rank)), list(range(attrs.axes)))
 
 
-def _summed(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
-    """Several axes that are summed are joined to one."""
+def _contract_axes(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
+    """Contract several axes, merged into one."""
     sides = []
     for k, (x, axes) in enumerate(zip(inputs, (left, right))):
         rank = ctx.rank(x)
         axes = [axis_of(a, rank) for a in axes]
         if len(set(axes)) != len(axes):
-            raise TVMError(f"the axes {axes} have one twice")
+            raise TVMError(f"the axes {axes} contain an axis twice")
         rest = [i for i in range(rank) if i not in axes]
         dims = ctx.known_shape(x)
         inner = math.prod(dims[i] for i in axes)
@@ -102,7 +105,7 @@ def _summed(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
         if k:
             order, shape = [*axes, *rest], [inner, *(dims[i] for i in rest)]
         sides.append(ctx.made(relay.reshape(relay.transpose(x, order), shape, True)))
-    return _contracted(ctx, *sides, ctx.rank(sides[0]) - 1, 0)
+    return _contract_axis(ctx, *sides, ctx.rank(sides[0]) - 1, 0)
 
 
 @op("_npi_einsum", "subscripts:str optimize:int=0")
@@ -110,18 +113,18 @@ def einsum(ctx, inputs, attrs):
     text = attrs.subscripts.replace(" ", "")
     letters = text.split("->")[0].split(",")
     if "." in text:
-        raise TVMError(f"the attribute subscripts={text} has dots, which are not supported")
+        raise TVMError(f"the attribute subscripts={text} contains an ellipsis, which is not supported")
     if "->" not in text:
         joined = "".join(letters)
         text += "->" + "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
     if len(letters) != len(inputs) or any(len(w) != ctx.rank(x) for w, x in zip(letters, inputs)):
-        raise TVMError(f"the attribute subscripts={text} does not fit the inputs")
+        raise TVMError(f"the attribute subscripts={text} does not match the inputs")
     return relay.einsum(inputs, text)
 
 
 @op("khatri_rao")
 def khatri_rao(ctx, inputs, attrs):
-    """Of each column the products of all elements."""
+    """Return the column-wise Kronecker product of the inputs."""
     out = inputs[0]
     for x in inputs[1:]:
         columns = ctx.known_size(x, 1)
@@ -135,7 +138,7 @@ def khatri_rao(ctx, inputs, attrs):
 
 def _check_axis(attrs) -> None:
     if attrs.axis != -2:
-        raise TVMError(f"the attribute axis={attrs.axis} is not supported; -2 is")
+        raise TVMError(f"the attribute axis={attrs.axis} is not supported; it must be -2")
 
 
 def _times(ctx: Context, factor: float, x: RelayExpr) -> RelayExpr:
@@ -145,7 +148,7 @@ def _times(ctx: Context, factor: float, x: RelayExpr) -> RelayExpr:
 @op("_linalg_gemm2", _TRANSPOSED + " alpha:float=1 axis:int=-2")
 def gemm2(ctx, inputs, attrs):
     _check_axis(attrs)
-    a, b = _turned(ctx, inputs[0], attrs.transpose_a), _turned(ctx, inputs[1], attrs.transpose_b)
+    a, b = _transpose_last(ctx, inputs[0], attrs.transpose_a), _transpose_last(ctx, inputs[1], attrs.transpose_b)
     return _times(ctx, attrs.alpha, product(ctx, a, b))
 
 
@@ -157,17 +160,17 @@ def gemm(ctx, inputs, attrs):
 @op("_linalg_syrk", "transpose:bool=False alpha:float=1")
 def syrk(ctx, inputs, attrs):
     a = inputs[0]
-    turned = _turned(ctx, a, True)
+    turned = _transpose_last(ctx, a, True)
     return _times(ctx, attrs.alpha, product(ctx, turned, a) if attrs.transpose else product(ctx, a, turned))
 
 
 @op("_linalg_trmm", "transpose:bool=False rightside:bool=False lower:bool=True alpha:float=1")
 def trmm(ctx, inputs, attrs):
-    """A product with a triangular matrix; the other half of it is not read."""
+    """Multiply by a triangular matrix, of which only one triangle is read."""
     a, b = inputs
 
 
-    a = _turned(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
+    a = _transpose_last(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
     return _times(ctx, attrs.alpha, product(ctx, b, a) if attrs.rightside else product(ctx, a, b))
 
 
@@ -190,10 +193,10 @@ def sumlogdiag(ctx, inputs, attrs):
 
 
 def _heads(ctx: Context, x: RelayExpr, heads: int, parts: int) -> list[RelayExpr]:
-    """Of a tensor (steps, batch, heads x parts x size) each part as a stack of matrices, one for each head."""
+    """Split a tensor (steps, batch, heads * parts * size) into its parts, each a batch of one matrix for each head."""
     steps, batch, width = ctx.known_shape(x)
     if heads < 1 or width % (heads * parts):
-        raise TVMError(f"heads={heads} does not divide {width}")
+        raise TVMError(f"a width of {width} is not divisible by heads={heads} times the number of parts")
     size = width // (heads * parts)
     split = relay.reshape(x, (steps, batch * heads, parts, size))
     out = []
@@ -205,7 +208,7 @@ def _heads(ctx: Context, x: RelayExpr, heads: int, parts: int) -> list[RelayExpr
 
 def _scores(ctx: Context, queries: RelayExpr, keys: RelayExpr) -> RelayExpr:
     scale = ctx.like(1 / math.sqrt(ctx.known_size(queries, 2)), queries)
-    return product(ctx, ctx.made(relay.multiply(queries, scale)), _turned(ctx, keys, True))
+    return product(ctx, ctx.made(relay.multiply(queries, scale)), _transpose_last(ctx, keys, True))
 
 
 def _attended(ctx: Context, attention: RelayExpr, values: RelayExpr, heads: int) -> RelayExpr:

@@ -1,5 +1,7 @@
-"""Converters of quantized operators: each tensor of integers goes with the least and the greatest number that it stands
-for. Integers of 8 bits with a sign stand for the same range on both sides of zero."""
+"""Converters of quantized operators. Each integer tensor has a minimum and a maximum as additional tensors.
+
+The range of int8 is symmetric around zero.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from .shape_ops import joined
 from .table import Context, op
 
 _CALIBRATED = "min_calib_range:float?=None max_calib_range:float?=None"
-# How many steps of the integers a range is divided into. Where tensors are made of real numbers, or real numbers of
-# tensors, integers of 8 bits have half a step more.
+# The number of quantization steps of a range. Quantization and dequantization of 8-bit integers use an additional half
+# step.
 _LEVELS = {"int8": 127.0, "uint8": 255.0, "int32": 2147483647.0}
 _SIGNED, _UNSIGNED = 127.5, 255.5
 
@@ -27,40 +29,40 @@ def _number(value: float) -> Constant:
     return array_of([value], "float32")
 
 
-def _steps(ctx: Context, kind: str, low: RelayExpr, high: RelayExpr, signed: float = 127.0) -> RelayExpr:
-    """What one step of the integers stands for."""
+def _scale_of(ctx: Context, kind: str, low: RelayExpr, high: RelayExpr, signed: float = 127.0) -> RelayExpr:
+    """Return the scale of the integers: the value of one step."""
     if kind == "uint8":
         return relay.divide(relay.subtract(high, low), _number(_LEVELS[kind] if signed == 127.0 else _UNSIGNED))
     return relay.divide(_greatest(low, high), _number(signed if kind == "int8" else _LEVELS[kind]))
 
 
-def _shaped(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """A range as a scalar, which broadcasts."""
+def _as_scalar(ctx: Context, e: RelayExpr) -> RelayExpr:
+    """Reshape a range bound to a scalar, which broadcasts."""
     e = ctx.made(e)
     return relay.reshape(e, ()) if ctx.rank(e) else e
 
 
 def _rounded(x: RelayExpr) -> RelayExpr:
-    """Halves go away from zero."""
+    """Round half away from zero."""
     return relay.multiply(relay.sign(x), relay.floor(relay.add(relay.abs(x), const(0.5, "float32"))))
 
 
-def _packed(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: str, signed: float) -> list:
-    """Real numbers as integers, with their range."""
-    step = ctx.made(_steps(ctx, kind, low, high, signed))
+def _quantize(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: str, signed: float) -> list:
+    """Quantize float data. Return the integers and their range."""
+    step = ctx.made(_scale_of(ctx, kind, low, high, signed))
     if kind == "uint8":
-        moved = relay.divide(relay.subtract(x, _shaped(ctx, low)), _shaped(ctx, step))
+        moved = relay.divide(relay.subtract(x, _as_scalar(ctx, low)), _as_scalar(ctx, step))
         out = relay.clip(relay.floor(relay.add(moved, const(0.5, "float32"))), 0.0, 255.0)
         return [relay.cast(out, "uint8"), low, high]
-    out = relay.clip(_rounded(relay.divide(x, _shaped(ctx, step))), -128.0, 127.0)
+    out = relay.clip(_rounded(relay.divide(x, _as_scalar(ctx, step))), -128.0, 127.0)
     greatest = ctx.made(_greatest(low, high))
     return [relay.cast(out, "int8"), relay.negative(greatest), greatest]
 
 
 def _range(ctx: Context, x: RelayExpr, attrs) -> tuple[RelayExpr, RelayExpr]:
-    """The calibrated range, or that of the data."""
+    """Return the calibrated range, or the range of the data."""
     if (attrs.min_calib_range is None) != (attrs.max_calib_range is None):
-        raise TVMError("min_calib_range and max_calib_range are given both or not at all")
+        raise TVMError("min_calib_range and max_calib_range must be given together")
     if attrs.min_calib_range is not None:
         return _number(attrs.min_calib_range), _number(attrs.max_calib_range)
     return ctx.made(relay.reshape(relay.min(x), (1,))), ctx.made(relay.reshape(relay.max(x), (1,)))
@@ -75,26 +77,26 @@ def quantize_v2(ctx, inputs, attrs):
     kind = attrs.out_type
     if kind == "auto":
         kind = "uint8" if attrs.min_calib_range is not None and attrs.min_calib_range >= 0 else "int8"
-    return _packed(ctx, x, *_range(ctx, x, attrs), kind, _SIGNED)
+    return _quantize(ctx, x, *_range(ctx, x, attrs), kind, _SIGNED)
 
 
 @op("_contrib_quantize", "out_type:int8|uint8=uint8")
 def quantize(ctx, inputs, attrs):
-    return _packed(ctx, *inputs, attrs.out_type, 127.0)
+    return _quantize(ctx, *inputs, attrs.out_type, 127.0)
 
 
 @op("_contrib_dequantize", "out_type:str=float32")
 def dequantize(ctx, inputs, attrs):
     x, low, high = inputs
     kind = _kind(ctx, x)
-    real = relay.multiply(relay.cast(x, "float32"), _shaped(ctx, _steps(ctx, kind, low, high, _SIGNED)))
-    return relay.add(real, _shaped(ctx, low)) if kind == "uint8" else real
+    real = relay.multiply(relay.cast(x, "float32"), _as_scalar(ctx, _scale_of(ctx, kind, low, high, _SIGNED)))
+    return relay.add(real, _as_scalar(ctx, low)) if kind == "uint8" else real
 
 
 def _kind(ctx: Context, x: RelayExpr) -> str:
     kind = ctx.dtype(x)
     if kind not in _LEVELS:
-        raise TVMError(f"integers of {' or '.join(_LEVELS)} are wanted, got {kind}")
+        raise TVMError(f"expected integers of type {' or '.join(_LEVELS)}, got {kind}")
     return kind
 
 
@@ -102,34 +104,35 @@ def _kind(ctx: Context, x: RelayExpr) -> str:
 def requantize(ctx, inputs, attrs):
     x, low, high = inputs
     if _kind(ctx, x) != "int32" or attrs.out_type == "uint8":
-        raise TVMError(f"from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; from int32 to int8 is")
-    real = ctx.made(relay.multiply(relay.cast(x, "float32"), _shaped(ctx, _steps(ctx, "int32", low, high))))
-    return _packed(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
+        raise TVMError(f"requantization from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; only int32 "
+                       "to int8 is")
+    real = ctx.made(relay.multiply(relay.cast(x, "float32"), _as_scalar(ctx, _scale_of(ctx, "int32", low, high))))
+    return _quantize(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
-def _product_range(ctx: Context, ranges: list) -> list:
-    """The range of products of integers of 8 bits in 32 bits."""
+def _accumulator_range(ctx: Context, ranges: list) -> list:
+    """Return the range of the int32 accumulators of int8 products."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(127.0)) for k in (0, 2)]
     high = ctx.made(relay.multiply(relay.multiply(*steps), _number(_LEVELS["int32"])))
     return [relay.negative(high), high]
 
 
 def _with_bias(ctx: Context, out: RelayExpr, bias: RelayExpr, ranges: list, axis: int) -> RelayExpr:
-    """The bias has a range of its own: it is brought to that of the products."""
+    """Add the bias, rescaled from its own range to the scale of the accumulators."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2, 4)]
     scale = relay.divide(steps[2], relay.multiply(steps[0], steps[1]))
-    wide = relay.cast(_rounded(relay.multiply(relay.cast(bias, "float32"), _shaped(ctx, scale))), "int32")
+    wide = relay.cast(_rounded(relay.multiply(relay.cast(bias, "float32"), _as_scalar(ctx, scale))), "int32")
     return relay.nn.bias_add(out, wide, axis=axis)
 
 
 def _parts(inputs: list, no_bias: bool) -> tuple[list, list]:
-    """The tensors, and the ranges, a pair for each."""
+    """Split the inputs into tensors and their ranges, two for each tensor."""
     count = 2 if no_bias else 3
     if len(inputs) != 3 * count:
-        raise TVMError(f"{3 * count} inputs are wanted, there are {len(inputs)}")
+        raise TVMError(f"expected {3 * count} inputs, got {len(inputs)}")
     return inputs[:count], inputs[count:]
 
 
@@ -137,13 +140,13 @@ def _parts(inputs: list, no_bias: bool) -> tuple[list, list]:
 def quantized_conv(ctx, inputs, attrs):
     window = Window(attrs)
     if window.rank != 2 or window.last:
-        raise TVMError("only images with their channels first are supported")
+        raise TVMError("only 2-D images with channels first are supported")
     tensors, ranges = _parts(inputs, attrs.no_bias)
     out = relay.nn.conv2d(relay.cast(tensors[0], "int32"), relay.cast(tensors[1], "int32"), strides=window.stride,
                           padding=window.padding(), dilation=window.dilate, groups=attrs.num_group,
                           channels=attrs.num_filter, kernel_size=window.kernel, out_dtype="int32")
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
-    return [out, *_product_range(ctx, ranges)]
+    return [out, *_accumulator_range(ctx, ranges)]
 
 
 @op("_contrib_quantized_fully_connected", DENSE)
@@ -155,12 +158,12 @@ def quantized_dense(ctx, inputs, attrs):
     out = relay.nn.dense(relay.cast(x, "int32"), relay.cast(tensors[1], "int32"), units=attrs.num_hidden,
                          out_dtype="int32")
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
-    return [out, *_product_range(ctx, ranges)]
+    return [out, *_accumulator_range(ctx, ranges)]
 
 
 @op("_contrib_quantized_pooling", POOLING)
 def quantized_pooling(ctx, inputs, attrs):
-    """The mean of integers is cut towards zero."""
+    """Pool quantized data. Averages are rounded back to integers."""
     x, low, high = inputs
     if attrs.pool_type == "max":
         return [pooled(ctx, x, attrs), low, high]
@@ -173,7 +176,7 @@ def quantized_pooling(ctx, inputs, attrs):
 @op("_contrib_quantized_act", "act_type:relu|sigmoid|softrelu|softsign|tanh")
 def quantized_act(ctx, inputs, attrs):
     if attrs.act_type != "relu":
-        raise TVMError(f"the attribute act_type={attrs.act_type} is not supported; relu is")
+        raise TVMError(f"the attribute act_type={attrs.act_type} is not supported; it must be relu")
     return [relay.nn.relu(inputs[0]), *inputs[1:]]
 
 
@@ -189,10 +192,10 @@ def quantized_embedding(ctx, inputs, attrs):
 
 @op("_contrib_quantized_concat", "dim:int=1", each=3)
 def quantized_concat(ctx, inputs, attrs):
-    """All tensors are brought to the widest range; each has its pair of ranges behind all tensors."""
+    """Rescale all tensors to the widest range and concatenate them. The ranges follow the tensors as pairs."""
     count = len(inputs) // 3
     if len(inputs) != 3 * count or any(ctx.dtype(x) != "int8" for x in inputs[:count]):
-        raise TVMError("tensors of int8, each with its range, are wanted")
+        raise TVMError("expected int8 tensors, each with its range")
     tensors, ranges = inputs[:count], inputs[count:]
     low, high = ranges[0], ranges[1]
     for k in range(1, count):
@@ -201,7 +204,7 @@ def quantized_concat(ctx, inputs, attrs):
     whole = _greatest(low, high)
     parts = []
     for k, x in enumerate(tensors):
-        scale = _shaped(ctx, relay.divide(_greatest(*ranges[2 * k : 2 * k + 2]), whole))
+        scale = _as_scalar(ctx, relay.divide(_greatest(*ranges[2 * k : 2 * k + 2]), whole))
         moved = relay.round(relay.multiply(relay.cast(x, "float32"), scale))
         parts.append(ctx.made(relay.cast(relay.clip(moved, -128.0, 127.0), "int8")))
     return [joined(ctx, parts, attrs.dim), low, high]
@@ -214,8 +217,8 @@ def quantized_mul(ctx, inputs, attrs):
     if attrs.min_calib_range is not None or attrs.max_calib_range is not None:
         raise TVMError("the attributes min_calib_range and max_calib_range are not supported")
     if not attrs.enable_float_output:
-        return [whole, *_product_range(ctx, ranges)]
+        return [whole, *_accumulator_range(ctx, ranges)]
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2)]
-    return relay.multiply(relay.cast(whole, "float32"), _shaped(ctx, relay.multiply(*steps)))
+    return relay.multiply(relay.cast(whole, "float32"), _as_scalar(ctx, relay.multiply(*steps)))
 
 

@@ -1,5 +1,8 @@
-"""From a symbol of MXNet to a module: the operators that the heads need are looked up first, then converted in the
-order of the file. Graphs inside an operator are written out where it is."""
+"""Convert an MXNet symbol to a module.
+
+All operators that the outputs need are checked first, then converted in file order. Subgraphs of an operator are
+inlined.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,20 @@ from .load import Loaded, load
 from .schema import DTYPES, Attributes
 from .table import CONVERTERS, Context, Row
 
-# What a variable says of itself; how it is trained is of no interest.
+# The attributes of a variable; those for training are ignored.
 _VARIABLE = Attributes("__shape__:dims?=None __dtype__:int=-1")
 _HAS_OPERATORS = ("_foreach", "_while_loop", "_cond", "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected")
 
 
 class Variable:
-    """A variable that nothing has asked for: it becomes a parameter, an input, or nothing."""
+    """A variable that is not used yet. It becomes a parameter or an input when an operator reads it."""
 
     def __init__(self, node: Node):
         self.node = node
 
 
 class Importer(GraphImporter):
-    """Converts one model."""
+    """Converts one model to a module."""
 
     def __init__(self, loaded: Loaded, shapes: Mapping | None, dtype):
         super().__init__(freeze=False)
@@ -44,7 +47,7 @@ class Importer(GraphImporter):
         self.dtypes = dtype
         self.converted = 0
         self.config: dict[str, Any] = {}
-        # Whether a tensor of no dimensions is a scalar, as models of mx.np have it.
+        # Whether an empty shape is a scalar, as in mx.np models, rather than unknown.
         self.scalars = loaded.graph.scalars
         self.order: dict[str, int] = {}
 
@@ -58,7 +61,7 @@ class Importer(GraphImporter):
         kept = {v.name_hint for v in module["main"].params}
         return module, {name: value for name, value in params.items() if name in kept}
 
-    # -- what is there --------------------------------------------------------------------------------------------
+    # -- variable lookup ------------------------------------------------------------------------------------------
 
     def check_operators(self) -> None:
         used, work = [], [self.graph]
@@ -68,7 +71,7 @@ class Importer(GraphImporter):
                 node = graph.nodes[i]
                 if node.op:
                     used.append((node.op, node.name, 0, ""))
-                # Other fused operators have inside what they stand for, which only says how they were made.
+                # Subgraphs of other fused operators only document how the operator was created.
                 work += node.graphs if node.op in _HAS_OPERATORS else []
         CONVERTERS.check_all(used)
 
@@ -77,7 +80,7 @@ class Importer(GraphImporter):
         for i in self.graph.arguments:
             name = self.graph.nodes[i].name
             if name in self.order:
-                raise TVMError(f"two variables have the name '{name}'")
+                raise TVMError(f"two variables are named '{name}'")
             self.order[name] = i
             known.append(name)
         unknown = [n for n in self.shapes if n not in self.order]
@@ -89,14 +92,15 @@ class Importer(GraphImporter):
     # -- variables ------------------------------------------------------------------------------------------------
 
     def variable(self, node: Node) -> RelayExpr | None:
-        """The parameter or the input that a variable is; None if its shape is not known."""
+        """Return the parameter or input of a variable, or None without a known shape."""
         if node.name in self.scopes[0]:
             return self.scopes[0][node.name]
         if node.name in self.arrays:
             array = self.arrays[node.name]
             dims = self.given_shape(node.name)
             if dims is not None and tuple(dims) != array.shape:
-                raise TVMError(f"shape of '{node.name}': {tuple(dims)} is given, its parameter has {array.shape}")
+                raise TVMError(f"shape of '{node.name}': {tuple(dims)} is given, but its parameter has shape "
+                               f"{array.shape}")
             self.weight(node.name, array)
         else:
             own = _VARIABLE.read({k: v for k, v in node.attrs.items() if k in _VARIABLE.rows})
@@ -115,14 +119,14 @@ class Importer(GraphImporter):
             dims = [d if isinstance(d, Any_) else -1 if d is None else operator.index(d) for d in self.shapes[name]]
         except TypeError as problem:
             raise TVMError(
-                f"shape of input '{name}': a list of numbers is wanted, got {self.shapes[name]!r}"
+                f"shape of input '{name}': expected a list of integers, got {self.shapes[name]!r}"
             ) from problem
         if any(not isinstance(d, Any_) and d < -1 for d in dims):
-            raise TVMError(f"shape of input '{name}': {tuple(dims)} has a negative size")
+            raise TVMError(f"shape of input '{name}': {tuple(dims)} has a negative dimension")
         return [Any_() if not isinstance(d, Any_) and d == -1 else d for d in dims]
 
     def input_dtype(self, node: Node, own: int) -> str:
-        """The element type of an input: the one given for its name, the model's own, or the one given for all."""
+        """Return the element type of an input: the one given for its name, the one in the model, or the default."""
         if isinstance(self.dtypes, Mapping):
             if node.name in self.dtypes:
                 return canonical(self.dtypes[node.name])
@@ -131,19 +135,19 @@ class Importer(GraphImporter):
         return "float32" if isinstance(self.dtypes, Mapping) else canonical(self.dtypes)
 
     def result(self, value, where: str) -> RelayExpr:
-        """A value as an expression; a variable must have a shape."""
+        """Return a value as an expression. A variable must have a known shape."""
         if not isinstance(value, Variable):
             return value
         found = self.variable(value.node)
         if found is None:
             name = value.node.name
-            raise MissingShape(f"the shape of input '{name}', which {where} takes, is not known", name)
+            raise MissingShape(f"the shape of input '{name}', which {where} reads, is unknown", name)
         return found
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def evaluate(self, graph: Graph, values: list) -> list:
-        """The heads of a graph; ``values`` has the outputs of each node, where they are known already."""
+        """Return the outputs of a graph. ``values`` has the outputs of nodes that are already converted."""
         for i in sorted(reached(graph)):
             node = graph.nodes[i]
             if values[i] is None:
@@ -153,23 +157,23 @@ class Importer(GraphImporter):
     def output(self, graph: Graph, values: list, ref: Ref, where: str):
         found = values[ref.node]
         if ref.output >= len(found) or found[ref.output] is None:
-            raise TVMError(f"'{graph.nodes[ref.node].name}' has no output {ref.output}, which {where} takes")
+            raise TVMError(f"'{graph.nodes[ref.node].name}' has no output {ref.output}, which {where} reads")
         return found[ref.output]
 
     def convert_node(self, node: Node, values: list) -> list:
         self.converted += 1
         if self.converted > MOST_NODES:
-            raise TVMError(f"the model has more than {MOST_NODES} nodes with its loops written out")
+            raise TVMError(f"the model has more than {MOST_NODES} nodes with its loops unrolled")
         ctx = Context(self, node, node.where)
         with self.at_node(node.where, node.name, partial(_in_words, node)):
             row = CONVERTERS.find(node.op, 0)
             if not isinstance(row, Row):
-                raise TVMError("the operator is not supported here")
+                raise TVMError("the operator is not supported in this position")
             refs = node.inputs if row.takes is None else node.inputs[: row.takes]
             inputs = [self.input(values, ref) for ref in refs]
             given = node.attrs.get("num_args")
             if given is not None and given.isdigit() and int(given) * row.each != len(node.inputs) + len(node.graphs):
-                raise TVMError(f"the attribute num_args is {given}, there are {len(node.inputs)} inputs")
+                raise TVMError(f"the attribute num_args={given} does not match {len(node.inputs)} inputs")
             attrs = row.attributes.read(node.attrs)
             got = row(ctx, self.operands(ctx, row, inputs, attrs), attrs)
             if isinstance(got, TupleWrapper) or isinstance(got, (list, tuple)):
@@ -179,11 +183,11 @@ class Importer(GraphImporter):
     def input(self, values: list, ref: Ref):
         found = values[ref.node]
         if ref.output >= len(found) or found[ref.output] is None:
-            raise TVMError(f"an input is output {ref.output} of a node that does not have one")
+            raise TVMError(f"an input refers to output {ref.output} of a node that does not have it")
         return found[ref.output]
 
     def operands(self, ctx: Context, row: Row, inputs: list, attrs) -> list[RelayExpr]:
-        """The inputs of a node. Weights that nobody gives a shape have the one that the operator says."""
+        """Return the inputs of a node. Weights of unknown shape get the shape that the operator implies."""
         known = [self.variable(v.node) if isinstance(v, Variable) else v for v in inputs]
         if row.shapes is not None and any(v is None for v in known) and known[0] is not None:
             for place, dims in row.shapes(ctx, known, attrs).items():
@@ -192,7 +196,7 @@ class Importer(GraphImporter):
         return [self.result(inputs[i], ctx.where) if v is None else v for i, v in enumerate(known)]
 
     def deduced(self, node: Node, dims) -> RelayExpr:
-        """An input whose shape follows from the operator that takes it."""
+        """Return an input whose shape follows from the operator that reads it."""
         if self.arrays and node.name.endswith(("weight", "bias", "gamma", "beta", "mean", "var")):
             raise TVMError(f"there is no parameter '{node.name}'" + did_you_mean(node.name, list(self.arrays), "; "))
         self.shapes[node.name] = tuple(dims)
@@ -202,7 +206,7 @@ class Importer(GraphImporter):
 
 
 def reached(graph: Graph) -> set[int]:
-    """The numbers of the nodes that the heads need."""
+    """Return the indices of the nodes that the heads depend on."""
     found: set[int] = set()
     work = [r.node for r in graph.heads]
     while work:
@@ -215,7 +219,7 @@ def reached(graph: Graph) -> set[int]:
 
 def _in_words(node: Node, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the operator"
     shown = ", ".join(f"{k}={v[:60]}" for k, v in node.attrs.items())
     return f"with {len(node.inputs)} inputs and attributes ({shown}): {str(problem) or type(problem).__name__}"
 
@@ -223,37 +227,39 @@ def _in_words(node: Node, problem: Exception) -> str:
 def from_mxnet(
     symbol, shape=None, dtype="float32", arg_params=None, aux_params=None
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A model of MXNet as a module and its parameters. MXNet is not needed, unless a live block of Gluon is given.
+    """Import an MXNet model as a module and its parameters. MXNet itself is needed only for Gluon block objects.
 
-    Weights become parameters of the module by their names. Inputs that belong to a loss only (labels) are left out.
+    Weights become parameters of the module under their names. Inputs used only by a loss (labels) are dropped.
 
     Parameters
     ----------
     symbol : str, bytes, os.PathLike, mxnet.symbol.Symbol or mxnet.gluon.HybridBlock
-        The path of a ``-symbol.json`` file, its text, or a live symbol or block. The ``.params`` file of the same name
-        beside a path is read too, unless parameters are given.
+        The path of a ``-symbol.json`` file, its text, or a symbol or block object. If a path is given without
+        parameters, the ``.params`` file of the same name next to it is read, too.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name.
+        Input shapes by name.
     dtype : str or dict of str to str, optional
-        The element type of inputs, one for all or by name; an input of which the model says one has that.
+        The element type of all inputs, or a dictionary by input name. An element type in the model overrides the
+        former.
     arg_params, aux_params : dict of str to array, str or bytes, optional
-        Parameters by name, as NumPy's arrays or MXNet's; or a ``.params`` file, as its path or its bytes.
+        Parameters by name (NumPy or MXNet arrays), or a ``.params`` file as its path or bytes.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        ``symbol`` is none of these, or ``shape`` or the parameters are no dictionaries.
+        ``symbol`` has another type, or ``shape`` or the parameters are not dictionaries.
     TVMError
-        The file is damaged, an operator cannot be converted, or an argument is wrong.
+        The file is corrupt, an operator cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model has operators without a converter; the message lists all of them.
     """
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_mxnet: shape is a dictionary by input, got {type(shape).__name__}")
+        raise TypeError(f"from_mxnet: shape must be a dictionary by input name, got {type(shape).__name__}")
     with np.errstate(all="ignore"):
         return Importer(load(symbol, shape or {}, arg_params, aux_params), shape, dtype).run()
 

@@ -1,5 +1,7 @@
-"""The fused recurrent operator: layers and directions whose weights stand in one vector. Steps are written out, the
-products with the inputs of all steps done at once."""
+"""Converter of the fused ``RNN`` operator, whose weights of all layers and directions are in one vector.
+
+The steps are unrolled; one matmul covers the inputs of all steps.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _ATTRIBUTES = (
 
 
 class Network:
-    """The sizes of a recurrent network, and where its weights are."""
+    """The dimensions of a recurrent network and the layout of its weights."""
 
     def __init__(self, ctx: Context, x: RelayExpr, attrs):
         self.ctx, self.attrs = ctx, attrs
@@ -27,16 +29,16 @@ class Network:
         self.out = self.hidden if attrs.projection_size is None else attrs.projection_size
         self.gates = _GATES[attrs.mode] * self.hidden
         if not 0 < self.hidden < 1 << 24 or not 0 < self.layers < 1 << 12 or not 0 < self.out <= self.hidden:
-            raise TVMError(f"state_size={self.hidden}, num_layers={self.layers} and projection_size="
-                           f"{attrs.projection_size} do not fit")  # fmt: skip
+            raise TVMError(f"state_size={self.hidden}, num_layers={self.layers} and "
+                           f"projection_size={attrs.projection_size} are not supported")  # fmt: skip
         if attrs.projection_size is not None and attrs.mode != "lstm":
-            raise TVMError(f"projection_size with mode={attrs.mode} is not supported; with lstm it is")
+            raise TVMError(f"projection_size with mode={attrs.mode} is not supported; it needs mode=lstm")
         if attrs.lstm_state_clip_min is not None or attrs.lstm_state_clip_max is not None or attrs.lstm_state_clip_nan:
             raise TVMError("the attributes lstm_state_clip_min, _max and _nan are not supported")
         check_steps("a sequence", self.steps * self.layers * self.directions)
 
     def rows(self) -> list[list[tuple[int, int]]]:
-        """The shapes of the matrices of each layer and direction: of the inputs, of the states, of the projection."""
+        """Return the shapes of each layer's and direction's matrices: input, recurrent and projection weights."""
         found = []
         for layer in range(self.layers):
             width = self.features if layer == 0 else self.out * self.directions
@@ -46,11 +48,12 @@ class Network:
         return found
 
     def count(self) -> int:
-        """How many numbers the vector of weights has: the matrices, then two vectors of biases for each of them."""
+        """Return the size of the weight vector: the matrices, followed by two bias vectors for each layer and
+        direction."""
         return sum(a * b for own in self.rows() for a, b in own) + 2 * self.gates * self.layers * self.directions
 
     def weights(self, vector: RelayExpr) -> tuple[list[list[RelayExpr]], list[list[RelayExpr]]]:
-        """The matrices and the biases by layer and direction."""
+        """Split the weight vector into matrices and biases by layer and direction."""
         at, matrices, biases = 0, [], []
 
         def cut(*dims: int) -> RelayExpr:
@@ -74,7 +77,7 @@ class Network:
         return list(relay.split(x, count, 1))
 
     def step(self, ahead: RelayExpr, states: list, matrices: list, bias: RelayExpr) -> list[RelayExpr]:
-        """The states after a step, the first of which is the result."""
+        """Return the states after one step. The first one is the output."""
         back = relay.add(relay.nn.dense(states[0], matrices[1]), bias)
         mode = self.attrs.mode
         if mode in ("rnn_relu", "rnn_tanh"):
@@ -91,7 +94,10 @@ class Network:
         return [relay.nn.dense(out, matrices[2]) if len(matrices) > 2 else out, cell]
 
     def direction(self, x: RelayExpr, states: list, matrices: list, biases: list, backwards: bool, lengths) -> list:
-        """The results of all steps, and the last states. Rows that have ended keep their states and give zeros."""
+        """Run one direction.
+
+        Return the outputs of all steps and the last states. Rows that have ended keep their states and output zeros.
+        """
         features = self.ctx.known_size(x, 2)
         flat = relay.nn.dense(relay.reshape(x, (-1, features)), matrices[0])
         ahead = relay.reshape(relay.add(flat, biases[0]), (self.steps, self.batch, self.gates))
@@ -119,11 +125,14 @@ def rnn(ctx, inputs, attrs):
     x, vector, state = inputs[:3]
     net = Network(ctx, x, attrs)
     if ctx.known_shape(vector) != (net.count(),):
-        raise TVMError(f"the weights are {ctx.shape(vector)} numbers; the attributes and the data want {net.count()}")
+        raise TVMError(
+            f"the weight vector has shape {ctx.shape(vector)}, but the attributes and the data need "
+            f"{net.count()} elements"
+        )
     given = [state, inputs[3]] if attrs.mode == "lstm" else [state]
     lengths = ctx.made(ctx.cast(inputs[-1], "int32")) if attrs.use_sequence_length else None
     if len(inputs) != 2 + len(given) + (lengths is not None):
-        raise TVMError(f"{len(inputs)} inputs do not fit mode={attrs.mode}")
+        raise TVMError(f"{len(inputs)} inputs do not match mode={attrs.mode}")
     matrices, biases = net.weights(vector)
     ends: list[list] = [[] for _ in given]
     for layer in range(net.layers):

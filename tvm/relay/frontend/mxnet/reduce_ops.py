@@ -1,4 +1,7 @@
-"""Converters of reductions. Of ``mx.nd`` the reduction of all elements is a vector of one, of ``mx.np`` a scalar."""
+"""Converters of reductions and sorting.
+
+A reduction over all elements is a vector of one element in ``mx.nd``, and a scalar in ``mx.np``.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ _REDUCE = "axis:dims?=None keepdims:bool=False exclude:bool=False"
 
 
 def axes_of(ctx: Context, x: RelayExpr, axis, exclude: bool = False) -> list[int]:
-    """The axes that go; all of them where none is given."""
+    """Return the reduced axes; all axes if none are given."""
     rank = ctx.rank(x)
     if axis is None or axis == ():
         return [] if exclude and axis == () else list(range(rank))
     found = [axis_of(a, rank) for a in axis]
     if len(set(found)) != len(found):
-        raise TVMError(f"the attribute axis={axis} has an axis twice")
+        raise TVMError(f"the attribute axis={axis} contains an axis twice")
     return [i for i in range(rank) if i not in found] if exclude else sorted(found)
 
 
 def vector(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """A result that would be a scalar, as ``mx.nd`` has it."""
+    """Reshape a scalar to a vector of one element, as in ``mx.nd``."""
     e = ctx.made(e)
     return e if ctx.rank(e) or ctx.importer.scalars else relay.reshape(e, (1,))
 
@@ -91,10 +94,10 @@ def norm(ctx, inputs, attrs):
     return vector(ctx, total if attrs.ord == 1 else relay.sqrt(total))
 
 
-# -- places of extremes -----------------------------------------------------------------------------------------------
+# -- argmax and argmin ------------------------------------------------------------------------------------------------
 
 
-def _place(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
+def _index_of(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
     if attrs.axis is None:
         flat = relay.reshape(x, (-1,))
         out = function(flat, 0, True)
@@ -104,9 +107,9 @@ def _place(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
 
 for _name, _function in (("argmax", relay.argmax), ("argmin", relay.argmin)):
     op(_name, "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_place(ctx, inputs[0], attrs, f), "float32")))
+        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_index_of(ctx, inputs[0], attrs, f), "float32")))
     op(f"_npi_{_name}", "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: relay.cast(_place(ctx, inputs[0], attrs, f), "int64"))
+        lambda ctx, inputs, attrs, f=_function: relay.cast(_index_of(ctx, inputs[0], attrs, f), "int64"))
 
 
 @op("argmax_channel")
@@ -179,7 +182,7 @@ def _np_spread(name: str, root: bool):
         count = math.prod(ctx.known_size(x, a) for a in axes)
         if attrs.ddof:
             if attrs.ddof >= count:
-                raise TVMError(f"ddof={attrs.ddof} leaves none of {count} elements")
+                raise TVMError(f"ddof={attrs.ddof} must be less than the number of elements, {count}")
             out = relay.multiply(out, ctx.like(count / (count - attrs.ddof), x))
         return relay.sqrt(out) if root else out
 
@@ -199,7 +202,7 @@ def np_average(ctx, inputs, attrs):
     weights = inputs[1]
     if ctx.rank(weights) != ctx.rank(x):
         if len(axes) != 1 or ctx.rank(weights) != 1:
-            raise TVMError("the weights have neither the shape of the data nor one axis")
+            raise TVMError("the weights must have the shape of the data, or be a vector for one axis")
         weights = relay.reshape(weights, [-1 if i == axes[0] else 1 for i in range(ctx.rank(x))])
     weights = ctx.made(relay.broadcast_to(weights, ctx.known_shape(x)))
     total = ctx.made(relay.sum(weights, axes))
@@ -215,7 +218,7 @@ def cumsum(ctx, inputs, attrs):
     return out
 
 
-# -- order ------------------------------------------------------------------------------------------------------------
+# -- sorting ----------------------------------------------------------------------------------------------------------
 
 
 def _flat(ctx: Context, x: RelayExpr, axis: int | None) -> tuple[RelayExpr, int]:
@@ -238,12 +241,12 @@ def argsort(ctx, inputs, attrs):
 
 @op("topk", "axis:int?=-1 k:int=1 ret_typ:both|indices|mask|value=indices is_ascend:bool=False dtype:dtype=float32")
 def topk(ctx, inputs, attrs):
-    """Of all elements, ``mask`` has ones where they are among the first."""
+    """Return the top k values, indices or both. A mask has ones at the positions of the top k elements."""
     x, axis = _flat(ctx, inputs[0], attrs.axis)
     size = ctx.known_size(x, axis)
     k = size if attrs.k < 1 else attrs.k
     if k > size:
-        raise TVMError(f"k={attrs.k} of {size} elements")
+        raise TVMError(f"k={attrs.k} exceeds the axis size {size}")
     values, places = relay.topk(x, k=k, axis=axis, ret_type="both", is_ascend=attrs.is_ascend, dtype="int32")
     if attrs.ret_typ == "value":
         return values

@@ -1,5 +1,4 @@
-"""The symbols of MXNet as data: element types, second names of operators, and the kinds of attributes, which a file has
-as text."""
+"""The MXNet symbol format: element types, operator aliases, and parsers of attributes, which files store as text."""
 
 from __future__ import annotations
 
@@ -10,18 +9,19 @@ from typing import Any
 
 from ....error import TVMError
 
-# Element types by their number in files.
+# The element types by their number in files.
 DTYPES = (
     "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16", "uint32", "uint64",
     "bfloat16",
 )  # fmt: skip
-# Attributes that say how MXNet is to compute or to train, not what: they change no result of a run.
+# Attributes that only affect performance or training. They do not change the outputs.
 NEUTRAL = frozenset(
     "workspace cudnn_tune cudnn_off ctx sparse_grad forward_stype momentum grad_scale num_args is_int".split()
 )
-# Attributes of placement and training that old files have on any node, alone or behind the name of an input.
+# Attributes of device placement and training, which old files set on any node, with or without the prefix of an input's
+# name.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")
-# Second names of operators.
+# Maps operator aliases to names in the table of converters.
 ALIASES = dict(pair.split("=") for pair in """
 ElementWiseSum=add_n Softmax=SoftmaxOutput _Div=elemwise_div _DivScalar=_div_scalar _Equal=_equal
 _EqualScalar=_equal_scalar _Greater=_greater _GreaterEqualScalar=_greater_equal_scalar
@@ -67,7 +67,7 @@ swapaxes=SwapAxis unravel_index=_unravel_index
 
 
 def operator_name(name: str) -> str:
-    """The first name of an operator; one for sparse arrays is that for dense ones."""
+    """Return the primary name of an operator. Operators on sparse arrays map to those on dense arrays."""
     name = name.removeprefix("_sparse_")
     return ALIASES.get(name, name)
 
@@ -79,7 +79,7 @@ _NUMBER = re.compile(r"[-+]?\d+L?")
 
 def _int(text: str) -> int:
     if not _NUMBER.fullmatch(text):
-        # Python writes whole numbers of other types with a point.
+        # Python writes integral values of other types with a decimal point.
         value = float(text)
         if value != int(value):
             raise ValueError(text)
@@ -100,7 +100,7 @@ def _bool(text: str) -> bool:
 
 
 def _items(text: str) -> list[str]:
-    """What stands between the brackets of a list; one value alone is a list of one."""
+    """Split a list into its items. A single value without brackets is a list of one item."""
     if text[:1] + text[-1:] in ("()", "[]"):
         text = text[1:-1].strip()
         text = text[:-1].strip() if text.endswith(",") else text
@@ -109,7 +109,7 @@ def _items(text: str) -> list[str]:
 
 
 def _dims(text: str) -> tuple:
-    """Numbers, or None where one is left out, as slices have it."""
+    """Parse a list of integers, in which None is allowed, as in slices."""
     return tuple(None if part == "None" else _int(part) for part in _items(text))
 
 
@@ -138,13 +138,15 @@ _WORDS = {
     "int": "a whole number", "float": "a number", "bool": "True or False", "str": "text", "dims": "a list of numbers",
     "floats": "a list of numbers", "pairs": "a list of pairs", "dtype": "an element type",
 }  # fmt: skip
-# Lists of more elements than this are none of an operator's attributes.
+# The maximum length of an attribute's text.
 _LONGEST = 1 << 16
 
 
 class Attribute:
-    """An attribute of an operator: its kind, and the text that it has if it is left out (none if it must be given).
-    ``optional`` ones may be None."""
+    """An attribute of an operator: its type, and its default as text (none if it is required).
+
+    An ``optional`` attribute may be None.
+    """
 
     def __init__(self, line: str):
         head, self.given, default = line.partition("=")
@@ -164,32 +166,34 @@ class Attribute:
         if text == "None" and (self.optional or self.choices):
             return None
         if self.choices and text not in self.choices:
-            raise TVMError(f"the attribute {self.name} is '{text[:60]}'; it is one of {', '.join(self.choices)}")
+            raise TVMError(f"the attribute {self.name} is '{text[:60]}'; it must be one of {', '.join(self.choices)}")
         try:
             if len(text) > _LONGEST:
                 raise ValueError(text)
             return _KINDS[self.kind](text)
         except (ValueError, OverflowError):
-            raise TVMError(f"the attribute {self.name} is '{text[:60]}'; {_WORDS[self.kind]} is wanted") from None
+            raise TVMError(f"the attribute {self.name} is '{text[:60]}'; expected {_WORDS[self.kind]}") from None
 
 
 class Attributes:
-    """The attributes that an operator takes, out of a line that describes them: ``name:kind`` or ``name:kind=default``
-    each, where a kind with ``?`` may be None and one with ``|`` lists what the text may be."""
+    """The attributes of an operator, from a line of ``name:type`` or ``name:type=default`` items.
+
+    A type ending in ``?`` may be None. A type with ``|`` lists the allowed values.
+    """
 
     def __init__(self, line: str):
         self.rows = {row.name: row for row in map(Attribute, line.split())}
 
     def read(self, texts: dict[str, str]) -> Values:
-        """The values of all attributes."""
+        """Parse the values of all attributes."""
         for name in texts:
             if name not in self.rows and name not in NEUTRAL and not is_hidden(name):
-                raise TVMError(f"the attribute {name} ('{texts[name][:60]}') is not known")
+                raise TVMError(f"unknown attribute {name} ('{texts[name][:60]}')")
         return Values({name: row.read(texts.get(name)) for name, row in self.rows.items()})
 
 
 class Values:
-    """The attributes of a node by name."""
+    """The attribute values of a node, by name."""
 
     def __init__(self, values: dict[str, Any]):
         self.__dict__.update(values)

@@ -1,6 +1,7 @@
-"""The table of MXNet converters and what a converter can ask.
+"""The table of MXNet converters and the context that converters use.
 
-A converter is ``f(ctx, inputs, attrs)``: inputs are expressions, attrs has every attribute of the row's line.
+A converter is ``f(ctx, inputs, attrs)``: ``inputs`` are expressions, ``attrs`` has every attribute that the operator's
+registration declares.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ CONVERTERS = Converters("MXNet")
 
 
 class Row:
-    """A converter and what its operator takes: the attributes, how many inputs count (labels of a loss do not), what
-    shapes follow for inputs of which only the operator knows one, and how many inputs one of ``num_args`` is."""
+    """A converter and the signature of its operator.
+
+    ``takes`` is the number of used inputs (labels of a loss are ignored), ``shapes`` infers the shapes of weights, and
+    ``each`` is the number of inputs that ``num_args`` counts as one.
+    """
 
     def __init__(self, convert: Callable[..., Any], attributes: Attributes, takes: int | None, shapes, each: int):
         self.convert, self.attributes, self.takes, self.shapes = convert, attributes, takes, shapes
@@ -36,8 +40,11 @@ class Row:
 
 def op(names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None,
        each: int = 1):
-    """Register a converter for operators. ``shapes(ctx, inputs, attrs)`` gives by position the shapes of weights that
-    follow from the other inputs; the unknown ones are None."""
+    """Register a converter for operators.
+
+    ``shapes(ctx, inputs, attrs)`` returns the shapes of weights, by position, inferred from the other inputs; unknown
+    inputs are None.
+    """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         CONVERTERS.op(*names.split(), since=0)(Row(function, Attributes(attributes), takes, shapes, each))
@@ -47,7 +54,7 @@ def op(names: str, attributes: str = "", takes: int | None = None, shapes: Calla
 
 
 class Context(NodeContext):
-    """The node being converted."""
+    """The node that is being converted."""
 
     __slots__ = ("node",)
 
@@ -61,16 +68,16 @@ class Context(NodeContext):
         return e if self.dtype(e) == dtype else relay.cast(e, dtype)
 
     def call(self, name: str, inputs: list, **texts: str):
-        """The result of another operator's converter; attributes are texts, as in files."""
+        """Return the output of another operator's converter; attributes are strings, as in files."""
         row = CONVERTERS.find(name, 0)
         assert row is not None, name
         return row(self, [self.made(e) for e in inputs], row.attributes.read(texts))
 
 
 def one_of(value, what: str, *wanted):
-    """Refuse an attribute whose value is none of those that are supported."""
+    """Check that an attribute has a supported value."""
     if value not in wanted:
-        raise TVMError(f"the attribute {what}={value} is not supported; {' and '.join(map(str, wanted))} are")
+        raise TVMError(f"the attribute {what}={value} is not supported; supported are {' and '.join(map(str, wanted))}")
     return value
 
 

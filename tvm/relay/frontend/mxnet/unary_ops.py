@@ -1,4 +1,4 @@
-"""Converters of functions of one element, of ``mx.nd`` and of ``mx.np``; results have the element type of the data."""
+"""Converters of unary functions of ``mx.nd`` and ``mx.np``. Outputs have the element type of the input."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .table import Context, op
 
 
 def rounded(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Halves go away from zero."""
+    """Round half away from zero."""
     half = relay.floor(relay.add(relay.abs(x), ctx.like(0.5, x)))
     return relay.multiply(relay.sign(x), half)
 
 
 def _nearest(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Halves go down."""
+    """Round to the nearest integer, and half down."""
     low, high = relay.floor(x), relay.ceil(x)
     return relay.where(relay.less_equal(relay.subtract(x, low), relay.subtract(high, x)), low, high)
 
 
 def _sign(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """What is no number has none."""
+    """Return the sign; the sign of NaN is 0."""
     return relay.where(relay.isnan(x), ctx.like(0, x), relay.sign(x)) if ctx.is_float(x) else relay.sign(x)
 
 
@@ -39,7 +39,7 @@ def softsign(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def expm1(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Near zero a series, elsewhere the difference itself."""
+    """Return exp(x) - 1: a Taylor series near zero, the difference elsewhere."""
     small = x
     for k in (5, 4, 3, 2):
         small = relay.multiply(x, relay.add(ctx.like(1, x), relay.divide(small, ctx.like(k, x))))
@@ -71,7 +71,7 @@ _UNARY = {
     "sigmoid": _plain(relay.sigmoid), "softsign": softsign,
     "logical_not": lambda ctx, x: relay.cast(relay.equal(x, ctx.like(0, x)), ctx.dtype(x)),
 }  # fmt: skip
-# Functions whose results of integers are integers.
+# Functions that return integers for integers.
 _WHOLE = ("abs", "sign", "negative", "square", "ceil", "floor", "trunc", "fix", "round", "rint", "relu", "logical_not")
 
 
@@ -86,7 +86,7 @@ def _unary(name: str):
             return x
         if name in _WHOLE:
             return function(ctx, x)
-        # Computed as real numbers; ``mx.nd`` gives them back as integers.
+        # Compute in float32; `mx.nd` converts the output back to integers.
         return relay.cast(function(ctx, ctx.made(relay.cast(x, "float32"))), ctx.dtype(x))
 
     return convert
@@ -110,7 +110,7 @@ def np_around(ctx, inputs, attrs):
         return x
     if abs(attrs.decimals) > 30:
         raise TVMError(f"the attribute decimals={attrs.decimals} is not supported")
-    # Halves go to the even number.
+    # Round half to even.
     if not attrs.decimals:
         return relay.round(x)
     scale = ctx.like(10.0**attrs.decimals, x)

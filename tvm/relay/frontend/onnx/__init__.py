@@ -1,6 +1,6 @@
 """The ONNX importer."""
 
-# The families of converters register themselves.
+# Importing these modules registers the converters.
 from . import (
     attention,
     control,

@@ -1,4 +1,4 @@
-"""Converters of onnxruntime's attention: one weight for queries, keys and values, in floats or in integers."""
+"""Converters of the attention operators of onnxruntime, in float and quantized form, with one packed QKV weight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def attention(ctx, inputs, attrs):
     joined = product(ctx, x, weight)
     joined = joined if bias is None else relay.add(joined, bias)
     if argument(inputs, 6) is not None:
-        raise TVMError("a length of the past that is shorter than its tensor is not supported")
+        raise TVMError("input 6 (past_sequence_length) is not supported")
     return _attended(ctx, joined, argument(inputs, 3), argument(inputs, 4), argument(inputs, 5), attrs)
 
 
@@ -34,21 +34,26 @@ def quantized_attention(ctx, inputs, attrs):
 
 
 def _attended(ctx, joined, mask, past, extra, attrs):
-    """The heads' values weighted by how well queries and keys agree, from the three side by side."""
+    """Compute multi-head attention from ``joined``, which contains queries, keys and values along its last axis."""
     for name in _UNSUPPORTED:
         if attrs.get(name, 0):
-            raise TVMError(f"{name} is not supported")
+            raise TVMError(f"attribute '{name}' is not supported")
     batch, width = ctx.shape(joined)[0], ctx.known_size(joined, 2)
     heads = attrs["num_heads"]
     if heads < 1 or width % (3 * heads) or len(set(attrs.get("qkv_hidden_sizes", [width // 3]))) > 1:
-        raise TVMError(f"queries, keys and values of one size for {heads} heads are wanted; together they are {width}")
+        raise TVMError(
+            f"the last axis of the QKV projection has size {width}; it must be divisible by 3 * {heads} heads, and "
+            "queries, keys and values must have the same size"
+        )
     size = width // 3 // heads
     parts = relay.transpose(relay.reshape(joined, (0, 0, 3, heads, size)), (2, 0, 3, 1, 4))
     query, key, value = (relay.squeeze(p, [0]) for p in relay.split(parts, 3, 0))
     if past is not None:
         wanted = (2, batch, heads, None, size)
         if ctx.rank(past) != 5 or not all(map(_fits, ctx.shape(past), wanted)):
-            raise TVMError(f"the past must have the shape (2, {batch}, {heads}, length, {size}), got {ctx.shape(past)}")
+            raise TVMError(
+                f"the past state must have the shape (2, {batch}, {heads}, length, {size}), got {ctx.shape(past)}"
+            )
         old = [relay.squeeze(p, [0]) for p in relay.split(past, 2, 0)]
         key, value = relay.concatenate([old[0], key], 2), relay.concatenate([old[1], value], 2)
     scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
@@ -61,12 +66,12 @@ def _attended(ctx, joined, mask, past, extra, attrs):
 
 
 def _fits(have, wanted) -> bool:
-    """Whether a size may be the one that is wanted; open ones are compared when the model runs."""
+    """Return whether dimension ``have`` can equal ``wanted``; a dynamic dimension is compared at run time."""
     return not (isinstance(have, int) and isinstance(wanted, int)) or have == wanted
 
 
 def _masked(ctx, scores, mask, attrs):
-    """A number that softmax makes nothing of, added where a key does not count."""
+    """Add the mask filter value, a large negative number, to the scores of masked keys."""
     batch, _, length, total = ctx.shape(scores)
     off = ctx.like(attrs.get("mask_filter_value", -10000.0), scores)
     none = ctx.like(0, scores)
@@ -76,8 +81,8 @@ def _masked(ctx, scores, mask, attrs):
         wanted = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}.get(len(shape), ())
         if not wanted or not all(map(_fits, shape, wanted)):
             raise TVMError(
-                f"a mask of shape {shape} is not supported; ({batch},), ({batch}, {total}) and "
-                f"({batch}, {length}, {total}) are"
+                f"a mask of shape {shape} is not supported; it must have the shape ({batch},), ({batch}, {total}) "
+                f"or ({batch}, {length}, {total})"
             )
         if len(shape) == 1:
             counts = relay.less(relay.cast(keys, ctx.dtype(mask)), relay.expand_dims(mask, 1))
@@ -86,7 +91,7 @@ def _masked(ctx, scores, mask, attrs):
         rows = relay.expand_dims(counts, 1, 2 if len(shape) < 3 else 1)
         scores = relay.add(scores, relay.where(rows, none, off))
     if attrs.get("unidirectional", 0):
-        # The queries are the last of the keys.
+        # The queries are at the last positions of the keys.
         places = run_time.counted(ctx, run_time.size_of(ctx, scores, 2))
         before = relay.subtract(run_time.size_of(ctx, scores, 3), run_time.size_of(ctx, scores, 2))
         later = relay.greater(relay.expand_dims(keys, 0), relay.expand_dims(relay.add(places, before), 1))

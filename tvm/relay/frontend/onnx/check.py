@@ -1,4 +1,4 @@
-"""What is looked at before a model is converted: its text, its operators, the size of its functions, its order."""
+"""Checks before a model is converted: valid text, supported operators, size of inlined functions, node order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ....error import TVMError
 from .table import CONVERTERS
 
 STANDARD = ("", "ai.onnx")
-# Functions, branches and loops are written out. A program of more nodes than this could not be compiled in a lifetime.
+# Functions, branches and loops are inlined. Models with more nodes than this limit would take too long to compile.
 MOST_NODES = 1 << 17
 
 
@@ -23,12 +23,12 @@ def node_name(node) -> str:
 
 
 def where_of(node) -> str:
-    """A node in the words of messages."""
+    """Return the operator and name of a node, for messages."""
     return f"{full_name(node)} node '{node_name(node)}'"
 
 
 def opset_table(imports) -> dict[str, int]:
-    """Versions of operator sets by domain; the standard one has the empty name."""
+    """Return the operator set versions by domain; the standard domain is the empty string."""
     return {"" if o.domain in STANDARD else o.domain: o.version for o in imports}
 
 
@@ -37,7 +37,7 @@ def version_of(node, sets: Mapping[str, int]) -> int:
 
 
 def inner_graphs(node) -> list:
-    """The graphs that are attributes of a node."""
+    """Return the graphs that are attributes of a node."""
     return [g for a in node.attribute for g in (*([a.g] if a.HasField("g") else ()), *a.graphs)]
 
 
@@ -45,12 +45,12 @@ def inner_graphs(node) -> list:
 
 
 def check_text(model) -> None:
-    """Names are text. The format lets a string be any bytes, and gives what is no UTF-8 as bytes."""
+    """Check that all strings are valid UTF-8; protobuf returns a string field with invalid UTF-8 as bytes."""
     stack = [model]
     while stack:
         message = stack.pop()
         if message.DESCRIPTOR.name == "TensorProto":
-            # The numbers of a weight are long, and have no text.
+            # The elements of a tensor are skipped: they are numerous and are not text.
             fields = [("name", message.name)]
         else:
             fields = [(d.name, v) for d, v in message.ListFields() if d.type in (d.TYPE_STRING, d.TYPE_MESSAGE)]
@@ -59,7 +59,7 @@ def check_text(model) -> None:
             for part in many:
                 if isinstance(part, bytes):
                     kind = message.DESCRIPTOR.name.removesuffix("Proto")
-                    raise TVMError(f"the {name.replace('_', ' ')} of a {kind} is no text: {part[:40]!r}")
+                    raise TVMError(f"the {name.replace('_', ' ')} of a {kind} is not valid UTF-8: {part[:40]!r}")
                 if not isinstance(part, str):
                     stack.append(part)
 
@@ -68,7 +68,7 @@ def check_text(model) -> None:
 
 
 def check_operators(graph, functions: Mapping[tuple, Any], sets: Mapping[str, int], local: Callable) -> None:
-    """All operators that are not supported are in one error."""
+    """Report all unsupported operators in one error."""
     used: list[tuple[str, str, int, str]] = []
     stack: list[tuple[Any, Mapping[str, int]]] = [(graph.node, sets)]
     for f in functions.values():
@@ -83,7 +83,7 @@ def check_operators(graph, functions: Mapping[tuple, Any], sets: Mapping[str, in
 
 
 def _defined_by_function(name: str, version: int, domain: str) -> bool:
-    """Whether ONNX itself defines the operator through others."""
+    """Return whether ONNX defines the operator by a function of other operators."""
     import onnx
 
     domain = "" if domain in STANDARD else domain
@@ -96,7 +96,7 @@ def _defined_by_function(name: str, version: int, domain: str) -> bool:
 
 
 def signature_fault(node, version: int) -> str:
-    """What of a node's inputs and attributes ONNX's own description of the operator does not allow; "" if nothing."""
+    """Return how a node's inputs and attributes violate the ONNX schema of its operator; "" if they do not."""
     import onnx
 
     domain = "" if node.domain in STANDARD else node.domain
@@ -110,7 +110,7 @@ def signature_fault(node, version: int) -> str:
         if required and (i >= len(node.input) or not node.input[i]):
             return f"input {i} ({wanted.name}) is missing"
     if len(node.input) > schema.max_input or len(node.input) < schema.min_input:
-        return f"{len(node.input)} inputs are given; {schema.min_input} to {schema.max_input} are wanted"
+        return f"the node has {len(node.input)} inputs; it must have {schema.min_input} to {schema.max_input}"
     given = {a.name: a for a in node.attribute}
     for name, wanted in schema.attributes.items():
         if name not in given and wanted.required:
@@ -126,7 +126,7 @@ def signature_fault(node, version: int) -> str:
 
 
 def check_functions(graph, functions: Mapping[tuple, Any], local: Callable) -> None:
-    """Functions that call themselves, or whose bodies written out are too many nodes: each is counted once."""
+    """Reject recursive functions, and functions with too many nodes after inlining; each function is counted once."""
     counts: dict[int, int] = {}
     open_: set[int] = set()
     stack: list[tuple[Any, Any, bool]] = [(graph, None, False)]
@@ -143,7 +143,7 @@ def check_functions(graph, functions: Mapping[tuple, Any], local: Callable) -> N
             counts[key] = len(nodes) + sum(counts[id(f)] for f in called)
             if counts[key] > MOST_NODES:
                 what = f"function {function.name}" if function is not None else "the model"
-                raise TVMError(f"{what} has more than {MOST_NODES} nodes when the functions it calls are written out")
+                raise TVMError(f"{what} has more than {MOST_NODES} nodes after its function calls are inlined")
             continue
         if key in open_:
             continue
@@ -151,12 +151,12 @@ def check_functions(graph, functions: Mapping[tuple, Any], local: Callable) -> N
         stack.append((body, function, True))
         for f in called:
             if id(f) in open_:
-                raise TVMError(f"function {f.name} calls itself")
+                raise TVMError(f"function {f.name} is recursive; recursive functions are not supported")
             stack.append((f, f, False))
 
 
 def all_nodes(body) -> list:
-    """The nodes of a graph or function and of the graphs inside."""
+    """Return the nodes of a graph or function, including those of nested graphs."""
     out, stack = [], [body]
     while stack:
         for node in stack.pop().node:
@@ -169,12 +169,14 @@ def all_nodes(body) -> list:
 
 
 def in_order(nodes: Sequence) -> Sequence:
-    """Nodes with every one behind those it reads from; as written where they are so already."""
+    """Return the nodes in topological order; the order of the model is kept if it is already topological."""
     makers: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in filter(None, node.output):
             if name in makers:
-                raise TVMError(f"'{name}' is made by two nodes: {where_of(nodes[makers[name]])} and {where_of(node)}")
+                raise TVMError(
+                    f"'{name}' is the output of two nodes: {where_of(nodes[makers[name]])} and {where_of(node)}"
+                )
             makers[name] = i
     reads = [{makers[n] for n in _read_names(node) if n in makers} for node in nodes]
     if all(r < i for i, row in enumerate(reads) for r in row):
@@ -195,12 +197,12 @@ def in_order(nodes: Sequence) -> Sequence:
                 heapq.heappush(ready, reader)
     if len(order) < len(nodes):
         first = next(i for i, count in enumerate(missing) if count)
-        raise TVMError(f"{where_of(nodes[first])} waits for its own result: the graph has a circle")
+        raise TVMError(f"{where_of(nodes[first])} depends on its own output: the graph has a cycle")
     return order
 
 
 def _read_names(node) -> set[str]:
-    """Names that a node reads, also those that the graphs inside take from around them."""
+    """Return the names that a node reads, including those that its nested graphs capture from outer scopes."""
     names = set(node.input)
     stack = [(g, frozenset()) for g in inner_graphs(node)]
     while stack:

@@ -1,4 +1,6 @@
-"""Converters of control flow: a course that is known when compiling is written out, any other is decided by the run."""
+"""Converters of control flow: decided at compile time where the condition or trip count is constant, else at
+run time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .table import MOST_STEPS, argument, axis_of, check_steps, op
 
 @op("If")
 def if_(ctx, inputs, attrs):
-    """A known condition chooses a branch; otherwise both are compiled, and the run chooses."""
+    """Convert only the chosen branch if the condition is constant; otherwise compile both branches."""
     importer = ctx.importer
     known = ctx.value(inputs[0])
     if known is not None:
@@ -25,7 +27,7 @@ def if_(ctx, inputs, attrs):
         no = importer.subgraph(attrs["else_branch"], [])
     except TVMError as problem:
         raise TVMError(
-            f"the condition is computed when the model runs, so both branches are compiled; one cannot be: {problem}"
+            f"the condition is computed at run time, so both branches are compiled; one of them cannot be: {problem}"
         ) from problem
     return chosen(ctx, scalar(ctx, inputs[0], "bool"), yes, no)
 
@@ -39,11 +41,11 @@ def loop(ctx, inputs, attrs):
     states = list(inputs[2:])
     collects = len(attrs["body"].output) - 1 - len(states)
     if collects < 0:
-        raise TVMError(f"the body gives {len(attrs['body'].output)} results for {len(states)} values that are carried")
+        raise TVMError(f"the body has {len(attrs['body'].output)} outputs for {len(states)} loop-carried values")
     known = ctx.value(count)
     if count is None or known is not None:
         limit = None if known is None else int(known.reshape(-1)[0])
-        written = _written_out(ctx, attrs["body"], limit, going, states, collects)
+        written = _unrolled(ctx, attrs["body"], limit, going, states, collects)
         if written is not None:
             return written
     last, rows = repeated(
@@ -57,14 +59,14 @@ def loop(ctx, inputs, attrs):
 
 
 def _body_step(ctx, body, number, states: list) -> Step:
-    """A step of the loop; it is taken where the condition holds."""
+    """Convert the body of the loop for one iteration."""
     results = ctx.importer.subgraph(body, [number, const(True, "bool"), *states])
     going = scalar(ctx, results[0], "bool")
     return Step(going, results[1 : 1 + len(states)], results[1 + len(states) :])
 
 
-def _written_out(ctx, body, limit: int | None, going, states: list, collects: int):
-    """The results of a loop whose steps are all known when compiling; None if they are not, or too many."""
+def _unrolled(ctx, body, limit: int | None, going, states: list, collects: int):
+    """Return the outputs of the unrolled loop; None if the trip count is not a constant, or is too large."""
     if limit is not None and limit * len(all_nodes(body)) > MOST_NODES:
         return None
     scans: list[list] = [[] for _ in range(collects)]
@@ -83,7 +85,7 @@ def _written_out(ctx, body, limit: int | None, going, states: list, collects: in
         for scan, row in zip(scans, rows):
             scan.append(row)
         step += 1
-    # Without a step only the body says the shape of what is collected.
+    # For a loop without iterations, only the body determines the shapes of the collected outputs.
     return [*states, *(relay.stack(s, 0) for s in scans)] if step or not collects else None
 
 
@@ -92,15 +94,15 @@ def _written_out(ctx, body, limit: int | None, going, states: list, collects: in
 
 @op("Scan")
 def scan_8(ctx, inputs, attrs):
-    """The first form: a batch in front, one scan for each of its places."""
+    """Convert version 8 of Scan, where axis 0 is a batch dimension: each batch element is scanned separately."""
     lengths, rest = inputs[0], inputs[1:]
     if lengths is not None:
-        raise TVMError("lengths of sequences are not supported")
+        raise TVMError("the input sequence_lens is not supported")
     batch = ctx.known_size(rest[0], 0)
     m = attrs["num_scan_inputs"]
     check_steps("a batch", batch)
     if not 1 <= m <= len(rest):
-        raise TVMError(f"num_scan_inputs is {m}, and the node has {len(rest)} inputs")
+        raise TVMError(f"num_scan_inputs is {m}, but the node has {len(rest)} inputs")
     rules = {"body": attrs["body"], "num_scan_inputs": m, "scan_input_directions": attrs.get("directions", [0] * m)}
     each = []
     for b in range(batch):
@@ -112,7 +114,7 @@ def scan_8(ctx, inputs, attrs):
 def scan(ctx, inputs, attrs):
     body, m = attrs["body"], attrs["num_scan_inputs"]
     if not 1 <= m <= len(inputs):
-        raise TVMError(f"num_scan_inputs is {m}, and the node has {len(inputs)} inputs")
+        raise TVMError(f"num_scan_inputs is {m}, but the node has {len(inputs)} inputs")
     states, sequences = list(inputs[: len(inputs) - m]), list(inputs[len(inputs) - m :])
     axes = [axis_of(a, ctx.rank(s)) for a, s in zip(attrs.get("scan_input_axes", [0] * m), sequences)]
     back = attrs.get("scan_input_directions", [0] * m)
@@ -122,21 +124,24 @@ def scan(ctx, inputs, attrs):
              "scan_output_directions": (out_back, k)}  # fmt: skip
     for what, (numbers, wanted) in given.items():
         if len(numbers) != wanted:
-            raise TVMError(f"{what} has {len(numbers)} numbers; {wanted} are wanted")
+            raise TVMError(f"{what} must have {wanted} elements, got {len(numbers)}")
     sequences, steps = _same_lengths(ctx, sequences, axes)
     rows, results = list(zip(sequences, axes, back)), list(zip(out_axes, out_back))
     if isinstance(steps, int) and 0 < steps <= MOST_STEPS and steps * len(all_nodes(body)) <= MOST_NODES:
-        return _scan_written_out(ctx, body, steps, states, rows, results)
+        return _scan_unrolled(ctx, body, steps, states, rows, results)
     return _scan_repeated(ctx, body, states, rows, results)
 
 
 def _same_lengths(ctx, sequences: list, axes: list[int]):
-    """The sequences, each of the length of the first one of known length, or of the first one; and that length. A
-    length that differs when the model runs ends the run with an error."""
+    """Return the sequences with a common length, and that length: the first constant one, or else that of the first
+    sequence.
+
+    The run ends with an error if the length of a sequence differs at run time.
+    """
     lengths = [plain(ctx.type(s).shape[a]) for s, a in zip(sequences, axes)]
     known = [i for i, length in enumerate(lengths) if isinstance(length, int)]
     if len({lengths[i] for i in known}) > 1:
-        raise TVMError(f"the inputs that are scanned have different lengths: {', '.join(map(str, lengths))}")
+        raise TVMError(f"the scan inputs have different lengths: {', '.join(map(str, lengths))}")
     lead = known[0] if known else 0
     steps, wanted = lengths[lead], run_time.size_of(ctx, sequences[lead], axes[lead])
     out = []
@@ -145,13 +150,13 @@ def _same_lengths(ctx, sequences: list, axes: list[int]):
             same = ctx.made(relay.equal(run_time.size_of(ctx, data, axis), wanted))
             sizes = [plain(d) for d in ctx.type(data).shape]
             sizes[axis] = steps
-            words = f"{ctx.where}: the length of scanned input {i} differs from that of input {lead}"
+            words = f"{ctx.where}: the length of scan input {i} differs from the length of scan input {lead}"
             data = run_time.sharpened(ctx, checked(data, same, words), sizes)
         out.append(data)
     return out, steps
 
 
-def _scan_written_out(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:
+def _scan_unrolled(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:
     collected: list[list] = [[] for _ in results]
     for t in range(steps):
         rows = [relay.take(s, const(steps - 1 - t if r else t, "int64"), a) for s, a, r in sequences]
@@ -163,7 +168,7 @@ def _scan_written_out(ctx, body, steps: int, states: list, sequences: list, resu
 
 
 def _scan_repeated(ctx, body, states: list, sequences: list, results: list) -> list:
-    """A scan of as many steps as the run finds."""
+    """Convert a scan whose number of iterations is known at run time."""
     importer = ctx.importer
     infer = importer.typer.infer
     first, axis, _ = sequences[0]
@@ -178,11 +183,11 @@ def _scan_repeated(ctx, body, states: list, sequences: list, results: list) -> l
         return Step(None, got[: len(values)], got[len(values) :])
 
     states, rows = repeated(ctx, count, None, states, step)
-    return [*states, *(_placed(ctx, row, axis, back) for row, (axis, back) in zip(rows, results))]
+    return [*states, *(_moved_axis(ctx, row, axis, back) for row, (axis, back) in zip(rows, results))]
 
 
-def _placed(ctx, row, axis: int, back: int):
-    """What a scan collected along its first axis, along another one, and perhaps in the other order."""
+def _moved_axis(ctx, row, axis: int, back: int):
+    """Move the scan output from the leading axis to ``axis``; reverse it if ``back`` is not 0."""
     row = relay.reverse(row, 0) if back else row
     rank = ctx.rank(row)
     axis = axis_of(axis, rank)

@@ -1,8 +1,8 @@
-"""Operators whose sizes are computed when the model runs, in models that declare the shapes of the results.
+"""Converters of operators with run-time arguments, such as the shape of Reshape, in models that declare output shapes.
 
-The shape a model declares for a value is part of the model. Where it decides what an operator does (the shape of a
-Reshape, the k of a TopK), it is used; where positions are left open (a Slice, a Pad), they stay run-time values, and
-the result is gathered by indices computed in the program.
+Where the declared shape of an output determines an argument (the shape of a Reshape, the k of a TopK), the argument is
+replaced by a constant. Arguments that stay ambiguous (the starts of a Slice, the amounts of a Pad) remain run-time
+values: the output is gathered by indices that the program computes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from .load import check_count
 from .table import axis_of
 
 
-def _late(ctx, what: str) -> TVMError:
-    """Nothing declares what a value would say; the data itself, the first input, is not to blame."""
+def _not_constant(ctx, what: str) -> TVMError:
+    """Return an error about a run-time argument that no declared shape determines. It names the node's other inputs
+    first.
+    """
     late = [e for e in ctx.inputs[1:] if e is not None and ctx.value(e) is None]
     return ctx.late(what, late or ctx.inputs)
 
 
 def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
-    """The shapes of values that a graph gives in full, by name."""
+    """Return the fully static shapes that a graph declares, by value name."""
     out = {}
     for value in (*graph.value_info, *graph.output):
         t = value.type.tensor_type
@@ -37,48 +39,55 @@ def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
 
 
 def declared_rank(value) -> int:
-    """The number of dimensions that a graph gives to a tensor; -1 if it does not."""
+    """Return the number of dimensions that a graph declares for a tensor; -1 if it declares no shape."""
     t = value.type.tensor_type
     return len(t.shape.dim) if value.type.HasField("tensor_type") and t.HasField("shape") else -1
 
 
 def decides(ctx, data) -> bool:
-    """Whether the declared shape of the node's result says what it does to data of known shape."""
+    """Return whether the declared output shape determines the operator's arguments: it exists and the data shape is
+    static.
+    """
     return ctx.declared() is not None and all(isinstance(d, int) for d in ctx.shape(data))
 
 
 def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
-    """The declared shape of the node's result, or the error that the value is not known."""
+    """Return the declared shape of an output of the node, or raise the error that ``what`` is not a constant."""
     found = ctx.declared(index)
     if found is None:
-        raise _late(ctx, what)
+        raise _not_constant(ctx, what)
     return found
 
 
 def reshaped(ctx, data, what: str):
     shape = shape_of_output(ctx, what)
     if int(np.prod(shape)) != int(np.prod(ctx.known_shape(data))):
-        raise TVMError(f"the declared shape {shape} does not hold the elements of shape {ctx.known_shape(data)}")
+        raise TVMError(
+            f"the declared shape {shape} and the data's shape {ctx.known_shape(data)} have different numbers of "
+            "elements"
+        )
     return relay.reshape(data, shape, True)
 
 
 def repeats(ctx, data) -> list[int]:
     shape, have = shape_of_output(ctx, "the repeats"), ctx.known_shape(data)
     if len(shape) != len(have) or any(h == 0 or s % h for s, h in zip(shape, have)):
-        raise _late(ctx, "the repeats")
+        raise _not_constant(ctx, "the repeats")
     return [s // h for s, h in zip(shape, have)]
 
 
 def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
-    """Sets of axes that give the declared shape, each with the run-time test whether it is the one."""
+    """Return the candidate sets of axes that give the declared shape, each with its run-time test; None if it is the
+    only one.
+    """
     shape, have = shape_of_output(ctx, "the axes"), ctx.known_shape(data)
     rank, keepdims = len(have), bool(attrs.get("keepdims", 1))
     if keepdims and have != shape:
-        # Reducing an axis of one element more or less changes nothing.
+        # Axes of size 1 do not matter: reducing them does not change the output.
         return [([i for i, (s, h) in enumerate(zip(shape, have)) if s != h], None)]
     count = ctx.known_shape(axes)[0] if ctx.rank(axes) else 1
     if count > rank:
-        raise TVMError(f"{count} axes are given for a tensor of {rank} dimensions")
+        raise TVMError(f"there are {count} axes for a tensor with {rank} dimensions")
     noop = bool(attrs.get("noop_with_empty_axes", 0))
     if count == 0:
         return [([] if noop else list(range(rank)), None)]
@@ -89,14 +98,14 @@ def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
         if left == tuple(shape) and len(gone) <= count:
             choices.append(gone)
     if not choices:
-        raise _late(ctx, "the axes")
+        raise _not_constant(ctx, "the axes")
     if len(choices) == 1:
         return [(choices[0], None)]
-    return [(gone, _are(ctx, axes, count, gone, rank)) for gone in choices]
+    return [(gone, _axes_equal(ctx, axes, count, gone, rank)) for gone in choices]
 
 
-def _are(ctx, axes, count: int, wanted: list[int], rank: int):
-    """Whether run-time axes are exactly these."""
+def _axes_equal(ctx, axes, count: int, wanted: list[int], rank: int):
+    """Return a run-time test: whether the run-time axes are exactly the axes in ``wanted``."""
     out = None
     for d in range(rank):
         found = None
@@ -110,16 +119,18 @@ def _are(ctx, axes, count: int, wanted: list[int], rank: int):
 
 
 def _scalar(ctx, vector, index: int):
-    """One element as a 64-bit scalar."""
+    """Return one element of a vector as an int64 scalar."""
     flat = relay.reshape(vector, (-1,)) if ctx.rank(vector) != 1 else vector
     return relay.cast(relay.take(flat, const(index, "int64"), 0), "int64")
 
 
 def _by_axis(ctx, vector, axes, rank: int, default: int) -> list:
-    """For each axis its element of a vector that belongs to run-time or known axes; None where it has none."""
+    """Return, for each data axis, its element of a vector that is indexed by ``axes``; None for axes without an
+    element.
+    """
     count = ctx.known_shape(vector)[0] if ctx.rank(vector) == 1 else -1
     if not 0 <= count <= rank:
-        raise TVMError(f"a vector of at most {rank} numbers is wanted, one for each axis, got {ctx.shape(vector)}")
+        raise TVMError(f"expected a vector of at most {rank} elements, one per axis, got shape {ctx.shape(vector)}")
     known = list(range(count)) if axes is None else ctx.value(axes)
     out: list = [None] * rank
     if known is not None:
@@ -137,7 +148,7 @@ def _by_axis(ctx, vector, axes, rank: int, default: int) -> list:
 
 
 def sliced(ctx, data, starts, axes, steps):
-    """Elements start, start + step, ... of every axis; how many, the model declares."""
+    """Slice by run-time starts and steps; the declared output shape gives the number of elements."""
     shape, have = shape_of_output(ctx, "starts"), ctx.known_shape(data)
     rank = len(have)
     begin = _by_axis(ctx, starts, axes, rank, 0)
@@ -157,11 +168,11 @@ def sliced(ctx, data, starts, axes, steps):
 
 
 def padded(ctx, data, amounts, axes, value, mode: str):
-    """Padding by run-time amounts: every place of the result finds its source, or is outside."""
+    """Pad by run-time amounts: each output element is gathered by its source index, or gets the padding value."""
     shape, have = shape_of_output(ctx, "the padding"), ctx.known_shape(data)
     rank = len(have)
     if ctx.rank(amounts) != 1 or ctx.known_shape(amounts)[0] > 2 * rank:
-        raise TVMError(f"a vector of at most {2 * rank} amounts is wanted, two for each axis, got {ctx.shape(amounts)}")
+        raise TVMError(f"pads must have at most {2 * rank} elements, two per axis, got shape {ctx.shape(amounts)}")
     count = ctx.known_shape(amounts)[0] // 2
     before = _by_axis(ctx, relay.strided_slice(amounts, [0], [count], [1], [0]), axes, rank, 0)
     outside = None
@@ -189,7 +200,7 @@ def padded(ctx, data, amounts, axes, value, mode: str):
 
 
 def counted(ctx, start, delta):
-    """start, start + delta, ... as many as the model declares."""
+    """Return start, start + delta, ...; the declared output shape gives the number of elements."""
     count = shape_of_output(ctx, "the range")[0]
     start, delta = (relay.reshape(v, ()) if ctx.rank(v) else v for v in (start, delta))
     check_count("the range", [count])

@@ -1,4 +1,4 @@
-"""Converters of operators element by element: arithmetic, comparisons, bits, activations, casts."""
+"""Converters of element-wise operators: arithmetic, comparisons, bitwise operators, activations and casts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _two(name: str):
 
 
 def aligned(ctx, inputs, attrs):
-    """The right side; before operator set 7 it was placed at an axis of the left side."""
+    """Return the right operand, expanded to the ``axis`` attribute of operator sets before 7."""
     a, b = inputs
     if ctx.version >= 7 or not attrs.get("broadcast", 0) or "axis" not in attrs:
         return b
@@ -87,7 +87,7 @@ for _onnx, _name in _TWO.items():
 
 @op("Sigmoid")
 def sigmoid(ctx, inputs, attrs):
-    """Halves are computed as floats: 1 + exp(-x) would round before the division."""
+    """Compute float16 in float32: 1 + exp(-x) would be rounded before the division."""
     if ctx.dtype(inputs[0]) == "float16":
         return relay.cast(relay.sigmoid(relay.cast(inputs[0], "float32")), "float16")
     return relay.sigmoid(inputs[0])
@@ -101,15 +101,17 @@ def divide(ctx, inputs, attrs):
 
 @op("Mod")
 def mod(ctx, inputs, attrs):
-    """fmod=1 keeps the sign of the dividend as C does, otherwise the divisor's as Python does."""
+    """Use C's modulo (sign of the dividend) for fmod=1, otherwise Python's modulo (sign of the divisor)."""
     a, b = inputs
     return relay.trunc_mod(a, b) if attrs.get("fmod", 0) else relay.floor_mod(a, b)
 
 
 @op("BitShift")
 def bit_shift(ctx, inputs, attrs):
-    """Shifting by the width or more leaves only what fills, which machines do not promise; an amount below zero counts
-    as one that is too large."""
+    """Shift by amounts that can be negative or reach the bit width, for which hardware does not define the result.
+
+    Such amounts shift all bits out: the output is 0, or the sign for a signed right shift.
+    """
     x, n = inputs
     width, signed = int(ctx.dtype(x).lstrip("uint")), not ctx.dtype(x).startswith("u")
     inside = relay.less(n, ctx.like(width, n))
@@ -118,7 +120,7 @@ def bit_shift(ctx, inputs, attrs):
     function = relay.left_shift if attrs.get("direction") == "LEFT" else relay.right_shift
     shifted = function(x, relay.where(inside, n, ctx.like(width - 1, n)))
     if attrs.get("direction") != "LEFT" and signed:
-        return shifted  # the sign fills, so the largest shift leaves nothing else
+        return shifted  # an arithmetic right shift by width - 1 already leaves only sign bits
     return relay.where(inside, shifted, relay.zeros_like(shifted))
 
 
@@ -200,7 +202,7 @@ def clip(ctx, inputs, attrs):
 def cast(ctx, inputs, attrs):
     to = attrs["to"]
     if isinstance(to, str):
-        # The first operator sets wrote element types as words.
+        # Early operator sets store the element type as a string.
         from onnx import TensorProto
 
         to = TensorProto.DataType.Value(to)
@@ -208,7 +210,7 @@ def cast(ctx, inputs, attrs):
 
 
 def _cast(ctx, x, dtype: str, kind: SmallType | None, attrs):
-    """A cast to a type, or to the bytes of a small one."""
+    """Cast to an element type, or to the uint8/int8 storage of a small type."""
     have = ctx.small(x)
     ctx.made_small = kind
     if have is not None and have == kind:
@@ -260,7 +262,7 @@ def relu(ctx, inputs, attrs):
 
 
 def _negative_part(ctx, x, below):
-    """x where it is not negative, ``below`` elsewhere; NaN stays NaN."""
+    """Return x where it is not negative or is NaN, and ``below`` elsewhere."""
     return relay.where(relay.less(x, ctx.like(0, x)), below, x)
 
 
@@ -315,7 +317,7 @@ def hard_swish(ctx, inputs, attrs):
 
 
 def softplus_of(ctx, x):
-    """log(1 + exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|))."""
+    """Compute log(1 + exp(x)) without overflow as max(x, 0) + log1p(exp(-|x|))."""
     return relay.add(relay.maximum(x, ctx.like(0, x)), relay.log1p(relay.exp(relay.negative(relay.abs(x)))))
 
 
@@ -386,7 +388,7 @@ def constant(ctx, inputs, attrs):
     ):
         if key in attrs:
             return Constant(np.array(attrs[key], dtype))
-    raise TVMError("constants of strings are not supported")
+    raise TVMError("string constants are not supported")
 
 
 @op("ai.onnx.ml.Binarizer")

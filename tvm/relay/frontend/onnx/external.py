@@ -1,4 +1,4 @@
-"""Weights stored in files beside an ONNX model, which ``common/folder.py`` opens."""
+"""Weights stored in files next to an ONNX model, which ``common/folder.py`` opens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ....error import TVMError
 from ..common.folder import components, mapped
 
-# Element types whose bytes are those of NumPy's type, by ONNX's numbers. Those of others are read by the onnx package.
+# ONNX element types with the same byte representation as a NumPy type. The onnx package reads all others.
 _PLAIN = {
     1: "float32",
     2: "uint8",
@@ -29,12 +29,12 @@ _PLAIN = {
     16: "bfloat16",
 }
 _KEYS = ("location", "offset", "length", "checksum")
-# Weights that onnxruntime has rearranged for one machine; the plain ones stand beside them.
+# Prefix of weights that onnxruntime has prepacked for one machine; the model also contains the original weights.
 _PREPACKED = "prepacked_"
 
 
 class Entry(NamedTuple):
-    """What a tensor says about the file that holds it."""
+    """The location of a tensor's data in an external file."""
 
     location: str
     offset: int
@@ -43,27 +43,33 @@ class Entry(NamedTuple):
 
 
 def entry_of(tensor) -> Entry:
-    """The external_data of a tensor. A key given twice is refused: readers disagree about which of them counts."""
+    """Parse the external_data of a tensor. Duplicate keys are rejected: implementations disagree about which one
+    applies.
+    """
     found: dict[str, str] = {}
     for pair in tensor.external_data:
         if pair.key in found:
-            raise TVMError(f"weight '{tensor.name}': '{pair.key}' of its external data is given twice")
+            raise TVMError(f"weight '{tensor.name}': '{pair.key}' occurs twice in its external data")
         if pair.key not in _KEYS and not pair.key.startswith(_PREPACKED):
-            raise TVMError(f"weight '{tensor.name}': '{pair.key}' of its external data is not known")
+            raise TVMError(f"weight '{tensor.name}': its external data has the unknown key '{pair.key}'")
         found[pair.key] = pair.value
     if not found.get("location"):
-        raise TVMError(f"weight '{tensor.name}' is stored in a file of its own, but its location is not given")
+        raise TVMError(f"weight '{tensor.name}' is stored in an external file, but has no location")
     numbers = {}
     for key in ("offset", "length"):
         text = found.get(key)
         if text is not None and not re.fullmatch("[0-9]{1,18}", text):
-            raise TVMError(f"weight '{tensor.name}': the {key} of its external data is no number of bytes: {text!r}")
+            raise TVMError(
+                f"weight '{tensor.name}': the {key} of its external data must be a number of bytes, got {text!r}"
+            )
         numbers[key] = None if text is None else int(text)
     return Entry(found["location"], numbers["offset"] or 0, numbers["length"], found.get("checksum"))
 
 
 class Folder:
-    """The folder of a model. Files are opened when a weight asks for them, and stay mapped as long as it is held."""
+    """The folder of a model. Files are memory-mapped when a weight is read, and stay mapped while this object
+    exists.
+    """
 
     def __init__(self, path: str):
         self.path = path
@@ -71,7 +77,7 @@ class Folder:
         self._digests: dict[tuple[str, ...], str] = {}
 
     def array(self, tensor) -> np.ndarray:
-        """The array of a tensor that is stored in a file; a view of the mapped file where its bytes can be used so."""
+        """Return the array of a tensor stored in a file, as a view of the mapped file where the layout permits it."""
         part, dtype = self._bytes(tensor), _dtype(tensor)
         if dtype is None:
             from onnx import numpy_helper
@@ -80,7 +86,7 @@ class Folder:
         return np.frombuffer(part, dtype).reshape(list(tensor.dims)).astype(dtype.newbyteorder("="), copy=False)
 
     def inside(self, tensor):
-        """The tensor with its bytes in it."""
+        """Return a copy of the tensor with its data stored inside the message."""
         from onnx import TensorProto
 
         raw = bytes(self._bytes(tensor))
@@ -88,7 +94,7 @@ class Folder:
 
     def _bytes(self, tensor) -> memoryview:
         if any(d < 0 for d in tensor.dims):
-            raise TVMError(f"weight '{tensor.name}' has a negative size: {list(tensor.dims)}")
+            raise TVMError(f"weight '{tensor.name}' has a negative dimension: {list(tensor.dims)}")
         entry, dtype = entry_of(tensor), _dtype(tensor)
         parts = components(f"weight '{tensor.name}'", entry.location)
         if parts not in self._files:
@@ -98,7 +104,7 @@ class Folder:
         return _part(tensor.name, entry, self._files[parts], wanted)
 
     def read(self, name: str, location: str) -> bytes:
-        """A file that the tensor of this name lies in."""
+        """Return the content of the file at ``location``, which stores data of the tensor ``name``."""
         return bytes(mapped(self.path, f"weight '{name}'", location))
 
     def _check_digest(self, name: str, entry: Entry, parts: tuple[str, ...]) -> None:
@@ -107,11 +113,13 @@ class Folder:
         if parts not in self._digests:
             self._digests[parts] = hashlib.sha1(self._files[parts], usedforsecurity=False).hexdigest()
         if self._digests[parts] != entry.checksum.lower():
-            raise TVMError(f"weight '{name}': the SHA-1 digest of '{entry.location}' is not the one the model gives")
+            raise TVMError(
+                f"weight '{name}': the SHA-1 digest of '{entry.location}' differs from the digest in the model"
+            )
 
 
 def external_files(file) -> dict[str, bytes]:
-    """The files that tensors of a model lie in, by their names in its folder."""
+    """Return the external files of a model's tensors by their path relative to its folder."""
     found: dict[str, bytes] = {}
     stack: list[Any] = [file.model]
     while stack:
@@ -129,22 +137,22 @@ def external_files(file) -> dict[str, bytes]:
 
 
 def _part(name: str, entry: Entry, whole, wanted: int | None) -> memoryview:
-    """The bytes of a weight. ``wanted`` is their number where its shape says it."""
+    """Return the bytes of a weight. ``wanted`` is the size in bytes that its shape and type require, or None."""
     length = entry.length
     if length is None:
         length = len(whole) - entry.offset if wanted is None else wanted
     elif wanted is not None and length != wanted:
-        raise TVMError(f"weight '{name}' takes {wanted} bytes by its shape and type; its external data has {length}")
+        raise TVMError(f"weight '{name}' has {length} bytes of external data; its shape and type require {wanted}")
     if length < 0 or entry.offset + length > len(whole):
         raise TVMError(
-            f"weight '{name}': bytes {entry.offset} to {entry.offset + max(length, 0)} are wanted of "
-            f"'{entry.location}', which has {len(whole)}"
+            f"weight '{name}': its data is at bytes {entry.offset} to {entry.offset + max(length, 0)} of "
+            f"'{entry.location}', which has only {len(whole)} bytes"
         )
     return memoryview(whole)[entry.offset : entry.offset + length]
 
 
 def _dtype(tensor) -> np.dtype | None:
-    """The type of a tensor's elements as they stand in a file; None where a byte holds several of them."""
+    """Return the element type of a tensor in its file; None if a byte contains several elements."""
     name = _PLAIN.get(tensor.data_type)
     if name == "bfloat16":
         import ml_dtypes

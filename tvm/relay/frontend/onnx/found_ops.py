@@ -1,4 +1,4 @@
-"""Converters of operators that find elements: how many results there are is known when the model runs."""
+"""Converters of operators with data-dependent output shapes, such as NonZero, Unique and NonMaxSuppression."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def compress(ctx, inputs, attrs):
     data = ctx.made(data)
     size, count = ctx.shape(data)[axis], ctx.shape(condition)[0]
     if not (isinstance(size, int) and isinstance(count, int) and count <= size):
-        # What a condition says behind the end of the axis is said of no element.
+        # Condition elements beyond the end of the axis are ignored.
         condition = _first(ctx, condition, run_time.size_of(ctx, data, axis))
     places = relay.reshape(relay.argwhere(condition), (-1,))
     return relay.take(data, places, axis)
 
 
 def _first(ctx, data, count):
-    """The first rows of a tensor, as many as a number says."""
+    """Return the first ``count`` elements of a tensor along axis 0."""
     ends = (run_time.number([0]), run_time.joined(ctx, [count]), run_time.number([1]))
     rest = ctx.shape(ctx.made(data))[1:]
     return run_time.sharpened(ctx, relay.strided_slice(data, *ends, axes=[0]), [None, *rest])
@@ -53,7 +53,7 @@ def non_max_suppression(ctx, inputs, attrs):
         half = relay.multiply(extent, const(0.5, dtype))
         boxes = relay.concatenate([relay.subtract(middle, half), relay.add(middle, half)], 2)
     if overlap is not None:
-        overlap = run_time.within(ctx, run_time.scalar(ctx, overlap, dtype), 0, 1, "the overlap must be from 0 to 1")
+        overlap = run_time.within(ctx, run_time.scalar(ctx, overlap, dtype), 0, 1, "iou_threshold must be from 0 to 1")
     rows, count = relay.vision.all_class_non_max_suppression(
         boxes,
         scores,
@@ -71,7 +71,7 @@ def unique(ctx, inputs, attrs):
         return _unique_rows(ctx, data, axis_of(attrs["axis"], ctx.rank(data)), is_sorted)
     kept = ctx.dtype(data)
     flat = relay.reshape(data, (-1,))
-    # Sixteen bits of a float are kept by a wider one.
+    # float32 represents all float16 and bfloat16 values exactly.
     flat = relay.cast(flat, "float32") if kept in ("bfloat16", "float16") else flat
     values, firsts, inverse, count, counts = relay.unique(flat, is_sorted, True)
     count = run_time.scalar(ctx, ctx.made(count))
@@ -82,11 +82,13 @@ def unique(ctx, inputs, attrs):
 
 
 def _unique_rows(ctx, data, axis: int, is_sorted: bool) -> list:
-    """The different slices along an axis. Every slice is compared with every other: with the first element in which two
-    differ it is known which comes before."""
+    """Return the unique slices along an axis, their indices, the inverse indices and the counts.
+
+    All pairs of slices are compared; the first element in which two slices differ decides their order.
+    """
     rank = ctx.rank(data)
     if not rank:
-        raise TVMError("a tensor of no dimensions has no axis")
+        raise TVMError("an axis is given, but the input is a scalar")
     order = [axis, *(i for i in range(rank) if i != axis)]
     rows = ctx.made(relay.transpose(data, order))
     flat = rows

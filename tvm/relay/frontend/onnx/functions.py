@@ -1,4 +1,4 @@
-"""Operators that ONNX defines through other operators: their bodies."""
+"""Function bodies of operators that ONNX defines by other operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def function_body(node, version: int, inputs: list) -> Any:
-    """The FunctionProto of a node's operator for inputs of these types; None if it has none."""
+    """Return the FunctionProto of a node's operator for inputs of these types, or None."""
     import onnx
 
     domain = "" if node.domain in ("", "ai.onnx") else node.domain
@@ -35,13 +35,13 @@ def function_body(node, version: int, inputs: list) -> Any:
         return None
     body = onnx.FunctionProto()
     body.ParseFromString(text)
-    # What a call leaves out has the value that the operator's schema says.
+    # Attributes that a call omits have the default values of the operator's schema.
     body.attribute_proto.extend(a.default_value for a in schema.attributes.values() if a.default_value.name)
     return body
 
 
 def _type(e) -> bytes:
-    """The serialized TypeProto of an input."""
+    """Return the serialized TypeProto of an input."""
     from onnx import helper
 
     from ....ir.prim import IntImm
@@ -51,7 +51,7 @@ def _type(e) -> bytes:
     if e is None or isinstance(e, Nothing) or is_option(e):
         return b""
     if isinstance(e, Sequence) or is_list(e):
-        # The shapes of its tensors may differ; an empty one has any type.
+        # The tensor shapes in a sequence can differ; an empty sequence can have any element type.
         held = [item.checked_type_ for item in e.items] if isinstance(e, Sequence) else [e.checked_type_.args[0]]
         dtype = getattr(held[0], "dtype", "float32") if held else "float32"
         inner = helper.make_tensor_type_proto(onnx_code(dtype), None)
@@ -62,7 +62,7 @@ def _type(e) -> bytes:
 
 
 def resolved(node, given: Mapping[str, Any]):
-    """A node of a function's body with the attributes it takes from the function's call."""
+    """Return a node of a function's body in which attribute references are replaced by the attributes of the call."""
     if not any(a.ref_attr_name or a.HasField("g") for a in node.attribute):
         return node
     copy = type(node)()

@@ -1,4 +1,4 @@
-"""Converters of image files, of resizing and of sampling at points."""
+"""Converters of image decoding, resizing, and sampling at computed coordinates."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ def _by_scales(ctx, data, scales, attrs, roi=None, axes=None):
     shape = ctx.shape(data)
     chosen = range(len(shape)) if axes is None else [axis_of(a, len(shape)) for a in axes]
     if len(scales) != len(chosen) or not all(0 < s < np.inf for s in scales):
-        raise TVMError(f"the scales must be {len(chosen)} positive numbers, got {list(scales)}")
+        raise TVMError(f"scales must be {len(chosen)} positive numbers, got {list(scales)}")
     if not all(isinstance(shape[a], int) for a, s in zip(chosen, scales) if s != 1.0 or roi):
-        return _open_by_scales(ctx, data, list(chosen), list(scales), attrs, roi)
+        return _dynamic_by_scales(ctx, data, list(chosen), list(scales), attrs, roi)
     sizes = [shape[a] if s == 1.0 else int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
 
 
-def _open_by_scales(ctx, data, axes, scales, attrs, roi):
-    """Scales that are known, of sizes that are not. Whole factors repeat every element; whatever the rule for the
-    middle of an element, the nearest one is the same then."""
+def _dynamic_by_scales(ctx, data, axes, scales, attrs, roi):
+    """Resize dynamic dimensions by constant scales.
+
+    Nearest-neighbor resizing by integer factors repeats each element: the coordinate rules in ``rule`` all agree there.
+    """
     rule = (attrs.get("coordinate_transformation_mode", "half_pixel"), attrs.get("nearest_mode", "round_prefer_floor"))
     same = rule in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil"))
     if attrs.get("mode", "nearest") == "nearest" and same and all(s == int(s) for s in scales):
@@ -93,12 +95,14 @@ def resize(ctx, inputs, attrs):
 
 
 def _resizing(ctx, inputs, attrs) -> list:
-    """Region, scales and sizes of a Resize, None for those that are left out or empty. The region counts in one way of
-    computing coordinates only."""
+    """Return the region, scales and sizes of a Resize; None for inputs that are absent or empty.
+
+    The region is used only by the coordinate transformation mode tf_crop_and_resize.
+    """
     given = [argument(inputs, i) for i in (1, 2, 3)]
     roi, scales, sizes = (None if e is None or 0 in ctx.shape(e) else e for e in given)
     if scales is None and sizes is None:
-        raise TVMError("neither scales nor sizes are given")
+        raise TVMError("one of the inputs scales and sizes must be given")
     crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     return [roi if crop else None, scales, None if scales is not None else sizes]
 
@@ -106,11 +110,11 @@ def _resizing(ctx, inputs, attrs) -> list:
 def _by_sizes(ctx, data, sizes, attrs, roi, axes):
     shape = ctx.shape(data)
     if len(sizes) != len(axes):
-        raise TVMError(f"{len(sizes)} sizes are given for {len(axes)} axes")
+        raise TVMError(f"there are {len(sizes)} sizes for {len(axes)} axes")
     if any(s <= 0 for s in sizes):
         raise TVMError(f"sizes must be positive, got {sizes}")
     if any(shape[a] == 0 for a in axes):
-        raise TVMError(f"an axis of size 0 cannot be resized: the data have shape {list(shape)}")
+        raise TVMError(f"cannot resize an axis of size 0: the data has the shape {list(shape)}")
     scales = [o / shape[a] for o, a in zip(sizes, axes)]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
@@ -120,11 +124,11 @@ def _by_sizes(ctx, data, sizes, attrs, roi, axes):
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
 
 
-# -- sampling at points that the model computes ---------------------------------------------------------------------
+# -- sampling at computed coordinates -------------------------------------------------------------------------------
 
 
-def _fold_back(ctx, at, low: float, high: float):
-    """A coordinate reflected at both ends until it is inside."""
+def _reflect(ctx, at, low: float, high: float):
+    """Reflect a coordinate at both bounds until it is in range."""
     span = high - low
     if span <= 0:
         return relay.zeros_like(at)
@@ -141,8 +145,10 @@ def _fold_back(ctx, at, low: float, high: float):
 
 @op("AffineGrid")
 def affine_grid(ctx, inputs, attrs):
-    """Points from -1 to 1 along every axis, moved by a matrix for each image. The body that ONNX gives the operator
-    loses the axis of images where there is one image; it serves for sizes that are known only when the model runs."""
+    """Compute a grid of points from -1 to 1 along each axis, transformed by one affine matrix per image.
+
+    The function body that ONNX defines drops the batch axis for a single image; it is used only for dynamic shapes.
+    """
     theta, size = inputs
     if ctx.is_late(size):
         return ctx.importer.function(function_body(ctx.node, ctx.version, inputs), inputs, ctx.node.attribute)
@@ -159,10 +165,10 @@ def affine_grid(ctx, inputs, attrs):
 
 @op("GridSample")
 def grid_sample(ctx, inputs, attrs):
-    """Every result is a sum over the corners around its point; corners outside follow the padding rule."""
+    """Interpolate between the grid points around each sample; the padding mode defines the points outside the image."""
     data, grid = inputs
     if not all(isinstance(d, int) for d in (*ctx.shape(data), *ctx.shape(grid))):
-        return _open_grid_sample(ctx, data, grid, attrs)
+        return _dynamic_grid_sample(ctx, data, grid, attrs)
     n, c, *space = ctx.known_shape(data)
     points = list(ctx.known_shape(grid)[1:-1])
     align = attrs.get("align_corners", 0)
@@ -197,12 +203,14 @@ def grid_sample(ctx, inputs, attrs):
     return relay.reshape(out, (n, c, *points))
 
 
-def _open_grid_sample(ctx, data, grid, attrs):
-    """By Relay's operator, which takes images of two and three dimensions of any size."""
+def _dynamic_grid_sample(ctx, data, grid, attrs):
+    """Sample images with dynamic shapes by Relay's ``grid_sample``, which supports two and three spatial dimensions."""
     rank, names = ctx.rank(data), {"linear": "bilinear", "cubic": "bicubic"}
     layout = {4: "NCHW", 5: "NCDHW"}.get(rank)
     if layout is None:
-        raise TVMError(f"images of {rank - 2} dimensions must have known sizes; give the model's input shapes")
+        raise TVMError(
+            f"images with {rank - 2} spatial dimensions must have static shapes; pass the input shapes to from_onnx"
+        )
     mode = attrs.get("mode", "linear")
     places = relay.transpose(relay.cast(grid, "float32") if ctx.dtype(grid) != "float32" else grid,
                              [0, rank - 1, *range(1, rank - 1)])  # fmt: skip
@@ -214,11 +222,11 @@ _ONE = object()
 
 
 def _taps(ctx, at, size: int, mode: str, rule: str, align: int) -> list:
-    """(place, weight) pairs of the elements around a coordinate, along one axis."""
+    """Return (index, weight) pairs of the elements that interpolation at a coordinate uses, along one axis."""
     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
 
     def inside(index):
-        """A whole coordinate brought inside, and the weight that zero padding gives it."""
+        """Return an integer coordinate moved into range, and its weight: 0 or 1 for zero padding."""
         weight = _ONE
         if rule == "zeros":
             ok = relay.logical_and(
@@ -226,12 +234,12 @@ def _taps(ctx, at, size: int, mode: str, rule: str, align: int) -> list:
             )
             weight = relay.cast(ok, "float32")
         elif rule == "reflection":
-            index = _fold_back(ctx, index, low, high)
+            index = _reflect(ctx, index, low, high)
         index = relay.minimum(relay.maximum(index, ctx.like(0, index)), ctx.like(size - 1, index))
         return relay.cast(relay.round(index) if rule == "reflection" else index, "int64"), weight
 
     if mode != "cubic" and rule == "reflection":
-        at = _fold_back(ctx, at, low, high)
+        at = _reflect(ctx, at, low, high)
     if mode != "cubic" and rule != "zeros":
         at = relay.minimum(relay.maximum(at, ctx.like(0, at)), ctx.like(size - 1, at))
     if mode == "nearest":
@@ -269,7 +277,7 @@ def roi_align(ctx, inputs, attrs):
     data, rois, batch = inputs
     mode = attrs.get("mode", "avg")
     if mode not in ("avg", "max"):
-        raise TVMError(f"the mode is avg or max, got '{mode}'")
+        raise TVMError(f"mode must be 'avg' or 'max', got '{mode}'")
     height, width = attrs.get("output_height", 1), attrs.get("output_width", 1)
     ratio = attrs.get("sampling_ratio", 0)
     check_steps("a row of samples", ratio)
@@ -296,7 +304,7 @@ def deform_conv(ctx, inputs, attrs):
     mask, groups = argument(inputs, 4), attrs.get("group", 1)
     outputs, _, *kernel = ctx.known_shape(weight)
     if len(kernel) != 2:
-        raise TVMError(f"deformable convolutions over {len(kernel)} dimensions are not supported")
+        raise TVMError(f"deformable convolutions with {len(kernel)} spatial dimensions are not supported")
     window = {
         "strides": tuple(attrs.get("strides", [1, 1])),
         "padding": tuple(attrs.get("pads", [0, 0, 0, 0])),

@@ -1,4 +1,4 @@
-"""Converters of operators that choose, place, sort or count elements by index."""
+"""Converters of operators that gather, scatter, sort or count elements by index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .table import argument, axis_of, check_steps, op
 
 
 def from_end(ctx, data, indices, axis: int):
-    """Negative indices count from the end."""
+    """Add the axis size to negative indices."""
     size = ctx.shape(data)[axis]
     if isinstance(indices, Constant):
         array = indices.data.numpy()
@@ -30,19 +30,19 @@ def from_end(ctx, data, indices, axis: int):
     return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, limit), indices)
 
 
-# What gives on the numbers it is given.
+# Relay operators that do not change the values of their input, up to its type and shape.
 _SAME_NUMBERS = ("cast", "expand_dims", "reshape", "squeeze")
 
 
 def _counts_from_zero(ctx, indices) -> bool:
-    """Whether an index is the number of a step of a loop."""
+    """Return whether an index is the iteration number of a loop, which is never negative."""
     while isinstance(indices, Call) and isinstance(indices.op, Op) and indices.op.name in _SAME_NUMBERS:
         indices = indices.args[0]
     return isinstance(indices, Var) and indices in ctx.importer.counters
 
 
 def _size_like(ctx, data, axis: int, e):
-    """A size that is known when the model runs, as a number of the element type of ``e``."""
+    """Return a dynamic size as a scalar of the element type of ``e``."""
     return run_time.scalar(ctx, run_time.size_of(ctx, data, axis), ctx.dtype(e))
 
 
@@ -78,7 +78,7 @@ def gather_nd(ctx, inputs, attrs):
 
 
 def _points(ctx, data, indices, batch: int):
-    """Coordinates counted from the start."""
+    """Return the index tuples with negative indices replaced by non-negative ones."""
     count = ctx.known_size(indices, -1)
     sizes = ctx.shape(data)[batch : batch + count]
     if all(isinstance(d, int) for d in sizes):
@@ -116,7 +116,7 @@ def scatter_nd(ctx, inputs, attrs):
 
 @op("TensorScatter")
 def tensor_scatter(ctx, inputs, attrs):
-    """Rows of a cache replaced from a place of each batch on: for every place of the result, which update it takes."""
+    """Write updates into a cache at a start position per batch element: gather the update of each cache element."""
     cache, update = inputs[:2]
     axis = axis_of(attrs.get("axis", -2), ctx.rank(cache))
     shape, new = ctx.known_shape(cache), ctx.known_shape(update)
@@ -172,9 +172,9 @@ def topk(ctx, inputs, attrs):
         k = shape_of_output(ctx, "k")[axis] if ctx.is_late(inputs[1]) else ctx.ints(inputs[1], "k")[0]
     shape = ctx.shape(inputs[0])
     if k < 0 or isinstance(shape[axis], int) and k > shape[axis]:
-        raise TVMError(f"k is {k}, and axis {axis} has {shape[axis]} elements")
+        raise TVMError(f"k is {k}, but axis {axis} has only {shape[axis]} elements")
     if k == 0:
-        # The operator of Relay takes fewer than one for all.
+        # Relay's ``topk`` interprets k < 1 as "all elements".
         none = relay.strided_slice(inputs[0], [0], [0], [1], [axis])
         return [none, relay.cast(none, "int64")]
     return list(relay.topk(inputs[0], k, axis, "both", not attrs.get("largest", 1), "int64"))
@@ -199,7 +199,7 @@ op("ArgMin")(_arg("argmin"))
 
 def _running(name: str):
     def convert(ctx, inputs, attrs):
-        """Only sizes must be known: a run-time axis chooses among the results of all axes."""
+        """Accumulate along an axis. For a run-time axis, select among the outputs for all axes."""
         data = inputs[0]
         rank = ctx.rank(data)
         known = ctx.value(inputs[1])
@@ -233,7 +233,7 @@ def einsum(ctx, inputs, attrs):
 
 @op("Det")
 def determinant(ctx, inputs, attrs):
-    """Gauss elimination with row exchanges, unrolled: right for small matrices, as they are."""
+    """Compute the determinant by unrolled Gaussian elimination with row exchanges; it is meant for small matrices."""
     data = inputs[0]
     shape = ctx.known_shape(data)
     n = shape[-1]

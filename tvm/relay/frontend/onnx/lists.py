@@ -1,4 +1,4 @@
-"""Sequences and optionals of the run: lists and options of Relay's data types, and the functions over them."""
+"""Run-time sequences and optionals: Relay data types for lists and options, and functions over them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_
 if TYPE_CHECKING:
     from .reader import Importer
 
-# Positions count from the front; ``Lists.place`` checks them.
+# Positions are relative to the first element; ``Lists.place`` checks them.
 LIBRARY = """
 def @sequence_is_longer[A](%xs: List[A], %n: int64) -> bool {
   if (%n < 0i64) { True } else {
@@ -61,7 +61,9 @@ def @get_element[A](%o: Option[A]) -> A { match? (%o) { Some(%x) => %x, } }
 
 
 class Lists(RowLists):
-    """The data types and functions of a module that is being imported; they are defined when they are first used."""
+    """The data types and functions for sequences in a module that is being imported; each is defined at its
+    first use.
+    """
 
     importer: Importer
     library = LIBRARY
@@ -70,20 +72,20 @@ class Lists(RowLists):
         return TypeCall(self.module.get_type("Option")[0], (opened(held),))
 
     def declared(self, proto, dims: list | None, name: str) -> Type:
-        """The type of an input that a model declares. Tensors of a sequence may differ in the sizes left open."""
+        """Return the declared type of a model input. Tensors of a sequence can differ in their dynamic dimensions."""
         kind = proto.WhichOneof("value")
         if kind == "optional_type":
             return self.option_of(self.declared(proto.optional_type.elem_type, dims, name))
         if kind == "sequence_type":
             return self.list_of(self.declared(proto.sequence_type.elem_type, dims, name))
         if kind != "tensor_type":
-            raise TVMError(f"input '{name}' is no tensor, sequence or optional; maps are not supported")
+            raise TVMError(f"input '{name}' is not a tensor, sequence or optional; maps are not supported")
         t = proto.tensor_type
         small = small_type(t.elem_type)
         if small is not None:
             raise TVMError(f"input '{name}': sequences and optionals of {small.name} are not supported")
         if dims is None and not t.HasField("shape"):
-            raise MissingShape(f"the model does not say the shape of the tensors in input '{name}'", name)
+            raise MissingShape(f"the model declares no shape for the tensors in input '{name}'", name)
         if dims is None:
             dims = [d.dim_value if d.HasField("dim_value") else Any_() for d in t.shape.dim]
         return TensorType(dims, onnx_dtype(t.elem_type))
@@ -91,7 +93,7 @@ class Lists(RowLists):
     # -- values as expressions --------------------------------------------------------------------------------------
 
     def type_of(self, value) -> Type:
-        """The type of a value of the run."""
+        """Return the Relay type of a value."""
         if isinstance(value, Sequence):
             element: Type = IncompleteType()
             for item in value.items:
@@ -100,14 +102,17 @@ class Lists(RowLists):
         if isinstance(value, Nothing):
             return self.option_of(value.type)
         if isinstance(value, Choice):
-            raise TVMError("the number of dimensions of a tensor is known only when the model runs")
+            raise TVMError("a tensor's number of dimensions is known only at run time; this is not supported here")
         kind = self.importer.small.get(id(value))
         if kind is not None:
-            raise TVMError(f"a tensor of {kind[1].name} cannot come from what is decided when the model runs")
+            raise TVMError(
+                f"{kind[1].name} tensors are not supported in values that a run-time condition, loop or sequence "
+                "determines"
+            )
         return self.importer.typer.typed(value).checked_type_
 
     def expression(self, value, t: Type) -> RelayExpr:
-        """A value as an expression of type ``t``."""
+        """Return a value as an expression of type ``t``."""
         if isinstance(value, Nothing):
             return self.call("None", [], t)
         if is_type(t, "Option") and not is_option(value):
@@ -120,30 +125,30 @@ class Lists(RowLists):
         return made
 
     def settled(self, t: Type) -> Type:
-        """A type without holes: what nothing ever describes is a scalar."""
+        """Return a complete type: a type parameter that the model does not determine becomes a float32 scalar."""
         if isinstance(t, IncompleteType):
             return TensorType((), "float32")
         return TypeCall(t.func, tuple(map(self.settled, t.args))) if isinstance(t, TypeCall) else t
 
     def element(self, xs: RelayExpr) -> Type:
-        """The type of the tensors of a list."""
+        """Return the type of the tensors of a list."""
         found = xs.checked_type_.args[0]
         if isinstance(found, IncompleteType):
-            raise TVMError("the sequence is empty, and nothing says what tensors it would hold")
+            raise TVMError("the sequence is empty, and the model does not determine its element type")
         return found
 
     def as_list(self, value) -> RelayExpr:
         return value if is_list(value) else self.expression(value, self.type_of(value))
 
     def mapped(self, xs: RelayExpr, change: Callable[[RelayExpr], RelayExpr], have: Type, made: Type) -> RelayExpr:
-        """The list with each of its tensors changed."""
+        """Return the list with ``change`` applied to each of its tensors."""
         x = Var("x", have)
         function = Function([x], change(x), made)
         return self.call("map", [function, xs], self.list_of(made))
 
     def concatenated(self, xs: RelayExpr, element: Type, axis: int, empty: bool = False) -> RelayExpr:
         if not isinstance(element, TensorType):
-            raise TVMError(f"tensors are wanted, the sequence is of {in_words(element)}")
+            raise TVMError(f"expected a sequence of tensors, got a sequence of {in_words(element)}")
         return super().concatenated(xs, element, axis, empty)
 
     # -- positions ----------------------------------------------------------------------------------------------------
@@ -152,17 +157,20 @@ class Lists(RowLists):
         return self.call("sequence_count", [xs, const(0, "int64")], TensorType((), "int64"))
 
     def place(self, ctx, xs: RelayExpr, position: RelayExpr | None, ends: int = 0) -> RelayExpr:
-        """A position, counted from the front; None is the last one. Outside the sequence the run ends with an error;
-        ``ends`` is 1 where the position behind the last element is inside."""
+        """Return a position as a non-negative index; ``position`` None is the last element.
+
+        The run ends with an error if the position is out of range. With ``ends`` 1 the position after the last element
+        is valid.
+        """
         infer = self.importer.typer.infer
         at = const(-1, "int64") if position is None else infer(relay.cast(relay.reshape(position, ()), "int64"))
         known = ctx.value(at)
         if position is None:
-            words = "nothing can be taken from an empty sequence"
+            words = "cannot read or erase an element of an empty sequence"
         elif known is not None:
             words = f"the sequence has no position {int(known)}"
         else:
-            words = f"the position that input '{ctx.node.input[1 + ends]}' gives is outside the sequence"
+            words = f"the position in input '{ctx.node.input[1 + ends]}' is out of range for the sequence"
         if known is None or int(known) < 0:
             at = infer(relay.where(relay.less(at, const(0, "int64")), relay.add(at, self.count(xs)), at))
         before = infer(relay.subtract(at, const(ends, "int64")))
@@ -170,10 +178,10 @@ class Lists(RowLists):
         inside = relay.logical_and(relay.greater_equal(at, const(0, "int64")), inside)
         return run_time.checked(ctx, at, infer(inside), words)
 
-    # -- what cannot go on --------------------------------------------------------------------------------------------
+    # -- errors at run time -------------------------------------------------------------------------------------------
 
     def never(self, t: Type, name: str) -> RelayExpr:
-        """A value of this type that cannot be computed: the run ends here with an error that has this name."""
+        """Return an expression of this type whose evaluation ends the run with an error that contains ``name``."""
         many, x = self.list_of(t), Var("x", opened(t))
         xs, function = Var("xs", many), self.importer.new_function(name)
         one = PatternConstructor(self.constructor("Cons"), (PatternVar(x), PatternWildcard()))

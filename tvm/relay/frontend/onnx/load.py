@@ -1,4 +1,4 @@
-"""Reading ONNX files and tensors: what is not an ONNX model is refused in words."""
+"""Reading ONNX files and tensors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..common.context import check_count
 from .external import Folder
 from .small_types import SMALL_TYPES, to_carrier
 
-# Element types of ONNX whose NumPy form has a name of its own here.
+# ONNX element types that NumPy does not have; they are stored under these type names.
 _SPECIAL = {"BFLOAT16": "bfloat16"}
 _REFUSED = ("COMPLEX64", "COMPLEX128", "UNDEFINED")
 
 
 class ModelFile(NamedTuple):
-    """A model that was read from a file, and the folder where weights of its own files lie."""
+    """A model read from a file, and the folder that contains its external weight files."""
 
     model: Any
     folder: Folder
 
 
 def load_file(path) -> ModelFile:
-    """The model of a file. Weights that lie beside it are read when they are asked for; see external.py."""
+    """Read a model from a file. External weights are read when they are used; see external.py."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -34,15 +34,15 @@ def load_file(path) -> ModelFile:
         model = onnx.load(os.fspath(path), load_external_data=False)
     except DecodeError as problem:
         raise TVMError(
-            f"{path} is not an ONNX model, is cut short, or nests its graphs too deep: {problem}"
+            f"{path} is not an ONNX model, is truncated, or nests its graphs too deeply: {problem}"
         ) from problem
     except (OSError, ValueError) as problem:
-        raise TVMError(f"{path} cannot be read: {problem}") from problem
+        raise TVMError(f"cannot read {path}: {problem}") from problem
     return ModelFile(model, Folder(os.path.dirname(os.path.abspath(os.fspath(path)))))
 
 
 def tensor_array(tensor, folder: Folder | None) -> Any:
-    """The NumPy array of a TensorProto; ``folder`` is that of the model's file."""
+    """Return the NumPy array of a TensorProto; ``folder`` is the folder of the model's file."""
     from onnx import TensorProto, numpy_helper
 
     onnx_dtype(tensor.data_type)
@@ -50,16 +50,17 @@ def tensor_array(tensor, folder: Folder | None) -> Any:
         if tensor.data_location == TensorProto.EXTERNAL:
             if folder is None:
                 raise TVMError(
-                    f"weight '{tensor.name}' is stored in a file of its own; give from_onnx the path of the model"
+                    f"weight '{tensor.name}' is stored in an external file; pass the path of the model to from_onnx "
+                    "instead of a ModelProto"
                 )
             return to_carrier(folder.array(tensor))
         return to_carrier(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, OverflowError) as problem:
-        raise TVMError(f"weight '{tensor.name}' cannot be read: {problem}") from problem
+        raise TVMError(f"cannot read weight '{tensor.name}': {problem}") from problem
 
 
 def sparse_array(sparse, folder: Folder | None) -> Any:
-    """The dense array of a SparseTensorProto."""
+    """Return the dense array of a SparseTensorProto."""
     values, indices = tensor_array(sparse.values, folder), tensor_array(sparse.indices, folder)
     check_count("a sparse weight", sparse.dims)
     out = np.zeros(list(sparse.dims), values.dtype)
@@ -71,13 +72,13 @@ def sparse_array(sparse, folder: Folder | None) -> Any:
 
 
 def onnx_dtype(code: int) -> str:
-    """Our name of an ONNX element type; of the bytes that carry it if it is a small one."""
+    """Return the TVM type of an ONNX element type; for a small type, the integer type that stores it."""
     from onnx import TensorProto, helper
 
     try:
         name = TensorProto.DataType.Name(code)
     except ValueError as problem:
-        raise TVMError(f"element type number {code} is not known") from problem
+        raise TVMError(f"unknown ONNX element type {code}") from problem
     if name in _REFUSED:
         raise TVMError(f"tensors of {name.lower()} are not supported")
     if name in SMALL_TYPES:
@@ -91,7 +92,7 @@ def onnx_dtype(code: int) -> str:
 
 
 def onnx_code(dtype: str) -> int:
-    """ONNX's number of an element type of ours."""
+    """Return the ONNX element type number of a TVM type."""
     from onnx import TensorProto, helper
 
     for name, ours in _SPECIAL.items():

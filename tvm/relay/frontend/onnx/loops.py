@@ -1,7 +1,8 @@
-"""Branches and loops whose course only the run knows: ``If`` of Relay, and functions that call themselves.
+"""Run-time branches and loops: Relay's ``If`` and recursive functions.
 
-A loop is a function of the number of the step, whether to go on, the values that are carried, what was collected so
-far, and what the body takes from around it. It calls itself at its end, which the virtual machine does in place.
+A loop is a function of the iteration number, the loop condition, the carried values, the outputs collected so far, and
+the values that the body captures from outer scopes. It ends with a call of itself, which the virtual machine executes
+as a tail call.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ INT64 = TensorType((), "int64")
 
 
 def scalar(ctx, value: RelayExpr, dtype: str) -> RelayExpr:
-    """A tensor of one element as a scalar."""
+    """Return a tensor of one element as a scalar."""
     value = relay.reshape(value, ()) if ctx.rank(value) else value
     value = value if ctx.dtype(value) == dtype else relay.cast(value, dtype)
     return ctx.importer.typer.infer(value)
@@ -34,7 +35,7 @@ def scalar(ctx, value: RelayExpr, dtype: str) -> RelayExpr:
 
 
 def chosen(ctx, condition: RelayExpr, yes: list, no: list) -> list:
-    """For each pair of values the one that a condition chooses when the model runs."""
+    """Return, for each pair of values, an expression that selects one of them by a run-time condition."""
     importer = ctx.importer
     pairs: list[tuple[RelayExpr, RelayExpr, Type]] = []
     made = [_plan(ctx, condition, a, b, pairs) for a, b in zip(yes, no)]
@@ -51,7 +52,9 @@ def chosen(ctx, condition: RelayExpr, yes: list, no: list) -> list:
 
 
 def _plan(ctx, condition: RelayExpr, a, b, pairs: list) -> Callable[[list], Any]:
-    """How a value is found among the results of the branch; what the branch is to give is added to ``pairs``."""
+    """Add the values that the branch must return to ``pairs``; return a function that builds the output from its
+    results.
+    """
     if a is b:
         return lambda results: a
     if isinstance(a, Sequence) and isinstance(b, Sequence) and len(a.items) == len(b.items):
@@ -60,7 +63,7 @@ def _plan(ctx, condition: RelayExpr, a, b, pairs: list) -> Callable[[list], Any]
     if isinstance(a, Nothing) and isinstance(b, Nothing):
         return lambda results: Nothing(joined_type(a.type, b.type))
     if a is None or b is None:
-        raise TVMError("the condition is computed when the model runs, and one of the branches does not give a result")
+        raise TVMError("the condition is computed at run time, but one of the branches omits an output")
     if isinstance(a, Choice) or isinstance(b, Choice) or _other_rank(ctx, a, b):
         return lambda results: Choice(condition, a, b)
     lists = ctx.importer.lists
@@ -75,24 +78,26 @@ def _other_rank(ctx, a, b) -> bool:
     return all(isinstance(t, TensorType) for t in types) and len(types[0].shape) != len(types[1].shape)
 
 
-# -- values of a rank that a condition decides ----------------------------------------------------------------------
+# -- values whose rank a condition determines -----------------------------------------------------------------------
 
 
-def open_choice(values: list) -> Choice | None:
-    """The outermost of the choices that an operator is given."""
+def first_choice(values: list) -> Choice | None:
+    """Return the first ``Choice`` among the inputs of an operator, or None."""
     return next((v for v in values if isinstance(v, Choice)), None)
 
 
 def resolved(value, condition: RelayExpr, side: int):
-    """The value where a condition holds (``side`` 1) or does not (2)."""
+    """Return the value for a condition that is true (``side`` 1) or false (2)."""
     while isinstance(value, Choice) and value.condition is condition:
         value = value[side]
     return value
 
 
-def both_ways(ctx, choice: Choice, values: list, convert: Callable[[list], list]) -> list:
-    """The results of an operator for both sides of a choice among its inputs. A side that it cannot be converted for
-    ends the run with an error."""
+def convert_both_sides(ctx, choice: Choice, values: list, convert: Callable[[list], list]) -> list:
+    """Convert an operator for both values of a ``Choice`` among its inputs.
+
+    If the conversion fails for one of the values, the run ends with an error in that case.
+    """
     sides: list[Any] = []
     for side in (1, 2):
         try:
@@ -104,11 +109,11 @@ def both_ways(ctx, choice: Choice, values: list, convert: Callable[[list], list]
     if any(isinstance(s, TVMError) for s in sides):
         return [_checked(ctx, choice.condition, v, isinstance(sides[1], TVMError))
                 for v in next(s for s in sides if not isinstance(s, TVMError))]  # fmt: skip
-    return [_met(ctx, choice.condition, a, b) for a, b in zip(*sides)]
+    return [_merged(ctx, choice.condition, a, b) for a, b in zip(*sides)]
 
 
 def _checked(ctx, condition: RelayExpr, value, wanted: bool):
-    """The value, where the condition is as wanted."""
+    """Return the value; the run ends with an error if the condition does not equal ``wanted``."""
     if value is None or isinstance(value, (Constant, Nothing)):
         return value
     if isinstance(value, Sequence):
@@ -120,8 +125,8 @@ def _checked(ctx, condition: RelayExpr, value, wanted: bool):
     return ctx.importer.given_type(If(condition, *(sides if wanted else sides[::-1])), t)
 
 
-def _met(ctx, condition: RelayExpr, a, b):
-    """Both sides as one value where they have one type; numbers known when compiling stay known."""
+def _merged(ctx, condition: RelayExpr, a, b):
+    """Merge both values into one expression if they have the same type. Constants are kept in a ``Choice``."""
     if a is None or b is None:
         return None
     if any(isinstance(v, (Choice, Constant, Nothing, Sequence)) for v in (a, b)):
@@ -131,14 +136,14 @@ def _met(ctx, condition: RelayExpr, a, b):
 
 
 def ranks_of(ctx, value) -> set[int]:
-    """The numbers of dimensions that a value may have; -1 for what is no tensor."""
+    """Return the possible numbers of dimensions of a value; -1 stands for a value that is not a tensor."""
     if isinstance(value, Choice):
         return ranks_of(ctx, value.yes) | ranks_of(ctx, value.no)
     return {ctx.rank(value) if is_tensor(value) else -1}
 
 
 def of_rank(ctx, value, rank: int):
-    """A choice by what the model declares the rank to be; other ranks end the run with an error."""
+    """Narrow a ``Choice`` to the declared rank; the run ends with an error for other ranks."""
     if not isinstance(value, Choice):
         return value
     yes, no = of_rank(ctx, value.yes, rank), of_rank(ctx, value.no, rank)
@@ -152,8 +157,9 @@ def of_rank(ctx, value, rank: int):
 
 
 class Step:
-    """What a step of a loop gives: whether to go on (None: always), the values that are carried, and what is
-    collected."""
+    """The outputs of a loop iteration: the loop condition (None: always true), the carried values and the collected
+    values.
+    """
 
     def __init__(self, going: RelayExpr | None, states: list, rows: list):
         self.going, self.states, self.rows = going, states, rows
@@ -166,9 +172,11 @@ def repeated(
     states: list,
     step: Callable[[RelayExpr, list], Step],
 ) -> tuple[list, list[RelayExpr]]:
-    """A loop of ``count`` steps (None: without end) while ``going`` holds: the values that are carried after it, and
-    what was collected, each stacked along a new first axis. ``step`` converts the body for the number of the step and
-    the carried values; it is asked again where these have other sizes after it than before."""
+    """Build a loop of ``count`` iterations (None: no limit) that runs while ``going`` is true.
+
+    Return the final carried values, and the collected values stacked along a new first axis. ``step`` converts the body
+    for an iteration number and carried values; it is called again if the body changes the shapes of the carried values.
+    """
     importer, lists = ctx.importer, ctx.importer.lists
     types = [opened(lists.type_of(s)) for s in states]
     while True:
@@ -189,7 +197,7 @@ def repeated(
 
 
 class _Loop:
-    """The function of a loop whose body has been converted."""
+    """The Relay function of a loop whose body has been converted."""
 
     def __init__(self, ctx, scope: ClosedScope, number, limit, variables: list, done: Step):
         self.importer, self.lists = ctx.importer, ctx.importer.lists
@@ -203,10 +211,10 @@ class _Loop:
         self.define(self.importer.local("on", BOOL), number, variables, done)
 
     def row_type(self, row: RelayExpr) -> TensorType:
-        """The type of steps' results joined."""
+        """Return the type of a collected output: the values of all iterations joined along a new first axis."""
         t = self.lists.type_of(row)
         if not isinstance(t, TensorType):
-            raise TVMError("a loop collects tensors, not sequences and optionals")
+            raise TVMError("a scan output of a loop must be a tensor, not a sequence or optional")
         return TensorType([Any_(), *t.shape], t.dtype)
 
     def define(self, on, number, variables: list, done: Step) -> None:
@@ -228,7 +236,7 @@ class _Loop:
         importer.module[self.name] = Function(params, body, self.result)
 
     def test(self, number, limit, going) -> RelayExpr:
-        """Whether the step of this number is taken."""
+        """Return the condition under which the iteration with this number is executed."""
         infer = self.importer.typer.infer
         below = None if limit is None else infer(relay.less(number, limit))
         if going is None or isinstance(going, Constant) and bool(going.data.numpy()):
@@ -250,4 +258,4 @@ class _Loop:
         return last, [lists.concatenated(c, t, 0, empty=True) for c, t in zip(back, self.parts)]
 
 
-__all__ = ["Step", "both_ways", "chosen", "of_rank", "open_choice", "ranks_of", "repeated", "scalar"]
+__all__ = ["Step", "convert_both_sides", "chosen", "of_rank", "first_choice", "ranks_of", "repeated", "scalar"]

@@ -1,4 +1,4 @@
-"""Converters of onnxruntime's own operators that exporters and optimizers write into models."""
+"""Converters of onnxruntime's contrib operators, which exporters and optimizers write into models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _activated(ctx, x, attrs):
     if not name:
         return x
     if name not in _ACTIVATIONS:
-        raise TVMError(f"activation {name} is not supported")
+        raise TVMError(f"activation '{name}' is not supported")
     given = attrs.get("activation_params", [])
     if name == "Clip":
         return relay.clip(x, given[0], given[1])

@@ -1,4 +1,6 @@
-"""Converters of classic learning: counts of word groups, trees, tables of labels."""
+"""Converters of the ai.onnx.ml domain and TfIdfVectorizer: n-gram counts, tree ensembles, label encoders, linear
+models.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from .table import check_steps, op
 
 @op("TfIdfVectorizer")
 def tf_idf_vectorizer(ctx, inputs, attrs):
-    """How often each group of numbers occurs in a row, with up to so many numbers between its members."""
+    """Count the n-grams of a row that occur in the pool; up to max_skip_count elements between their members are
+    skipped.
+    """
     if attrs.get("pool_strings"):
-        raise TVMError("groups of strings are not supported")
+        raise TVMError("n-grams of strings (pool_strings) are not supported")
     x = inputs[0]
     length = ctx.known_shape(x)[-1]
     shortest, longest = attrs["min_gram_length"], attrs["max_gram_length"]
-    check_steps("a group", longest)
+    check_steps("an n-gram", longest)
     starts = [*attrs["ngram_counts"], len(attrs["pool_int64s"])]
     places, columns = attrs["ngram_indexes"], []
     for size in range(1, longest + 1):
@@ -28,7 +32,7 @@ def tf_idf_vectorizer(ctx, inputs, attrs):
         if not len(pool):
             continue
         total = relay.zeros((*ctx.known_shape(x)[:-1], len(pool)), "float32")
-        # A single number has no gaps to skip.
+        # An n-gram of one element has no members to skip between.
         for gap in range(attrs["max_skip_count"] + 1 if size > 1 else 1) if size >= shortest else ():
             count = length - (size - 1) * (gap + 1)
             if count <= 0:
@@ -40,7 +44,7 @@ def tf_idf_vectorizer(ctx, inputs, attrs):
 
 
 def _occurrences(ctx, x, pool, step: int, count: int):
-    """At how many of the first ``count`` places each row of the pool begins."""
+    """Count, for each n-gram of the pool, the occurrences that begin at one of the first ``count`` positions."""
     match = None
     for k in range(pool.shape[1]):
         part = relay.expand_dims(relay.strided_slice(x, [k * step], [k * step + count], [1], [-1]), ctx.rank(x))
@@ -56,11 +60,11 @@ def _weighted(ctx, found, attrs, places):
     if mode == "IDF":
         found = relay.cast(relay.greater(found, const(0.0)), "float32")
     if mode != "TF" and weights:
-        # By the place in the result, as onnxruntime and the reference have it.
+        # Index the weights by output position, as onnxruntime and the ONNX reference implementation do.
         found = relay.multiply(found, const(np.array([weights[p] for p in places], "float32")))
     if min(places) < 0:
-        raise TVMError(f"ngram_indexes are places of the result, got {min(places)}")
-    check_count("the table of places", [len(places), max(places) + 1])
+        raise TVMError(f"ngram_indexes must not be negative, got {min(places)}")
+    check_count("the matrix of n-gram indices", [len(places), max(places) + 1])
     spread = np.zeros((len(places), max(places) + 1), "float32")
     spread[np.arange(len(places)), places] = 1
     flat = relay.reshape(found, (-1, len(places)))
@@ -73,10 +77,13 @@ _MEMBER = 6
 
 @op("ai.onnx.ml.TreeEnsemble")
 def tree_ensemble(ctx, inputs, attrs):
-    """All nodes decide at once; a leaf is reached when every decision on its path agrees, which a product counts."""
+    """Evaluate all nodes at once; one matmul counts the decisions that agree with the path to each leaf.
+
+    A leaf is selected if all decisions on its path agree.
+    """
     x = inputs[0]
     taken = _decisions(ctx, x, attrs)
-    ways = _ways(attrs)
+    ways = _leaf_paths(attrs)
     path = np.zeros((len(ways), len(attrs["nodes_featureids"])), ctx.dtype(x))
     for row, (_, way) in enumerate(ways):
         for node, side in way:
@@ -93,12 +100,12 @@ def tree_ensemble(ctx, inputs, attrs):
     if transform == 2:
         return relay.sigmoid(out)
     if transform:
-        raise TVMError(f"post_transform {transform} is not supported; 0 (none), 1 (softmax) and 2 (logistic) are")
+        raise TVMError(f"post_transform {transform} is not supported; use 0 (none), 1 (softmax) or 2 (logistic)")
     return out
 
 
 def _gathered(ctx, x, reached, values, owned, attrs):
-    """Sums, means, minima or maxima of the weights of the leaves that are reached, target by target."""
+    """Aggregate the weights of the selected leaves for each target: their sum, mean, minimum or maximum."""
     how = attrs.get("aggregate_function", 1)
     if how in (0, 1):
         hits = relay.cast(reached, ctx.dtype(x))
@@ -112,7 +119,7 @@ def _gathered(ctx, x, reached, values, owned, attrs):
 
 
 def _decisions(ctx, x, attrs):
-    """For each row and each node 1 or 0: whether its condition holds."""
+    """Return the decision of each tree node for each row: 1 if the condition of the node is true, else 0."""
     modes = ctx.tensor(attrs["nodes_modes"])
     splits = ctx.tensor(attrs["nodes_splits"]).astype(ctx.dtype(x))
     features = relay.take(x, const(np.array(attrs["nodes_featureids"], "int64")), axis=1)
@@ -131,7 +138,9 @@ def _decisions(ctx, x, attrs):
 
 
 def _members(ctx, features, modes, members):
-    """Whether features are in the sets of their nodes; the sets stand one after another, each closed by a NaN."""
+    """Return whether features are members of the sets of their nodes. ``members`` contains all sets, each terminated by
+    NaN.
+    """
     ends = np.nonzero(np.isnan(members))[0]
     sets = np.split(members, ends + 1)[: len(ends)]
     nodes = np.nonzero(modes == _MEMBER)[0]
@@ -142,8 +151,8 @@ def _members(ctx, features, modes, members):
     return relay.any(same, axis=(-1,))
 
 
-def _ways(attrs) -> list[tuple[int, list[tuple[int, bool]]]]:
-    """Every leaf with the decisions that lead to it."""
+def _leaf_paths(attrs) -> list[tuple[int, list[tuple[int, bool]]]]:
+    """Return each leaf with the decisions on its path from the root."""
     found: list[tuple[int, list[tuple[int, bool]]]] = []
     stack: list[tuple[int, list[tuple[int, bool]]]] = [(root, []) for root in attrs["tree_roots"]]
     sides = (
@@ -164,11 +173,11 @@ _VALUES = ("values_tensor", "values_int64s", "values_floats", "values_strings")
 
 @op("ai.onnx.ml.LabelEncoder")
 def label_encoder(ctx, inputs, attrs):
-    """Numbers and strings exchanged for others by a table."""
+    """Map integers and strings to other values by a table."""
     x = inputs[0]
     (keys, by_string), (values, to_string) = _labels(ctx, attrs, _KEYS), _labels(ctx, attrs, _VALUES)
     if by_string != (ctx.small(x) is STRING):
-        raise TVMError(f"the keys are {'strings' if by_string else 'numbers'}, the input is not")
+        raise TVMError(f"the keys are {'strings' if by_string else 'numbers'}, but the input has another type")
     ctx.made_small = STRING if to_string else None
     if "default_tensor" in attrs:
         default = ctx.tensor(attrs["default_tensor"]).reshape(-1)[0]
@@ -184,7 +193,7 @@ def label_encoder(ctx, inputs, attrs):
 
 
 def _labels(ctx, attrs, names) -> tuple:
-    """The labels of a table, and whether they are strings, which are numbers then."""
+    """Return the labels of a table, and whether they are strings (which are encoded as integers)."""
     for name in names:
         if name not in attrs:
             continue
@@ -193,18 +202,18 @@ def _labels(ctx, attrs, names) -> tuple:
         if name.endswith("tensor"):
             return ctx.tensor(attrs[name]).reshape(-1), small_type(attrs[name].data_type) is STRING
         return np.array(attrs[name], "int64" if "int64s" in name else "float32"), False
-    raise TVMError(f"none of {', '.join(names)} is given")
+    raise TVMError(f"one of the attributes {', '.join(names)} must be given")
 
 
 # -- linear models ----------------------------------------------------------------------------------------------------
 
 
 def _linear(ctx, x, attrs, rows: int):
-    """The product of the data with a row of coefficients for each target, and the intercepts."""
+    """Multiply the data by the coefficients of each target and add the intercepts."""
     weights = np.array(attrs["coefficients"], "float32")
     features = ctx.known_size(x, -1)
     if rows < 1 or weights.size != rows * features:
-        raise TVMError(f"{weights.size} coefficients for {rows} targets of {features} features")
+        raise TVMError(f"there are {weights.size} coefficients for {rows} targets with {features} features each")
     x = relay.cast(x, "float32") if ctx.dtype(x) != "float32" else x
     flat = relay.reshape(x, (-1, features)) if ctx.rank(x) != 2 else x
     out = relay.nn.dense(flat, const(weights.reshape(rows, features)))
@@ -219,7 +228,7 @@ def _transformed(scores, attrs):
     if how == "LOGISTIC":
         return relay.sigmoid(scores)
     if how != "NONE":
-        raise TVMError(f"post_transform {how} is not supported; NONE, SOFTMAX and LOGISTIC are")
+        raise TVMError(f"post_transform {how} is not supported; use NONE, SOFTMAX or LOGISTIC")
     return scores
 
 
@@ -230,14 +239,14 @@ def linear_regressor(ctx, inputs, attrs):
 
 @op("ai.onnx.ml.LinearClassifier")
 def linear_classifier(ctx, inputs, attrs):
-    """The label of the largest score, and the scores."""
+    """Return the label of the highest score, and the scores."""
     labels = attrs.get("classlabels_ints")
     if labels is None and ctx.wants(0):
-        raise TVMError("labels that are strings are not supported")
+        raise TVMError("string labels are not supported")
     names = labels if labels is not None else attrs.get("classlabels_strings", [])
     rows = len(attrs.get("intercepts") or names)
     if rows < 2:
-        raise TVMError("one row of coefficients for two classes is not supported")
+        raise TVMError("binary classifiers with coefficients for only one class are not supported")
     scores = _linear(ctx, inputs[0], attrs, rows)
     best = relay.cast(relay.argmax(scores, axis=1), "int64")
     chosen = best if labels is None else relay.take(const(np.array(labels, "int64")), best, 0)
@@ -246,8 +255,10 @@ def linear_classifier(ctx, inputs, attrs):
 
 @op("ai.onnx.ml.ZipMap")
 def zip_map(ctx, inputs, attrs):
-    """A map from labels to scores is the tensor of the scores: a column for each label, in the order of the labels."""
+    """Return the tensor of scores in place of the map from labels to scores: one column per label, in the order of the
+    labels.
+    """
     labels = attrs.get("classlabels_int64s") or attrs.get("classlabels_strings") or []
     if labels and ctx.known_size(inputs[0], -1) != len(labels):
-        raise TVMError(f"{len(labels)} labels for {ctx.known_size(inputs[0], -1)} columns of scores")
+        raise TVMError(f"there are {len(labels)} labels for {ctx.known_size(inputs[0], -1)} columns of scores")
     return inputs[0]

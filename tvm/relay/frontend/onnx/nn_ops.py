@@ -1,4 +1,4 @@
-"""Converters of operators of neural networks."""
+"""Converters of neural network operators: convolutions, matmuls, activations and softmax."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from .table import argument, axis_of, op
 
 
 def window_of(attrs, kernel: list[int]) -> tuple[list[int], list[int]]:
-    """Strides and dilations of a window. They are numbers of steps: one or more for each dimension."""
+    """Return the strides and dilations of a window, and check that they are positive integers, one for each
+    dimension.
+    """
     n = len(kernel)
     rows = [list(attrs.get(name, [1] * n)) for name in ("strides", "dilations")]
     for name, values in (("kernel_shape", kernel), ("strides", rows[0]), ("dilations", rows[1])):
         if len(values) != n or any(v < 1 for v in values):
-            raise TVMError(f"{name} must be {n} positive numbers, got {values}")
+            raise TVMError(f"{name} must be {n} positive integers, got {values}")
     amounts = attrs.get("pads")
     if amounts is not None and len(amounts) != 2 * n:
-        raise TVMError(f"pads must be {2 * n} numbers, two for each dimension of the window, got {list(amounts)}")
+        raise TVMError(f"pads must have {2 * n} elements, two for each dimension of the window, got {list(amounts)}")
     return rows[0], rows[1]
 
 
 def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: list[int]) -> list[int]:
-    """Padding of a windowed operator: befores, then afters."""
+    """Return the padding of a windowed operator: begin of each axis, then end of each axis."""
     n = len(kernel)
     mode = attrs.get("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
@@ -38,7 +40,7 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise TVMError(f"auto_pad '{mode}' is not supported")
     before, after = [], []
-    # Windows that visit every place are padded alike, whatever the size.
+    # With stride 1, the SAME padding does not depend on the size of the data.
     sizes = [0] * n if max(strides) == 1 else ctx.spatial(data)
     for size, k, s, d in zip(sizes, kernel, strides, dilations):
         total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
@@ -49,13 +51,15 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
 
 
 def padded_for(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: list[int], value=0):
-    """The data of a windowed operator and the padding that is left to do: none where it depends on sizes that are not
-    known, for which the data is padded when the model runs."""
+    """Return the data of a windowed operator and its remaining padding.
+
+    If the padding depends on dynamic dimensions, the data is padded at run time and the remaining padding is 0.
+    """
     mode = attrs.get("auto_pad", "NOTSET")
     sizes = ctx.shape(data)[2:]
     if mode in ("SAME_UPPER", "SAME_LOWER") and max(strides) > 1 and not all(isinstance(d, int) for d in sizes):
         if len(sizes) != len(kernel):
-            raise TVMError(f"the window has {len(kernel)} dimensions, the data has {len(sizes)} of that kind")
+            raise TVMError(f"the window has {len(kernel)} dimensions, but the data has {len(sizes)} spatial dimensions")
         upper, fill = mode == "SAME_UPPER", ctx.like(value, data)
         data = same_padded(ctx, data, kernel, strides, dilations, upper, fill)
         return data, [0] * 2 * len(kernel)
@@ -67,12 +71,12 @@ def biased(out, bias):
 
 
 def convolved(ctx, data, weight, attrs, shape: tuple, **more):
-    """A convolution over one to three dimensions by weights of this shape, with the attributes of ONNX's ``Conv``."""
+    """Convert a 1-D to 3-D convolution with weights of the given shape, with the attributes of ONNX's ``Conv``."""
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     strides, dilations = window_of(attrs, kernel)
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(len(kernel))
     if function is None:
-        raise TVMError(f"convolutions over {len(kernel)} dimensions are not supported")
+        raise TVMError(f"convolutions with {len(kernel)} spatial dimensions are not supported")
     data, amounts = padded_for(ctx, data, attrs, kernel, strides, dilations)
     return function(
         data,
@@ -92,7 +96,7 @@ def conv(ctx, inputs, attrs):
     data, weight = inputs[:2]
     shape = ctx.known_shape(weight)
     n = len(attrs.get("kernel_shape", shape[2:]))
-    data, weight, scale = _whole_numbers(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
+    data, weight, scale = _integer_operands(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
     is_half = ctx.dtype(data) == "float16"
     if is_half:
         data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
@@ -101,14 +105,14 @@ def conv(ctx, inputs, attrs):
     bias = argument(inputs, 2)
     if scale is None:
         return biased(out, bias)
-    whole = _whole_bias(ctx, bias, scale, (-1, *[1] * n))
+    whole = _integer_bias(ctx, bias, scale, (-1, *[1] * n))
     if bias is None or whole is not None:
         ctx.sums = (out if whole is None else relay.add(out, whole), scale)
     return biased(relay.multiply(out, scale), bias)
 
 
-def _whole_bias(ctx, bias, scale, column: tuple):
-    """The integers of a dequantized bias as a ``column``, None if it is something else or not in steps of ``scale``."""
+def _integer_bias(ctx, bias, scale, column: tuple):
+    """Return the integers of a dequantized bias as a ``column``; None if the bias is not quantized with ``scale``."""
     known = ctx.importer.integers
     if bias is None or id(bias) not in known:
         return None
@@ -121,11 +125,13 @@ def _whole_bias(ctx, bias, scale, column: tuple):
     return relay.reshape(relay.cast(x, "float32"), column)
 
 
-def _whole_numbers(ctx, data, weight, filters: int, column: tuple, inner: tuple):
-    """Of dequantized data and weights, the integers as floats, and the scale of their product: sums of whole numbers
-    lose nothing, so that results round as those of integer arithmetic do. Weights may have a scale for each place of
-    the axis ``filters``, which is shaped as a ``column`` beside the product, and a zero point as ``inner`` beside
-    them."""
+def _integer_operands(ctx, data, weight, filters: int, column: tuple, inner: tuple):
+    """Return the integers of dequantized data and weights as floats, and the scale of their product.
+
+    Accumulating the integers is exact, so the output is rounded as in integer arithmetic. Weights can have one scale
+    per index of the axis ``filters``; ``column`` is its shape in the output, and ``inner`` is the shape of the zero
+    point in the weights. If the operands are not quantized suitably, return them unchanged and None as the scale.
+    """
     known = ctx.importer.integers
     if id(data) not in known or id(weight) not in known:
         return data, weight, None
@@ -141,7 +147,7 @@ def _whole_numbers(ctx, data, weight, filters: int, column: tuple, inner: tuple)
 
 
 def centered(ctx, x, zero, column: tuple):
-    """Integers as floats, counted from their zero point (a column of them where it is one for each channel)."""
+    """Return integers minus their zero point as floats; a zero point per channel gets the shape ``column``."""
     whole = relay.cast(x, "float32")
     if zero is None:
         return whole
@@ -151,7 +157,9 @@ def centered(ctx, x, zero, column: tuple):
 
 @op("ConvTranspose")
 def conv_transpose(ctx, inputs, attrs):
-    """Spread out by the stride and padded, the data meets the turned kernel: one plain convolution for every form."""
+    """Convert ConvTranspose to a Relay operator, or to a convolution of the strided and padded data with a flipped
+    kernel.
+    """
     data, weight = inputs[:2]
     shape = ctx.known_shape(weight)
     n = len(shape) - 2
@@ -161,7 +169,7 @@ def conv_transpose(ctx, inputs, attrs):
     before, after = _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra)
     function = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}.get(n)
     if function is None:
-        raise TVMError(f"convolutions over {n} dimensions are not supported")
+        raise TVMError(f"transposed convolutions with {n} spatial dimensions are not supported")
     if hasattr(relay.nn, function) and set(dilations) == {1} and min(before + after) >= 0:
         out = getattr(relay.nn, function)(
             data,
@@ -185,7 +193,7 @@ def _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra) -> tup
     if wanted is None and mode in ("NOTSET", "", "VALID"):
         pads = attrs.get("pads", [0] * 2 * n) if mode != "VALID" else [0] * 2 * n
         return list(pads[:n]), list(pads[n:])
-    # What a window leaves beyond one result for each stride, whatever the size.
+    # The padding of a window with one output per stride step; it does not depend on the size of the data.
     total = [e + (k - 1) * l + 1 - s for s, e, k, l in zip(strides, extra, kernel, dilations)]
     if wanted is not None:
         total = [t + s * d - w for t, s, d, w in zip(total, strides, ctx.spatial(data), list(wanted)[-n:])]
@@ -206,7 +214,7 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
         for d, s in zip(ctx.shape(data)[2:], strides):
             pads += [(0, 0), (0, s - 1)] if s > 1 else [(0, 0)]
             codes.append(-3 if s > 1 else 0)
-            # Without the zeros behind the last element.
+            # Exclude the zeros after the last element.
             at.append((d - 1) * s + 1 if isinstance(d, int) else 1 - s or run_time.FAR)
         data = relay.reshape(relay.nn.pad(wide, pads, ctx.like(0, data)), codes)
         data = relay.strided_slice(data, [0] * n, at, [1] * n, spatial)
@@ -240,7 +248,7 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
     )
 
 
-# -- products ---------------------------------------------------------------------------------------------------------
+# -- matmul -----------------------------------------------------------------------------------------------------------
 
 
 @op("Gemm")
@@ -248,7 +256,7 @@ def gemm(ctx, inputs, attrs):
     a, b = inputs[:2]
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
     if alpha == beta == 1.0 and not attrs.get("transA", 0):
-        whole = _whole_product(ctx, a, b, argument(inputs, 2), bool(attrs.get("transB", 0)))
+        whole = _integer_matmul(ctx, a, b, argument(inputs, 2), bool(attrs.get("transB", 0)))
         if whole is not None:
             return whole
     if attrs.get("transA", 0):
@@ -266,13 +274,15 @@ def gemm(ctx, inputs, attrs):
 
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
-    whole = _whole_product(ctx, inputs[0], inputs[1])
+    whole = _integer_matmul(ctx, inputs[0], inputs[1])
     return product(ctx, inputs[0], inputs[1]) if whole is None else whole
 
 
-def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
-    """The product of dequantized matrices as that of their integers times one scale for each column, None where they
-    are something else; as with convolutions, sums of whole numbers lose nothing."""
+def _integer_matmul(ctx, a, b, bias=None, transposed: bool = False):
+    """Return the matmul of dequantized matrices as an integer-valued matmul times one scale per column.
+
+    Accumulating the integers is exact. Return None if an operand is not quantized suitably.
+    """
     known = ctx.importer.integers
     if id(a) not in known or id(b) not in known:
         return None
@@ -287,13 +297,13 @@ def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
     lead = ctx.shape(x)[:-1]
     is_flat = rank == 2 and len(lead) > 1 and all(isinstance(d, int) for d in ctx.shape(x))
     if is_flat:
-        # Bytes that are reshaped are still bytes; their difference from a zero point would be floats.
+        # Reshape the int8 values before the zero point is subtracted: they are smaller than the float32 difference.
         x = ctx.made(relay.reshape(x, (int(np.prod(lead)), ctx.shape(x)[-1]), True))
     left, right = centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, (-1, 1) if transposed else (-1,))
     right = relay.transpose(right, (1, 0)) if transposed else right
     out = product(ctx, ctx.made(left), ctx.made(right))
     out = relay.reshape(out, (*lead, ctx.shape(w)[0 if transposed else 1]), True) if is_flat else out
-    whole = _whole_bias(ctx, bias, scale, (-1,))
+    whole = _integer_bias(ctx, bias, scale, (-1,))
     if bias is None or whole is not None:
         ctx.sums = (out if whole is None else relay.add(out, whole), scale)
     real = relay.multiply(out, scale)
@@ -304,7 +314,7 @@ def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
 
 
 def _flat(function):
-    """The first operator sets made a matrix of the input, cut at the axis."""
+    """Flatten the input to a matrix at ``axis``, as operator sets before 13 specify."""
 
     def convert(ctx, inputs, attrs):
         shape = ctx.shape(inputs[0])
@@ -330,7 +340,7 @@ def _along(function):
 
 def _softmax(ctx, x, axis: int):
     if ctx.dtype(x) == "float16":
-        # Every step rounds to a half, as the operator's definition has it; only the sum is made of floats.
+        # The ONNX definition rounds each step to float16; only the reduction accumulates in float32.
         powers = relay.exp(relay.subtract(x, relay.max(x, axis=axis, keepdims=True)))
         total = relay.sum(relay.cast(powers, "float32"), axis=axis, keepdims=True)
         return relay.divide(powers, relay.cast(total, "float16"))
@@ -342,7 +352,7 @@ def _hardmax(ctx, x, axis: int):
     if isinstance(ctx.shape(x)[axis], int):
         place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
     else:
-        # An axis without elements has no place of a maximum, which is no error here: the result is as empty.
+        # For an axis of size 0 the maximum has no position; that is no error here because the output is empty too.
         below = relay.less(x, relay.max(x, axis=axis, keepdims=True))
         none = const(np.iinfo("int64").max, "int64")
         place = relay.min(relay.where(below, none, places), axis=axis, keepdims=True)

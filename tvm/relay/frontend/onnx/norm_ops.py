@@ -1,4 +1,4 @@
-"""Converters of normalizations."""
+"""Converters of normalization operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import argument, axis_of, check_steps, op
 
 
 def _across(ctx, vector, rank: int, axis: int = 1):
-    """A vector laid along an axis, ready to broadcast."""
+    """Reshape a vector so that it broadcasts along an axis."""
     rest = rank - axis - 1
     return relay.expand_dims(vector, 1, rest) if rest > 0 else vector
 
@@ -33,7 +33,7 @@ def batch_normalization(ctx, inputs, attrs):
 
 
 def _batch_normalization_in_training(ctx, inputs, attrs) -> list:
-    """Each channel by the mean and variance of the batch, with which the running ones are averaged."""
+    """Normalize each channel by the mean and variance of the batch, and update the running mean and variance."""
     x, scale, bias, means, variances = inputs
     rank, kept = ctx.rank(x), ctx.dtype(x)
     axes = [a for a in range(rank) if a != 1]
@@ -54,8 +54,11 @@ def _batch_normalization_in_training(ctx, inputs, attrs) -> list:
 
 
 def mean_of(ctx, x, axes):
-    """The mean over axes, kept as sizes of one. Many elements are averaged axis by axis: a long sum of floats loses
-    digits, short sums of sums do not."""
+    """Return the mean over axes, with ``keepdims``.
+
+    Large reductions are computed axis by axis: one long float32 accumulation loses more precision than nested short
+    ones.
+    """
     sizes = [ctx.shape(x)[a] for a in axes]
     if len(axes) > 1 and all(isinstance(s, int) for s in sizes) and int(np.prod(sizes)) > 4096:
         for axis in reversed(axes):
@@ -65,7 +68,9 @@ def mean_of(ctx, x, axes):
 
 
 def centered(ctx, x, axes, epsilon: float, outputs: bool = False):
-    """(x - mean) / sqrt(variance + epsilon) over axes; also the mean and the inverse deviation if asked."""
+    """Return (x - mean) / sqrt(variance + epsilon) over axes; with ``outputs`` also the mean and the inverse
+    deviation.
+    """
     mean = mean_of(ctx, x, axes)
     apart = relay.subtract(x, mean)
     variance = mean_of(ctx, relay.multiply(apart, apart), axes)
@@ -74,13 +79,13 @@ def centered(ctx, x, axes, epsilon: float, outputs: bool = False):
     return (out, mean, inverse) if outputs else out
 
 
-# onnxruntime sums a channel in this many interleaved parts. On planes of some 100,000 values a float sum depends on its
-# order in the sixth digit, and a chain of normalizations makes that visible: the same order is needed to agree.
+# onnxruntime accumulates a channel in this number of interleaved partial sums. For planes of about 100,000 elements the
+# order changes the sixth digit of a float32 sum, which a chain of normalizations amplifies: the orders must agree.
 _PARTS = 8
 
 
 def _plane_mean(ctx, x):
-    """The mean of the last axis of three, kept as a size of one, summed in interleaved parts."""
+    """Return the mean of the last of three axes, with ``keepdims``, accumulated in interleaved partial sums."""
     size = ctx.known_size(x, 2)
     parts = relay.sum(relay.reshape(x, (0, 0, size // _PARTS, _PARTS)), axis=(2,))
     return relay.divide(relay.sum(parts, axis=(-1,), keepdims=True), ctx.like(size, x))
@@ -106,7 +111,7 @@ def instance_normalization(ctx, inputs, attrs):
 
 
 def _in_precision(ctx, x, attrs):
-    """The element type that a normalization computes in."""
+    """Return the element type in which a normalization is computed."""
     kind = onnx_dtype(attrs.get("stash_type", 1))
     return relay.cast(x, kind) if kind != ctx.dtype(x) and ctx.dtype(x) != "float64" else x
 
@@ -122,10 +127,10 @@ def layer_normalization(ctx, inputs, attrs):
         return relay.nn.layer_norm(x, scale, shift, -1, attrs.get("epsilon", 1e-5), center=bias is not None)
     out, mean, inverse = centered(ctx, _in_precision(ctx, x, attrs), axes, attrs.get("epsilon", 1e-5), True)
     out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
-    # Doubles are computed as doubles, as onnxruntime does; what is given beside has the type that was asked for.
+    # float64 is computed in float64, as onnxruntime does; the additional outputs have the type stash_type.
     stash = onnx_dtype(attrs.get("stash_type", 1))
-    beside = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
-    return [out if bias is None else relay.add(out, bias), *beside]
+    expanded_scale = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
+    return [out if bias is None else relay.add(out, bias), *expanded_scale]
 
 
 @op("RMSNormalization", "SimplifiedLayerNormalization")
@@ -178,10 +183,10 @@ def lp_normalization(ctx, inputs, attrs):
 
 @op("LRN")
 def lrn(ctx, inputs, attrs):
-    """Squares summed over neighbouring channels, as a sum of shifted copies."""
+    """Sum the squares over neighboring channels by adding shifted copies."""
     x, size = inputs[0], attrs["size"]
     rank = ctx.rank(x)
-    check_steps("a neighbourhood", size)
+    check_steps("a channel window", size)
     if size < 1:
         raise TVMError(f"size must be positive, got {size}")
     low, high = (size - 1) // 2, size - 1 - (size - 1) // 2

@@ -1,4 +1,4 @@
-"""Sizes of inputs that a model leaves open. Those of one name are one size, wherever they stand."""
+"""Dynamic dimensions of model inputs. Dimensions with the same name are equal wherever they occur."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _NO_NAMES = ("none", "unknown", "unk", "dynamic", "any")
 
 
 def sizes_of(value, zero_is_open: bool = False) -> list[int | str | None]:
-    """The sizes of a declared value: a number, the name of an open one, or None for an open one without a name."""
+    """Return the dimensions of a declared value: an integer, the name of a dynamic one, or None for a dynamic one
+    without name.
+    """
     least = 1 if zero_is_open else 0
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= least else _name(d.dim_param)
@@ -19,12 +21,14 @@ def sizes_of(value, zero_is_open: bool = False) -> list[int | str | None]:
 
 
 def _name(text: str) -> str | None:
-    """Exporters write some words for any open size; only the others say that two sizes are one."""
+    """Return the name of a dynamic dimension, or None for placeholders that exporters write for unrelated
+    dimensions.
+    """
     return text if any(c.isalpha() for c in text) and text.lower() not in _NO_NAMES else None
 
 
 def named_sizes(values: Sequence, shapes: Mapping) -> dict[str, int]:
-    """The open sizes that given shapes answer, by name. Two answers for one name are an error."""
+    """Return the sizes of named dynamic dimensions from the given shapes. Different sizes for one name are an error."""
     found: dict[str, tuple[int, str]] = {}
     for value in values:
         if value.name not in shapes:
@@ -35,8 +39,8 @@ def named_sizes(values: Sequence, shapes: Mapping) -> dict[str, int]:
             first, where = found.setdefault(name, (size, value.name))
             if first != size:
                 raise TVMError(
-                    f"the dynamic dimension '{name}' is {first} in the shape of input '{where}' and {size} in that of "
-                    f"'{value.name}'; it is one size"
+                    f"the dynamic dimension '{name}' is {first} in the shape of input '{where}' but {size} in that of "
+                    f"'{value.name}'; both must be equal"
                 )
     return {name: size for name, (size, _) in found.items()}
 

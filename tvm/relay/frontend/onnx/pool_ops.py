@@ -1,4 +1,4 @@
-"""Converters of pooling."""
+"""Converters of pooling operators."""
 
 from __future__ import annotations
 
@@ -51,15 +51,17 @@ def _power(ctx, x, p):
 
 
 _MAX = {1: relay.nn.max_pool1d, 2: relay.nn.max_pool2d, 3: relay.nn.max_pool3d}
-# Behind the end of any axis.
+# Larger than any index: a slice with this end extends to the end of its axis.
 _END = (1 << 31) - 1
 _AVG = {1: relay.nn.avg_pool1d, 2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d}
 
 
 class Window:
-    """The places a pooling window visits, along every dimension, with the padding that ceil_mode adds at the end.
-    ``data`` is what it visits: where padding depends on sizes that are not known it holds that padding, of the value
-    ``fill``."""
+    """The positions of a pooling window along each spatial dimension, including the end padding that ceil_mode adds.
+
+    ``data`` is the tensor that the window reads. If the padding depends on dynamic dimensions, ``data`` is already
+    padded with the value ``fill``.
+    """
 
     def __init__(self, ctx, data, attrs, fill=0):
         self.kernel = list(attrs["kernel_shape"])
@@ -67,7 +69,7 @@ class Window:
         self.strides, self.dilations = window_of(attrs, self.kernel)
         sizes = ctx.shape(data)[2:]
         if len(sizes) != n:
-            raise TVMError(f"the window has {n} dimensions, the data has {len(sizes)} of that kind")
+            raise TVMError(f"the window has {n} dimensions, but the data has {len(sizes)} spatial dimensions")
         self.data, amounts = padded_for(ctx, data, attrs, self.kernel, self.strides, self.dilations, fill)
         self.is_padded = self.data is not data
         self.before, self.after = amounts[:n], amounts[n:]
@@ -77,19 +79,23 @@ class Window:
         if self.known:
             self._count(bool(attrs.get("ceil_mode", 0)))
         elif attrs.get("ceil_mode", 0):
-            self.extra = self._most_extra()
+            self.extra = self._ceil_mode_padding()
 
-    def _most_extra(self) -> list[int]:
-        """The padding with which a window fits as often as ceil_mode says, for any size: once more where a stride is
-        begun, but never behind the data and the padding before it."""
+    def _ceil_mode_padding(self) -> list[int]:
+        """Return the end padding that gives the number of windows of ceil_mode for any dynamic size.
+
+        ceil_mode adds a window for an incomplete stride, but no window that begins after the data.
+        """
         reach = [(k - 1) * l for k, l in zip(self.kernel, self.dilations)]
         extra = [min(a + s - 1, r) - a for a, s, r in zip(self.after, self.strides, reach)]
         if min(extra) < 0:
-            raise TVMError(f"pads of {self.after} are longer than the window, for which sizes must be known")
+            raise TVMError(
+                f"the end padding {self.after} is larger than the window; this requires data with static shapes"
+            )
         return extra
 
     def _count(self, ceil: bool) -> None:
-        """How often the window fits along each dimension."""
+        """Compute the number of windows and the padding of ceil_mode along each dimension."""
         self.extra = []
         for d, k, s, l, b, a in zip(self.sizes, self.kernel, self.strides, self.dilations, self.before, self.after):
             span = d + b + a - (k - 1) * l - 1
@@ -99,15 +105,15 @@ class Window:
                 if (count - 1) * s >= d + b:
                     count -= 1
             if count < 1:
-                raise TVMError(f"the window of {k} is larger than the padded data ({d + b + a})")
+                raise TVMError(f"the window of size {k} is larger than the padded data of size {d + b + a}")
             self.out.append(count)
             self.extra.append(max((count - 1) * s + (k - 1) * l + 1 - (d + b + a), 0))
 
     def places(self):
-        """For every element of the window, the slices of the padded data it reads."""
+        """Yield, for each element of the window, its offset and the slices of the padded data that it reads."""
         check_steps("a window", math.prod(self.kernel))
         if not self.known:
-            raise TVMError("a window that is written out needs data of known sizes; give the model's input shapes")
+            raise TVMError("an unrolled window requires data with static shapes; pass the input shapes to from_onnx")
         for offset in np.ndindex(*self.kernel):
             begin = [o * l for o, l in zip(offset, self.dilations)]
             end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, self.out, self.strides)]
@@ -119,7 +125,7 @@ class Window:
             yield relay.strided_slice(data, begin, end, self.strides, axes)
 
     def pooled(self, data, function, **more):
-        """By an operator of Relay, for which what ceil_mode adds at the end is padding as well."""
+        """Apply a pooling operator of Relay, with the padding of ceil_mode as additional end padding."""
         after = [a + e for a, e in zip(self.after, self.extra)]
         return function(
             data, tuple(self.kernel), tuple(self.strides), tuple(self.dilations), tuple(self.before + after), **more
@@ -137,8 +143,8 @@ def max_pool(ctx, inputs, attrs):
     if ctx.wants(1):
         column_major = attrs.get("storage_order", 0)
         if all(isinstance(d, int) for d in ctx.shape(data)):
-            return _max_and_place(ctx, data, window, column_major)
-        return _open_max_and_place(ctx, data, window, attrs, column_major)
+            return _max_with_indices(ctx, data, window, column_major)
+        return _dynamic_max_with_indices(ctx, data, window, attrs, column_major)
     is_plain = ctx.is_float(data) or ctx.dtype(data) in ("int8", "uint8")
     if len(window.kernel) in _MAX and (is_plain or not window.known):
         return window.pooled(window.data, _MAX[len(window.kernel)])
@@ -149,8 +155,8 @@ def max_pool(ctx, inputs, attrs):
     return out
 
 
-def _max_and_place(ctx, data, window: Window, column_major: int):
-    """The maxima and their places in the flat input, the first of equal ones."""
+def _max_with_indices(ctx, data, window: Window, column_major: int):
+    """Return the maxima and their indices in the flat input; the first of equal elements is chosen."""
     shape = ctx.known_shape(data)
     order = list(range(2, len(shape)))
     flat = np.arange(int(np.prod(shape)), dtype="int64").reshape(shape)
@@ -174,11 +180,14 @@ def _max_and_place(ctx, data, window: Window, column_major: int):
     return [best, place]
 
 
-def _open_max_and_place(ctx, data, window: Window, attrs, column_major: int):
-    """The same where sizes are not known: the places of an image, cut like the image, say where each maximum is."""
+def _dynamic_max_with_indices(ctx, data, window: Window, attrs, column_major: int):
+    """Return the maxima and their indices for dynamic shapes, by windows over a tensor of the element indices."""
     n = len(window.kernel)
     if n not in _MAX:
-        raise TVMError("a window of four dimensions and more needs data of known sizes; give the model's input shapes")
+        raise TVMError(
+            f"pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
+            "from_onnx"
+        )
     check_steps("a window", math.prod(window.kernel))
     best, axes = ctx.made(window.pooled(window.data, _MAX[n])), list(range(2, n + 2))
     sizes = [run_time.size_of(ctx, data, axis) for axis in axes]
@@ -187,7 +196,7 @@ def _open_max_and_place(ctx, data, window: Window, attrs, column_major: int):
         own = run_time.along(ctx, relay.multiply(run_time.counted(ctx, sizes[i]), count), i + 2, n + 2)
         row = own if row is None else relay.add(row, own)
         count = ctx.made(relay.multiply(count, sizes[i]))
-    # Padding has no place, and is no maximum even of data that is as low.
+    # Padding has the index -1 and is never chosen as maximum, even if the data contains equally low values.
     cut = Window(ctx, ctx.made(row), attrs, fill=-1)
     values = window.pad(ctx, window.data, ctx.like(limits(ctx.dtype(data))[0], data))
     places = cut.pad(ctx, cut.data, run_time.number(-1))
@@ -210,8 +219,8 @@ def average_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs)
     include = bool(attrs.get("count_include_pad", 0))
     if not window.known:
-        return _open_average(ctx, data, window, attrs, include)
-    # Padding that counts and what ceil_mode adds, which never does, cannot be told apart by the operator.
+        return _dynamic_average(ctx, data, window, attrs, include)
+    # The Relay operator cannot count the explicit padding and at the same time ignore the padding of ceil_mode.
     if len(window.kernel) in _AVG and not (include and any(window.extra)):
         return window.pooled(data, _AVG[len(window.kernel)], count_include_pad=include)
     total = None
@@ -220,27 +229,32 @@ def average_pool(ctx, inputs, attrs):
     return relay.divide(total, const(_counts(window, include).astype(ctx.dtype(data))))
 
 
-def _open_average(ctx, data, window: Window, attrs, include: bool):
-    """The average where sizes are not known."""
+def _dynamic_average(ctx, data, window: Window, attrs, include: bool):
+    """Convert average pooling of data with dynamic shapes."""
     if len(window.kernel) not in _AVG:
-        raise TVMError("a window of four dimensions and more needs data of known sizes; give the model's input shapes")
+        raise TVMError(
+            f"pooling over {len(window.kernel)} dimensions requires data with static shapes; pass the input shapes to "
+            "from_onnx"
+        )
     function, seen, is_counted = _AVG[len(window.kernel)], window.data, include
     if include and any(window.extra):
-        # Padding that counts is data for the operator, and what ceil_mode adds is padding that does not.
+        # Pad the data explicitly where padding is counted; the padding of ceil_mode is left to the operator, uncounted.
         none = [0] * len(window.kernel)
         seen = ctx.made(padded(ctx, seen, [0, 0, *window.before, 0, 0, *window.after], ctx.like(0, data), "constant"))
         window.before, window.after, include = none, none, False
     out = window.pooled(seen, function, count_include_pad=include)
     if not window.is_padded or is_counted:
         return out
-    # The data holds padding that does not count: the share of the others in each window.
+    # The data contains uncounted padding: divide by the fraction of counted elements in each window.
     row = ctx.made(relay.strided_slice(relay.ones_like(data), [0, 0], [1, 1], [1, 1], [0, 1]))
     share = Window(ctx, row, attrs)
     return relay.divide(out, share.pooled(share.data, function, count_include_pad=False))
 
 
 def _counts(window: Window, include: bool):
-    """How many elements each window averages: padding counts if asked, what ceil_mode adds never."""
+    """Return the number of counted elements of each window: padding is counted if ``include``, that of
+    ceil_mode never.
+    """
     inside = np.ones(window.sizes)
     inside = np.pad(inside, list(zip(window.before, window.after)), constant_values=1.0 if include else 0.0)
     inside = np.pad(inside, [(0, e) for e in window.extra])
@@ -280,7 +294,7 @@ def max_unpool(ctx, inputs, attrs):
     n = len(attrs["kernel_shape"])
     strides, amounts = window_of(attrs, attrs["kernel_shape"])[0], attrs.get("pads", [0] * 2 * n)
     if len(shape) != n + 2:
-        raise TVMError(f"the window has {n} dimensions, the data has {len(shape) - 2} of that kind")
+        raise TVMError(f"the window has {n} dimensions, but the data has {len(shape) - 2} spatial dimensions")
     late = given is not None and ctx.is_late(given) and ctx.declared() is None
     if late or not all(isinstance(d, int) for d in shape):
         grown = [run_time.size_of(ctx, x, i) for i in range(2)]
@@ -304,14 +318,14 @@ def max_unpool(ctx, inputs, attrs):
     flat = relay.scatter_elements(
         relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)), relay.reshape(x, (-1,)), 0, "update"
     )
-    # Places count in the natural shape; a larger one is filled up with zeros behind.
+    # Indices refer to the inferred output shape; a larger requested shape is filled with zeros at the end.
     rest = [0] * len(natural) + [w - n for w, n in zip(wanted, natural)]
     return padded(ctx, relay.reshape(flat, natural), rest, ctx.like(0, x), "constant")
 
 
 @op("Col2Im")
 def col2im(ctx, inputs, attrs):
-    """Columns added back where they were taken from, window element by window element."""
+    """Add the columns to their source positions, one window element at a time."""
     data = inputs[0]
     if ctx.is_late(*inputs[1:3]) or not all(isinstance(d, int) for d in ctx.shape(data)):
         return run_time_windows.added_back(ctx, data, inputs[1], inputs[2], attrs)
@@ -329,15 +343,17 @@ def col2im(ctx, inputs, attrs):
     for i, offset in enumerate(np.ndindex(*block)):
         part = relay.take(parts, const(i, "int64"), 2)
         for axis in range(n):
-            part = _spread(ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis])
+            part = _strided_scatter(
+                ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis]
+            )
         out = part if out is None else relay.add(out, part)
     return relay.strided_slice(
         out, amounts[:n], [b + d for b, d in zip(amounts, image)], [1] * n, list(range(2, n + 2))
     )
 
 
-def _spread(ctx, x, axis: int, stride: int, start: int, size: int):
-    """Elements moved to start, start + stride, ... of an axis of zeros."""
+def _strided_scatter(ctx, x, axis: int, stride: int, start: int, size: int):
+    """Move elements to the positions start, start + stride, ... of an axis that is otherwise zero."""
     count = ctx.known_size(x, axis)
     rank = ctx.rank(x)
     places = np.arange(size) - start

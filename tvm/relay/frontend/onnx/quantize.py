@@ -16,7 +16,7 @@ from .table import CONVERTERS, argument, axis_of, op
 
 
 def spread(ctx, vector, data, axis: int, block: int = 0):
-    """A scale or zero point ready to broadcast against the data: for all, for each place of an axis, or for blocks."""
+    """Make a scale or zero point broadcastable to the data: per tensor, per index of an axis, or per block."""
     rank = ctx.rank(data)
     if vector is None or ctx.rank(vector) == 0:
         return vector
@@ -33,12 +33,12 @@ def spread(ctx, vector, data, axis: int, block: int = 0):
 
 
 def round_even(x):
-    """Rounding with halves to the even side."""
+    """Round to the nearest integer, ties to even."""
     return relay.round(x)
 
 
 def quantized(ctx, x, scale, zero, dtype: str, span: tuple[int, int] | None = None):
-    """round(x / scale) + zero, kept within the type; ``scale`` and ``zero`` broadcast already."""
+    """Return round(x / scale) + zero, clipped to the type; ``scale`` and ``zero`` must already be broadcastable."""
     steps = relay.divide(x, scale)
     if dtype.startswith("float"):
         return relay.cast(steps, dtype)
@@ -46,8 +46,10 @@ def quantized(ctx, x, scale, zero, dtype: str, span: tuple[int, int] | None = No
 
 
 def rescaled(ctx, total, factor, scale, zero, dtype: str):
-    """Sums of whole numbers, which count ``factor`` each, in steps of ``scale`` by one multiplication: two factors in
-    turn would push sums that fall halfway between two steps to either side."""
+    """Requantize integer sums, which have the scale ``factor``, to ``scale`` by a single multiplication.
+
+    Two multiplications in turn would round differently where a sum is midway between two quantization steps.
+    """
     whole = relay.cast(total, "float32")
     if dtype.startswith("float"):
         return quantized(ctx, relay.multiply(whole, factor), scale, zero, dtype)
@@ -55,7 +57,7 @@ def rescaled(ctx, total, factor, scale, zero, dtype: str):
 
 
 def within(steps, zero, dtype: str, kind: str = "float32", span: tuple[int, int] | None = None):
-    """Rounded steps of type ``kind`` from a zero point, kept within the type."""
+    """Add the zero point to rounded steps of type ``kind`` and clip the result to the range of ``dtype``."""
     if zero is not None:
         steps = relay.add(steps, relay.cast(zero, kind))
     return relay.cast(relay.clip(steps, *(span or limits(dtype))), dtype)
@@ -75,15 +77,17 @@ def dequantized(ctx, x, scale, zero):
     return relay.multiply(relay.cast(steps, kind), scale)
 
 
-# Operators that give some of the elements of their first input, in other places: so they do of its integers.
-MOVE_BYTES = frozenset(
+# Operators whose output elements are elements of their first input; they can be applied to the quantized integers.
+MOVES_ELEMENTS = frozenset(
     "DepthToSpace Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Transpose Unsqueeze".split()
 )
 
 
-def moved_bytes(ctx, inputs: list, convert):
-    """The result of an operator of ``MOVE_BYTES`` over a dequantized value, dequantized after it; None over any other.
-    ``convert(inputs)`` is the operator."""
+def applied_to_integers(ctx, inputs: list, convert):
+    """Apply an operator of ``MOVES_ELEMENTS`` to the integers of a dequantized value, and dequantize its output.
+
+    ``convert(inputs)`` converts the operator. Return None if the input is not a dequantized value.
+    """
     known = ctx.importer.integers.get(id(inputs[0])) if inputs else None
     if known is None or ctx.wants(1):
         return None
@@ -97,7 +101,9 @@ def moved_bytes(ctx, inputs: list, convert):
 
 
 def _same_integers(ctx, x, scale, zero, dtype: str):
-    """The integers of a dequantized value that is quantized as it was; None of any other."""
+    """Return the integers of a dequantized value that is quantized again with the same parameters; None for other
+    values.
+    """
     known = ctx.importer.integers.get(id(x))
     if known is None or ctx.dtype(known[1][0]) != dtype:
         return None
@@ -110,9 +116,11 @@ def _same_integers(ctx, x, scale, zero, dtype: str):
 
 
 def requantized(ctx, x, scale, zero, dtype: str):
-    """Sums of whole numbers in the steps of their result by one factor, as integer arithmetic rounds them: many sums
-    fall halfway between two steps, and two factors in turn would push them to either side. None for other values."""
-    for form in (_same_integers, _joined_steps, _average_steps):
+    """Requantize the integer sums of a scaled value by a single factor, as integer arithmetic rounds them.
+
+    Two factors in turn would round differently where a sum is midway between two steps. Return None for other values.
+    """
+    for form in (_same_integers, _quantized_sum, _quantized_mean):
         steps = form(ctx, x, scale, zero, dtype)
         if steps is not None:
             return steps
@@ -128,8 +136,8 @@ def requantized(ctx, x, scale, zero, dtype: str):
     return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
-def _average_steps(ctx, x, scale, zero, dtype: str):
-    """The average of an image of dequantized values in the steps of the result: of the integers' sum."""
+def _quantized_mean(ctx, x, scale, zero, dtype: str):
+    """Quantize the global average of dequantized values, computed from the sum of their integers."""
     known = ctx.importer.integers
     if not (isinstance(x, Call) and getattr(x.op, "name", "") == "nn.global_avg_pool2d" and id(x.args[0]) in known):
         return None
@@ -144,19 +152,22 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
     return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
-# How far, in units of the last place, factors of float32 are tried from the nearest one, the nearest first.
-_NEAR = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda at: abs(at[0]) + abs(at[1]))
+# Offsets, in units in the last place, by which float32 factors around the nearest one are tried, smallest offset first.
+_ULP_OFFSETS = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda at: abs(at[0]) + abs(at[1]))
 
 
-def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high: int) -> list[float] | None:
-    """Factors of float32 that give every pair of integers the step between ``low`` and ``high`` that doubles give it,
-    whether products and sum are rounded one by one or in part together; None where none near the ratios do."""
+def _float32_factors(sides: list[np.ndarray], ratios: list[float], low: int, high: int) -> list[float] | None:
+    """Return float32 factors for which all pairs of integers give the same quantization step as float64 factors.
+
+    The steps between ``low`` and ``high`` must agree with and without fused multiply-add. Return None if no factors
+    near ``ratios`` do.
+    """
     a, b = sides[0][:, None], sides[1][None, :]
     wanted = np.clip(np.rint(a * ratios[0] + b * ratios[1]), low, high)
     factors = [np.float32(r) for r in ratios]
-    for shifts in _NEAR:
+    for shifts in _ULP_OFFSETS:
         p, q = (f + np.float32(n) * np.spacing(f) for f, n in zip(factors, shifts))
-        # Products of a byte and a float32 are exact in doubles.
+        # The product of an 8-bit integer and a float32 is exact in float64.
         whole = [a * np.float64(p), b * np.float64(q)]
         rounded = [part.astype("float32").astype("float64") for part in whole]
         sums = [rounded[0] + rounded[1], whole[0] + rounded[1], rounded[0] + whole[1]]
@@ -166,7 +177,7 @@ def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high
 
 
 def _known_factors(ctx, sides, scale, zero, dtype: str) -> list[float] | None:
-    """The factors of ``_single_factors`` for two dequantized values whose scales and zero points are known."""
+    """Return the factors of ``_float32_factors`` for two dequantized values with constant scales and zero points."""
     numbers = [ctx.value(e) for e in (scale, *(s for _, s, _, _ in sides))]
     zeros = [np.zeros(1) if e is None else ctx.value(e) for e in (zero, *(z for _, _, z, _ in sides))]
     types = [ctx.dtype(v) for v, _, _, _ in sides]
@@ -179,13 +190,15 @@ def _known_factors(ctx, sides, scale, zero, dtype: str) -> list[float] | None:
         return None
     integers = [np.arange(256.0) + limits(t)[0] - z.item() for t, z in zip(types, zeros[1:])]
     low, high = (end - int(zeros[0].item()) for end in limits(dtype))
-    return _single_factors(integers, ratios, low, high)
+    return _float32_factors(integers, ratios, low, high)
 
 
-def _joined_steps(ctx, x, scale, zero, dtype: str):
-    """The sum of two dequantized values in the steps of the result. In doubles it is exact: a sum just below the middle
-    between two steps does not become the step above. Where factors of float32 give all pairs of integers the same
-    steps, it is done in float32."""
+def _quantized_sum(ctx, x, scale, zero, dtype: str):
+    """Quantize the sum of two dequantized values.
+
+    float64 is exact: a sum just below the midpoint of two steps is not rounded up. Where float32 factors give the same
+    step for all pairs of integers, float32 is used.
+    """
     known = ctx.importer.integers
     if not (isinstance(x, Call) and getattr(x.op, "name", "") == "add" and all(id(a) in known for a in x.args)):
         return None
@@ -234,7 +247,7 @@ def quantize_linear(ctx, inputs, attrs):
     ctx.made_small = kind
     if kind.integer_bits:
         return quantized(ctx, x, scale, zero, dtype, kind.limits)
-    # The zero points of small floats are zero.
+    # The float8 and float4 types have the zero point 0.
     return encode(ctx, relay.divide(x, scale), kind, bool(attrs.get("saturate", 1)))
 
 
@@ -253,7 +266,7 @@ def dequantize_linear(ctx, inputs, attrs):
 
 
 def centered_integers(ctx, x, zero, axis: int):
-    """x - zero as 32-bit integers."""
+    """Return x - zero as int32."""
     x = relay.cast(x, "int32")
     if zero is None:
         return x
@@ -297,7 +310,7 @@ def matmul_integer(ctx, inputs, attrs):
 
 
 def _rows(ctx, zero):
-    """A zero point for each row of the left matrix stands beside its rows."""
+    """Reshape a zero point per row of the left matrix so that it broadcasts along the rows."""
     return relay.expand_dims(zero, 1) if zero is not None and ctx.rank(zero) == 1 and ctx.shape(zero) != (1,) else zero
 
 
@@ -308,13 +321,14 @@ def qlinear_matmul(ctx, inputs, attrs):
         ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32"
     )
     factor = relay.multiply(
-        relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32")
+        relay.cast(_rows(ctx, scalar_if_single(ctx, a_scale)), "float32"),
+        relay.cast(scalar_if_single(ctx, b_scale), "float32"),
     )
-    scale = relay.cast(spread_row(ctx, y_scale), "float32")
-    return rescaled(ctx, total, factor, scale, spread_row(ctx, y_zero), ctx.dtype(y_zero))
+    scale = relay.cast(scalar_if_single(ctx, y_scale), "float32")
+    return rescaled(ctx, total, factor, scale, scalar_if_single(ctx, y_zero), ctx.dtype(y_zero))
 
 
-def spread_row(ctx, vector):
+def scalar_if_single(ctx, vector):
     return relay.reshape(vector, ()) if ctx.shape(vector) == (1,) else vector
 
 
@@ -325,17 +339,17 @@ def matmul_integer16(ctx, inputs, attrs):
 
 @op("com.microsoft.MatMulNBits")
 def matmul_nbits(ctx, inputs, attrs):
-    """A product with a weight of 4 or 8 bits in blocks: ``(integer - zero) * scale``, integers without a sign."""
+    """Multiply by a block-quantized weight of 4 or 8 bits: ``(integer - zero) * scale`` with unsigned integers."""
     data, packed, scale, zeros, order, bias = (argument(inputs, i) for i in range(6))
     features, units = attrs["K"], attrs["N"]
     bits, block = attrs.get("bits", 4), attrs["block_size"]
     if bits not in (4, 8):
-        raise TVMError(f"weights of {bits} bits are not supported; those of 4 and 8 are")
+        raise TVMError(f"weights of {bits} bits are not supported; use 4 or 8 bits")
     if order is not None:
-        raise TVMError("an order of the features (g_idx) is not supported")
+        raise TVMError("the input g_idx (an order of the features) is not supported")
     known = [None if e is None else ctx.value(e) for e in (packed, scale, zeros)]
     if known[0] is None or known[1] is None or (zeros is not None and known[2] is None):
-        raise TVMError("the weight, its scales and its zero points are not known when compiling")
+        raise TVMError("the weight, its scales and its zero points must be constants")
     groups = -(-features // block)
     whole = known[0].reshape(units, -1)
     if bits == 4:
@@ -343,18 +357,18 @@ def matmul_nbits(ctx, inputs, attrs):
     whole, middle = whole[:, : groups * block].astype("int16"), 1 << (bits - 1)
     starts = np.full((units, groups), middle, "int16")
     if known[2] is not None and known[2].dtype != np.uint8:
-        raise TVMError(f"zero points of type {known[2].dtype} are not supported; those of uint8 are")
+        raise TVMError(f"zero points of type {known[2].dtype} are not supported; use uint8")
     if known[2] is not None:
         rows = known[2].reshape(units, -1)
         rows = rows if bits == 8 else np.stack([rows & 15, rows >> 4], 2).reshape(units, -1)
         starts = rows[:, :groups].astype("int16")
     whole = whole - np.repeat(starts, block, 1)
-    # What fills up the last block means nothing.
+    # Ignore the padding of the last block.
     whole[:, features:] = 0
-    # Other zero points than the middle take the integers out of the range of 4 bits, and of 8.
+    # Zero points other than the midpoint move the integers out of the range of 4 or 8 bits.
     bits = 8 if bits == 4 and (starts != middle).any() else bits
     if abs(whole + 0.5).max() > 128:
-        raise TVMError("zero points of 8 bits other than 128 are not supported")
+        raise TVMError("8-bit zero points other than 128 are not supported")
     small = whole.astype("int8")
     small = small if bits == 8 else ((small[:, ::2] & 15) | (small[:, 1::2] << 4)).astype("int8")
     scales = const(known[1].reshape(units, groups).astype("float32"))
@@ -366,7 +380,9 @@ def matmul_nbits(ctx, inputs, attrs):
 
 @op("com.microsoft.QGemm")
 def qgemm(ctx, inputs, attrs):
-    """alpha * A * B + C in whole numbers; C counts in steps of the product. Floats come out where no scale is given."""
+    """Compute alpha * A * B + C in integers; C has the scale of the product. The output is float without an output
+    scale.
+    """
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (argument(inputs, i) for i in range(9))
     left = centered_integers(ctx, a, a_zero, -1)
     right = centered_integers(ctx, b, b_zero, 0 if attrs.get("transB", 0) else -1)
@@ -374,15 +390,15 @@ def qgemm(ctx, inputs, attrs):
     right = relay.transpose(right, (1, 0)) if attrs.get("transB", 0) else right
     total = product(ctx, left, right, "int32")
     total = total if c is None else relay.add(total, c)
-    scale = relay.multiply(spread_row(ctx, a_scale), spread_row(ctx, b_scale))
+    scale = relay.multiply(scalar_if_single(ctx, a_scale), scalar_if_single(ctx, b_scale))
     scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))
     if y_scale is None:
         return relay.multiply(relay.cast(total, "float32"), scale)
-    return rescaled(ctx, total, scale, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+    return rescaled(ctx, total, scale, scalar_if_single(ctx, y_scale), scalar_if_single(ctx, y_zero), ctx.dtype(y_zero))
 
 
-def _around(name: str, arity: int):
-    """A quantized operator of onnxruntime: real numbers in between."""
+def _through_float(name: str, arity: int):
+    """Return a converter of a quantized onnxruntime operator that dequantizes, computes in float and quantizes."""
 
     def convert(ctx, inputs, attrs):
         reals = [
@@ -412,7 +428,7 @@ for _name, _arity in (
     ("AveragePool", 1),
     ("Softmax", 1),
 ):
-    op(f"com.microsoft.QLinear{_name}")(_around(_name, _arity))
+    op(f"com.microsoft.QLinear{_name}")(_through_float(_name, _arity))
 
 
 @op("com.microsoft.QLinearConcat")
@@ -428,7 +444,7 @@ def dynamic_quantize_linear(ctx, inputs, attrs):
 
 
 def dynamically_quantized(ctx, x):
-    """Floats as bytes over the range they have, with 0 in it; also the scale and the zero point."""
+    """Quantize floats to uint8 over their actual range extended to 0; also return the scale and the zero point."""
     axes = tuple(range(ctx.rank(x)))
     zero = const(0.0, "float32")
     low = relay.minimum(relay.min(x, axis=axes), zero)

@@ -1,5 +1,8 @@
-"""Converters of random numbers. A model without a seed is given one when it is imported: runs of one compiled program
-repeat their numbers, and importing again gives others."""
+"""Converters of random number generators.
+
+A model without a seed gets one when it is imported: all runs of a compiled program produce the same numbers, and
+importing the model again produces others.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ def _key(attrs):
     seed = attrs.get("seed")
     if seed is None:
         return relay.random.threefry_key(secrets.randbits(63))
-    # The seed is a float; its bits make the key.
+    # The seed is a float; its bit pattern is the key.
     return relay.random.threefry_key(struct.unpack("<I", struct.pack("<f", seed))[0])
 
 
 def _drawn(attrs, shape, dtype: str, normal: bool):
-    # Halves are drawn as floats: their words are too short.
+    # float16 numbers are drawn as float32: 16-bit random words give too few distinct values.
     wide = dtype if dtype in ("float32", "float64") else "float32"
     if normal:
         _, out = relay.random.normal(_key(attrs), shape, wide, attrs.get("mean", 0.0), attrs.get("scale", 1.0))
@@ -51,7 +54,9 @@ def bernoulli(ctx, inputs, attrs):
 
 @op("Dropout")
 def dropout(ctx, inputs, attrs):
-    """Nothing is dropped but in training, and then by chance: other implementations draw other numbers."""
+    """Drop random elements in training mode, and none otherwise. The random numbers differ from other
+    implementations.
+    """
     x, training = inputs[0], argument(inputs, 2)
     known = ctx.value(training)
     if training is None or known is not None and not known.item():
@@ -69,10 +74,10 @@ def dropout(ctx, inputs, attrs):
 
 @op("Multinomial")
 def multinomial(ctx, inputs, attrs):
-    """Classes drawn by their logarithms of weights, in every row."""
+    """Draw classes by unnormalized log-probabilities, for each row."""
     x = inputs[0]
     if ctx.rank(x) != 2:
-        raise TVMError(f"rows of weights are wanted, got {ctx.rank(x)} dimensions")
+        raise TVMError(f"the input must have 2 dimensions, got {ctx.rank(x)}")
     weights = relay.nn.softmax(relay.cast(x, "float32"), 1)
     _, out = relay.random.multinomial(_key(attrs), weights, attrs.get("sample_size", 1))
     return relay.cast(out, onnx_dtype(attrs.get("dtype", 6)))

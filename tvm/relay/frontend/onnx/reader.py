@@ -1,4 +1,4 @@
-"""From an ONNX model to a module: the graph is checked as a whole first, then converted node by node."""
+"""Convert an ONNX model to a module: check the whole graph, then convert it node by node."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from .external import Folder
 from .functions import function_body, resolved
 from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
-from .loops import both_ways, of_rank, open_choice, ranks_of
+from .loops import convert_both_sides, first_choice, of_rank, ranks_of
 from .open_sizes import named_sizes, sizes_of
-from .quantize import MOVE_BYTES, moved_bytes
+from .quantize import MOVES_ELEMENTS, applied_to_integers
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
 from .small_types import KNOWING, MOVING, STRING, WITH_STRINGS, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values
 from .values import Choice, Nothing, Sequence, is_list, is_tensor, mapped
 
-# The operator set that the importer was written against; newer models are read as far as their operators are known.
+# The operator set that the importer was written for; newer models are imported if all of their operators are supported.
 NEWEST_OPSET = 28
-# Functions that call functions: a conversion inside a conversion.
+# Maximum nesting of function calls; each call is a recursive conversion.
 DEEPEST = 100
 
 
@@ -58,13 +58,13 @@ def from_onnx(
     convert_config=None,
     export_node_renamed_model_path=None,
 ) -> tuple[IRModule, dict[str, Any]]:
-    """An ONNX model (a ModelProto, or the path of a file) as a module and its parameters.
+    """Convert an ONNX model (a ModelProto, or the path of a file) to a module and its parameters.
 
-    ``shape`` gives shapes of inputs by name, where the model leaves them open. With ``freeze_params`` (the default)
-    weights become constants; otherwise they are inputs, and the second result holds their values.
-    ``convert_config`` may hold ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is
-    transposed first. ``export_node_renamed_model_path`` is a folder, or a file ending in .onnx, where the model is
-    written with a name on every node.
+    ``shape`` gives the shapes of inputs with dynamic dimensions by name. With ``freeze_params`` (the default), weights
+    become constants; otherwise they are inputs, and the second return value contains their values. ``convert_config``
+    can contain ``use_nt_batch_matmul``: whether the right operand of a batched matmul is transposed first.
+    ``export_node_renamed_model_path`` is a folder, or a file name ending in .onnx, where the model is written with a
+    name for each node.
 
     Parameters
     ----------
@@ -73,28 +73,29 @@ def from_onnx(
     shape : dict of str to tuple, optional
         Shapes of inputs by name.
     dtype : str or dict of str to str, optional
-        The type of inputs that the model leaves open.
+        The type of inputs for which the model declares none.
     opset : int, optional
-        The version of the operators, in place of the model's own.
+        The operator set version, instead of the one in the model.
     freeze_params : bool, optional
         Whether weights become constants.
     convert_config : dict, optional
         Options of converters.
     export_node_renamed_model_path : str, optional
-        Where the model is written with names for all its nodes.
+        The file or folder to which the model with names for all nodes is written.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
     TypeError
-        ``model`` is neither a ModelProto nor a path, or ``shape`` is no dictionary.
+        ``model`` is neither a ModelProto nor a path, or ``shape`` is not a dictionary.
     TVMError
         The model has no graph.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model contains operators without a converter; the message lists all of them.
 
     Examples
     --------
@@ -111,9 +112,9 @@ def from_onnx(
         model = load_file(model)
     model, folder = model if isinstance(model, ModelFile) else (model, None)
     if not isinstance(model, onnx.ModelProto):
-        raise TypeError(f"from_onnx: a ModelProto or a path is wanted, got {type(model).__name__}")
+        raise TypeError(f"from_onnx: model must be a ModelProto or a path, got {type(model).__name__}")
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_onnx: shape is a dictionary of shapes by input, got {type(shape).__name__}")
+        raise TypeError(f"from_onnx: shape must be a dictionary from input names to shapes, got {type(shape).__name__}")
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
     check_text(model)
@@ -125,11 +126,11 @@ def from_onnx(
 
 
 def _dims(name: str, dims) -> list:
-    """A shape that the caller gave."""
+    """Check a shape that the caller passed and return it as a list."""
     try:
         return [d if isinstance(d, Any_) else operator.index(d) for d in dims]
     except TypeError as problem:
-        raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {dims!r}") from problem
+        raise TVMError(f"the shape of input '{name}' must be a list of integers, got {dims!r}") from problem
 
 
 class Importer(GraphImporter):
@@ -142,31 +143,33 @@ class Importer(GraphImporter):
         self.model = model
         self.folder = folder
         self.shape = {name: _dims(name, dims) for name, dims in (shape or {}).items()}
-        # Open sizes that the given shapes answer, by name.
+        # Sizes of named dynamic dimensions, from the given shapes.
         self.sizes: dict[str, int] = {}
         self.dtype = dtype
         unknown = sorted(set(config) - {"use_nt_batch_matmul"})
         if unknown:
-            raise TVMError(f"from_onnx: convert_config has no '{unknown[0]}'; it takes use_nt_batch_matmul")
+            raise TVMError(
+                f"from_onnx: unknown key '{unknown[0]}' in convert_config; the valid key is use_nt_batch_matmul"
+            )
         self.config = config
         self.opsets = opset_table(model.opset_import)
         if opset is not None:
             self.opsets[""] = int(opset)
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.depth = 0
-        # Nodes of functions, branches and loops that were converted.
+        # Number of converted nodes of functions, branches and loops.
         self.written_out = 0
-        # By identity: dequantized values with the integers they were made of.
+        # Dequantized values, by id, with the integers from which they were computed.
         self.integers: dict[int, tuple[Any, Any]] = {}
-        # By identity: scaled sums of whole numbers with the sums and the scale.
+        # Scaled integer sums, by id, with the sums and their scale.
         self.sums: dict[int, tuple[Any, Any]] = {}
-        # By identity: values that are bytes of a type with fewer bits; see small_types.py.
+        # Values of a small type stored in a wider type, by id; see small_types.py.
         self.small: dict[int, tuple[Any, SmallType]] = {}
-        # Numbers of steps of loops: they count from zero.
+        # Iteration numbers of loops; they are never negative.
         self.counters: set[Var] = set()
-        # Data types and functions of sequences whose length is known only when the model runs.
+        # Data types and functions of sequences whose length is known at run time.
         self.lists = Lists(self)
-        # Shapes that the model itself gives to values; see declared.py.
+        # Shapes that the model declares for values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
 
     @property
@@ -196,14 +199,16 @@ class Importer(GraphImporter):
         return self.finish(outputs)
 
     def result(self, output) -> RelayExpr:
-        """A result of the model; a sequence of known length is a tuple of its tensors."""
+        """Return an output of the model; a sequence of static length becomes a tuple of its tensors."""
         value = self.value(output.name, "the graph's outputs")
         if isinstance(value, Choice):
             context, rank = NodeContext(self, f"output '{output.name}'"), declared_rank(output)
             ranks = ranks_of(context, value)
             value = of_rank(context, value, min(ranks) if rank < 0 and len(ranks) == 1 else rank)
         if isinstance(value, Choice):
-            raise TVMError(f"output '{output.name}': its number of dimensions is known only when the model runs")
+            raise TVMError(
+                f"output '{output.name}': its number of dimensions is known only at run time; this is not supported"
+            )
         if isinstance(value, Nothing):
             return self.lists.expression(value, self.lists.settled(self.lists.type_of(value)))
         return Tuple([*value.items]) if isinstance(value, Sequence) else as_tensor(value)
@@ -221,7 +226,7 @@ class Importer(GraphImporter):
             self.weight(sparse.values.name, sparse_array(sparse, self.folder))
 
     def carried(self, name: str, kind: SmallType | None) -> None:
-        """Remember that a value is bytes of a small type."""
+        """Record that a value has a small type stored in a wider type."""
         if kind is not None:
             made = self.scopes[-1][name]
             self.small[id(made)] = (made, kind)
@@ -241,12 +246,12 @@ class Importer(GraphImporter):
             if not (scalar and dims == [1]):
                 self.check_shape(value, dims)
         elif not t.HasField("shape"):
-            raise MissingShape(f"the model does not say the shape of input '{value.name}'", value.name)
+            raise MissingShape(f"the model declares no shape for input '{value.name}'", value.name)
         else:
             dims = [self.sizes.get(d, Any_(d)) if isinstance(d, str) else d for d in sizes_of(value)]
             dims = [Any_("any") if d is None else d for d in dims]
         variable = self.add_input(value.name, dims, dtype)
-        # A scalar may be given as a vector of one element.
+        # A scalar input can be passed as a vector of one element.
         self.scopes[-1][value.name] = self.typer.infer(reshape(variable, ())) if scalar and dims else variable
         self.carried(value.name, small_type(t.elem_type))
 
@@ -254,22 +259,26 @@ class Importer(GraphImporter):
         t = value.type.tensor_type
         if t.HasField("shape") and len(t.shape.dim) != len(dims):
             raise TVMError(
-                f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}"
+                f"the shape of input '{value.name}' has {len(dims)} dimensions, but the model declares "
+                f"{len(t.shape.dim)}"
             )
         if any(isinstance(d, int) and d < 0 for d in dims):
-            raise TVMError(f"shape of input '{value.name}': {dims} has a negative size")
+            raise TVMError(f"the shape {dims} of input '{value.name}' has a negative dimension")
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def nodes(self, nodes) -> None:
-        """Convert nodes in an order they can be computed in. The span of what a node becomes has its name; that of a
-        node in a function's body begins with the name of the call."""
+        """Convert nodes in topological order.
+
+        The span of the converted expressions has the name of the node; inside a function body it is prefixed by the
+        name of the call.
+        """
         outer = ORIGIN.get()
         inside = f"{outer.source_name}/" if self.depth and outer is not None else ""
         if self.depth or len(self.scopes) > 1:
             self.written_out += len(nodes)
             if self.written_out > MOST_NODES:
-                raise TVMError(f"functions, branches and loops written out are more than {MOST_NODES} nodes")
+                raise TVMError(f"functions, branches and loops have more than {MOST_NODES} nodes after inlining")
         for node in in_order(nodes):
             where = where_of(node)
             inputs = [None if not i else self.value(i, where) for i in node.input]
@@ -291,18 +300,18 @@ class Importer(GraphImporter):
                 known[id(made)] = (made, found)
 
     def results(self, context: Context, inputs: list) -> list:
-        """What a node gives; where the rank of an input is decided when the model runs, for each that it may have."""
-        choice = open_choice(inputs)
+        """Convert a node; if the rank of an input is known at run time, convert it for each possible rank."""
+        choice = first_choice(inputs)
         if choice is not None:
-            results = both_ways(context, choice, inputs, partial(self.results, context))
-            # What converters know of their results is known of one side alone.
+            results = convert_both_sides(context, choice, inputs, partial(self.results, context))
+            # The properties that converters recorded about outputs apply to one side only.
             context.integers = context.sums = context.made_small = None
             return results
         node = context.node
         other = next((i for i in inputs if i is not None and not is_tensor(i)), None)
         if other is not None and node.op_type not in TAKE_SEQUENCES and self.local_function(node) is None:
             kind = "a sequence" if isinstance(other, Sequence) or is_list(other) else "an optional"
-            raise TVMError(f"an input is {kind}; the operator takes tensors")
+            raise TVMError(f"an input is {kind}; the operator supports only tensors")
         self.check_small(context, inputs)
         context.inputs = inputs
         got = self.convert(context, inputs)
@@ -310,20 +319,22 @@ class Importer(GraphImporter):
         return [v if v is None else self.inferred(v) for v in (got if many else [got])]
 
     def check_small(self, context: Context, inputs: list) -> None:
-        """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
+        """Reject small types in operators that compute; operators that only move elements pass the type on."""
         kinds = {k for k in map(context.small, inputs) if k is not None}
         if not kinds:
             return
         node = context.node
         if STRING in kinds and node.op_type not in WITH_STRINGS and self.local_function(node) is None:
-            raise TVMError("strings can be moved, compared and looked up in tables only")
+            raise TVMError(
+                "the operator does not support strings, which can only be moved, compared and looked up in tables"
+            )
         if STRING in kinds and node.op_type == "Equal" and any(context.small(i) is not STRING for i in inputs):
-            raise TVMError("strings are compared with strings")
+            raise TVMError("strings can be compared only with strings")
         if node.op_type in MOVING:
             context.made_small = context.small(inputs[0])
         elif STRING not in kinds and node.op_type not in KNOWING and self.local_function(node) is None:
             name = min(kinds).name
-            raise TVMError(f"tensors of {name} can be cast, moved and dequantized only; cast them first")
+            raise TVMError(f"the operator does not support {name} tensors; cast them to another type first")
 
     def convert(self, context: Context, inputs: list):
         node = context.node
@@ -333,7 +344,7 @@ class Importer(GraphImporter):
         convert = CONVERTERS.find(full_name(node), context.version)
         if convert is not None:
             full = partial(convert, context, attrs=context.attributes)
-            moved = moved_bytes(context, inputs, full) if node.op_type in MOVE_BYTES else None
+            moved = applied_to_integers(context, inputs, full) if node.op_type in MOVES_ELEMENTS else None
             return full(inputs) if moved is None else moved
         body = function_body(node, context.version, inputs)
         if body is None:
@@ -342,7 +353,7 @@ class Importer(GraphImporter):
 
     def outputs(self, node, results: list) -> None:
         if len(results) < len([o for o in node.output if o]):
-            raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
+            raise TVMError(f"the node has {len(node.output)} outputs; only {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
                 if value is None:
@@ -354,17 +365,19 @@ class Importer(GraphImporter):
 
     def captured(self, scope, value):
         if isinstance(value, Choice):
-            raise TVMError("a loop uses a tensor whose number of dimensions is known only when the model runs")
+            raise TVMError(
+                "a loop uses a tensor whose number of dimensions is known only at run time; this is not supported"
+            )
         kept = self.small.get(id(value))
         found = mapped(value, partial(super().captured, scope))
         if kept is not None:
             self.small[id(found)] = (found, kept[1])
         return found
 
-    # -- graphs inside ----------------------------------------------------------------------------------------------
+    # -- nested graphs ----------------------------------------------------------------------------------------------
 
     def subgraph(self, graph, inputs: list) -> list:
-        """The outputs of a graph that is an attribute, for the given inputs."""
+        """Convert a graph that is an attribute, for the given inputs, and return its outputs."""
         declared, self.declared = self.declared, declared_shapes(graph)
         try:
             with self.inner_scope() as values:
@@ -372,18 +385,20 @@ class Importer(GraphImporter):
                 for value, given in zip(graph.input, inputs):
                     values[value.name] = given
                 self.nodes(graph.node)
-                found = [self.value(o.name, "the inner graph's outputs") for o in graph.output]
-            inner = NodeContext(self, "the inner graph")
+                found = [self.value(o.name, "the nested graph's outputs") for o in graph.output]
+            inner = NodeContext(self, "the nested graph")
             return [of_rank(inner, v, declared_rank(o)) for v, o in zip(found, graph.output)]
         finally:
             self.declared = declared
 
     def function(self, body, inputs: list, attributes) -> list:
-        """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
+        """Convert a function's body and return its outputs; only its inputs and the attributes of its call are in
+        scope.
+        """
         outer, sets, declared = self.scopes, self.opsets, self.declared
         self.depth += 1
         if self.depth > DEEPEST:
-            raise TVMError(f"functions call each other more than {DEEPEST} deep")
+            raise TVMError(f"function calls are nested more than {DEEPEST} levels deep")
         self.scopes, self.declared = [{}], {}
         self.opsets = {**sets, **opset_table(body.opset_import)}
         try:
@@ -391,7 +406,7 @@ class Importer(GraphImporter):
                 self.scopes[-1][name] = inputs[i] if i < len(inputs) else None
             given = {a.name: a for a in (*body.attribute_proto, *attributes)}
             self.nodes([resolved(n, given) for n in body.node])
-            # A body may leave out outputs that the call does not want.
+            # A body can omit outputs that the call does not use.
             return [self.scopes[-1].get(o) for o in body.output]
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
@@ -399,16 +414,16 @@ class Importer(GraphImporter):
 
 
 def in_words(context: Context, problem: Exception) -> str:
-    """What went wrong in a converter, for the user."""
+    """Return a message for an error in a converter."""
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     if isinstance(problem, RecursionError):
-        return "the graphs inside are nested too deep"
+        return "nested graphs are too deep"
     fault = signature_fault(context.node, context.version)
     if fault:
         return fault
     if isinstance(problem, KeyError):
-        return f"attribute {problem} is missing or has a value that is not known"
+        return f"attribute {problem} is missing or has an unknown value"
     given = len([i for i in context.node.input if i])
     return f"with {given} inputs and attributes {sorted(context.attributes)}: {problem or type(problem).__name__}"
 

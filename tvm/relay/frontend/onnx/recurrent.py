@@ -1,5 +1,8 @@
-"""Converters of recurrent networks: the products with the inputs of all steps are done at once. As many steps as are
-known when compiling are unrolled; otherwise they are a loop."""
+"""Converters of recurrent networks.
+
+The matmuls with the inputs of all time steps are computed at once. A static number of steps is unrolled; a dynamic one
+becomes a loop.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .table import CONVERTERS, MOST_STEPS, argument, op
 
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-# Activations with parameters: which of alpha and beta they take.
+# The parameters alpha and beta of the activations that have them.
 _PARAMETERS = {
     "Affine": "ab",
     "LeakyRelu": "a",
@@ -26,7 +29,7 @@ _PARAMETERS = {
 
 
 class Recurrent:
-    """One recurrent node: what is shared by its directions."""
+    """A recurrent node: the values that its directions share."""
 
     def __init__(self, ctx, kind: str, inputs: list, attrs):
         self.ctx, self.kind, self.attrs = ctx, kind, attrs
@@ -35,7 +38,7 @@ class Recurrent:
         self.weight, self.recurrence, self.bias = inputs[1], inputs[2], argument(inputs, 3)
         self.lengths = argument(inputs, 4)
         if ctx.rank(self.data) != 3:
-            raise TVMError(f"the input has {ctx.rank(self.data)} dimensions; steps, batch and features are wanted")
+            raise TVMError(f"the input must have 3 dimensions (steps, batch, features), got {ctx.rank(self.data)}")
         self.steps, self.batch = ctx.shape(self.data)[:2]
         self.features = ctx.known_size(self.weight, 2)
         self.directions, _, self.hidden = ctx.known_shape(self.recurrence)
@@ -47,7 +50,7 @@ class Recurrent:
             self.lengths = None
 
     def rounded(self, x):
-        """What meets the weights; networks with quantized weights round it first."""
+        """Return the operand of the weights; networks with quantized weights quantize and dequantize it."""
         return x
 
     def part(self, tensor, direction: int):
@@ -62,7 +65,7 @@ class Recurrent:
         if given is None and isinstance(self.batch, int):
             return relay.zeros((self.batch, self.hidden), self.dtype)
         if given is None:
-            # Zeros of a known number of columns, and of as many rows as the data have.
+            # Create zeros with a static number of columns and one row per batch element.
             rows = relay.sum(relay.zeros_like(self.data), (0, 2))
             return relay.add(relay.expand_dims(rows, 1), relay.zeros((1, self.hidden), self.dtype))
         given = relay.transpose(given, (1, 0, 2)) if self.layout else given
@@ -86,7 +89,7 @@ class Recurrent:
     def activation(self, name: str, given: dict):
         convert = CONVERTERS.find(name, self.ctx.version)
         if convert is None:
-            raise TVMError(f"activation {name} is not supported")
+            raise TVMError(f"activation '{name}' is not supported")
         return lambda x: convert(self.ctx, [x], given)
 
     def clip(self, x):
@@ -125,7 +128,7 @@ class Recurrent:
         return [self.turned(y) if backwards else y, *states]
 
     def cell(self, index: int):
-        """What computes a step of a direction."""
+        """Return the cell that computes a step of a direction."""
         bias, gates = self.part(self.bias, index), _GATES[self.kind] * self.hidden
         if bias is not None:
             bias = relay.strided_slice(bias, [gates], [2 * gates], [1], [0])
@@ -140,7 +143,9 @@ class Recurrent:
         return relay.stack(outs, 0), states
 
     def step(self, cell, row, states: list, number) -> tuple:
-        """The output and the states after a step; sequences that have ended keep their states and give zeros."""
+        """Return the output and the states after a step; sequences that have ended keep their states and
+        output zeros.
+        """
         new = cell(row, states)
         if self.lengths is None:
             return new[0], new
@@ -169,11 +174,11 @@ class Recurrent:
             return Step(None, [infer(n) for n in new], [infer(out)])
 
         states, (y,) = repeated(self.ctx, count, None, states, step)
-        # Of no steps there is a batch too, which a loop that never ran says nothing of.
+        # Take the batch size from the data: with 0 steps the loop collects nothing that has it.
         return relay.reshape_like(y, ahead, 0, 2, 0, 2), states
 
     def shared(self) -> dict:
-        """What all steps use."""
+        """Return the values that all steps use."""
         return {name: getattr(self, name) for name in ("recurrence", "bias", "peepholes", "lengths")}
 
     def cut(self, x, count: int, axis: int = 1) -> list:
@@ -193,7 +198,7 @@ class _RNN:
 
 
 class _GRU:
-    """Gates z, r, h."""
+    """A GRU cell; the gates are in the order z, r, h."""
 
     def __init__(self, net: Recurrent, index: int, bias):
         self.net = net
@@ -218,7 +223,7 @@ class _GRU:
 
 
 class _LSTM:
-    """Gates i, o, f, c; peepholes i, o, f."""
+    """An LSTM cell; the gates are in the order i, o, f, c and the peepholes in the order i, o, f."""
 
     def __init__(self, net: Recurrent, index: int, bias):
         self.net, self.bias = net, bias
@@ -256,19 +261,24 @@ for _kind in _GATES:
 
 
 class QuantizedRecurrent(Recurrent):
-    """Weights are bytes, (direction, input, gates); inputs and states are rounded to bytes over their own range."""
+    """An LSTM with int8 or uint8 weights of shape (direction, input, gates).
+
+    Inputs and states are quantized dynamically, each over its own range.
+    """
 
     def __init__(self, ctx, inputs: list, attrs):
         rows = []
         for i in (1, 2):
             weight, scale, zero = inputs[i], argument(inputs, 6 + 2 * i), argument(inputs, 7 + 2 * i)
-            real = dequantized(ctx, weight, self.beside(ctx, scale), None if zero is None else self.beside(ctx, zero))
+            real = dequantized(
+                ctx, weight, self.expanded_scale(ctx, scale), None if zero is None else self.expanded_scale(ctx, zero)
+            )
             rows.append(relay.transpose(real, (0, 2, 1)))
         super().__init__(ctx, "LSTM", [inputs[0], *rows, *inputs[3:8]], attrs)
 
     @staticmethod
-    def beside(ctx, vector):
-        """A scale for each direction, or for each direction and gate, ready to broadcast."""
+    def expanded_scale(ctx, vector):
+        """Reshape a scale per direction, or per direction and gate, so that it broadcasts."""
         return relay.expand_dims(vector, 1, 2 if ctx.rank(vector) == 1 else 1)
 
     def rounded(self, x):

@@ -8,7 +8,7 @@ from ... import op as relay
 from ...expr import const
 from ..common import run_time
 from . import declared
-from .shape_ops import axes_of, late_axes
+from .shape_ops import axes_of, has_run_time_axes
 from .table import axis_of, op
 
 
@@ -35,7 +35,7 @@ _FORMS = {
     "ReduceLogSum": lambda x, a, k: relay.log(relay.sum(x, axis=a, keepdims=k)),
     "ReduceLogSumExp": _log_sum_exp,
 }
-# What each does to a single element, for an empty list of axes that means "reduce nothing".
+# The element-wise function of each reduction for an empty list of axes that means "reduce nothing".
 _NO_AXES = {
     "ReduceL1": relay.abs,
     "ReduceL2": relay.abs,
@@ -49,9 +49,9 @@ def _reduce(name: str, since_input: int):
 
     def convert(ctx, inputs, attrs):
         x = inputs[0]
-        if late_axes(ctx, inputs) and not declared.decides(ctx, x):
-            return _late(ctx, name, inputs, attrs)
-        if late_axes(ctx, inputs):
+        if has_run_time_axes(ctx, inputs) and not declared.decides(ctx, x):
+            return _run_time_reduction(ctx, name, inputs, attrs)
+        if has_run_time_axes(ctx, inputs):
             rows = [
                 (c, convert(ctx, [x], {**attrs, "axes": a})) for a, c in declared.reduced_axes(ctx, x, inputs[1], attrs)
             ]
@@ -80,8 +80,8 @@ def _reduce(name: str, since_input: int):
     return convert
 
 
-def _late(ctx, name: str, inputs, attrs):
-    """A reduction over axes that are known when the model runs."""
+def _run_time_reduction(ctx, name: str, inputs, attrs):
+    """Convert a reduction over axes that are known at run time."""
     data, axes = inputs
     none = ctx.length(axes, "the axes") == 0
     if none or not ctx.rank(data):
@@ -93,7 +93,7 @@ def _late(ctx, name: str, inputs, attrs):
 
 
 def _empty(ctx, name: str, x, axes, keepdims: bool):
-    """Reductions over no elements give the neutral element."""
+    """Return the neutral element of a reduction over zero elements."""
     shape = [1 if i in axes else d for i, d in enumerate(ctx.known_shape(x)) if keepdims or i not in axes]
     low, high = limits(ctx.dtype(x))
     neutral = {
@@ -108,7 +108,7 @@ def _empty(ctx, name: str, x, axes, keepdims: bool):
 
 
 def limits(dtype: str):
-    """The least and the greatest value of an element type."""
+    """Return the minimum and maximum value of an element type."""
     if dtype.startswith(("float", "bfloat")):
         return float("-inf"), float("inf")
     if dtype == "bool":

@@ -1,4 +1,4 @@
-"""Writing a model with a name on every node."""
+"""Writing a model in which each node has a name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from .external import Folder
 
 
 def save_renamed(model, folder: Folder | None, path) -> None:
-    """The model with a name on every node, so that messages and reports can point at it. A path that does not end in
-    .onnx is a folder, which gets a file of its own name for every model."""
+    """Write the model with a name for each node, so that messages and reports can refer to it.
+
+    A path that does not end in .onnx is a folder, in which each model gets a new file name.
+    """
     import onnx
 
     path = os.fspath(path)
@@ -25,14 +27,15 @@ def save_renamed(model, folder: Folder | None, path) -> None:
     constants = [a.t for n in all_nodes(named.graph) for a in n.attribute if a.HasField("t")]
     for tensor in (*named.graph.initializer, *constants):
         if tensor.data_location == onnx.TensorProto.EXTERNAL and folder is not None:
-            # The file stands elsewhere, and a weight may not be stored outside its folder.
+            # Store the weight in the model: external data must be in the folder of the model, which is a different one
+            # here.
             tensor.CopyFrom(folder.inside(tensor))
     try:
         if whole_folder:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         onnx.save(named, path)
     except (OSError, ValueError) as problem:
-        raise TVMError(f"the renamed model cannot be written to {path}: {problem}") from problem
+        raise TVMError(f"cannot write the renamed model to {path}: {problem}") from problem
 
 
 __all__ = ["save_renamed"]

@@ -1,5 +1,6 @@
-"""Signal processing whose lengths, steps and axes are known only when the model runs: transforms as products with
-matrices that the program computes."""
+"""Signal processing with run-time lengths, steps and axes: transforms are matmuls with matrices that the program
+computes.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ def _wide(e) -> RelayExpr:
 
 
 def fourier(ctx, rows, length, inverse: bool, onesided: bool):
-    """The transform of the middle axis of (rows, samples, real and imaginary parts); ``length`` is a number."""
+    """Return the Fourier transform along the middle axis of (rows, samples, real and imaginary parts)."""
     kept = ctx.dtype(rows)
-    # Waves cancel: sums of doubles keep small frequencies right.
+    # Terms cancel: float64 accumulation keeps small frequency components accurate.
     rows = ctx.made(_wide(rows)) if kept != "float64" else rows
     half = inverse and onesided
     above = ctx.made(relay.add(relay.floor_divide(length, number(2)), number(1)))
@@ -36,7 +37,7 @@ def fourier(ctx, rows, length, inverse: bool, onesided: bool):
     angle = relay.divide(relay.multiply(_wide(turns), _real(2 * math.pi)), _wide(length))
     cosine, sine = relay.cos(angle), relay.multiply(relay.sin(angle), _real(1.0 if inverse else -1.0))
     if half:
-        # Frequencies above the middle are the conjugates of those below it.
+        # Frequencies above half of the sampling rate are the conjugates of those below it.
         middle = relay.equal(relay.multiply(samples, number(2)), length)
         once = relay.logical_or(relay.equal(samples, number(0)), middle)
         weight = relay.expand_dims(relay.where(once, _real(1.0), _real(2.0)), 0)
@@ -58,13 +59,12 @@ def fourier(ctx, rows, length, inverse: bool, onesided: bool):
 
 
 def dft(ctx, data, axis, length, inverse: bool, onesided: bool):
-    """The transform along an axis that is known when the model runs: the axis is moved behind the others by index, and
-    back."""
+    """Return the transform along a run-time axis, which is moved behind the other axes by index and back afterwards."""
     rank, parts = ctx.rank(data) - 1, ctx.known_size(data, -1)
-    # The axis counts the dimension of real and imaginary parts, too, which is none of a signal.
+    # The axis can also count the last dimension (real and imaginary parts), along which no transform exists.
     axis = run_time.axes_from_start(ctx, run_time.scalar(ctx, axis), rank + 1)
     is_signal = ctx.made(relay.less(axis, number(rank)))
-    axis = run_time.checked(ctx, axis, is_signal, "the axis is that of the real and imaginary parts")
+    axis = run_time.checked(ctx, axis, is_signal, "the transform axis must not be the last axis")
     hit = ctx.made(relay.equal(number(range(rank)), axis))
     sizes = run_time.shape_of(ctx, data)
     sizes = ctx.made(relay.strided_slice(sizes, [0], [rank], [1], [0]))
@@ -83,14 +83,14 @@ def dft(ctx, data, axis, length, inverse: bool, onesided: bool):
     out = fourier(ctx, rows, length, inverse, onesided)
     count, new = run_time.size_of(ctx, out, 1), ctx.shape(out)[2]
     shape = ctx.made(relay.where(hit, count, sizes))
-    back = _moved_back(ctx, shape, own, hit, count, rank)
+    back = _inverse_indices(ctx, shape, own, hit, count, rank)
     flat = ctx.made(relay.take(relay.reshape(out, (-1, new)), back, 0))
     target = run_time.joined(ctx, [shape, number([new])])
     return run_time.sharpened(ctx, relay.reshape(flat, target, True), [None] * rank + [new])
 
 
-def _moved_back(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
-    """For each place of a tensor of this shape, its place where the axis that is hit is behind the others."""
+def _inverse_indices(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
+    """Return, for each element of ``shape``, its index in the tensor whose transform axis is behind the others."""
     at, out = run_time.counted(ctx, ctx.made(relay.prod(shape, axis=0))), None
     inner = outer = number(1)
     for d in reversed(range(rank)):
@@ -105,12 +105,12 @@ def _moved_back(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
 
 
 def stft(ctx, signal, step, window, length, onesided: bool):
-    """Frames of a signal (batch, samples, parts), each multiplied by the window and transformed."""
+    """Multiply each frame of a signal (batch, samples, parts) by the window and transform it."""
     step = run_time.at_least(ctx, run_time.scalar(ctx, step), 1, "the step between frames")
     length = run_time.size_of(ctx, window, 0) if length is None else run_time.scalar(ctx, length)
     length = run_time.at_least(ctx, length, 1, "the length of a frame")
     left = ctx.made(relay.subtract(run_time.size_of(ctx, signal, 1), length))
-    left = run_time.at_least(ctx, left, 0, "the length of the signal beyond that of a frame")
+    left = run_time.at_least(ctx, left, 0, "the length of the signal minus the length of a frame")
     count = relay.add(relay.floor_divide(left, relay.maximum(step, number(1))), number(1))
     begins = relay.multiply(run_time.counted(ctx, ctx.made(count)), step)
     places = relay.add(relay.expand_dims(begins, 1), relay.expand_dims(run_time.counted(ctx, length), 0))
@@ -123,7 +123,7 @@ def stft(ctx, signal, step, window, length, onesided: bool):
 
 
 def window(ctx, size, weights: tuple[float, ...], periodic: bool, dtype: str):
-    """A sum of cosines over one period."""
+    """Return a window that is a weighted sum of cosines over one period."""
     size = run_time.at_least(ctx, run_time.scalar(ctx, size), 0, "the size of the window")
     period = size if periodic else relay.subtract(size, number(1))
     at = relay.multiply(_wide(run_time.counted(ctx, size)), _real(2 * math.pi))
@@ -136,7 +136,7 @@ def window(ctx, size, weights: tuple[float, ...], periodic: bool, dtype: str):
 
 
 def mel_weights(ctx, bins, length, rate, low, high, dtype: str):
-    """Triangles over the spectrum, one for each bin, whose corners are even on the mel scale."""
+    """Return triangular filters over the spectrum, one for each bin, with corners equally spaced on the mel scale."""
     bins = run_time.at_least(ctx, run_time.scalar(ctx, bins), 0, "the number of bins")
     length = run_time.at_least(ctx, run_time.scalar(ctx, length), 1, "the length of the transform")
     rate = run_time.at_least(ctx, run_time.scalar(ctx, rate), 1, "the sample rate")

@@ -1,4 +1,4 @@
-"""Windows whose sizes are known only when the model runs."""
+"""Windowed operators with run-time window sizes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from .table import check_steps
 
 
 def added_back(ctx, data, image, block, attrs):
-    """Columns (batch, channels times elements of a block, blocks) added where they were taken from: for every element
-    of every block its place in the padded image."""
+    """Add columns (batch, channels times block elements, blocks) to their source positions in the image (Col2Im).
+
+    For each element of each block, the program computes its index in the padded image.
+    """
     n = ctx.length(image, "the image shape")
     if ctx.length(block, "the block shape") != n or n < 1:
-        raise TVMError(f"the image has {n} dimensions, the block {ctx.length(block, 'the block shape')}")
-    check_steps("the dimensions of an image", n)
+        raise TVMError(
+            f"the image has {n} spatial dimensions, but the block has {ctx.length(block, 'the block shape')}"
+        )
+    check_steps("an image shape", n)
     image, block = run_time.vector(ctx, image), run_time.vector(ctx, block)
     strides, dilations = (attrs.get(name, [1] * n) for name in ("strides", "dilations"))
     amounts = attrs.get("pads", [0] * 2 * n)
     if len(strides) != n or len(dilations) != n or len(amounts) != 2 * n or min(*strides, *dilations) < 1:
-        raise TVMError(f"strides and dilations are {n} positive numbers and pads {2 * n}, for {n} dimensions")
+        raise TVMError(
+            f"strides and dilations must have {n} positive elements and pads {2 * n}, for {n} spatial dimensions"
+        )
     sizes = relay.add(image, number([amounts[i] + amounts[i + n] for i in range(n)]))
     reach = relay.multiply(relay.subtract(block, number(1)), number(dilations))
     room = relay.subtract(relay.subtract(sizes, reach), number(1))
@@ -32,7 +38,7 @@ def added_back(ctx, data, image, block, attrs):
     batch = run_time.size_of(ctx, data, 0)
     channels = relay.floor_divide(run_time.size_of(ctx, data, 1), relay.maximum(whole, number(1)))
     lines = ctx.made(relay.multiply(batch, channels))
-    # Another number of blocks than the image has room for is refused here.
+    # This reshape reports an error if the number of blocks does not match the image.
     updates = ctx.made(relay.reshape(data, run_time.joined(ctx, [lines, ctx.made(parts)]), True))
     total = run_time.joined(ctx, [lines, ctx.made(relay.prod(sizes, axis=0))])
     empty = ctx.made(relay.full(ctx.like(0, data), total, ctx.dtype(data)))
@@ -44,7 +50,9 @@ def added_back(ctx, data, image, block, attrs):
 
 
 def _places(ctx, sizes, counts, block, strides, dilations, n: int):
-    """The places in the flat image of all elements of blocks: an element of the block is the slower index."""
+    """Return the indices of all block elements in the flat image; the element index varies more slowly than the block
+    index.
+    """
     elements, columns = (run_time.counted(ctx, ctx.made(relay.prod(v, axis=0))) for v in (block, counts))
     out, stride, inner, outer = None, number(1), number(1), number(1)
     for d in reversed(range(n)):
@@ -61,8 +69,10 @@ def _places(ctx, sizes, counts, block, strides, dilations, n: int):
 
 
 def unpooled(ctx, x, places, natural: list, wanted):
-    """Elements at places of a flat tensor of the shape ``natural``, numbers that are computed when the model runs, in a
-    larger shape that is filled up with zeros behind."""
+    """Scatter elements to run-time indices of a flat tensor with the shape ``natural``, in a larger shape.
+
+    The rest of the larger shape is filled with zeros.
+    """
     shape = run_time.joined(ctx, natural)
     size = run_time.joined(ctx, [ctx.made(relay.prod(shape, axis=0))])
     empty = ctx.made(relay.full(ctx.like(0, x), size, ctx.dtype(x)))
@@ -71,7 +81,7 @@ def unpooled(ctx, x, places, natural: list, wanted):
     if wanted is None:
         return out
     rest = run_time.at_least(ctx, ctx.made(relay.subtract(run_time.vector(ctx, wanted), shape)), 0,
-                             "the output shape less that of the unpooled data")  # fmt: skip
+                             "output_shape minus the inferred output shape")  # fmt: skip
     amounts = run_time.joined(ctx, [number([0] * len(natural)), rest])
     return run_time.padded(ctx, out, amounts, None, ctx.like(0, x), "constant")
 

@@ -1,4 +1,4 @@
-"""Converters of sequences and optionals; values.py says what they are."""
+"""Converters of sequences and optionals, which values.py defines."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .table import argument, axis_of, op
 from .values import Nothing, Sequence, is_list, is_option, joined_type
 
 
-def _of_run(ctx, value, position=None) -> bool:
-    """Whether the run finds the length of a sequence, or the position that is asked for."""
+def _is_dynamic(ctx, value, position=None) -> bool:
+    """Return whether the length of a sequence, or the given position, is known at run time."""
     if not isinstance(value, Sequence) and not is_list(value):
         raise TVMError("the input must be a sequence")
     return is_list(value) or position is not None and ctx.value(position) is None
 
 
-def _place(ctx, position, count: int, ends: int) -> int:
-    """A position in a sequence, counted from the front; ``ends`` is 1 where the place behind the last counts."""
+def _position(ctx, position, count: int, ends: int) -> int:
+    """Return a non-negative position in a sequence; with ``ends`` 1 the position after the last element is valid."""
     at = ctx.ints(position, "the position")[0]
     if not -count <= at < count + ends:
-        raise TVMError(f"there is no place {at} in a sequence of {count} tensors")
+        raise TVMError(f"position {at} is out of range for a sequence of {count} tensors")
     return at + count if at < 0 else at
 
 
@@ -35,7 +35,7 @@ def _place(ctx, position, count: int, ends: int) -> int:
 def sequence_construct(ctx, inputs, attrs):
     kinds = {ctx.dtype(x) for x in inputs}
     if len(kinds) > 1:
-        raise TVMError(f"the tensors of a sequence have one type, got {', '.join(sorted(kinds))}")
+        raise TVMError(f"the tensors of a sequence must have the same type, got {', '.join(sorted(kinds))}")
     return Sequence(tuple(inputs))
 
 
@@ -48,8 +48,8 @@ def sequence_empty(ctx, inputs, attrs):
 @op("SequenceAt")
 def sequence_at(ctx, inputs, attrs):
     value, position = inputs
-    if not _of_run(ctx, value, position):
-        return value.items[_place(ctx, position, len(value.items), 0)]
+    if not _is_dynamic(ctx, value, position):
+        return value.items[_position(ctx, position, len(value.items), 0)]
     lists = ctx.importer.lists
     xs = lists.as_list(value)
     return lists.call("sequence_at", [xs, lists.place(ctx, xs, position)], lists.element(xs))
@@ -57,7 +57,7 @@ def sequence_at(ctx, inputs, attrs):
 
 @op("SequenceLength")
 def sequence_length(ctx, inputs, attrs):
-    if _of_run(ctx, inputs[0]):
+    if _is_dynamic(ctx, inputs[0]):
         return ctx.importer.lists.count(inputs[0])
     return const(len(inputs[0].items), "int64")
 
@@ -65,9 +65,9 @@ def sequence_length(ctx, inputs, attrs):
 @op("SequenceInsert")
 def sequence_insert(ctx, inputs, attrs):
     value, tensor, position = inputs[0], inputs[1], argument(inputs, 2)
-    if not _of_run(ctx, value, position):
+    if not _is_dynamic(ctx, value, position):
         items = value.items
-        at = len(items) if position is None else _place(ctx, position, len(items), 1)
+        at = len(items) if position is None else _position(ctx, position, len(items), 1)
         return Sequence((*items[:at], tensor, *items[at:]))
     lists = ctx.importer.lists
     xs = lists.as_list(value)
@@ -80,24 +80,24 @@ def sequence_insert(ctx, inputs, attrs):
 @op("SequenceErase")
 def sequence_erase(ctx, inputs, attrs):
     value, position = inputs[0], argument(inputs, 1)
-    if _of_run(ctx, value, position):
+    if _is_dynamic(ctx, value, position):
         lists = ctx.importer.lists
         xs = lists.as_list(value)
         return lists.call("sequence_erase", [xs, lists.place(ctx, xs, position)], xs.checked_type_)
     items = value.items
     if not items:
-        raise TVMError("nothing can be taken from an empty sequence")
-    at = len(items) - 1 if position is None else _place(ctx, position, len(items), 0)
+        raise TVMError("cannot read or erase an element of an empty sequence")
+    at = len(items) - 1 if position is None else _position(ctx, position, len(items), 0)
     return Sequence((*items[:at], *items[at + 1 :]))
 
 
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx, inputs, attrs):
-    if _of_run(ctx, inputs[0]):
+    if _is_dynamic(ctx, inputs[0]):
         return _joined_list(ctx, inputs[0], attrs)
     items = list(inputs[0].items)
     if not items:
-        raise TVMError("an empty sequence cannot be joined")
+        raise TVMError("cannot concatenate an empty sequence")
     if attrs.get("new_axis", 0):
         return relay.stack(items, axis_of(attrs["axis"], ctx.rank(items[0]) + 1))
     axis = axis_of(attrs["axis"], ctx.rank(items[0]))
@@ -105,7 +105,7 @@ def concat_from_sequence(ctx, inputs, attrs):
 
 
 def _joined_list(ctx, xs, attrs):
-    """The tensors of a list joined; along a new axis, each gets it first."""
+    """Concatenate the tensors of a list; for a new axis, each tensor is expanded first."""
     lists = ctx.importer.lists
     element = lists.element(xs)
     if not attrs.get("new_axis", 0):
@@ -118,12 +118,12 @@ def _joined_list(ctx, xs, attrs):
 
 @op("SplitToSequence")
 def split_to_sequence(ctx, inputs, attrs):
-    """Parts of the given sizes: one size for all and a smaller rest, a list, or single elements."""
+    """Split into parts of a constant size with a smaller last part, of listed sizes, or into single elements."""
     data, sizes = inputs[0], argument(inputs, 1)
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     total, known = ctx.shape(data)[axis], ctx.value(sizes)
     if not isinstance(total, int) or sizes is not None and known is None:
-        return _split_by_run(ctx, data, sizes, axis, bool(attrs.get("keepdims", 1)))
+        return _split_at_run_time(ctx, data, sizes, axis, bool(attrs.get("keepdims", 1)))
     if known is None:
         parts = split_sizes(data, [1] * total, axis)
         return Sequence(tuple(parts if attrs.get("keepdims", 1) else [relay.squeeze(p, [axis]) for p in parts]))
@@ -131,15 +131,15 @@ def split_to_sequence(ctx, inputs, attrs):
     if not known.ndim:
         each = numbers[0]
         if each < 1:
-            raise TVMError(f"parts have at least one element, got {each}")
+            raise TVMError(f"split must be positive, got {each}")
         numbers = [min(each, total - at) for at in range(0, total, each)]
     if sum(numbers) != total or min(numbers, default=0) < 0:
-        raise TVMError(f"parts of {numbers} elements do not make up the {total} of axis {axis}")
+        raise TVMError(f"split sizes {numbers} do not add up to the size {total} of axis {axis}")
     return Sequence(tuple(split_sizes(data, numbers, axis)))
 
 
-def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
-    """Parts whose number or sizes the run finds: a loop puts one after the other into a list."""
+def _split_at_run_time(ctx, data, sizes, axis: int, keepdims: bool):
+    """Split into a run-time number of parts or parts of run-time sizes, by a loop that adds each part to a list."""
     importer = ctx.importer
     infer, lists = importer.typer.infer, importer.lists
     zero, one = const(0, "int64"), const(1, "int64")
@@ -150,11 +150,11 @@ def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
         sizes = infer(relay.cast(sizes, "int64"))
         whole = relay.equal(relay.sum(sizes), total)
         fit = infer(relay.logical_and(whole, relay.all(relay.greater_equal(sizes, zero))))
-        words = f"the sizes of the parts must be at least 0 and add up to the size of axis {axis}"
+        words = f"split sizes must be at least 0 and add up to the size of axis {axis}"
         count = run_time.checked(ctx, count, fit, words)
     else:
         each = one if sizes is None else scalar(ctx, sizes, "int64")
-        each = run_time.at_least(ctx, infer(each), 1, "the size of the parts")
+        each = run_time.at_least(ctx, infer(each), 1, "split")
         count = infer(relay.floor_divide(relay.subtract(relay.add(total, each), one), each))
 
     def step(number, values: list) -> Step:
@@ -174,14 +174,16 @@ def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
 
 @op("SequenceMap")
 def sequence_map(ctx, inputs, attrs):
-    """The body applied to the tensors of the sequences, place by place; tensors are given to it each time."""
+    """Apply the body to the elements of the sequences at each position; tensor inputs are passed unchanged
+    each time.
+    """
     body, importer = attrs["body"], ctx.importer
-    _of_run(ctx, inputs[0])
+    _is_dynamic(ctx, inputs[0])
     if any(is_list(value) for value in inputs):
-        return _mapped_by_run(ctx, inputs, body)
+        return _mapped_at_run_time(ctx, inputs, body)
     lengths = {len(value.items) for value in inputs if isinstance(value, Sequence)}
     if len(lengths) > 1:
-        raise TVMError(f"the sequences are of one length, got {sorted(lengths)}")
+        raise TVMError(f"the sequences must have the same length, got {sorted(lengths)}")
     rows = [
         importer.subgraph(body, [v.items[k] if isinstance(v, Sequence) else v for v in inputs])
         for k in range(lengths.pop())
@@ -189,8 +191,8 @@ def sequence_map(ctx, inputs, attrs):
     return [Sequence(tuple(row[i] for row in rows)) for i in range(len(body.output))]
 
 
-def _mapped_by_run(ctx, inputs: list, body) -> list:
-    """A loop that takes the first tensors of the lists, and puts results before those it has."""
+def _mapped_at_run_time(ctx, inputs: list, body) -> list:
+    """Convert to a loop that reads the first tensor of each list and prepends its results to the output lists."""
     importer, lists = ctx.importer, ctx.importer.lists
     many = [isinstance(value, Sequence) or is_list(value) for value in inputs]
     rests = [lists.as_list(value) for value, is_many in zip(inputs, many) if is_many]
@@ -223,7 +225,7 @@ def optional(ctx, inputs, attrs):
     if inputs:
         return inputs[0]
     if "type" not in attrs:
-        raise TVMError("an optional that holds nothing says by its attribute 'type' what it could hold")
+        raise TVMError("an empty optional must have the attribute 'type'")
     return Nothing(ctx.importer.lists.declared(attrs["type"], None, "the optional"))
 
 
@@ -237,13 +239,13 @@ def optional_has_element(ctx, inputs, attrs):
 @op("OptionalGetElement")
 def optional_get_element(ctx, inputs, attrs):
     if isinstance(inputs[0], Nothing):
-        raise TVMError("the optional holds nothing")
+        raise TVMError("the optional is empty")
     if is_option(inputs[0]):
         return ctx.importer.lists.call("get_element", [inputs[0]], inputs[0].checked_type_.args[0])
     return inputs[0]
 
 
-# Operators that take sequences; every other one takes tensors.
+# Operators that accept sequences; all others accept only tensors.
 TAKE_SEQUENCES = frozenset(
     "Identity SequenceAt SequenceLength SequenceInsert SequenceErase ConcatFromSequence SequenceMap If Loop Optional "
     "OptionalHasElement OptionalGetElement".split()

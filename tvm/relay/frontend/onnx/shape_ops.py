@@ -1,4 +1,4 @@
-"""Converters of operators that move elements: reshapes, slices, joins, padding, values made from shapes."""
+"""Converters of operators that move elements or use shapes: reshape, slice, concatenate, pad, expand, range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .load import check_count, onnx_dtype
 from .table import argument, axis_of, op
 from .values import Choice
 
-# Operators behind a Squeeze without axes are converted for each rank that its dynamic dimensions may give.
+# A Squeeze without axes is converted for each combination of squeezed dynamic dimensions, up to this number of them.
 MOST_DYNAMIC = 3
 
 
@@ -26,9 +26,9 @@ def reshape_1(ctx, inputs, attrs):
 
 
 def _new_sizes(sizes: list[int]) -> list[int]:
-    """The sizes of a Reshape, among which Relay's codes below -1 must not be."""
+    """Check the sizes of a Reshape: values below -1 have a special meaning in Relay and must not be passed on."""
     if any(size < -1 for size in sizes):
-        raise TVMError(f"the shape {sizes} has the size {min(sizes)}; sizes are at least 0, or -1 once")
+        raise TVMError(f"the shape {sizes} contains {min(sizes)}; dimensions must be at least 0, or -1 once")
     return sizes
 
 
@@ -97,20 +97,20 @@ def size(ctx, inputs, attrs):
 
 
 def axes_of(ctx, inputs, attrs, since_input: int):
-    """Axes: an attribute once, an input since some version."""
+    """Return the axes, which are an attribute in early operator sets and an input since version ``since_input``."""
     if "axes" in attrs:
         return attrs["axes"]
     return ctx.ints(argument(inputs, 1), "the axes") if ctx.version >= since_input else None
 
 
-def late_axes(ctx, inputs) -> bool:
-    """Whether the axes are computed when the model runs."""
+def has_run_time_axes(ctx, inputs) -> bool:
+    """Return whether the axes are known at run time."""
     return len(inputs) > 1 and inputs[1] is not None and ctx.value(inputs[1]) is None
 
 
 @op("Squeeze")
 def squeeze(ctx, inputs, attrs):
-    if late_axes(ctx, inputs):
+    if has_run_time_axes(ctx, inputs):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the axes")
         ctx.length(inputs[1], "the axes")
@@ -121,23 +121,23 @@ def squeeze(ctx, inputs, attrs):
         return _squeezed_ones(ctx, inputs[0])
     bad = [a for a in axes if isinstance(dims[a], int) and dims[a] != 1]
     if bad:
-        raise TVMError(f"axis {bad[0]} has {dims[bad[0]]} elements; only axes of one element can be left out")
+        raise TVMError(f"cannot squeeze axis {bad[0]} of size {dims[bad[0]]}; the size must be 1")
     return relay.squeeze(inputs[0], axes) if axes else inputs[0]
 
 
 def _squeezed_ones(ctx, data):
-    """The data without its axes of one element. The sizes of dynamic axes decide the rank when the model runs."""
+    """Squeeze all axes of size 1. The sizes of dynamic axes determine the output rank at run time."""
     ones = [i for i, d in enumerate(ctx.shape(data)) if isinstance(d, int) and d == 1]
     data = ctx.made(relay.squeeze(data, ones)) if ones else data
     dynamic = [i for i, d in enumerate(ctx.shape(data)) if not isinstance(d, int)]
     if len(dynamic) > MOST_DYNAMIC:
-        raise TVMError(f"without axes, {len(dynamic)} dynamic dimensions decide the rank of the output; at most "
-                       f"{MOST_DYNAMIC} are supported: give the axes, or fix input shapes")  # fmt: skip
+        raise TVMError(f"without axes, {len(dynamic)} dynamic dimensions determine the rank of the output; at most "
+                       f"{MOST_DYNAMIC} are supported: set the axes in the model, or fix the input shapes")  # fmt: skip
     return _by_sizes(ctx, data, dynamic, [])
 
 
 def _by_sizes(ctx, data, dynamic: list[int], ones: list[int]):
-    """The data without the axes in ``ones``, and without each dynamic axis that has one element when the model runs."""
+    """Squeeze the axes in ``ones``, and each dynamic axis that has size 1 at run time."""
     if not dynamic:
         return ctx.made(relay.squeeze(data, ones)) if ones else data
     axis, rest = dynamic[0], dynamic[1:]
@@ -147,7 +147,7 @@ def _by_sizes(ctx, data, dynamic: list[int], ones: list[int]):
 
 @op("Unsqueeze")
 def unsqueeze(ctx, inputs, attrs):
-    if late_axes(ctx, inputs):
+    if has_run_time_axes(ctx, inputs):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the axes")
         return run_time.unsqueezed(ctx, inputs[0], inputs[1])
@@ -192,8 +192,8 @@ def _slice(ctx, data, starts, ends, axes, steps):
     for s, e, axis, step in zip(starts, ends, axes, steps):
         size = dims[axis]
         if isinstance(size, int):
-            # NumPy's clamping, but what begins before the first element begins there, also where it goes backwards. An
-            # end of -1 - size then says "before the first element".
+            # Clamp as NumPy does, except that a start before the first element is clamped to it for negative steps too.
+            # An end of -1 - size then means "before the first element".
             s, e, _ = slice(max(s, -size), e, step).indices(size)
             if step > 0:
                 e = max(e, s)
@@ -213,17 +213,17 @@ def split(ctx, inputs, attrs):
     data = inputs[0]
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     count = len(ctx.node.output)
-    if "split" not in attrs and late_axes(ctx, inputs):
+    if "split" not in attrs and has_run_time_axes(ctx, inputs):
         if all(ctx.declared(i) is not None for i in range(count)):
             return split_sizes(data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(count)], axis)
         if ctx.length(inputs[1], "the sizes") != count:
-            raise TVMError(f"{ctx.length(inputs[1], 'the sizes')} sizes are given for {count} outputs")
+            raise TVMError(f"there are {ctx.length(inputs[1], 'the sizes')} sizes for {count} outputs")
         return run_time.split(ctx, data, inputs[1], axis, count)
     sizes = attrs.get("split") or (ctx.ints(argument(inputs, 1), "the sizes") if ctx.version >= 13 else None)
     if sizes is None:
         wanted = attrs.get("num_outputs", count)
         if wanted < 1 or wanted != count:
-            raise TVMError(f"num_outputs is {wanted}, and the node has {count} outputs")
+            raise TVMError(f"num_outputs is {wanted}, but the node has {count} outputs")
         total = ctx.shape(data)[axis]
         if not isinstance(total, int):
             return _equal_parts(ctx, data, axis, count)
@@ -235,7 +235,7 @@ def split(ctx, inputs, attrs):
 
 
 def _equal_parts(ctx, data, axis: int, count: int) -> list:
-    """Parts of an axis whose size is known when the model runs; the last one is what is left."""
+    """Split a dynamic axis into equal parts; the last part contains the remainder."""
     total = run_time.size_of(ctx, data, axis)
     each = relay.floor_divide(relay.add(total, run_time.number(count - 1)), run_time.number(count))
     last = relay.subtract(total, relay.multiply(each, run_time.number(count - 1)))
@@ -284,7 +284,7 @@ def constant_of_shape(ctx, inputs, attrs):
         return run_time.filled(ctx, const(value[0], str(value.dtype)), inputs[0])
     dims = list(declared.shape_of_output(ctx, "the shape")) if late else ctx.ints(inputs[0], "the shape")
     if min(dims, default=0) < 0:
-        raise TVMError(f"the shape {dims} has a negative size")
+        raise TVMError(f"the shape {dims} has a negative dimension")
     if math.prod(dims) <= 1 << 16:
         return Constant(np.full(dims, value[0], value.dtype))
     return relay.full(const(value[0], str(value.dtype)), dims, str(value.dtype))
@@ -298,11 +298,11 @@ def range_(ctx, inputs, attrs):
         return declared.counted(ctx, inputs[0], inputs[2])
     start, limit, delta = (ctx.array(i, "the range").reshape(-1)[0] for i in inputs[:3])
     if delta == 0:
-        raise TVMError("the step is 0")
+        raise TVMError("delta must not be 0")
     with np.errstate(all="ignore"):
         count = np.ceil((float(limit) - float(start)) / float(delta))
     if not np.isfinite(count):
-        raise TVMError(f"there are no steps of {delta} from {start} to {limit}")
+        raise TVMError(f"cannot count from {start} to {limit} in steps of {delta}")
     count = max(int(count), 0)
     check_count("the range", [count])
     return Constant((start + np.arange(count) * delta).astype(start.dtype))
@@ -312,14 +312,14 @@ def range_(ctx, inputs, attrs):
 def eye_like(ctx, inputs, attrs):
     dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
     if not all(isinstance(d, int) for d in ctx.shape(inputs[0])):
-        return relay.cast(relay.equal(_apart(ctx, inputs[0]), const(attrs.get("k", 0), "int64")), dtype)
+        return relay.cast(relay.equal(_diagonal_offset(ctx, inputs[0]), const(attrs.get("k", 0), "int64")), dtype)
     rows, columns = ctx.known_shape(inputs[0])
     check_count("the matrix", [rows, columns])
     return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
 
 
-def _apart(ctx, data):
-    """How far each element of a matrix is above the diagonal."""
+def _diagonal_offset(ctx, data):
+    """Return the column index minus the row index of each element of a matrix."""
     rows, columns = (run_time.counted(ctx, run_time.size_of(ctx, data, axis)) for axis in (-2, -1))
     return relay.subtract(relay.expand_dims(columns, 0), relay.expand_dims(rows, 1))
 
@@ -371,16 +371,18 @@ def reverse_sequence(ctx, inputs, attrs):
 
 @op("Trilu")
 def trilu(ctx, inputs, attrs):
-    """The upper or lower triangle; the diagonal may be an input, so the places are compared where the model runs."""
+    """Return the upper or lower triangle. The diagonal can be an input, so element positions are compared at
+    run time.
+    """
     data, k = inputs[0], argument(inputs, 1)
     if ctx.rank(data) < 2:
-        raise TVMError("a matrix has two dimensions or more")
+        raise TVMError("the input must have at least 2 dimensions")
     rows, columns = ctx.shape(data)[-2:]
     if isinstance(rows, int) and isinstance(columns, int):
         check_count("the triangle", [rows, columns])
         apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
     else:
-        apart = _apart(ctx, data)
+        apart = _diagonal_offset(ctx, data)
     k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")
     keep = relay.greater_equal(apart, k) if attrs.get("upper", 1) else relay.less_equal(apart, k)
     return relay.where(keep, data, relay.zeros_like(data))
@@ -393,7 +395,7 @@ def center_crop_pad(ctx, inputs, attrs):
     axes = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
     known = all(isinstance(d, int) for d in shape)
     if not known or ctx.is_late(inputs[1]) and not declared.decides(ctx, data):
-        return _late_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
+        return _dynamic_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
     if ctx.value(inputs[1]) is None:
         wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
     else:
@@ -411,10 +413,10 @@ def center_crop_pad(ctx, inputs, attrs):
     return relay.nn.pad(out, pads, ctx.like(0, data))
 
 
-def _late_center(ctx, data, wanted, axes: list[int]):
-    """The middle of the data in a shape that is known when the model runs, cut or with zeros around it."""
+def _dynamic_center(ctx, data, wanted, axes: list[int]):
+    """Crop or pad the data to a run-time shape, with the data in the center."""
     if ctx.length(wanted, "the shape") != len(axes):
-        raise TVMError(f"{ctx.length(wanted, 'the shape')} sizes are given for {len(axes)} axes")
+        raise TVMError(f"there are {ctx.length(wanted, 'the shape')} sizes for {len(axes)} axes")
     zero, two = run_time.number(0), run_time.number(2)
     have = run_time.joined(ctx, [run_time.size_of(ctx, data, a) for a in axes])
     more = relay.subtract(wanted, have)
@@ -464,17 +466,19 @@ def pad(ctx, inputs, attrs):
 
 
 def padded(ctx, data, amounts: list[int], value, mode: str):
-    """Negative amounts cut; the other modes read places inside by index, so they may be as long as one likes."""
+    """Pad or, for negative amounts, crop. The modes other than constant gather by index, so amounts can exceed the
+    size.
+    """
     n = len(amounts) // 2
     before, after = amounts[:n], amounts[n:]
     shape = ctx.shape(data)
     left = [d + min(b, 0) + min(a, 0) if isinstance(d, int) else None for d, b, a in zip(shape, before, after)]
     for axis, (size, rest, b, a) in enumerate(zip(shape, left, before, after)):
         if rest is not None and (size + b + a < 0 or mode != "constant" and rest < 1 and (b or a)):
-            raise TVMError(f"the padding cuts {size - rest} of the {size} elements of axis {axis}")
+            raise TVMError(f"negative pads remove {size - rest} elements of axis {axis}, which has only {size}")
     if mode == "constant":
         if any(min(b, a) < 0 if rest is None else rest < 0 for rest, b, a in zip(left, before, after)):
-            # More may be cut than there is; then only the value is in the output.
+            # The crop can exceed the data; the output then contains only the padding value.
             return relay.nn.pad(data, list(zip(before, after)), value)
         if min(amounts, default=0) < 0:
             data = relay.strided_slice(

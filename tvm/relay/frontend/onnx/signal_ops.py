@@ -1,4 +1,4 @@
-"""Converters of signal processing."""
+"""Converters of signal processing operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import argument, axis_of, op
 
 
 def _transformed(ctx, x, axis: int, length: int, inverse: bool, onesided: bool):
-    """The transform of a tensor whose last dimension holds real (and imaginary) parts."""
+    """Return the Fourier transform of a tensor whose last dimension contains real (and imaginary) parts."""
     last = ctx.rank(x) - 1
     parts = [relay.take(x, const(k, "int64"), last) for k in range(ctx.known_size(x, last))]
     re, im = fourier(ctx, parts[0], parts[1] if len(parts) == 2 else None, axis, length, inverse, onesided)

@@ -1,13 +1,12 @@
-"""Element types of ONNX that are carried in others: those of fewer than eight bits and floats of eight in bytes,
-strings in numbers of 64 bits.
+"""ONNX element types that are stored in other types: integers and floats of 8 bits or less, and strings.
 
-The compiler has no values of these types. A small float is carried as its bit pattern in a uint8, a small integer as
-its value in an int8 or uint8; the importer remembers which values are carried (``ctx.small``). Operators that only
-move elements work on the bytes; casts and (de)quantization convert; every other operator is refused in words.
-A compiled program takes and gives the bytes: ``to_carrier`` and ``from_carrier`` convert arrays.
+The compiler has no values of these types. A small float is stored as its bit pattern in uint8, a small integer as its
+value in int8 or uint8; the importer records the stored values (``ctx.small``). Operators that only move elements work
+on the stored values; casts and (de)quantization convert them; all other operators report an error. A compiled program
+has inputs and outputs of the storage type: ``to_carrier`` and ``from_carrier`` convert arrays.
 
-A string is carried as a number made of its text. Strings can be moved, compared and looked up in tables; whoever gives
-them to a program makes sure that no two of them have one number (``Texts``).
+A string is stored as an int64 hash of its text. Strings can be moved, compared and looked up in tables; the caller that
+passes them to a program ensures that no two strings have the same hash (``Texts``).
 """
 
 from __future__ import annotations
@@ -21,19 +20,21 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 
-# Operators that move elements and never compute with them.
+# Operators that move elements without computing with them.
 MOVING = frozenset(
     "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice SpaceToDepth Split "
     "Squeeze Tile Transpose Unsqueeze".split()
 )
-# Operators that take strings, and those that move them.
+# Operators that accept strings: some comparisons and lookups, and operators that move elements.
 WITH_STRINGS = MOVING - {"Pad"} | {"Equal", "LabelEncoder", "Constant", "Shape", "Size", "If", "Loop"}
-# Operators whose converters know small types, and those that look at nothing but the shape.
+# Operators whose converters handle small types, and those that read only the shape.
 KNOWING = frozenset("Cast CastLike QuantizeLinear DequantizeLinear Constant Shape Size If Loop".split())
 
 
 class SmallType(NamedTuple):
-    """A type carried in bytes: its name in ml_dtypes, the type of the bytes, and its bits if it is an integer."""
+    """A type stored in an 8-bit type: its name in ml_dtypes, its storage type, and its number of bits if it is an
+    integer.
+    """
 
     name: str
     carrier: str
@@ -45,7 +46,7 @@ class SmallType(NamedTuple):
         return (-(1 << n - 1), (1 << n - 1) - 1) if self.carrier == "int8" else (0, (1 << n) - 1)
 
 
-# By the names of ONNX's element types.
+# The small types by name of their ONNX element type.
 SMALL_TYPES = {
     "FLOAT8E4M3FN": SmallType("float8_e4m3fn", "uint8"),
     "FLOAT8E4M3FNUZ": SmallType("float8_e4m3fnuz", "uint8"),
@@ -65,14 +66,14 @@ _BY_NAME = {t.name: t for t in SMALL_TYPES.values()}
 
 
 def small_type(code: int) -> SmallType | None:
-    """The small type of an ONNX element type number; None for every other."""
+    """Return the small type of an ONNX element type number; None for other types."""
     from onnx import TensorProto
 
     return SMALL_TYPES.get(TensorProto.DataType.Name(code)) if code in TensorProto.DataType.values() else None
 
 
 def to_carrier(array: np.ndarray) -> np.ndarray:
-    """An array of a small type as the bytes that carry it; every other array as it is."""
+    """Return an array of a small type in its storage type; other arrays are unchanged."""
     if array.dtype.kind in "OUS":
         return Texts().numbers(array)
     kind = _BY_NAME.get(array.dtype.name)
@@ -82,9 +83,9 @@ def to_carrier(array: np.ndarray) -> np.ndarray:
 
 
 def from_carrier(array: np.ndarray, kind: SmallType) -> np.ndarray:
-    """The array of a small type that bytes carry. Strings are found by those who know them."""
+    """Return an array of a small type from its storage type. Strings are looked up by ``Texts`` instead."""
     if kind is STRING:
-        raise TVMError("the text of a string is not in its number")
+        raise TVMError("strings cannot be restored from their int64 hashes alone; use Texts.strings")
     dtype = _numpy(kind)
     return array.astype(dtype) if kind.integer_bits else array.view(dtype)
 
@@ -96,25 +97,27 @@ def _numpy(kind: SmallType) -> np.dtype:
 
 
 class Texts:
-    """Strings by the numbers that carry them."""
+    """A table of strings by their int64 hashes."""
 
     def __init__(self) -> None:
         self.known: dict[int, str] = {}
 
     def numbers(self, array) -> np.ndarray:
-        """The numbers of strings, which are known from here on. Two strings of one number are refused."""
+        """Return the hashes of strings and add the strings to the table. Two strings with the same hash are
+        an error.
+        """
         texts = np.asarray(array, object)
         out = np.empty(texts.shape, STRING.carrier)
         for place, text in np.ndenumerate(texts):
             text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
             number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
             if self.known.setdefault(number, text) != text:
-                raise TVMError(f"the strings '{self.known[number]}' and '{text}' cannot be told apart")
+                raise TVMError(f"the strings '{self.known[number]}' and '{text}' have the same hash")
             out[place] = number
         return out
 
     def strings(self, numbers: np.ndarray) -> np.ndarray:
-        """The strings of numbers that are known."""
+        """Return the strings of hashes that are in the table."""
         out = np.empty(numbers.shape, object)
         for place, number in np.ndenumerate(numbers):
             out[place] = self.known[int(number)]
@@ -125,9 +128,9 @@ class Texts:
 
 
 def decode(ctx, x, kind: SmallType):
-    """The numbers that bytes carry, as float32 or int32; a new expression, which is not known as bytes."""
+    """Convert stored values to float32 or int32, as a new expression that is not recorded as a small type."""
     if kind is STRING:
-        raise TVMError("strings cannot be read as numbers")
+        raise TVMError("strings cannot be cast to numbers")
     if kind.integer_bits:
         return relay.cast(x, "int32")
     with np.errstate(all="ignore"):
@@ -136,9 +139,11 @@ def decode(ctx, x, kind: SmallType):
 
 
 def encode(ctx, x, kind: SmallType, saturate: bool = True, round_mode: str = "up"):
-    """Numbers as the bytes of a small type: floats are rounded to the nearest, ties to even; integers wrap around."""
+    """Convert numbers to the storage type of a small type: floats are rounded to nearest, ties to even; integers wrap
+    around.
+    """
     if kind is STRING:
-        raise TVMError("numbers cannot be written as strings")
+        raise TVMError("numbers cannot be cast to strings")
     if kind.integer_bits:
         return _wrapped(ctx, x, kind)
     wide = x if ctx.dtype(x) in ("float32", "float64") else relay.cast(x, "float32")
@@ -149,14 +154,14 @@ def encode(ctx, x, kind: SmallType, saturate: bool = True, round_mode: str = "up
     place = relay.searchsorted(const(limits), relay.reshape(size, (-1,)), dtype="int32")
     code = relay.reshape(relay.take(const(codes), place, axis=0), ctx.shape(x))
     zero = const(0, ctx.dtype(wide))
-    # The sign of -0 shows in its inverse only.
+    # Only the reciprocal distinguishes -0 from 0.
     negative = relay.logical_or(relay.less(wide, zero), relay.less(relay.divide(const(1, ctx.dtype(wide)), wide), zero))
     below = relay.where(negative, relay.take(const(sign), relay.cast(code, "int32"), axis=0), code)
     return relay.where(relay.isnan(wide), const(nan, "uint8"), below)
 
 
 def _wrapped(ctx, x, kind: SmallType):
-    """The low bits of integers (floats lose their fraction first)."""
+    """Keep the low bits of integers; floats are truncated to integers first."""
     whole = relay.cast(x, "int32") if ctx.dtype(x) != "int64" else x
     number = ctx.dtype(whole)
     low = relay.bitwise_and(whole, const((1 << kind.integer_bits) - 1, number))
@@ -167,7 +172,9 @@ def _wrapped(ctx, x, kind: SmallType):
 
 
 def _tables(kind: SmallType, dtype: str, saturate: bool):
-    """What rounding needs: the sizes at which the code steps up, the codes of sizes, their negatives, and the NaN."""
+    """Return tables for rounding: the magnitudes at which the code increases, the codes, the negative codes and the NaN
+    code.
+    """
     import ml_dtypes
 
     small = _numpy(kind)
@@ -178,7 +185,8 @@ def _tables(kind: SmallType, dtype: str, saturate: bool):
     last = int(np.nonzero(np.isfinite(values[:half]))[0][-1])
     ladder = np.append(values[: last + 1], 2 * values[last] - values[last - 1])
     limits = ((ladder[:-1] + ladder[1:]) / 2).astype(dtype)
-    # A size above limits[k] has at least the code k + 1. On the limit itself the even code is taken.
+    # A magnitude above limits[k] has at least the code k + 1. A magnitude equal to the limit is rounded to the even
+    # code.
     limits[1::2] = np.nextafter(limits[1::2], np.zeros((), dtype))
     nans = np.nonzero(np.isnan(values[: 2 * half]))[0]
     infinite = np.nonzero(np.isposinf(values[:half]))[0]
@@ -189,13 +197,15 @@ def _tables(kind: SmallType, dtype: str, saturate: bool):
     codes = np.append(np.arange(last + 1), over).astype("uint8")
     sign = np.arange(256) | half
     if kind.name.endswith("uz"):
-        # These types have no -0; its pattern is the NaN.
+        # These types have no -0; its bit pattern is the NaN.
         sign[0] = 0
     return limits, codes, sign.astype("uint8"), nan
 
 
 def _exponent(x, saturate: bool, round_mode: str):
-    """A power of two: the exponent of a float32, stepped up as the mode says; the sign is lost."""
+    """Return the exponent of a float32 as a power-of-two type, rounded up as ``round_mode`` specifies; the sign is
+    dropped.
+    """
     bits = relay.reinterpret(x, "int32")
     one = const(1, "int32")
     exponent = relay.bitwise_and(relay.right_shift(bits, const(23, "int32")), const(255, "int32"))

@@ -1,6 +1,6 @@
-"""The table of ONNX converters and what a converter can ask.
+"""The table of ONNX converters, and the interface to the node that is being converted.
 
-A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where left out), attrs a dictionary.
+A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None for omitted ones), attrs is a dictionary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ op = CONVERTERS.op
 
 
 class Context(NodeContext):
-    """The node being converted."""
+    """The node that is being converted."""
 
     __slots__ = ("attributes", "inputs", "integers", "made_small", "node", "sums", "version")
 
@@ -33,11 +33,11 @@ class Context(NodeContext):
         self.version = version
         self.attributes: dict[str, Any] = {}
         self.inputs: list = []
-        # Set by converters whose first result is integers times a scale; see quantize.py.
+        # Set by converters whose first output is integers times a scale; see quantize.py.
         self.integers: Any = None
-        # Set by converters whose first result is sums of whole numbers times a scale; see quantize.py.
+        # Set by converters whose first output is integer sums times a scale; see quantize.py.
         self.sums: Any = None
-        # Set by converters whose results are of a type carried in bytes; see small_types.py.
+        # Set by converters whose outputs have a small type; see small_types.py.
         self.made_small: SmallType | None = None
 
     @property
@@ -45,40 +45,40 @@ class Context(NodeContext):
         return self.version
 
     def small(self, e: RelayExpr | None) -> SmallType | None:
-        """The small type that the bytes of an expression carry, or None."""
+        """Return the small type of the stored values of an expression, or None."""
         kept = self.importer.small.get(id(e))
         return kept[1] if kept else None
 
     def tensor(self, proto):
-        """The array of a tensor that is an attribute."""
+        """Return the array of a tensor attribute."""
         return tensor_array(proto, self.importer.folder)
 
     def declared(self, index: int = 0) -> tuple[int, ...] | None:
-        """The shape that the model declares for an output, if it is known."""
+        """Return the shape that the model declares for an output, or None."""
         return self.importer.declared.get(self.node.output[index]) if self.wants(index) else None
 
     def wants(self, index: int) -> bool:
-        """Whether the node's output of this number is used."""
+        """Return whether the output with this index is used."""
         return len(self.node.output) > index and bool(self.node.output[index])
 
     def convert(self, name: str, *inputs: RelayExpr, **attrs: Any):
-        """Another operator of the same operator set, as a part of this one."""
+        """Convert another operator of the same operator set, as a part of this one."""
         converter = CONVERTERS.find(name, self.version)
         assert converter is not None, name
         return converter(self, list(inputs), attrs)
 
 
 def argument(inputs: list, index: int):
-    """An optional input."""
+    """Return an optional input, or None."""
     return inputs[index] if len(inputs) > index else None
 
 
 def attribute_values(node) -> dict[str, Any]:
-    """Attributes of a node as Python values."""
+    """Return the attributes of a node as Python values."""
     return {a.name: _READERS[a.type](a) if a.type in _READERS else a for a in node.attribute}
 
 
-# AttributeProto.type -> value; numbers of the ONNX format.
+# Functions that read an attribute value, by AttributeProto.type.
 _READERS = {
     1: lambda a: a.f,
     2: lambda a: a.i,

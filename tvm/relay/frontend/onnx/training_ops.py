@@ -1,4 +1,4 @@
-"""Converters of training: one step of an optimizer, which moves tensors along their gradients."""
+"""Converters of optimizer steps, which update tensors by their gradients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _each(ctx, inputs: list, kinds: int, step: Callable[..., tuple]) -> list:
-    """The results of a step for every tensor. After the rate and the number of steps done come all tensors, then their
-    gradients, then what is kept of the past; results are in that order, without the gradients."""
+    """Apply an optimizer step to each tensor.
+
+    The inputs are the learning rate, the step count, all tensors, their gradients, and the groups of optimizer states.
+    The outputs have the same order, without the gradients.
+    """
     rate, done, rest = inputs[0], inputs[1], inputs[2:]
     if len(rest) % kinds:
-        raise TVMError(f"{kinds} inputs for each tensor are wanted behind R and T, got {len(rest)} in all")
+        raise TVMError(f"the number of inputs after R and T must be divisible by {kinds}, got {len(rest)}")
     count = len(rest) // kinds
     rows = [step(rate, done, *rest[i::count]) for i in range(count)]
     return [row[k] for k in range(kinds - 1) for row in rows]
@@ -62,7 +65,7 @@ def adam(ctx, inputs, attrs):
 
 
 def _adam_rate(ctx, rate, done, alpha: float, beta: float):
-    """Averages begin at zero; the rate makes up for it."""
+    """Return the bias-corrected learning rate: the moving averages start at zero."""
     times, one = relay.cast(done, ctx.dtype(rate)), ctx.like(1, rate)
     missing = [relay.subtract(one, relay.power(ctx.like(weight, rate), times)) for weight in (alpha, beta)]
     later = relay.divide(relay.multiply(rate, relay.sqrt(missing[1])), missing[0])
@@ -73,7 +76,7 @@ def _adam_rate(ctx, rate, done, alpha: float, beta: float):
 def momentum(ctx, inputs, attrs):
     mode = attrs["mode"]
     if mode not in ("standard", "nesterov"):
-        raise TVMError(f"mode is 'standard' or 'nesterov', got '{mode}'")
+        raise TVMError(f"mode must be 'standard' or 'nesterov', got '{mode}'")
 
     def step(rate, done, x, gradient, past):
         gradient = _regularized(ctx, attrs, x, gradient)

@@ -1,9 +1,9 @@
-"""What a name of an ONNX graph may stand for: a tensor, a sequence, an optional, or one of two such by a condition.
+"""Values of an ONNX graph: tensors, sequences, optionals, and choices between two values by a run-time condition.
 
-A tensor is an expression. A sequence whose length is known when compiling is a list of expressions here, and nothing of
-it is left in the program; otherwise it is an expression of type ``List``. An optional is what it holds or ``Nothing``,
-otherwise an expression of type ``Option``. Values of different ranks, of which a condition that is computed when the
-model runs chooses one, are a ``Choice``: operators are converted for both until the ranks are the same.
+A tensor is an expression. A sequence of static length is a list of expressions at compile time and leaves nothing in
+the program; otherwise it is an expression of type ``List``. An optional is its content or ``Nothing`` if that is known
+at compile time, otherwise an expression of type ``Option``. A ``Choice`` contains two values of different ranks, of
+which a run-time condition selects one: operators are converted for both until the ranks are equal.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..common.incremental import opened
 
 
 class Sequence(NamedTuple):
-    """A sequence of tensors whose length is known; see sequence_ops.py."""
+    """A sequence of tensors with static length; see sequence_ops.py."""
 
     items: tuple
 
 
 class Nothing(NamedTuple):
-    """An optional that holds nothing. ``type`` is of what it could hold, as far as the model says it."""
+    """An empty optional. ``type`` is the type of its possible content, as far as the model declares it."""
 
     type: Type
 
 
 class Choice(NamedTuple):
-    """``yes`` or ``no``, by a condition that is computed when the model runs."""
+    """The value ``yes`` or ``no``, selected by a run-time condition."""
 
     condition: RelayExpr
     yes: Any
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 
 def mapped(value, change: Callable[[RelayExpr], RelayExpr]):
-    """The value with each of its expressions changed."""
+    """Return the value with ``change`` applied to each of its expressions."""
     if isinstance(value, Sequence):
         return Sequence(tuple(mapped(item, change) for item in value.items))
     if isinstance(value, Choice):
@@ -50,17 +50,17 @@ def mapped(value, change: Callable[[RelayExpr], RelayExpr]):
 
 
 def is_type(t: Any, name: str) -> bool:
-    """Whether a type is the data type of that name."""
+    """Return whether a type is an instance of the data type ``name``."""
     return isinstance(t, TypeCall) and getattr(t.func, "name_hint", None) == name
 
 
 def is_list(value) -> bool:
-    """Whether a value is a sequence whose length is known only when the model runs."""
+    """Return whether a value is a sequence whose length is known at run time."""
     return isinstance(value, RelayExpr) and is_type(value.checked_type_, "List")
 
 
 def is_option(value) -> bool:
-    """Whether it is known only when the model runs if an optional holds something."""
+    """Return whether a value is an optional whose content is known at run time."""
     return isinstance(value, RelayExpr) and is_type(value.checked_type_, "Option")
 
 
@@ -72,17 +72,19 @@ def is_tensor(value) -> bool:
 
 
 def in_words(t: Any) -> str:
-    """A type for messages."""
+    """Return a type in words, for messages."""
     if isinstance(t, TensorType):
         return f"{t.dtype} of shape ({', '.join(str(d) for d in t.shape)})"
     if isinstance(t, TypeCall) and t.args:
         return f"{'a sequence' if is_type(t, 'List') else 'an optional'} of {in_words(t.args[0])}"
-    return "tensors that nothing describes" if isinstance(t, IncompleteType) else str(t)
+    return "tensors of unknown type" if isinstance(t, IncompleteType) else str(t)
 
 
 def joined_type(a: Type, b: Type) -> Type:
-    """The type of a value that has one of two types when the model runs: sizes that differ are unknown. What is not an
-    optional is one that holds something where the other is an optional."""
+    """Return the common type of values of two types; dimensions that differ become dynamic.
+
+    A value that is not an optional is treated as a non-empty optional if the other one is an optional.
+    """
     if isinstance(a, IncompleteType):
         return b
     if isinstance(b, IncompleteType):
@@ -93,9 +95,11 @@ def joined_type(a: Type, b: Type) -> Type:
     if isinstance(a, TypeCall) and isinstance(b, TypeCall) and a.func is b.func:
         return TypeCall(a.func, tuple(joined_type(x, y) for x, y in zip(a.args, b.args)))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
-        raise TVMError(f"a value is {in_words(a)} or {in_words(b)}, by what is computed when the model runs")
+        raise TVMError(
+            f"a value is {in_words(a)} or {in_words(b)}, depending on a run-time condition; this is not supported"
+        )
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-        raise TVMError(f"a value is {in_words(a)} or {in_words(b)}, by what is computed when the model runs; "
+        raise TVMError(f"a value is {in_words(a)} or {in_words(b)}, depending on a run-time condition; "
                        "element types and numbers of dimensions must be the same")  # fmt: skip
     return TensorType([_joined_size(x, y) for x, y in zip(a.shape, b.shape)], a.dtype)
 
@@ -105,7 +109,7 @@ def _joined_size(a: Any, b: Any) -> Any:
 
 
 def same_type(a: Type, b: Type) -> bool:
-    """Whether two types have the same sizes, as far as they are known."""
+    """Return whether two types are equal; dynamic dimensions are equal to each other."""
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(_same_size, a.shape, b.shape))
     if isinstance(a, TypeCall) and isinstance(b, TypeCall):

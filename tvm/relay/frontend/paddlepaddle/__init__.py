@@ -1,6 +1,6 @@
 """The PaddlePaddle importer."""
 
-# The families of converters register themselves.
+# Importing a converter module registers its converters.
 from . import (
     activations,
     control,

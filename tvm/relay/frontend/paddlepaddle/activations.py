@@ -1,4 +1,4 @@
-"""Converters of activations."""
+"""Converters of activation functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import Context, axis_of, op
 
 
 def _below(ctx: Context, x: RelayExpr, edge: float, below: RelayExpr) -> RelayExpr:
-    """x, but ``below`` where it is less than a number; NaN stays NaN."""
+    """Return ``below`` where x is less than ``edge``, else x. NaN stays NaN."""
     return relay.where(relay.less(x, ctx.like(edge, x)), below, x)
 
 
@@ -20,8 +20,8 @@ def _times(ctx: Context, x: RelayExpr, factor: float) -> RelayExpr:
     return relay.multiply(x, ctx.like(factor, x))
 
 
-def _grown(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """exp(x) - 1 where x is negative."""
+def _negative_exponential(ctx: Context, x: RelayExpr) -> RelayExpr:
+    """Return exp(x) - 1 for negative x, else 0."""
     return relay.subtract(relay.exp(relay.minimum(x, ctx.like(0, x))), ctx.like(1, x))
 
 
@@ -47,19 +47,19 @@ def leaky_relu(ctx, x):
 
 @unary("elu")
 def elu(ctx, x):
-    return _below(ctx, x, 0, _times(ctx, _grown(ctx, x), ctx.attr("alpha", 1.0)))
+    return _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, x), ctx.attr("alpha", 1.0)))
 
 
 @unary("celu")
 def celu(ctx, x):
     alpha = ctx.attr("alpha", 1.0)
-    return _below(ctx, x, 0, _times(ctx, _grown(ctx, _times(ctx, x, 1.0 / alpha)), alpha))
+    return _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, _times(ctx, x, 1.0 / alpha)), alpha))
 
 
 @unary("selu")
 def selu(ctx, x):
     scale, alpha = ctx.attr("scale", 1.0507009873554805), ctx.attr("alpha", 1.6732632423543772)
-    return _times(ctx, _below(ctx, x, 0, _times(ctx, _grown(ctx, x), alpha)), scale)
+    return _times(ctx, _below(ctx, x, 0, _times(ctx, _negative_exponential(ctx, x), alpha)), scale)
 
 
 @unary("gelu")
@@ -81,7 +81,7 @@ def hard_sigmoid(ctx, x):
 def hard_swish(ctx, x):
     limit, scale, offset = ctx.attr("threshold", 6.0), ctx.attr("scale", 6.0), ctx.attr("offset", 3.0)
     if not scale:
-        raise TVMError("the attribute 'scale' is 0")
+        raise TVMError("the attribute 'scale' must not be 0")
     gate = relay.clip(relay.add(x, ctx.like(offset, x)), 0.0, float(limit))
     return _times(ctx, relay.multiply(x, gate), 1.0 / scale)
 
@@ -97,7 +97,7 @@ def silu(ctx, x):
 
 
 def _soft(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """log(1 + exp(x)) without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return relay.add(relay.maximum(x, ctx.like(0, x)), relay.log1p(relay.exp(relay.negative(relay.abs(x)))))
 
 
@@ -154,7 +154,7 @@ def stanh(ctx, x):
 
 @unary("rrelu")
 def rrelu(ctx, x):
-    """The slope is drawn when training; a model that is used has the middle of the range."""
+    """Apply the randomized leaky ReLU. At inference the slope is the middle of its range."""
     slope = (ctx.attr("lower", 1 / 8) + ctx.attr("upper", 1 / 3)) / 2
     return _below(ctx, x, 0, _times(ctx, x, slope))
 
@@ -172,7 +172,7 @@ def prelu(ctx):
     elif mode == "all":
         alpha = relay.reshape(alpha, ())
     else:
-        raise TVMError(f"the attribute 'mode' is all, channel or element, got {mode!r}")
+        raise TVMError(f"the attribute 'mode' must be all, channel or element, got {mode!r}")
     return _below(ctx, x, 0, relay.multiply(x, alpha))
 
 
@@ -181,7 +181,7 @@ def maxout(ctx, x):
     axis, groups = ctx.axis("axis", x, 1), ctx.attr("groups", 1)
     size = ctx.known_size(x, axis)
     if groups < 1 or size % groups:
-        raise TVMError(f"{size} channels have no groups of {groups}")
+        raise TVMError(f"{size} channels are not divisible into groups of {groups}")
     shape = [0] * axis + [-4, size // groups, groups] + [0] * (ctx.rank(x) - axis - 1)
     return relay.max(relay.reshape(x, shape), axis=axis + 1)
 
@@ -202,7 +202,7 @@ def log_softmax(ctx, x):
     return relay.subtract(apart, relay.log(relay.sum(relay.exp(apart), axis=axis, keepdims=True)))
 
 
-# Activations that operators name by a word.
+# Activation functions by the names that operators use.
 BY_NAME = {
     "": lambda ctx, x: x, "identity": lambda ctx, x: x, "relu": relu, "sigmoid": lambda ctx, x: relay.sigmoid(x),
     "tanh": lambda ctx, x: relay.tanh(x), "gelu": gelu, "swish": silu,
@@ -210,9 +210,9 @@ BY_NAME = {
 
 
 def named(name: str):
-    """The activation of a name."""
+    """Return the activation function with the given name."""
     if name not in BY_NAME:
-        raise TVMError(f"the activation {name!r} is not supported; these are: {', '.join(sorted(BY_NAME))[2:]}")
+        raise TVMError(f"the activation {name!r} is not supported; supported are {', '.join(sorted(BY_NAME))[2:]}")
     return BY_NAME[name]
 
 

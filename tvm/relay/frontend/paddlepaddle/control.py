@@ -1,5 +1,8 @@
-"""Converters of branches, loops and arrays of tensors. A course that is known when compiling is written out; any other
-is an ``If``, or a function that calls itself. An array is a list, whose places are known when compiling."""
+"""Converters of branches, loops and tensor arrays.
+
+Control flow with constant conditions is resolved or unrolled. Other control flow becomes an ``If`` or a recursive
+function. A tensor array is a list, whose indices must be compile-time constants.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from .elementwise import truth
 from .program import Block
 from .table import Context, check_steps, op
 
-# A place of an array that is written behind its end makes it so much longer at most.
-_MOST_ELEMENTS = 65_536
+# The maximum length of a tensor array, which a write beyond its end extends.
+_MAX_ELEMENTS = 65_536
 
 
 def _condition(ctx: Context, e: RelayExpr) -> RelayExpr:
@@ -27,11 +30,14 @@ def _block(ctx: Context) -> Block:
 
 @op("conditional_block", "conditional_block_infer")
 def conditional_block(ctx):
-    """What a block writes, where a condition holds. Without it a variable keeps its value; one that had none is read
-    only where the condition holds, and is computed there."""
+    """Convert a block that runs if a condition is true.
+
+    Otherwise the variables that it writes keep their values. A variable without a previous value may only be read if
+    the condition is true, so it is computed unconditionally.
+    """
     given = ctx.tensors("Cond")
     if not ctx.attr("is_scalar_condition", False):
-        raise TVMError("a block that runs unless its input is empty is not supported")
+        raise TVMError("a conditional_block with is_scalar_condition=False is not supported")
     test = _condition(ctx, given[0])
     known = ctx.value(test)
     if known is not None and not known.reshape(-1)[0]:
@@ -44,7 +50,8 @@ def conditional_block(ctx):
     if known is None:
         both = [i for i, (new, old) in enumerate(zip(after, before)) if old is not None and new is not old]
         if any(not isinstance(v, RelayExpr) for i in both for v in (after[i], before[i])):
-            raise TVMError("a branch that data decides on changes an array of tensors; this is not supported")
+            raise TVMError("a conditional block with a condition known only at run time writes a tensor array, which "
+                           "is not supported")
         for i, v in zip(both, branched(ctx.importer, test, [after[i] for i in both], [before[i] for i in both])):
             after[i] = v
     ctx.importer.scopes[-1].update((n, v) for n, v in zip(names, after) if v is not None)
@@ -60,18 +67,18 @@ def _before(ctx: Context, name: str):
 
 @op("select_input")
 def select_input(ctx):
-    """One of the inputs, by number; an input that was never made is not chosen."""
+    """Select one of the inputs by index. An input that was never computed is not selected."""
     mask = ctx.get("Mask")
     names = ctx.operator.inputs.get("X", [])
     known = ctx.value(mask)
     if known is not None:
         at = int(known.reshape(-1)[0])
         if not 0 <= at < len(names):
-            raise TVMError(f"input {at} of {len(names)} is asked for")
+            raise TVMError(f"the mask selects input {at}, but there are {len(names)} inputs")
         return {"Out": [ctx.importer.value(names[at], ctx.where)]}
     values = [_before(ctx, n) for n in names]
     if len(values) != 2 or not all(isinstance(v, RelayExpr) for v in values):
-        raise TVMError("data decides among other values than two tensors; this is not supported")
+        raise TVMError("select_input with a mask known only at run time supports exactly two tensors")
     test = _condition(ctx, mask)
     return branched(ctx.importer, test, [values[1]], [values[0]])[0]
 
@@ -88,9 +95,9 @@ def while_(ctx):
     while True:
         known = ctx.value(_condition(ctx, states[condition]))
         if known is None:
-            return _kept(ctx, _late(ctx, block, condition, states))
+            return _existing(ctx, _dynamic_loop(ctx, block, condition, states))
         if not known.reshape(-1)[0]:
-            return _kept(ctx, states)
+            return _existing(ctx, states)
         check_steps("a loop", steps)
         with importer.inner_scope(dict(states)) as scope:
             importer.block(block)
@@ -98,13 +105,16 @@ def while_(ctx):
         steps += 1
 
 
-def _kept(ctx: Context, states: dict) -> dict:
+def _existing(ctx: Context, states: dict) -> dict:
     ctx.importer.scopes[-1].update(states)
     return {}
 
 
-def _late(ctx: Context, block: Block, condition: str, states: dict) -> dict:
-    """A loop whose number of steps the run decides. What it uses from around it is carried along."""
+def _dynamic_loop(ctx: Context, block: Block, condition: str, states: dict) -> dict:
+    """Convert a loop with a number of iterations known only at run time.
+
+    Outer tensors that it reads become loop variables.
+    """
     importer = ctx.importer
     moving = [n for n, v in states.items() if isinstance(v, RelayExpr)]
     fixed = {n: v for n, v in states.items() if not isinstance(v, RelayExpr)}
@@ -119,9 +129,11 @@ def _late(ctx: Context, block: Block, condition: str, states: dict) -> dict:
         with importer.inner_scope(scope):
             importer.block(block)
         if scope.captured:
-            raise TVMError("a loop whose steps data decides on reads a value that it is not given")
+            raise TVMError("a loop with a number of iterations known only at run time reads a value that is not a loop "
+                           "variable")
         if any(scope[n] is not v for n, v in fixed.items()):
-            raise TVMError("a loop whose steps data decides on writes an array of tensors; this is not supported")
+            raise TVMError("a loop with a number of iterations known only at run time writes a tensor array, which is "
+                           "not supported")
         going = importer.typer.infer(_condition(ctx, variables[names.index(condition)]))
         return going, [importer.typer.infer(scope[n]) for n in names]
 
@@ -130,21 +142,21 @@ def _late(ctx: Context, block: Block, condition: str, states: dict) -> dict:
     return {**dict(zip(moving, last)), **fixed}
 
 
-# -- arrays -----------------------------------------------------------------------------------------------------------
+# -- tensor arrays ----------------------------------------------------------------------------------------------------
 
 
 def _array(ctx: Context, name: str) -> list:
     found = ctx.all(name)
     if not found or not isinstance(found[0], list):
-        raise TVMError(f"the input '{name}' is no array of tensors")
+        raise TVMError(f"the input '{name}' is not a tensor array")
     return found[0]
 
 
 @op("write_to_array")
 def write_to_array(ctx):
     at, x = ctx.number("", "I"), ctx.get("X")
-    if not 0 <= at < _MOST_ELEMENTS:
-        raise TVMError(f"place {at} of an array is written; there are at most {_MOST_ELEMENTS}")
+    if not 0 <= at < _MAX_ELEMENTS:
+        raise TVMError(f"cannot write index {at} of a tensor array; the maximum length is {_MAX_ELEMENTS}")
     name = ctx.operator.outputs["Out"][0]
     old = _before(ctx, name)
     new = list(old) if isinstance(old, list) else []
@@ -157,7 +169,7 @@ def write_to_array(ctx):
 def read_from_array(ctx):
     array, at = _array(ctx, "X"), ctx.number("", "I")
     if not 0 <= at < len(array) or array[at] is None:
-        raise TVMError(f"place {at} of an array of {len(array)} is read, and nothing was written there")
+        raise TVMError(f"cannot read index {at} of a tensor array of length {len(array)}: no value was written")
     return array[at]
 
 
@@ -170,7 +182,7 @@ def lod_array_length(ctx):
 def tensor_array_to_tensor(ctx):
     array, axis = _array(ctx, "X"), ctx.attr("axis", 0)
     if not array or any(v is None for v in array):
-        raise TVMError("the array has places that were never written")
+        raise TVMError("a tensor array has elements that were never written")
     if ctx.attr("use_stack", False):
         out, sizes = relay.stack(array, axis), [1] * len(array)
     else:
@@ -183,7 +195,7 @@ def tensor_array_to_tensor(ctx):
 
 @op("assign")
 def assign(ctx):
-    """The value itself, of a tensor or an array."""
+    """Copy a tensor or a tensor array."""
     found = ctx.all("X")
     if not found:
         raise TVMError("the input 'X' is missing")

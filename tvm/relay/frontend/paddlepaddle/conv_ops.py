@@ -1,4 +1,4 @@
-"""Converters of convolutions."""
+"""Converters of convolution."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from .table import Context, op
 
 _CONV = {2: relay.nn.conv2d, 3: relay.nn.conv3d}
 _TRANSPOSED = {2: relay.nn.conv2d_transpose, 3: relay.nn.conv3d_transpose}
-# What oneDNN's passes write into a program that was optimised for it.
+# Attributes that PaddlePaddle's oneDNN passes set, and their supported values.
 _FUSED = {"fuse_relu": False, "fuse_activation": "", "fuse_residual_connection": False, "fuse_brelu": False,
           "use_mkldnn": False}  # fmt: skip
 
 
 def steps(ctx: Context, name: str, n: int) -> list[int]:
-    """Numbers of at least one, one for each dimension."""
+    """Return an attribute with a positive integer for each spatial dimension."""
     found = ctx.attr(name, [1] * n)
     if len(found) != n or min(found) < 1:
-        raise TVMError(f"the attribute '{name}' is {n} positive numbers, got {found}")
+        raise TVMError(f"the attribute '{name}' must be {n} positive integers, got {found}")
     return found
 
 
 def padding(ctx: Context, x: RelayExpr, kernel: list[int], strides: list[int], fill: float = 0) -> tuple:
-    """The data and what is to be padded in front and behind; where that depends on sizes that are not known, the data
-    is padded already. ``kernel`` is what a window reaches over."""
+    """Return the data and the padding before and after each spatial dimension.
+
+    ``kernel`` is the extent of the dilated kernel. If the padding depends on dynamic dimensions, the returned data is
+    already padded.
+    """
     n, rule = len(kernel), ctx.attr("padding_algorithm", "EXPLICIT")
     if rule == "VALID":
         return x, [0] * n, [0] * n
@@ -40,13 +43,13 @@ def padding(ctx: Context, x: RelayExpr, kernel: list[int], strides: list[int], f
         total = [max((-(-d // s) - 1) * s + k - d, 0) for d, s, k in zip(sizes, strides, kernel)]
         return x, [t // 2 for t in total], [t - t // 2 for t in total]
     if rule != "EXPLICIT":
-        raise TVMError(f"the attribute 'padding_algorithm' is EXPLICIT, SAME or VALID, got {rule!r}")
+        raise TVMError(f"the attribute 'padding_algorithm' must be EXPLICIT, SAME or VALID, got {rule!r}")
     given = ctx.attr("paddings", [0] * n)
     if len(given) == 2 * (n + 2):
-        # Batch and channels have paddings, too.
+        # The list includes the paddings of batch and channels.
         given = given[2:-2] if channels_last(ctx) else given[4:]
     if len(given) not in (n, 2 * n) or min(given) < 0:
-        raise TVMError(f"the attribute 'paddings' is {n} or {2 * n} numbers of at least 0, got {given}")
+        raise TVMError(f"the attribute 'paddings' must be {n} or {2 * n} non-negative integers, got {given}")
     return (x, given, given) if len(given) == n else (x, given[::2], given[1::2])
 
 
@@ -62,13 +65,14 @@ def conv(ctx):
     x, shape = first_of(ctx, ctx.get("Input"), last), ctx.known_shape(weight)
     n, kernel = len(shape) - 2, list(shape[2:])
     if n not in _CONV or ctx.rank(x) != n + 2:
-        raise TVMError(f"a filter of {len(shape)} dimensions does not fit data of {ctx.rank(x)}")
+        raise TVMError(f"a filter of {len(shape)} dimensions does not match data of {ctx.rank(x)} dimensions")
     strides, dilations, groups = steps(ctx, "strides", n), steps(ctx, "dilations", n), ctx.attr("groups", 1)
     if ctx.attr("padding_algorithm", "EXPLICIT") == "SAME":
-        # PaddlePaddle has no dilation with this padding.
+        # PaddlePaddle ignores dilations with padding SAME.
         dilations = [1] * n
     if groups < 1 or shape[0] % groups or ctx.known_size(x, 1) != shape[1] * groups:
-        raise TVMError(f"a filter of shape {shape} in {groups} groups does not fit {ctx.known_size(x, 1)} channels")
+        raise TVMError(f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input "
+                       "channels")
     x, before, after = padding(ctx, x, kernel, strides)
     out = _CONV[n](x, weight, strides=tuple(strides), padding=(*before, *after), dilation=tuple(dilations),
                    groups=groups, channels=shape[0], kernel_size=tuple(kernel))  # fmt: skip
@@ -82,10 +86,11 @@ def conv_transpose(ctx):
     x, shape = first_of(ctx, ctx.get("Input"), last), ctx.known_shape(weight)
     n = len(shape) - 2
     if n not in _TRANSPOSED or ctx.rank(x) != n + 2:
-        raise TVMError(f"a filter of {len(shape)} dimensions does not fit data of {ctx.rank(x)}")
+        raise TVMError(f"a filter of {len(shape)} dimensions does not match data of {ctx.rank(x)} dimensions")
     strides, dilations, groups = steps(ctx, "strides", n), steps(ctx, "dilations", n), ctx.attr("groups", 1)
     if groups < 1 or shape[0] % groups or ctx.known_size(x, 1) != shape[0]:
-        raise TVMError(f"a filter of shape {shape} in {groups} groups does not fit {ctx.known_size(x, 1)} channels")
+        raise TVMError(f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input "
+                       "channels")
     kernel = [(k - 1) * d + 1 for k, d in zip(shape[2:], dilations)]
     if dilations != [1] * n:
         weight = relay.nn.dilate(weight, [1, 1, *dilations])
@@ -97,7 +102,7 @@ def conv_transpose(ctx):
 
 
 def _extra(ctx: Context, x: RelayExpr, kernel: list, strides: list, before: list, after: list) -> list[int]:
-    """What is added behind the result: as said, or so that it has the size that is asked for."""
+    """Return the additional output size at the end: the attribute, or the amount that yields the requested size."""
     n = len(kernel)
     sizes = ctx.ints(ctx.vector("output_size", "OutputSizeTensor", "OutputSizeTensorList"), "the output size") or []
     if not sizes:
@@ -106,7 +111,7 @@ def _extra(ctx: Context, x: RelayExpr, kernel: list, strides: list, before: list
         rows = zip(sizes, ctx.spatial(x), strides, kernel, before, after)
         extra = [o - ((d - 1) * s + k - b - a) for o, d, s, k, b, a in rows]
     if len(extra) != n or any(not 0 <= e < s for e, s in zip(extra, strides)):
-        raise TVMError(f"an output size of {sizes} or an output padding of {extra} does not fit strides of {strides}")
+        raise TVMError(f"output size {sizes} or output padding {extra} does not match strides {strides}")
     return extra
 
 
@@ -117,7 +122,7 @@ def deformable_conv(ctx):
     groups, sets = ctx.attr("groups", 1), ctx.attr("deformable_groups", 1)
     pads = ctx.attr("paddings", [0, 0])
     if len(pads) != 2 or min(pads) < 0 or len(kernel) != 2 or min(groups, sets) < 1:
-        raise TVMError(f"paddings {pads}, groups {groups} and deformable groups {sets} are not supported")
+        raise TVMError(f"paddings {pads}, groups {groups} and deformable_groups {sets} are not supported")
     window = {"strides": tuple(steps(ctx, "strides", 2)), "padding": (*pads, *pads),
               "dilation": tuple(steps(ctx, "dilations", 2)), "deformable_groups": sets}
     if mask is not None:

@@ -1,4 +1,4 @@
-"""Converters of operators that detect objects: boxes, anchors, and the choice among them."""
+"""Converters of object detection operators: box decoding, anchors, non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .table import Context, check_count, check_steps, op
 
 
 def _column(ctx: Context, e: RelayExpr, index: int) -> RelayExpr:
-    """One of the last numbers of each row."""
+    """Return one element of the last axis."""
     return relay.take(e, const(index, "int64"), ctx.rank(e) - 1)
 
 
 @op("yolo_box")
 def yolo_box(ctx):
-    """Boxes and scores of the cells of a grid; where an object is unlikely, both are zero."""
+    """Decode the boxes and scores of a YOLO layer. Both are zero for boxes with an objectness below the threshold."""
     x, sizes = ctx.get("X"), ctx.get("ImgSize")
     anchors, classes = ctx.attr("anchors", []), ctx.attr("class_num", 1)
     count, aware = len(anchors) // 2, ctx.attr("iou_aware", False)
     n, channels, h, w = ctx.known_shape(x)
     if count < 1 or len(anchors) % 2 or channels != count * (5 + classes + bool(aware)):
-        raise TVMError(f"{channels} channels do not fit {count} anchors of {classes} classes")
+        raise TVMError(f"{channels} channels do not match {count} anchors with {classes} classes")
     if aware:
         overlap = relay.sigmoid(relay.strided_slice(x, [0], [count], [1], [1]))
         x = relay.strided_slice(x, [count], [channels], [1], [1])
@@ -52,7 +52,7 @@ def yolo_box(ctx):
 
 
 def _cells(ctx: Context, field, image: RelayExpr, grid: tuple[int, int], anchors: list[int]) -> RelayExpr:
-    """The corners of the boxes, in elements of the image."""
+    """Return the corners of the boxes in pixels of the image."""
     stretch, ratio = float(ctx.attr("scale_x_y", 1.0)), ctx.attr("downsample_ratio", 32)
     ends = []
     for axis, size in ((1, grid[1]), (0, grid[0])):
@@ -72,23 +72,23 @@ def _cells(ctx: Context, field, image: RelayExpr, grid: tuple[int, int], anchors
     return ctx.made(relay.stack([left, top, right, bottom], 4))
 
 
-# -- boxes that are known when compiling ------------------------------------------------------------------------------
+# -- anchors, computed at compile time --------------------------------------------------------------------------------
 
 
 def _with_variances(ctx: Context, boxes: np.ndarray, first: str, second: str) -> dict:
     variances = ctx.attr("variances", [0.1, 0.1, 0.2, 0.2])
     if len(variances) != 4:
-        raise TVMError(f"4 variances are wanted, got {variances}")
+        raise TVMError(f"expected 4 variances, got {variances}")
     spread = np.broadcast_to(np.array(variances, "float32"), boxes.shape)
     return {first: Constant(boxes.astype("float32")), second: Constant(np.ascontiguousarray(spread))}
 
 
 def _ratios(ctx: Context) -> list[float]:
-    """Aspect ratios, with one among them, each once."""
+    """Return the distinct aspect ratios, starting with 1."""
     out = [1.0]
     for ratio in ctx.attr("aspect_ratios", []):
         if ratio <= 0:
-            raise TVMError(f"an aspect ratio is {ratio}")
+            raise TVMError(f"aspect ratio {ratio} is not supported; it must be positive")
         if all(abs(ratio - r) > 1e-6 for r in out):
             out += [ratio, 1.0 / ratio] if ctx.attr("flip", True) else [ratio]
     return out
@@ -100,13 +100,13 @@ def prior_box(ctx):
     image_h, image_w = ctx.spatial(ctx.get("Image"))
     least, most = ctx.attr("min_sizes", []), ctx.attr("max_sizes", [])
     if most and len(most) != len(least):
-        raise TVMError(f"{len(most)} largest sizes are given for {len(least)} least ones")
+        raise TVMError(f"{len(most)} max_sizes do not match {len(least)} min_sizes")
     sizes = []
     for i, low in enumerate(least):
         middle = [(math.sqrt(low * most[i]),) * 2] if most else []
         every = [(low * math.sqrt(r), low / math.sqrt(r)) for r in _ratios(ctx)]
         sizes += [every[0], *middle, *every[1:]] if ctx.attr("min_max_aspect_ratios_order", False) else every + middle
-    check_count("the boxes", [height, width, len(sizes), 4])
+    check_count("the prior boxes", [height, width, len(sizes), 4])
     step_w, step_h = ctx.attr("step_w", 0.0) or image_w / width, ctx.attr("step_h", 0.0) or image_h / height
     at_x = (np.arange(width) + ctx.attr("offset", 0.5)) * step_w
     at_y = (np.arange(height) + ctx.attr("offset", 0.5)) * step_h
@@ -128,7 +128,7 @@ def anchor_generator(ctx):
     stride, offset = ctx.attr("stride", [16.0, 16.0]), ctx.attr("offset", 0.5)
     ratios, sizes = ctx.attr("aspect_ratios", [1.0]), ctx.attr("anchor_sizes", [])
     if len(stride) != 2 or min([*stride, *ratios, 1]) <= 0:
-        raise TVMError(f"strides of {stride} and aspect ratios of {ratios} are not supported")
+        raise TVMError(f"strides {stride} and aspect ratios {ratios} are not supported; all must be positive")
     check_count("the anchors", [height, width, len(ratios) * len(sizes), 4])
     rows = []
     for ratio in ratios:
@@ -143,11 +143,11 @@ def anchor_generator(ctx):
     return _with_variances(ctx, boxes, "Anchors", "Variances")
 
 
-# -- boxes relative to others -----------------------------------------------------------------------------------------
+# -- box encoding and decoding ----------------------------------------------------------------------------------------
 
 
 def _middles(ctx: Context, boxes: RelayExpr, more: float) -> list[RelayExpr]:
-    """Middles and sizes of boxes that have corners: x, y, width, height."""
+    """Convert boxes given by corners to center and size: x, y, width, height."""
     left, top, right, bottom = (_column(ctx, boxes, i) for i in range(4))
     w, h = (relay.add(relay.subtract(b, a), const(more)) for a, b in ((left, right), (top, bottom)))
     return [relay.add(left, relay.multiply(w, const(0.5))), relay.add(top, relay.multiply(h, const(0.5))), w, h]
@@ -160,10 +160,10 @@ def box_coder(ctx):
     kind, own = ctx.attr("code_type", "encode_center_size").lower(), ctx.attr("variance", [])
     encode = kind in ("encode_center_size", "encodecentersize")
     if not encode and kind not in ("decode_center_size", "decodecentersize"):
-        raise TVMError(f"the attribute 'code_type' is {kind!r}")
+        raise TVMError(f"the attribute 'code_type' must be encode_center_size or decode_center_size, got {kind!r}")
     axis = 0 if encode else ctx.attr("axis", 0)
     if axis not in (0, 1) or own and len(own) != 4:
-        raise TVMError(f"the axis {axis} or the variance {own} is not supported")
+        raise TVMError(f"axis {axis} with variance {own} is not supported")
     place = 0 if axis == 0 else 1
     priors = [relay.expand_dims(v, place) for v in _middles(ctx, prior, more)]
     if given is not None:
@@ -194,11 +194,11 @@ def _encoded(ctx: Context, target: RelayExpr, priors: list, spread: list) -> Rel
     return relay.stack(rows, 2)
 
 
-# -- the choice among boxes -------------------------------------------------------------------------------------------
+# -- non-maximum suppression ------------------------------------------------------------------------------------------
 
 
 def _candidates(ctx: Context, scores: RelayExpr) -> RelayExpr:
-    """Scores of which those that do not take part are minus infinity: of the background, and behind the best ones of
+    """Set the scores of ignored candidates to minus infinity: those of the background, and those after the top k of
     each class."""
     _, classes, count = ctx.known_shape(scores)
     background, most = ctx.attr("background_label", 0), ctx.attr("nms_top_k", -1)
@@ -214,15 +214,18 @@ def _candidates(ctx: Context, scores: RelayExpr) -> RelayExpr:
 
 @op("multiclass_nms3", "multiclass_nms2", "multiclass_nms")
 def multiclass_nms(ctx):
-    """Rows of class, score and corners, of each image by class and then by score. How many the run finds."""
+    """Apply non-maximum suppression.
+
+    Return rows of (class, score, corners) by image, class and score. Their number is known only at run time.
+    """
     boxes, scores = ctx.get("BBoxes"), ctx.get("Scores")
     if ctx.rank(boxes) != 3 or ctx.rank(scores) != 3 or ctx.has("RoisNum"):
-        raise TVMError("boxes of each class of their own are not supported")
+        raise TVMError("separate boxes for each class are not supported")
     if ctx.attr("nms_eta", 1.0) != 1.0:
-        raise TVMError("a threshold that shrinks (nms_eta) is not supported")
+        raise TVMError("nms_eta other than 1 (an adaptive overlap threshold) is not supported")
     images, count, _ = ctx.known_shape(boxes)
-    check_steps("images", images)
-    # Boxes of whole elements reach one further.
+    check_steps("a batch of images", images)
+    # Corners in pixels are inclusive, so the box size is one larger.
     reach = [0, 0, 0, 0] if ctx.attr("normalized", True) else [0, 0, 1, 1]
     found, total = relay.vision.all_class_non_max_suppression(
         relay.add(boxes, const(np.array(reach, "float32"))),
@@ -248,7 +251,7 @@ def multiclass_nms(ctx):
 
 
 def _best(ctx: Context, rows: RelayExpr, values: RelayExpr, image: int) -> RelayExpr:
-    """The places of the rows of one image, in their order; as many of the best scores as are kept."""
+    """Return the indices of the rows of one image in their order, limited to the ``keep_top_k`` best scores."""
     own = relay.equal(relay.take(rows, const(0, "int64"), 1), ctx.like(image, rows))
     places = ctx.made(relay.cast(relay.reshape(relay.argwhere(own), (-1,)), "int64"))
     most = ctx.attr("keep_top_k", -1)

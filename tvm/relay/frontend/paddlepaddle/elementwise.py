@@ -1,4 +1,4 @@
-"""Converters of operators element by element: arithmetic, comparisons, bits, casts."""
+"""Converters of element-wise operators: arithmetic, comparisons, bitwise operations, casts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _LOGICAL = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_x
 
 
 def aligned(ctx: Context, x: RelayExpr, y: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
-    """Two operands ready to broadcast: the one of fewer dimensions begins at the attribute ``axis`` of the other, by
-    default so that both end together."""
+    """Reshape two operands to broadcast.
+
+    The operand of lower rank starts at the attribute ``axis`` of the other; by default the trailing axes are aligned.
+    """
     axis = ctx.attr("axis", -1)
     if ctx.rank(x) < ctx.rank(y):
         return tuple(reversed(_at(ctx, y, x, axis)))
@@ -40,18 +42,18 @@ def _at(ctx: Context, x: RelayExpr, y: RelayExpr, axis: int) -> tuple[RelayExpr,
     if axis == -1 or rank == own:
         return x, y
     if not 0 <= axis <= rank:
-        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
-    # Sizes of one at the end do not count.
+        raise TVMError(f"axis {axis} is out of range for a tensor of {rank} dimensions")
+    # Trailing dimensions of size 1 are dropped.
     while own > 0 and axis + own > rank and ctx.shape(y)[own - 1] == 1:
         y, own = ctx.made(relay.squeeze(y, [own - 1])), own - 1
     if axis + own > rank:
-        raise TVMError(f"{own} dimensions from axis {axis} on do not fit a tensor of {rank} dimensions")
+        raise TVMError(f"{own} dimensions from axis {axis} on do not match a tensor of {rank} dimensions")
     rest = rank - axis - own
     return x, relay.expand_dims(y, own, rest) if rest else y
 
 
 def unary(*names: str):
-    """Register a converter of an operator with the one input X: ``f(ctx, x)``."""
+    """Register a converter ``f(ctx, x)`` of an operator with the single input X."""
 
     def register(function):
         op(*names)(lambda ctx: function(ctx, ctx.get("X")))
@@ -75,7 +77,7 @@ for _paddle, _name in _TWO.items():
 
 
 def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """Numbers as booleans."""
+    """Convert numbers to booleans."""
     return e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e))
 
 
@@ -103,7 +105,7 @@ def bitwise_not(ctx, x):
 
 @unary("round")
 def round_(ctx, x):
-    """To a number of decimals; halves go to the even neighbour."""
+    """Round to a number of decimals, half to even."""
     factor = ctx.like(10.0 ** ctx.attr("decimals", 0), x)
     if not ctx.is_float(x) or not ctx.attr("decimals", 0):
         return relay.round(x) if ctx.is_float(x) else x
@@ -111,12 +113,12 @@ def round_(ctx, x):
 
 
 def away_from_zero(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """The nearest whole numbers, halves away from zero."""
+    """Round to the nearest integer, half away from zero."""
     size = relay.abs(x)
     whole = relay.floor(size)
     up = relay.greater_equal(relay.subtract(size, whole), ctx.like(0.5, x))
     nearest = relay.where(up, relay.add(whole, ctx.like(1, x)), whole)
-    # Large numbers and infinities have no fraction.
+    # Large numbers and infinities have no fraction and are returned unchanged.
     return relay.where(relay.equal(size, whole), x, relay.multiply(relay.sign(x), nearest))
 
 
@@ -132,7 +134,7 @@ def square(ctx, x):
 
 @unary("expm1")
 def expm1(ctx, x):
-    """Small results from exp(x/2) sinh(x/2) times two, which loses nothing to the subtraction of one."""
+    """Return exp(x) - 1. Small values are computed as 2 exp(x/2) sinh(x/2), which avoids cancellation."""
     half = relay.multiply(x, ctx.like(0.5, x))
     near = relay.multiply(relay.multiply(relay.exp(half), relay.sinh(half)), ctx.like(2, x))
     return relay.where(relay.less(relay.abs(x), ctx.like(1, x)), near, relay.subtract(relay.exp(x), ctx.like(1, x)))
@@ -170,7 +172,7 @@ def isfinite(ctx, x):
     return relay.isfinite(x) if ctx.is_float(x) else relay.equal(x, x)
 
 
-# The first versions of these say one thing about the whole tensor.
+# The first versions of these operators reduce over the whole tensor.
 for _name, _all in (("isnan", False), ("isinf", False), ("isfinite", True)):
     _element = {"isnan": isnan, "isinf": isinf, "isfinite": isfinite}[_name]
     unary(_name)(lambda ctx, x, f=_element, every=_all: relay.reshape(
@@ -231,7 +233,7 @@ def heaviside(ctx):
 
 def _without_nan(name: str):
     def convert(ctx):
-        """A number wins over NaN."""
+        """Return the maximum or minimum. If one operand is NaN, the other is returned."""
         x, y = aligned(ctx, ctx.get("X"), ctx.get("Y"))
         if not ctx.is_float(x):
             return getattr(relay, name)(x, y)
@@ -305,7 +307,7 @@ def where(ctx):
 
 @op("share_data", "memcpy", "memcpy_d2h", "memcpy_h2d", "npu_identity", "print", "depend")
 def same(ctx):
-    """The value itself; of an operator that prints it, too."""
+    """Return the input unchanged, as for a print operator."""
     return ctx.get("In" if ctx.has("In") else "X")
 
 
@@ -317,7 +319,7 @@ def increment(ctx):
 
 @op("dropout")
 def dropout(ctx):
-    """Nothing is dropped when a model is used; the older form makes values smaller instead."""
+    """Return the input, scaled by the keep probability in mode ``downgrade_in_infer``."""
     x = ctx.get("X")
     if not ctx.attr("is_test", True):
         raise TVMError("the program is in training mode; clone it with for_test=True or save it for inference")

@@ -1,4 +1,4 @@
-"""Converters of operators that choose, place, sort or count elements by index."""
+"""Converters of gather, scatter, sorting and search operators."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def _flat(ctx: Context, e: RelayExpr) -> RelayExpr:
 
 
 def from_start(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayExpr:
-    """Indices of which negative ones count from the end."""
+    """Make negative indices, which count from the end, non-negative."""
     size = run_time.scalar(ctx, run_time.size_of(ctx, x, axis), ctx.dtype(index))
     return ctx.made(relay.where(relay.less(index, ctx.like(0, index)), relay.add(index, size), index))
 
 
 @op("gather")
 def gather(ctx):
-    """Rows by index. An index without dimensions takes the axis away."""
+    """Gather along an axis. A scalar index removes the axis."""
     x, index = ctx.get("X"), ctx.get("Index")
     axis = axis_of(ctx.number("axis", "Axis"), ctx.rank(x))
     index = _flat(ctx, index) if ctx.rank(index) > 1 else index
@@ -33,10 +33,10 @@ def gather(ctx):
 
 
 def _points(ctx: Context, x: RelayExpr, index: RelayExpr) -> RelayExpr:
-    """Coordinates counted from the start, the coordinate of each axis first."""
+    """Return non-negative coordinates with the coordinate axis first."""
     count, rank = ctx.known_size(index, -1), ctx.rank(index)
     if count > ctx.rank(x):
-        raise TVMError(f"points of {count} coordinates are given for {ctx.rank(x)} dimensions")
+        raise TVMError(f"indices of {count} coordinates do not match {ctx.rank(x)} dimensions")
     sizes = relay.cast(relay.strided_slice(run_time.shape_of(ctx, x), [0], [count], [1], [0]), ctx.dtype(index))
     index = relay.where(relay.less(index, ctx.like(0, index)), relay.add(index, sizes), index)
     return ctx.made(relay.transpose(index, [rank - 1, *range(rank - 1)]))
@@ -46,7 +46,7 @@ def _points(ctx: Context, x: RelayExpr, index: RelayExpr) -> RelayExpr:
 def gather_nd(ctx):
     x, index = ctx.get("X"), ctx.get("Index")
     if ctx.shape(index)[-1] == 0:
-        raise TVMError("points without coordinates are not supported")
+        raise TVMError("indices without coordinates are not supported")
     return relay.gather_nd(x, _points(ctx, x, index))
 
 
@@ -58,7 +58,7 @@ def scatter_nd_add(ctx):
 
 @op("scatter")
 def scatter(ctx):
-    """Rows replaced, or, where they are added up, first made zero."""
+    """Replace rows; with ``overwrite=False``, sum the updates of each row instead."""
     x, ids, updates = ctx.get("X"), _flat(ctx, ctx.get("Ids")), ctx.get("Updates")
     places = ctx.made(relay.expand_dims(from_start(ctx, x, ctx.made(ids), 0), 0))
     if ctx.attr("overwrite", True):
@@ -89,14 +89,14 @@ def index_add(ctx):
     return relay.transpose(relay.scatter_nd(moved, places, added, "add"), [order.index(i) for i in range(rank)])
 
 
-def _fitting(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayExpr:
-    """The first rows along the other axes, as many as the indices have."""
+def _crop_to_indices(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayExpr:
+    """Crop the other axes of the data to the shape of the indices."""
     if not (is_known(ctx, x) and is_known(ctx, index)):
         return x
     have, want = ctx.known_shape(x), ctx.known_shape(index)
     cut = [i for i in range(len(have)) if i != axis and have[i] != want[i]]
     if any(want[i] > have[i] for i in cut):
-        raise TVMError(f"indices of shape {want} do not fit {have}")
+        raise TVMError(f"indices of shape {want} exceed the data of shape {have}")
     return relay.strided_slice(x, [0] * len(cut), [want[i] for i in cut], [1] * len(cut), cut) if cut else x
 
 
@@ -104,7 +104,7 @@ def _fitting(ctx: Context, x: RelayExpr, index: RelayExpr, axis: int) -> RelayEx
 def take_along_axis(ctx):
     x, index = ctx.get("Input"), ctx.get("Index")
     axis = ctx.axis("Axis", x, 0)
-    return relay.gather(_fitting(ctx, x, index, axis), axis, from_start(ctx, x, index, axis))
+    return relay.gather(_crop_to_indices(ctx, x, index, axis), axis, from_start(ctx, x, index, axis))
 
 
 _REDUCTIONS = {"assign": "update", "add": "add", "mul": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
@@ -116,7 +116,7 @@ def put_along_axis(ctx):
     ctx.refuse(Include_self=True)
     axis, mode = ctx.axis("Axis", x, 0), ctx.attr("Reduce", "assign")
     if mode not in _REDUCTIONS:
-        raise TVMError(f"the attribute 'Reduce' is {mode!r}; it is one of {', '.join(_REDUCTIONS)}")
+        raise TVMError(f"the attribute 'Reduce' must be one of {', '.join(_REDUCTIONS)}, got {mode!r}")
     if ctx.shape(value) != ctx.shape(index):
         value = run_time.expanded(ctx, value, run_time.shape_of(ctx, index))
     return relay.scatter_elements(x, from_start(ctx, x, index, axis), value, axis, _REDUCTIONS[mode])
@@ -127,7 +127,7 @@ def index_put(ctx):
     x, value = ctx.get("x"), ctx.get("value")
     indices = ctx.tensors("indices")
     if any(ctx.dtype(i) == "bool" for i in indices):
-        raise TVMError("an index of booleans is not supported")
+        raise TVMError("boolean indices are not supported")
     shape = np.broadcast_shapes(*(ctx.known_shape(i) for i in indices))
     rows = [from_start(ctx, x, relay.broadcast_to(i, shape), axis) for axis, i in enumerate(indices)]
     wanted = (*shape, *ctx.known_shape(x)[len(indices) :])
@@ -144,7 +144,7 @@ def masked_fill(ctx):
 
 @op("lookup_table", "lookup_table_v2")
 def lookup_table(ctx):
-    """Rows of a table; the padding index has a row of zeros."""
+    """Look up rows of a table. The padding index yields zeros."""
     table, ids = ctx.get("W"), ctx.get("Ids")
     if ctx.operator.type == "lookup_table":
         ids = ctx.made(relay.squeeze(ids, [ctx.rank(ids) - 1]))
@@ -179,7 +179,7 @@ def sequence_mask(ctx):
     return {"Y": relay.cast(hit, ctx.dtype_attr("out_dtype", "int64"))}
 
 
-# -- order ------------------------------------------------------------------------------------------------------------
+# -- sorting ----------------------------------------------------------------------------------------------------------
 
 
 def _arg(name: str):
@@ -217,7 +217,7 @@ def top_k(ctx):
         return {"Out": values, "Indices": places}
     k, size = ctx.number("k", "K", 1), ctx.shape(x)[axis]
     if k < 1 or isinstance(size, int) and k > size:
-        raise TVMError(f"k is {k}, and axis {axis} has {size} elements")
+        raise TVMError(f"k {k} is out of range for axis {axis} of size {size}")
     values, places = relay.topk(x, k, axis, "both", ascending, "int64")
     return {"Out": values, "Indices": places}
 
@@ -246,23 +246,23 @@ def searchsorted(ctx):
     return relay.searchsorted(ctx.get("SortedSequence"), ctx.get("Values"), bool(ctx.attr("right", False)), kind)
 
 
-# -- as many elements as the run finds --------------------------------------------------------------------------------
+# -- outputs with a size known only at run time -----------------------------------------------------------------------
 
 
-def _true_places(ctx: Context, e: RelayExpr) -> RelayExpr:
+def _true_indices(ctx: Context, e: RelayExpr) -> RelayExpr:
     hit = e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e))
     return ctx.made(relay.cast(relay.argwhere(hit), "int64"))
 
 
 @op("where_index")
 def where_index(ctx):
-    return _true_places(ctx, ctx.get("Condition"))
+    return _true_indices(ctx, ctx.get("Condition"))
 
 
 @op("masked_select")
 def masked_select(ctx):
     x, mask = ctx.get("X"), ctx.get("Mask")
-    places = _true_places(ctx, mask)
+    places = _true_indices(ctx, mask)
     return {"Y": relay.gather_nd(x, relay.transpose(places, (1, 0)))}
 
 
@@ -270,7 +270,7 @@ def masked_select(ctx):
 def unique(ctx):
     x = ctx.get("X")
     if ctx.attr("axis", []) or not ctx.attr("is_sorted", False):
-        raise TVMError("only the sorted elements of the flat tensor are supported")
+        raise TVMError("unique supports only the sorted elements of the flattened tensor (is_sorted=True, no axis)")
     kind = ctx.dtype_attr("dtype", "int64")
     values, first, inverse, count, counts = relay.unique(relay.reshape(x, (-1,)), True, True)
     count = ctx.made(count)
@@ -288,7 +288,7 @@ def unique(ctx):
 
 @unary("diag_v2")
 def diag(ctx, x):
-    """A matrix with a diagonal, or the diagonal of a matrix."""
+    """Return a matrix with the input as diagonal, or the diagonal of a matrix."""
     offset, shape = ctx.attr("offset", 0), ctx.known_shape(x)
     if len(shape) == 1:
         n = shape[0] + abs(offset)
@@ -298,7 +298,7 @@ def diag(ctx, x):
         taken = relay.take(x, const(source.astype("int64")), 0)
         return relay.where(const(mask), taken, ctx.like(ctx.attr("padding_value", 0.0), x))
     if len(shape) != 2:
-        raise TVMError(f"a vector or a matrix is wanted, got {len(shape)} dimensions")
+        raise TVMError(f"expected a vector or a matrix, got {len(shape)} dimensions")
     return _diagonal(ctx, x, offset, 0, 1)
 
 

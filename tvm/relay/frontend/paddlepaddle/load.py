@@ -1,4 +1,4 @@
-"""Models as they are handed over: files of a program and its parameters, or live objects of PaddlePaddle."""
+"""Load a program and its parameters from files or from PaddlePaddle objects."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .pir import read_program
 from .program import Program, Variable
 from .tensors import Stream
 
-# Names of programs that a folder may hold, and of the one file of parameters beside an older one.
+# The file names of programs in a model folder, and that of combined parameters of older models.
 PROGRAMS = ("inference.pdmodel", "inference.json", "model.pdmodel", "model.json", "__model__")
 COMBINED = "__params__"
 
 
 class Loaded(NamedTuple):
-    """A program, its parameters by name, and the names of inputs and outputs where the program does not say them."""
+    """A program, its parameters by name, and the names of inputs and outputs if the program does not contain them."""
 
     program: Program
     params: dict[str, np.ndarray]
@@ -32,11 +32,11 @@ def read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as problem:
-        raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+        raise TVMError(f"cannot read {os.path.basename(path)}: {problem.strerror}") from problem
 
 
 def parameter_files(path: str) -> list[str]:
-    """The names of the files in the model's folder that hold its parameters; one of each parameter, or one of all."""
+    """Return the names of the parameter files of a program: one file for all parameters, or one for each parameter."""
     folder, name = os.path.split(path)
     stem, suffix = os.path.splitext(name)
     if suffix in (".pdmodel", ".json"):
@@ -47,26 +47,27 @@ def parameter_files(path: str) -> list[str]:
 
 
 def program_path(path: str) -> str:
-    """The file of the program: the path itself, or what a folder has."""
+    """Return the path of the program: the path itself, or a program file in the folder."""
     if not os.path.isdir(path):
         return path
     found = [n for n in PROGRAMS if os.path.isfile(os.path.join(path, n))]
     if not found:
-        raise TVMError(f"the folder has no program of PaddlePaddle; it would be one of {', '.join(PROGRAMS)}")
+        raise TVMError(f"the folder contains no PaddlePaddle program; expected one of {', '.join(PROGRAMS)}")
     return os.path.join(path, found[0])
 
 
 def load(model, scope=None) -> Loaded:
-    """What a model is: the path of a program, or a live program or layer."""
+    """Load a model from the path of a program, a Program or a TranslatedLayer."""
     if isinstance(model, (str, os.PathLike)):
         if scope is not None:
-            raise TVMError("from_paddle: a scope belongs to a live program; the parameters of a file lie beside it")
+            raise TVMError("from_paddle: scope is only valid with a Program object; the parameters of a file are read "
+                           "from the files next to it")
         return _files(program_path(os.fspath(model)))
     if callable(getattr(model, "program", None)) and callable(getattr(model, "parameters", None)):
         return _layer(model)
     if hasattr(getattr(model, "desc", None), "serialize_to_string"):
         return _program(model, scope)
-    raise TypeError("from_paddle: the path of a program, a Program or a TranslatedLayer of PaddlePaddle is wanted, got "
+    raise TypeError("from_paddle: expected the path of a program, a Program or a TranslatedLayer of PaddlePaddle, got "
                     + type(model).__name__)  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def _files(path: str) -> Loaded:
 
 
 def _tensors(folder: str, location: str, wanted: list[Variable]) -> dict[str, np.ndarray]:
-    """The parameters that one file holds."""
+    """Read the parameters of one file."""
     what = f"the parameter '{wanted[0].name}'" if len(wanted) == 1 else f"the value of {len(wanted)} parameters"
     stream = Stream(mapped(folder or ".", what, location), location)
     found = {v.name: _checked(v, stream.tensor(v.name)) for v in wanted}
@@ -99,24 +100,24 @@ def _tensors(folder: str, location: str, wanted: list[Variable]) -> dict[str, np
 
 
 def _checked(variable: Variable, array: np.ndarray) -> np.ndarray:
-    """A parameter that has the type and the sizes that the program declares."""
+    """Check that a parameter has the declared element type and shape, and return it."""
     declared = variable.shape
     fits = len(declared) == array.ndim and all(d in (-1, s) for d, s in zip(declared, array.shape))
     if str(array.dtype) != variable.dtype or not (fits or (array.size == 1 and np.prod(np.abs(declared)) == 1)):
-        raise TVMError(f"the parameters do not belong to the program: '{variable.name}' is {variable.dtype} of shape "
-                       f"{declared} in the program, {array.dtype} of shape {array.shape} in the file")  # fmt: skip
+        raise TVMError(f"the parameters do not match the program: '{variable.name}' is {variable.dtype} of shape "
+                       f"{declared} in the program, but {array.dtype} of shape {array.shape} in the file")  # fmt: skip
     return array
 
 
-# -- live objects -----------------------------------------------------------------------------------------------------
+# -- PaddlePaddle objects ---------------------------------------------------------------------------------------------
 
 
 def _layer(layer: Any) -> Loaded:
-    """A TranslatedLayer, which knows the names of its inputs and outputs."""
+    """Load a TranslatedLayer, which provides the names of its inputs and outputs."""
     program = layer.program()
     if not hasattr(getattr(program, "desc", None), "serialize_to_string"):
-        raise TVMError("the layer holds a program of the new intermediate representation; load the model with "
-                       "FLAGS_enable_pir_api=0")  # fmt: skip
+        raise TVMError("the layer contains a PIR program (the new intermediate representation), which is not "
+                       "supported; load the model with FLAGS_enable_pir_api=0")  # fmt: skip
     tensors = [*layer.parameters(), *layer.buffers()]
     params = {t.name: np.asarray(t.numpy()) for t in tensors}
     return Loaded(Program.read(program.desc.serialize_to_string()), params,
@@ -124,7 +125,7 @@ def _layer(layer: Any) -> Loaded:
 
 
 def _program(program: Any, scope: Any) -> Loaded:
-    """A live program, whose parameters a scope holds."""
+    """Load a Program, whose parameters are stored in a scope."""
     loaded = Program.read(program.desc.serialize_to_string())
     if scope is None:
         import paddle
@@ -134,7 +135,7 @@ def _program(program: Any, scope: Any) -> Loaded:
     for variable in loaded.persistable():
         held = scope.find_var(variable.name)
         if held is None:
-            raise TVMError(f"the scope has no value of the parameter '{variable.name}'")
+            raise TVMError(f"the scope has no value for the parameter '{variable.name}'")
         params[variable.name] = np.array(held.get_tensor())
     return Loaded(loaded, params)
 

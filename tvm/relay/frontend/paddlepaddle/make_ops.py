@@ -1,4 +1,4 @@
-"""Converters of operators that make tensors: filled ones, ranges, shapes."""
+"""Converters of operators that create tensors: fills, ranges, shapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _filled(ctx: Context, value: RelayExpr, shape: RelayExpr) -> RelayExpr:
 
 
 def _value(ctx: Context, dtype: str) -> RelayExpr:
-    """The number that fills a tensor; programs of some versions write it as text, too, which is exact."""
+    """Return the fill value as a scalar. Some versions also store the value as text, which is exact."""
     given = ctx.maybe("ValueTensor")
     if given is not None:
         return run_time.scalar(ctx, given, dtype)
@@ -37,7 +37,7 @@ def _value(ctx: Context, dtype: str) -> RelayExpr:
         except ValueError:
             value = int(float(written))
     if dtype.startswith(("int", "uint")) and not math.isfinite(value):
-        raise TVMError(f"the value {value} is no number of {dtype}")
+        raise TVMError(f"the value {value} is not representable as {dtype}")
     return const(np.array(value).astype(numpy_dtype(dtype)))
 
 
@@ -51,7 +51,7 @@ def fill_constant_batch_size_like(ctx):
     like, shape = ctx.get("Input"), ctx.attr("shape", [])
     own, source = ctx.attr("output_dim_idx", 0), ctx.attr("input_dim_idx", 0)
     if not 0 <= own < len(shape) or not 0 <= source < ctx.rank(like):
-        raise TVMError(f"axis {own} of {shape} cannot have the size of axis {source}")
+        raise TVMError(f"axis {own} of {shape} or axis {source} of the input is out of range")
     sizes = [run_time.number(d) for d in shape]
     sizes[own] = run_time.size_of(ctx, like, source)
     return _filled(ctx, _value(ctx, ctx.dtype_attr("dtype")), run_time.joined(ctx, sizes))
@@ -94,13 +94,13 @@ def range_(ctx):
         return run_time.ranged(ctx, *ends)
     start, stop, step = (ctx.array(e, "the range").reshape(-1) for e in ends)
     if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
-        raise TVMError("start, end and step are one number each, and the step is not 0")
+        raise TVMError("start, end and step of a range must be scalars, and the step must not be 0")
     return constant_range(start[0], stop[0], step[0])
 
 
 @op("linspace")
 def linspace(ctx):
-    start, stop = (float(ctx.array(ctx.get(n), "an end").reshape(-1)[0]) for n in ("Start", "Stop"))
+    start, stop = (float(ctx.array(ctx.get(n), "a range bound").reshape(-1)[0]) for n in ("Start", "Stop"))
     count = ctx.number("", "Num", 1)
     check_count("a range", [count])
     return Constant(np.linspace(start, stop, count).astype(numpy_dtype(ctx.dtype_attr("dtype"))))

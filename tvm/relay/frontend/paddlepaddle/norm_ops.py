@@ -1,4 +1,4 @@
-"""Converters of normalizations."""
+"""Converters of normalization operators."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...expr import RelayExpr
 from .shape_ops import channels_last, first_of, last_of, merged
 from .table import Context, check_steps, op
 
-_HALVES = ("float16", "bfloat16")
+_FLOAT16_TYPES = ("float16", "bfloat16")
 
 
-def _wide(ctx: Context, x: RelayExpr) -> RelayExpr:
-    """Sums of halves are sums of floats."""
-    return ctx.made(relay.cast(x, "float32")) if ctx.dtype(x) in _HALVES else x
+def _as_float32(ctx: Context, x: RelayExpr) -> RelayExpr:
+    """Cast float16 and bfloat16 to float32, in which sums are accumulated."""
+    return ctx.made(relay.cast(x, "float32")) if ctx.dtype(x) in _FLOAT16_TYPES else x
 
 
 def _normal(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
-    """Elements with mean 0 and variance 1 along some axes, the means and the variances."""
+    """Normalize to mean 0 and variance 1 along axes. Return the output, the mean and the variance."""
     mean = relay.mean(x, axis=axes, keepdims=True)
     apart = relay.subtract(x, mean)
     spread = relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True)
@@ -27,11 +27,11 @@ def _normal(ctx: Context, x: RelayExpr, axes: list[int], eps: float) -> tuple[Re
 
 
 def _scaled(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
-    """Times Scale, plus Bias, where there are any."""
+    """Multiply by Scale and add Bias if they are given."""
     for name, function in (("Scale", relay.multiply), ("Bias", relay.add)):
         given = ctx.maybe(name)
         if given is not None:
-            out = function(out, relay.reshape(_wide(ctx, given), shape))
+            out = function(out, relay.reshape(_as_float32(ctx, given), shape))
     return out
 
 
@@ -43,9 +43,9 @@ def batch_norm(ctx):
         raise TVMError("the program is in training mode; clone it with for_test=True or save it for inference")
     axis = ctx.rank(x) - 1 if channels_last(ctx, "data_layout") else 1
     if ctx.rank(x) < 2:
-        raise TVMError(f"data of {ctx.rank(x)} dimensions has no channels ({layout})")
+        raise TVMError(f"data of {ctx.rank(x)} dimensions has no channel axis ({layout})")
     rows = [ctx.get(n) for n in ("Scale", "Bias", "Mean", "Variance")]
-    wide = _wide(ctx, x)
+    wide = _as_float32(ctx, x)
     out = relay.nn.batch_norm(wide, *rows, axis=axis, epsilon=float(ctx.attr("epsilon", 1e-5)))[0]
     return {"Y": out if wide is x else relay.cast(out, ctx.dtype(x))}
 
@@ -55,8 +55,8 @@ def layer_norm(ctx):
     x, begin = ctx.get("X"), ctx.attr("begin_norm_axis", 1)
     rank = ctx.rank(x)
     if not 0 < begin < max(rank, 2):
-        raise TVMError(f"the attribute 'begin_norm_axis' is {begin}, for {rank} dimensions")
-    wide = _wide(ctx, x)
+        raise TVMError(f"the attribute 'begin_norm_axis' {begin} is out of range for {rank} dimensions")
+    wide = _as_float32(ctx, x)
     out, mean, spread = _normal(ctx, wide, list(range(begin, rank)), ctx.attr("epsilon", 1e-5))
     scales = any(ctx.has(n) for n in ("Scale", "Bias"))
     out = _scaled(ctx, out, tuple(ctx.known_size(x, a) for a in range(begin, rank))) if scales else out
@@ -71,8 +71,8 @@ def group_norm(ctx):
     x = first_of(ctx, ctx.get("X"), last)
     size, rank = ctx.known_size(x, 1), ctx.rank(x)
     if groups < 1 or size % groups:
-        raise TVMError(f"{size} channels have no {groups} groups")
-    wide = _wide(ctx, x)
+        raise TVMError(f"{size} channels are not divisible into {groups} groups")
+    wide = _as_float32(ctx, x)
     apart = ctx.made(relay.reshape(wide, [0, -4, groups, size // groups, *([-2] if rank > 2 else [])]))
     out, mean, spread = _normal(ctx, apart, list(range(2, rank + 1)), ctx.attr("epsilon", 1e-5))
     out = merged(ctx, ctx.made(out), 1, 2)
@@ -85,9 +85,9 @@ def group_norm(ctx):
 @op("instance_norm")
 def instance_norm(ctx):
     x = ctx.get("X")
-    rank, wide = ctx.rank(x), _wide(ctx, x)
+    rank, wide = ctx.rank(x), _as_float32(ctx, x)
     if rank < 3:
-        raise TVMError(f"data of {rank} dimensions has nothing behind its channels")
+        raise TVMError(f"data of {rank} dimensions has no spatial axes")
     out, _, _ = _normal(ctx, wide, list(range(2, rank)), ctx.attr("epsilon", 1e-5))
     out = _scaled(ctx, out, (ctx.known_size(x, 1), *[1] * (rank - 2)))
     return {"Y": out if wide is x else relay.cast(out, ctx.dtype(x))}
@@ -95,12 +95,12 @@ def instance_norm(ctx):
 
 @op("lrn")
 def lrn(ctx):
-    """Squares summed over neighbouring channels, as a sum of shifted copies."""
+    """Local response normalization. The sum of squares over neighbouring channels is a sum of shifted copies."""
     last, size = channels_last(ctx), ctx.attr("n", 5)
     x = first_of(ctx, ctx.get("X"), last)
-    check_steps("a neighbourhood", size)
+    check_steps("a window of channels", size)
     if size < 1:
-        raise TVMError(f"the attribute 'n' is {size}")
+        raise TVMError(f"the attribute 'n' must be positive, got {size}")
     low, channels = (size - 1) // 2, ctx.known_size(x, 1)
     pads = [(0, 0), (low, size - 1 - low)] + [(0, 0)] * (ctx.rank(x) - 2)
     wide, total = relay.nn.pad(relay.multiply(x, x), pads, ctx.like(0, x)), None
@@ -130,7 +130,7 @@ def skip_layernorm(ctx):
 
 @op("spectral_norm")
 def spectral_norm(ctx):
-    """The weight by its largest singular value, which a few steps of power iteration find."""
+    """Divide the weight by its largest singular value, approximated by power iteration."""
     weight, u, v = ctx.get("Weight"), ctx.get("U"), ctx.get("V")
     dim, eps, times = ctx.axis("dim", weight, 0), ctx.attr("eps", 1e-12), ctx.attr("power_iters", 1)
     shape = ctx.known_shape(weight)
@@ -145,7 +145,7 @@ def spectral_norm(ctx):
         length = relay.sqrt(relay.sum(relay.multiply(vector, vector), axis=0))
         return ctx.made(relay.divide(vector, relay.add(length, ctx.like(eps, weight))))
 
-    check_steps("power iterations", times)
+    check_steps("a sequence of power iterations", times)
     for _ in range(times):
         v = unit(times_vector(turned, u))
         u = unit(times_vector(matrix, v))

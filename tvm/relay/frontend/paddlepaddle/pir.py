@@ -1,5 +1,7 @@
-"""Programs of PaddlePaddle 3 (``inference.json``): values by number, operators whose operands have places instead of
-names. They become the records of the programs before them, under the older names of ``pir_names.py``."""
+"""Read programs of PaddlePaddle 3 (``inference.json``), whose values are numbered and whose operands are positional.
+
+They are converted to the records of the older format, with the operator names of ``pir_names.py``.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,22 @@ from .program import Block, Operator, Program, Variable
 from .schema import LOD_TENSOR, NUMBERS, Named
 
 MAGIC = "pir"
-# Versions of the format that are read; 0 is that of a version of PaddlePaddle before its release.
+# The supported format versions. Version 0 was written by a pre-release.
 _VERSIONS = range(8)
 _TYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "ui8": "uint8",
           "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool"}  # fmt: skip
-# The value that stands for an operand that is not given.
+# The value number of a missing operand.
 _NOTHING = 0
 _MARKS = ("stop_gradient", "persistable", "struct_name", "op_callstack", "place")
 
 
 def _element(number: str) -> int:
-    """The older number of an element type, -1 for one that is left open."""
+    """Return the number of an element type in the older format, or -1 for an unspecified one."""
     return NUMBERS.get(number, -1)
 
 
 def _attribute(found: dict) -> Any:
-    """An attribute as a value of Python."""
+    """Convert an attribute to a Python value."""
     kind, data = found["#"].partition(".")[2], found["D"] if "D" in found else found.get("VD")
     if kind == "a_array":
         return [_attribute(part) for part in data]
@@ -44,13 +46,13 @@ def _attribute(found: dict) -> Any:
 
 
 def _tensor(found: dict) -> tuple[str, tuple[int, ...]]:
-    """The element type and the sizes of a type of tensors."""
+    """Return the element type and the shape of a tensor type."""
     element, dims = found["D"][:2]
     return _TYPES.get(element["#"].partition(".")[2].removeprefix("t_"), "float32"), tuple(int(d) for d in dims)
 
 
 class _Reader:
-    """Turns the operators of a program into those of the older kind."""
+    """Converts the operators of a program to operators of the older format."""
 
     def __init__(self, operators: list[dict]):
         self.names: dict[int, str | list[str]] = {}
@@ -74,14 +76,14 @@ class _Reader:
         if own is not None:
             own(found, attrs)
         elif found.get("regions"):
-            raise TVMError(f"{place}: {kind} with blocks of its own is not supported")
+            raise TVMError(f"{place}: {kind} with nested blocks is not supported")
         else:
             self.operator(kind, found, attrs, place)
 
     # -- values ---------------------------------------------------------------------------------------------------
 
     def name(self, result: dict, name: str, persistable: bool = False) -> str | list[str]:
-        """The name, or the names of a list, that a result has from here on."""
+        """Assign names to an operator's output: one name, or a list for a vector of tensors."""
         kind = result["TT"]
         if kind["#"].endswith("t_vec"):
             names = [f"{name}.{k}" for k in range(len(kind["D"]))]
@@ -101,11 +103,11 @@ class _Reader:
     def value(self, operand: dict) -> str | list[str]:
         number = operand["%"]
         if number not in self.names:
-            raise TVMError(f"the value {number} is read before an operator makes it")
+            raise TVMError(f"the value {number} is used before its definition")
         return self.names[number]
 
     def number(self, operand: dict) -> Any:
-        """What was an attribute: its value, or the name of the variable that gives it."""
+        """Return the value of an operand that was an attribute: a constant, or the variable that provides it."""
         if operand["%"] in self.constants:
             return self.constants[operand["%"]]
         found = self.value(operand)
@@ -133,7 +135,7 @@ class _Reader:
                 results[target] = name if isinstance(name, list) else [name]
         self.operators.append(Operator(row.kind, inputs, results, place, attrs))
 
-    # -- branches and loops -----------------------------------------------------------------------------------------
+    # -- branches and loops -------------------------------------------------------------------------------------------
 
     def add(self, kind: str, inputs: dict[str, list[str]], outputs: dict[str, list[str]], **attrs: Any) -> None:
         self.operators.append(Operator(kind, inputs, outputs, kind, attrs))
@@ -143,7 +145,10 @@ class _Reader:
             self.add("assign", {"X": [source]}, {"Out": [target]})
 
     def inner(self, region: dict, targets: list[str], arguments: list[str]) -> int:
-        """The number of a new block, which leaves what the inner one yields in ``targets``."""
+        """Convert a region to a new block, which assigns the yielded values to ``targets``.
+
+        Return the number of the block.
+        """
         (block,) = region["blocks"]
         outer, self.operators = self.operators, []
         known = dict(self.names)
@@ -152,7 +157,7 @@ class _Reader:
         for place, found in enumerate(body):
             self.convert(found, f"operator {place} of {block['#']}")
         yielded = [str(self.value(operand)) for operand in last["I"]]
-        # A value may stand at a place of another one that is yielded too.
+        # A yielded value may itself be a target, so assign through temporaries.
         kept = [f"{target}.next" for target in targets]
         self.assign(yielded, kept)
         self.assign(kept, targets)
@@ -186,7 +191,7 @@ class _Reader:
         for result, name in zip(found["O"], names[1:], strict=True):
             self.name(result, name)
 
-    # -- operators that are no calculation ---------------------------------------------------------------------------
+    # -- structural operators ------------------------------------------------------------------------------------------
 
     def _data(self, found, attrs) -> None:
         self.feeds.append(str(attrs["name"]))
@@ -203,7 +208,7 @@ class _Reader:
     _shadow_output = _fetch
 
     def _full(self, found, attrs) -> None:
-        """One number in all places; one of it can stand for an attribute."""
+        """Convert a fill operator. A scalar is also recorded as a constant, because it may replace an attribute."""
         result, shape, value = found["O"][0], attrs["shape"], attrs["value"]
         whole = _tensor(result["TT"])[0] not in ("float32", "float64", "float16", "bfloat16")
         name = self.name(result, f"full_{result['%']}")
@@ -234,23 +239,25 @@ class _Reader:
         self.names[found["O"][0]["%"]] = self.value(found["I"][0])[int(attrs["index"])]
 
     def _set_parameter(self, found, attrs) -> None:
-        """What training writes."""
+        """Ignore an operator that only training needs."""
 
 
-# Operators of the main dialect that are no calculation.
+# Structural operators of the main dialect, which compute nothing.
 _PLAIN = ("data", "feed", "fetch", "full", "full_int_array", "if", "shadow_output", "while")
 
 
 def _paired(names: list[str], found: list[dict], kind: str, place: str) -> Iterator[tuple[str, dict]]:
-    """The older name of each operand or result. Those that come after all names are results that older programs did not
-    have."""
+    """Pair operands or outputs with their older names.
+
+    Additional outputs, which older programs do not have, are dropped.
+    """
     if len(found) > len(names) and any("TT" not in part for part in found):
-        raise TVMError(f"{place} ({kind}) has {len(found)} operands, {len(names)} are known")
+        raise TVMError(f"{place} ({kind}) has {len(found)} operands, but only {len(names)} are supported")
     yield from zip(names, found)
 
 
 def read_program(data: bytes, what: str) -> tuple[Program, list[str], list[str]]:
-    """A program out of a file, and the names of its inputs and outputs."""
+    """Read a program. Return it with the names of its inputs and outputs."""
     try:
         found = json.loads(data)
         head = found["base_code"]
@@ -260,7 +267,7 @@ def read_program(data: bytes, what: str) -> tuple[Program, list[str], list[str]]
         (block,) = region["blocks"]
         reader = _Reader(block["ops"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as problem:
-        raise TVMError(f"{what} is no program of PaddlePaddle 3, or is damaged ({type(problem).__name__}: "
+        raise TVMError(f"{what} is corrupt, or it is not a PaddlePaddle 3 program ({type(problem).__name__}: "
                        f"{problem})") from problem  # fmt: skip
     if not reader.operators:
         raise TVMError(f"{what}: the program has no operators")

@@ -1,10 +1,10 @@
-"""What operators of PaddlePaddle 3's intermediate representation are called in the programs before it, as data.
+"""The operator names of PaddlePaddle 3's intermediate representation (PIR), and their names in older programs.
 
-A row is ``name: older name, operands -> results; attributes``. An operand is the older name of an input, or ``.name``
-for one that was an attribute (``.name|Name``: an input where its value is not in the program); ``_`` is one that has no
-older name. Results are named likewise. Of the attributes those are
-named that had another name (``perm=axis``) or that the newer name implies (``lower=1``). An operator without a row has
-its older name, the operands X and Y and the result Out.
+An entry is ``name: older name, operands -> outputs; attributes``. An operand is the older name of an input. ``.name``
+is an operand that was an attribute, ``.name|Name`` one that was an input if its value is not constant, and ``_`` one
+without an older name. Outputs are listed likewise. Attributes are listed if they were renamed (``perm=axis``) or if the
+newer operator implies them (``lower=1``). An operator without an entry keeps its name, with the operands X and Y and
+the output Out.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ yolo_box: yolo_box X ImgSize -> Boxes Scores
 
 
 class Row(NamedTuple):
-    """An operator's older name, those of its operands, results and attributes, and attributes that it implies."""
+    """An operator's older name, the names of its operands, outputs and attributes, and the attributes that it
+    implies."""
 
     kind: str
     operands: list[str]
@@ -207,7 +208,7 @@ NAMES = dict(_row(line) for line in ROWS.strip().splitlines())
 
 
 def names_of(kind: str) -> Row:
-    """The older names of an operator; one that writes in place (``relu_``) has those of the other."""
+    """Return the entry of an operator. An in-place operator (``relu_``) has that of the plain operator."""
     plain = kind.removesuffix("_")
     return NAMES.get(kind) or NAMES.get(plain) or Row(plain, ["X", "Y"], ["Out"], {}, {})
 

@@ -24,7 +24,7 @@ def _kernel(ctx: Context, n: int) -> list[int]:
     found = ctx.attr("ksize", [])
     found = found * n if len(found) == 1 else found
     if len(found) != n or min(found) < 1:
-        raise TVMError(f"the attribute 'ksize' is {n} positive numbers, got {found}")
+        raise TVMError(f"the attribute 'ksize' must be {n} positive integers, got {found}")
     return found
 
 
@@ -36,8 +36,10 @@ def pool(ctx):
     if kind not in _POOL or ctx.rank(x) != n + 2:
         raise TVMError(f"pooling of type {kind!r} over data of {ctx.rank(x)} dimensions is not supported")
     if kind == "max" and ctx.attr("adaptive", False):
-        # PaddlePaddle's kernel does something else than its description says; programs have the other operator.
-        raise TVMError("adaptive pooling of type 'max' is the operator max_pool2d_with_index")
+        # PaddlePaddle's kernel deviates from its documentation here; programs use max_pool2d_with_index instead.
+        raise TVMError(
+            "adaptive pooling of type 'max' is not supported by pool2d and pool3d; use max_pool2d_with_index"
+        )
     if ctx.attr("global_pooling", False) or ctx.attr("adaptive", False) and _kernel(ctx, n) == [1] * n:
         whole = relay.max if kind == "max" else relay.mean
         return last_of(ctx, whole(x, axis=list(range(2, n + 2)), keepdims=True), last)
@@ -48,7 +50,7 @@ def pool(ctx):
     strides = steps(ctx, "strides", n)
     x, before, after = padding(ctx, x, kernel, strides, -math.inf if kind == "max" else 0)
     if ctx.attr("ceil_mode", False):
-        # A window more where a stride is begun.
+        # Allow one more window if a stride is incomplete.
         after = [a + s - 1 for a, s in zip(after, strides)]
         _check_begun(ctx, x, kernel, strides, before, after)
     more = {} if kind == "max" else {"count_include_pad": not ctx.attr("exclusive", True)}
@@ -57,18 +59,18 @@ def pool(ctx):
 
 
 def _check_begun(ctx: Context, x: RelayExpr, kernel: list, strides: list, before: list, after: list) -> None:
-    """Refuse windows that lie behind the data, of which there is nothing to take."""
+    """Check that every window starts inside the data."""
     for d, k, s, b, a in zip(ctx.shape(x)[2:], kernel, strides, before, after):
         count = (d + b + a - k) // s + 1 if isinstance(d, int) else 1
         if (count - 1) * s - b >= (d if isinstance(d, int) else 1):
-            raise TVMError(f"windows of {k} with strides of {s} begin behind the {d} elements")
+            raise TVMError(f"windows of size {k} with stride {s} start after the end of {d} elements")
 
 
-# -- the largest element and its place --------------------------------------------------------------------------------
+# -- max pooling with indices -----------------------------------------------------------------------------------------
 
 
 def _axis_places(size: int, k: int, s: int, p: int, adaptive: bool, ceil: bool) -> tuple[np.ndarray, np.ndarray]:
-    """For each window along an axis the places it visits, and which of them are inside."""
+    """Return the indices that each window covers along an axis, and the mask of the valid ones."""
     if adaptive:
         begin = np.arange(k) * size // k
         end = -(-(np.arange(k) + 1) * size // k)
@@ -76,7 +78,7 @@ def _axis_places(size: int, k: int, s: int, p: int, adaptive: bool, ceil: bool) 
         good = at < end[:, None]
     else:
         count = (size - k + 2 * p + (s - 1 if ceil else 0)) // s + 1
-        check_count("windows", [max(count, 0), k])
+        check_count("the window indices", [max(count, 0), k])
         at = np.arange(count)[:, None] * s - p + np.arange(k)[None, :]
         good = (at >= 0) & (at < size)
     return np.clip(at, 0, size - 1), good
@@ -90,7 +92,7 @@ def max_pool_with_index(ctx):
     kernel = list(sizes) if whole else _kernel(ctx, n)
     strides, pads = steps(ctx, "strides", n), [0] * n if whole else ctx.attr("paddings", [0] * n)
     if len(sizes) != n or len(pads) != n or min(pads) < 0:
-        raise TVMError(f"paddings {pads} do not fit data of {ctx.rank(x)} dimensions")
+        raise TVMError(f"paddings {pads} do not match data of {ctx.rank(x)} dimensions")
     check_steps("a window", math.prod(kernel) if not adaptive else 1)
     places, inside, counts, widths = np.zeros((1,) * (2 * n), "int64"), np.ones((1,) * (2 * n), bool), [], []
     for i in range(n):
@@ -100,7 +102,7 @@ def max_pool_with_index(ctx):
         counts.append(at.shape[0])
         widths.append(at.shape[1])
     rows, width = math.prod(counts), math.prod(widths)
-    check_count("windows", [rows, width])
+    check_count("the window indices", [rows, width])
     places, inside = (np.broadcast_to(v, (*counts, *widths)).reshape(rows, width) for v in (places, inside))
     flat = relay.reshape(x, (0, 0, -1))
     windows = relay.take(flat, const(np.ascontiguousarray(places)), 2)

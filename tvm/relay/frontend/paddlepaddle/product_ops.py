@@ -1,4 +1,4 @@
-"""Converters of products of matrices."""
+"""Converters of matmul operators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .shape_ops import is_known, matrix
 from .table import Context, op
 
 
-def _turned(ctx: Context, e: RelayExpr, asked: bool) -> RelayExpr:
-    """A stack of matrices, each transposed if asked; a vector stays."""
+def _transpose_last(ctx: Context, e: RelayExpr, asked: bool) -> RelayExpr:
+    """Transpose the last two axes if ``asked`` is set; a vector is unchanged."""
     rank = ctx.rank(e)
     if not asked or rank < 2:
         return e
@@ -23,7 +23,7 @@ def _turned(ctx: Context, e: RelayExpr, asked: bool) -> RelayExpr:
 @op("matmul_v2")
 def matmul_v2(ctx):
     x, y = ctx.get("X"), ctx.get("Y")
-    x, y = _turned(ctx, x, ctx.attr("trans_x", False)), _turned(ctx, y, ctx.attr("trans_y", False))
+    x, y = _transpose_last(ctx, x, ctx.attr("trans_x", False)), _transpose_last(ctx, y, ctx.attr("trans_y", False))
     ctx.refuse(fused_reshape_X=[], fused_reshape_Y=[], fused_reshape_Out=[], fused_transpose_X=[],
                fused_transpose_Y=[], fused_transpose_Out=[])  # fmt: skip
     return product(ctx, x, y)
@@ -32,7 +32,10 @@ def matmul_v2(ctx):
 @op("matmul")
 def matmul(ctx):
     x, y = ctx.get("X"), ctx.get("Y")
-    x, y = _turned(ctx, x, ctx.attr("transpose_X", False)), _turned(ctx, y, ctx.attr("transpose_Y", False))
+    x, y = (
+        _transpose_last(ctx, x, ctx.attr("transpose_X", False)),
+        _transpose_last(ctx, y, ctx.attr("transpose_Y", False)),
+    )
     out, alpha = ctx.made(product(ctx, x, y)), ctx.attr("alpha", 1.0)
     out = relay.reshape(out, (1,)) if not ctx.rank(out) else out
     return out if alpha == 1.0 else relay.multiply(out, ctx.like(alpha, x))
@@ -61,10 +64,12 @@ def addmm(ctx):
     return relay.add(relay.multiply(ctx.get("Input"), ctx.like(ctx.attr("Beta", 1.0), x)), out)
 
 
-def _flat_product(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int) -> RelayExpr:
-    """The product of two tensors that are cut into rows and columns; the axes of the rows stay apart."""
+def _flat_matmul(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int) -> RelayExpr:
+    """Multiply two tensors flattened to matrices at ``cut`` and ``y_cut``. The row axes are restored in the output."""
     if not 0 < cut < max(ctx.rank(x), 2) or not 0 < y_cut < max(ctx.rank(y), 2):
-        raise TVMError(f"tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions are cut at {cut} and {y_cut}")
+        raise TVMError(
+            f"cannot flatten tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions at axes {cut} and {y_cut}"
+        )
     columns = ctx.known_shape(y)[y_cut:]
     rows, right = ctx.made(matrix(ctx, x, cut)), ctx.made(matrix(ctx, y, y_cut))
     out = ctx.made(product(ctx, rows, right))
@@ -78,14 +83,14 @@ def _flat_product(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int
 
 @op("mul")
 def mul(ctx):
-    return _flat_product(ctx, ctx.get("X"), ctx.get("Y"), ctx.attr("x_num_col_dims", 1), ctx.attr("y_num_col_dims", 1))
+    return _flat_matmul(ctx, ctx.get("X"), ctx.get("Y"), ctx.attr("x_num_col_dims", 1), ctx.attr("y_num_col_dims", 1))
 
 
 @op("fc")
 def fc(ctx):
     ctx.refuse(padding_weights=False, use_mkldnn=False)
     x, bias = ctx.get("Input"), ctx.maybe("Bias")
-    out = _flat_product(ctx, x, ctx.get("W"), ctx.attr("in_num_col_dims", 1), 1)
+    out = _flat_matmul(ctx, x, ctx.get("W"), ctx.attr("in_num_col_dims", 1), 1)
     out = out if bias is None else relay.add(out, relay.reshape(bias, (-1,)))
     return named(ctx.attr("activation_type", ""))(ctx, ctx.made(out))
 

@@ -1,4 +1,4 @@
-"""Programs as records: blocks of operators over named variables."""
+"""The records of a program: blocks of operators over named variables."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ....error import TVMError
 from .schema import LOD_TENSOR, SCHEMA, TENSOR_ARRAY, attribute, dtype_name, text
 
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 class Variable:
-    """A variable that a block declares: its shape has -1 for open sizes, and is None if it is no tensor."""
+    """A variable declared by a block. Dynamic dimensions are -1; the shape is None if it is not a tensor."""
 
     def __init__(self, name: str, persistable: bool, kind: int, element: int, dims: tuple[int, ...]):
         self.name, self.persistable, self.kind = name, persistable, kind
@@ -32,14 +32,13 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        if len(self._dims) > _MOST_AXES or any(d < -1 for d in self._dims):
-            raise TVMError(f"the variable '{self.name}' has the shape {self._dims[:_MOST_AXES]}")
+        if len(self._dims) > _MAX_AXES or any(d < -1 for d in self._dims):
+            raise TVMError(f"the variable '{self.name}' has the invalid shape {self._dims[:_MAX_AXES]}")
         return self._dims
 
 
 class Operator:
-    """An operator: variables by the name of the input or output they are given for. Attributes may be messages, which
-    are read when one is asked for."""
+    """An operator. Inputs and outputs map parameter names to variables. Attributes are decoded on first access."""
 
     def __init__(self, kind: str, inputs: dict[str, list[str]], outputs: dict[str, list[str]], place: str, attrs: Any):
         self.type, self.inputs, self.outputs, self.place = kind, inputs, outputs, place
@@ -54,7 +53,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """How users find the operator: by what it makes."""
+        """The name of the operator for error messages: its first output."""
         for names in self.outputs.values():
             if names:
                 return names[0]
@@ -68,7 +67,7 @@ class Operator:
 
 
 class Block:
-    """The operators of a block in the order they run, and the variables it declares."""
+    """The operators of a block in execution order, and the variables it declares."""
 
     def __init__(self, index: int, variables: dict[str, Variable], operators: list[Operator]):
         self.index, self.variables, self.operators = index, variables, operators
@@ -89,17 +88,17 @@ def _block(proto, index: int) -> Block:
 
 
 class Program:
-    """The blocks of a model; the first is run, others are bodies of branches and loops."""
+    """The blocks of a model. The first block is the main block; the others are bodies of branches and loops."""
 
     def __init__(self, blocks: list[Block]):
         self.blocks = blocks
 
     @staticmethod
     def read(data) -> Program:
-        """A program out of a file."""
+        """Read a program from the bytes of a file."""
         proto = SCHEMA.parse("Program", data, "the program")
         if not proto.blocks or not any(len(b.ops) for b in proto.blocks):
-            raise TVMError("the program has no operators, or the file is no program of PaddlePaddle")
+            raise TVMError("the program has no operators, or the file is not a PaddlePaddle program")
         return Program([_block(b, i) for i, b in enumerate(proto.blocks)])
 
     @property
@@ -108,11 +107,11 @@ class Program:
 
     def block(self, index: int) -> Block:
         if not 0 < index < len(self.blocks):
-            raise TVMError(f"there is no block {index}; the program has {len(self.blocks)}")
+            raise TVMError(f"block {index} does not exist; the program has {len(self.blocks)} blocks")
         return self.blocks[index]
 
     def persistable(self) -> list[Variable]:
-        """The variables whose values lie in the files of parameters, in the order of their names."""
+        """Return the variables stored in parameter files, sorted by name."""
         found = {v.name: v for b in self.blocks for v in b.variables.values() if v.persistable and v.is_tensor}
         return [found[name] for name in sorted(found)]
 

@@ -1,6 +1,6 @@
-"""Converters of quantized models: real numbers on the grid of integers of a few bits, and what such integers stand for.
+"""Converters of quantize and dequantize operators.
 
-A scale is the number that the last integer of the grid stands for.
+A scale in PaddlePaddle is the value that the largest integer represents.
 """
 
 from __future__ import annotations
@@ -12,45 +12,48 @@ from .elementwise import away_from_zero
 from .table import Context, axis_of, op
 
 
-def _last(bits: int) -> float:
-    """The last integer of a grid."""
+def _largest_integer(bits: int) -> float:
+    """Return the largest integer of a signed type with the given number of bits."""
     if not 2 <= bits <= 16:
-        raise TVMError(f"integers of {bits} bits are not supported")
+        raise TVMError(f"integers of {bits} bits are not supported; expected 2 to 16")
     return float(2 ** (bits - 1) - 1)
 
 
-def _beside(ctx: Context, scale: RelayExpr, x: RelayExpr, axis: int) -> RelayExpr:
-    """A scale of the whole tensor, or one for each row of an axis, ready to broadcast."""
+def _broadcast_scale(ctx: Context, scale: RelayExpr, x: RelayExpr, axis: int) -> RelayExpr:
+    """Reshape a scale of the whole tensor, or of each channel of an axis, to broadcast."""
     if ctx.known_shape(scale) in ((), (1,)):
         return relay.reshape(scale, ())
     axis = axis_of(axis, ctx.rank(x))
     return relay.reshape(scale, [-1 if i == axis else 1 for i in range(ctx.rank(x))])
 
 
-def _on_grid(ctx: Context, x: RelayExpr, scale: RelayExpr, kind: int) -> RelayExpr:
-    """The nearest integers. The attribute round_type says where halves go: to the even neighbour (0), with one integer
-    more below zero, or away from zero (1)."""
-    last = _last(ctx.attr("bit_length", 8))
+def _quantize(ctx: Context, x: RelayExpr, scale: RelayExpr, kind: int) -> RelayExpr:
+    """Quantize to integers.
+
+    With round_type 0, ties are rounded to even and the range includes one more negative integer; with 1, ties are
+    rounded away from zero.
+    """
+    last = _largest_integer(ctx.attr("bit_length", 8))
     factor = relay.divide(ctx.like(last, x), scale)
     if kind == 0:
         return relay.clip(relay.round(relay.multiply(x, factor)), -last - 1.0, last)
     if kind != 1:
-        raise TVMError(f"the attribute 'round_type' is {kind}; it is 0 or 1")
+        raise TVMError(f"the attribute 'round_type' must be 0 or 1, got {kind}")
     inside = relay.minimum(relay.maximum(x, relay.negative(scale)), scale)
     return away_from_zero(ctx, ctx.made(relay.multiply(inside, factor)))
 
 
-def _steps(ctx: Context, x: RelayExpr, scale: RelayExpr, bits: int) -> RelayExpr:
-    """What integers stand for."""
-    return relay.divide(relay.multiply(x, scale), ctx.like(_last(bits), x))
+def _dequantize(ctx: Context, x: RelayExpr, scale: RelayExpr, bits: int) -> RelayExpr:
+    """Dequantize integers."""
+    return relay.divide(relay.multiply(x, scale), ctx.like(_largest_integer(bits), x))
 
 
 @op("quantize_linear")
 def quantize_linear(ctx):
     x = ctx.get("X")
     ctx.refuse(only_observer=False)
-    scale = _beside(ctx, ctx.get("Scale"), x, ctx.attr("quant_axis", 0))
-    return {"Y": _on_grid(ctx, x, scale, ctx.attr("round_type", 0))}
+    scale = _broadcast_scale(ctx, ctx.get("Scale"), x, ctx.attr("quant_axis", 0))
+    return {"Y": _quantize(ctx, x, scale, ctx.attr("round_type", 0))}
 
 
 @op("dequantize_linear")
@@ -61,11 +64,11 @@ def dequantize_linear(ctx):
     wide = ctx.made(x if ctx.dtype(x) == ctx.dtype(scale) else relay.cast(x, ctx.dtype(scale)))
     if zero is not None and ctx.value(zero) is not None and ctx.value(zero).any():
         raise TVMError("zero points other than 0 are not supported")
-    return {"Y": _steps(ctx, wide, _beside(ctx, scale, x, axis), ctx.attr("bit_length", 8))}
+    return {"Y": _dequantize(ctx, wide, _broadcast_scale(ctx, scale, x, axis), ctx.attr("bit_length", 8))}
 
 
 def _own_scale(ctx: Context, x: RelayExpr, by_channel: bool) -> RelayExpr:
-    """The largest size of a number, of the tensor or of each row of an axis."""
+    """Return the largest absolute value of the tensor, or of each channel."""
     axis = ctx.axis("quant_axis", x, 0) if by_channel else -1
     axes = [i for i in range(ctx.rank(x)) if i != axis]
     return ctx.made(relay.reshape(relay.max(relay.abs(x), axis=axes), (-1,)))
@@ -77,9 +80,9 @@ def _fake(by_channel: bool, given: bool, back: bool):
         if given and not ctx.attr("is_test", True):
             raise TVMError("the program is in training mode; save it for inference")
         scale = ctx.get("InScale") if given else _own_scale(ctx, x, by_channel)
-        beside = _beside(ctx, scale, x, ctx.attr("quant_axis", 0))
-        out = _on_grid(ctx, x, beside, ctx.attr("round_type", 1))
-        out = _steps(ctx, out, beside, ctx.attr("bit_length", 8)) if back else out
+        beside = _broadcast_scale(ctx, scale, x, ctx.attr("quant_axis", 0))
+        out = _quantize(ctx, x, beside, ctx.attr("round_type", 1))
+        out = _dequantize(ctx, out, beside, ctx.attr("bit_length", 8)) if back else out
         return {"Out": out, "OutScale": scale}
 
     return convert
@@ -106,16 +109,16 @@ def fake_dequantize_max_abs(ctx):
 
 @op("fake_channel_wise_dequantize_max_abs")
 def fake_channel_wise_dequantize_max_abs(ctx):
-    """With one scale for each channel, and, behind a product, one of the data as well."""
+    """Dequantize with one scale for each channel, and with a second scale for the data after a matmul."""
     x, scales, bits = ctx.get("X"), ctx.tensors("Scales"), ctx.attr("quant_bits", [8])
     if len(scales) > 2 or len(bits) < len(scales):
-        raise TVMError(f"{len(scales)} scales and {len(bits)} numbers of bits are given")
+        raise TVMError(f"{len(scales)} scales do not match {len(bits)} numbers of bits")
     axis = ctx.attr("quant_axis", 0) if len(scales) == 1 else ctx.attr("x_num_col_dims", 1)
-    out = _steps(ctx, x, _beside(ctx, scales[0], x, axis), bits[0])
-    return out if len(scales) == 1 else _steps(ctx, out, relay.reshape(scales[1], ()), bits[1])
+    out = _dequantize(ctx, x, _broadcast_scale(ctx, scales[0], x, axis), bits[0])
+    return out if len(scales) == 1 else _dequantize(ctx, out, relay.reshape(scales[1], ()), bits[1])
 
 
 @op("moving_average_abs_max_scale")
 def moving_average_abs_max_scale(ctx):
-    """The data itself: what is observed serves training."""
+    """Return the input unchanged: the observed scale is only used in training."""
     return ctx.get("X")

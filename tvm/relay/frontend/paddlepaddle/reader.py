@@ -1,5 +1,7 @@
-"""From a program of PaddlePaddle to a module: the operators that the outputs need, in the order they run. A variable
-may be written again; what is read is what was written last."""
+"""Convert a PaddlePaddle program to a module: the operators that the outputs need, in execution order.
+
+Variables may be overwritten; a read returns the last value written.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ from .load import Loaded, load
 from .program import Block, Operator
 from .table import CONVERTERS, Context
 
-# Operators that a model may have with all steps of loops written out.
+# The maximum number of operators, with loops unrolled.
 MOST_NODES = 131_072
-# Blocks lie inside each other so deep.
-_MOST_BLOCKS = 64
-# Outputs that a converter's single result is for, in the order of preference.
+# The maximum nesting depth of blocks.
+_MAX_BLOCKS = 64
+# The outputs that the single result of a converter is assigned to, in order of preference.
 _FIRST = ("Out", "Output", "Y", "Boxes", "Result")
 _FRAME = ("feed", "fetch")
 
 
 class Importer(GraphImporter):
-    """Converts one model."""
+    """Converts one model to a module."""
 
     def __init__(self, loaded: Loaded, shapes: Mapping | None):
         super().__init__()
@@ -45,7 +47,7 @@ class Importer(GraphImporter):
         self.fetches = loaded.fetches if loaded.fetches is not None else self._frame("fetch")
 
     def _frame(self, kind: str) -> list[str]:
-        """The variables that are fed or fetched, in the order of their columns."""
+        """Return the variables of feed or fetch operators, in column order."""
         rows = []
         for o in self.program.main.operators:
             names = o.writes() if kind == "feed" else o.reads()
@@ -64,30 +66,32 @@ class Importer(GraphImporter):
         found = [self.value(name, "the outputs") for name in self.fetches]
         for name, value in zip(self.fetches, found):
             if not isinstance(value, RelayExpr):
-                raise TVMError(f"the output '{name}' is an array of tensors; stack it into one tensor")
+                raise TVMError(f"the output '{name}' is a tensor array; stack it into one tensor")
         return self.finish(found)
 
     def _last(self) -> list[str]:
-        """What is written and never read, where the program does not say its outputs."""
+        """Return the variables that are written and never read: the outputs of a program without fetch operators."""
         kept = [o for o in self.program.main.operators if o.type not in _FRAME]
         read = {n for o in kept for n in o.reads()}
         found = [n for o in kept for p in _FIRST for n in o.outputs.get(p, ())[:1] if n not in read]
         if not found:
-            raise TVMError("the program does not say its outputs (there is no operator fetch)")
+            raise TVMError("the program has no outputs (no fetch operator)")
         return list(dict.fromkeys(found))
 
-    # -- what is needed -------------------------------------------------------------------------------------------
+    # -- dependencies ---------------------------------------------------------------------------------------------
 
     def blocks_of(self, node: Operator) -> list[Block]:
-        """The blocks that an operator runs."""
+        """Return the blocks that an operator runs."""
         found = [node.attrs[k] for k in ("sub_block",) if k in node.attrs]
         return [self.program.block(i) for i in found if isinstance(i, int) and not isinstance(i, bool)]
 
     def reached(self, block: Block, needed: set[str], depth: int = 0) -> list[Operator]:
-        """The operators of a block that write something that is needed, in their order; what they read is added to
-        ``needed``."""
-        if depth > _MOST_BLOCKS:
-            raise TVMError(f"blocks lie more than {_MOST_BLOCKS} deep inside each other")
+        """Return the operators of a block that needed variables depend on, in order.
+
+        Add the variables they read to ``needed``.
+        """
+        if depth > _MAX_BLOCKS:
+            raise TVMError(f"blocks are nested deeper than {_MAX_BLOCKS}")
         kept = []
         for node in reversed(block.operators):
             inner = self.blocks_of(node)
@@ -99,7 +103,7 @@ class Importer(GraphImporter):
             needed.update(n for v in node.attrs.values() for n in (v if isinstance(v, list) else [v])
                           if isinstance(n, str) and type(n) is not str)  # fmt: skip
             for b in inner:
-                # A loop reads in one step what it wrote in the step before.
+                # A loop iteration reads variables that the previous iteration wrote.
                 needed.update(n for o in b.operators for n in [*o.reads(), *o.writes()])
                 self.reached(b, needed, depth + 1)
         self.needed |= needed
@@ -136,7 +140,8 @@ class Importer(GraphImporter):
                                + did_you_mean(unknown[0], known, "; "))  # fmt: skip
 
     def _unmade(self) -> list[str]:
-        """What is read and neither written nor a parameter, where the program does not say its inputs."""
+        """Return the variables that are read but neither written nor parameters: the inputs of a program without feed
+        operators."""
         made, found = set(self.arrays), []
         for node in self.program.main.operators:
             found += [n for n in node.reads() if n and n not in made and n not in found]
@@ -152,9 +157,9 @@ class Importer(GraphImporter):
     # -- operators ------------------------------------------------------------------------------------------------
 
     def block(self, block: Block, operators: list[Operator] | None = None) -> None:
-        """Convert the operators of a block into the scope that is open."""
-        if len(self.scopes) > _MOST_BLOCKS:
-            raise TVMError(f"blocks lie more than {_MOST_BLOCKS} deep inside each other")
+        """Convert the operators of a block in the current scope."""
+        if len(self.scopes) > _MAX_BLOCKS:
+            raise TVMError(f"blocks are nested deeper than {_MAX_BLOCKS}")
         for node in block.operators if operators is None else operators:
             if node.type not in _FRAME:
                 self.convert(node)
@@ -163,17 +168,19 @@ class Importer(GraphImporter):
         where = f"{node.type} '{node.name}'"
         self.converted += 1
         if self.converted > MOST_NODES:
-            raise TVMError(f"the model has more than {MOST_NODES} operators with its loops written out")
+            raise TVMError(f"the model has more than {MOST_NODES} operators with its loops unrolled")
         with self.at_node(where, node.name, partial(_in_words, node)):
             convert = CONVERTERS.find(node.type, 0)
             if convert is None:
-                raise TVMError("the operator is not supported here")
+                raise TVMError("the operator is not supported in this position")
             for name, value in self.results(node, convert(Context(self, node, where))).items():
                 self.scopes[-1][name] = self.settled(name, value) if isinstance(value, RelayExpr) else value
 
     def settled(self, name: str, value: RelayExpr) -> RelayExpr:
-        """A value with its type. Older programs have vectors of one element where newer ones have numbers; which it is,
-        the program declares."""
+        """Infer the type of a value.
+
+        Reshape a scalar to a vector of one element where the program declares a vector, as older programs do.
+        """
         made = self.typer.infer(value)
         declared = self.declared.get(name)
         if not isinstance(made.checked_type_, TensorType) or len(made.checked_type_.shape) or declared is None:
@@ -182,7 +189,7 @@ class Importer(GraphImporter):
         return self.typer.infer(relay.reshape(made, (1,))) if is_vector else made
 
     def results(self, node: Operator, made: Any) -> dict[str, Any]:
-        """The values of the variables that an operator writes."""
+        """Map the variables that an operator writes to their values."""
         if isinstance(made, TupleWrapper):
             made = list(made)
         if not isinstance(made, dict):
@@ -193,50 +200,55 @@ class Importer(GraphImporter):
             names = node.outputs.get(parameter, [])
             many = values if isinstance(values, list) else [values]
             if len(names) > len(many):
-                raise TVMError(f"the output '{parameter}' has {len(names)} variables, the operator makes {len(many)}")
+                raise TVMError(
+                    f"the output '{parameter}' has {len(names)} variables, but the operator returns {len(many)}"
+                )
             found.update(zip(names, many))
         return found
 
 
 def _in_words(node: Operator, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory to convert the operator"
     shown = ", ".join(f"{k}={str(v)[:60]}" for k, v in node.attrs.items() if not k.startswith("op_"))
     return f"with {len(node.reads())} inputs and attributes ({shown}): {str(problem) or type(problem).__name__}"
 
 
 def from_paddle(program_or_layer, shape_dict=None, scope=None) -> tuple[IRModule, dict[str, Any]]:
-    """A PaddlePaddle model as a module and its parameters. Weights become constants, so that there are no parameters.
-    PaddlePaddle is not needed to read files.
+    """Import a PaddlePaddle model as a module and its parameters.
 
-    Sizes that the model leaves open stay open (``relay.Any()``) unless ``shape_dict`` says them.
+    PaddlePaddle itself is not needed to read files. Weights become constants of the module, so the returned parameters
+    are empty.
+
+    Dynamic dimensions of the model stay dynamic (``relay.Any()``) unless ``shape_dict`` overrides them.
 
     Parameters
     ----------
     program_or_layer : str, paddle.static.Program or paddle.jit.TranslatedLayer
-        The path of a program: ``NAME.pdmodel`` or ``NAME.json`` with ``NAME.pdiparams`` beside it, or the older
-        ``__model__`` with ``__params__`` or a file for each parameter beside it; or the folder that holds it; or a live
-        object.
+        One of: the path of a program, which is ``NAME.pdmodel`` or ``NAME.json`` with ``NAME.pdiparams`` next to it, or
+        an older ``__model__`` with ``__params__`` or one file for each parameter next to it; the path of a folder that
+        contains these files; or a PaddlePaddle object.
     shape_dict : dict of str to tuple, optional
-        Shapes of inputs by name, in place of the model's own.
+        Input shapes by name, which override the shapes in the model.
     scope : paddle.static.Scope, optional
-        What holds the parameters of a live program; the global one by default.
+        The scope with the parameters of a Program object; the default is the global scope.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------
     TypeError
-        ``program_or_layer`` is none of these, or ``shape_dict`` is no dictionary.
+        ``program_or_layer`` has another type, or ``shape_dict`` is not a dictionary.
     TVMError
-        The file is damaged, an operator cannot be converted, or an argument is wrong.
+        The file is corrupt, an operator cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model has operators without a converter; the message lists all of them.
     """
     if shape_dict is not None and not isinstance(shape_dict, Mapping):
-        raise TypeError(f"from_paddle: shape_dict is a dictionary by input, got {type(shape_dict).__name__}")
+        raise TypeError(f"from_paddle: shape_dict must be a dictionary by input name, got {type(shape_dict).__name__}")
     with np.errstate(all="ignore"):
         return Importer(load(program_or_layer, scope), shape_dict).run()
 

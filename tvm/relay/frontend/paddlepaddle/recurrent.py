@@ -1,5 +1,8 @@
-"""Converters of recurrent networks. The products with the inputs of all steps are done at once; steps are written out
-where their number is known, otherwise they are a loop."""
+"""Converters of recurrent networks.
+
+One matmul covers the inputs of all steps. The steps are unrolled if their number is constant, and become a loop
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from .table import MOST_STEPS, Context, check_steps, op
 
 
 def _lstm(ahead: RelayExpr, own: RelayExpr, states: list) -> list:
-    """Gates: input, forget, candidate, output."""
+    """Return the states after an LSTM step. The gates are input, forget, candidate and output."""
     i, f, g, o = relay.split(relay.add(ahead, own), 4, 1)
     cell = relay.add(relay.multiply(relay.sigmoid(f), states[1]), relay.multiply(relay.sigmoid(i), relay.tanh(g)))
     return [relay.multiply(relay.sigmoid(o), relay.tanh(cell)), cell]
 
 
 def _gru(ahead: RelayExpr, own: RelayExpr, states: list) -> list:
-    """Gates: reset, update, candidate."""
+    """Return the state after a GRU step. The gates are reset, update and candidate."""
     (reset_in, update_in, new_in), (reset_own, update_own, new_own) = (relay.split(v, 3, 1) for v in (ahead, own))
     reset, update = relay.sigmoid(relay.add(reset_in, reset_own)), relay.sigmoid(relay.add(update_in, update_own))
     new = relay.tanh(relay.add(new_in, relay.multiply(reset, new_own)))
     return [relay.add(relay.multiply(relay.subtract(states[0], new), update), new)]
 
 
-# What a step makes of the products with the input and with the state.
+# The step functions by mode. Their arguments are the matmuls with the input and with the state, and the states.
 _STEPS = {
     "LSTM": _lstm,
     "GRU": _gru,
@@ -37,17 +40,17 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class _Direction:
-    """One direction of a layer."""
+    """One direction of a recurrent layer."""
 
     def __init__(self, ctx: Context, kind: str, weights: list, lengths, backwards: bool):
         self.ctx, self.kind, self.lengths, self.backwards = ctx, kind, lengths, backwards
         self.weight, self.own, self.bias, self.own_bias = weights
         self.hidden = ctx.known_size(self.own, 1)
         if ctx.known_size(self.own, 0) != _GATES[kind] * self.hidden:
-            raise TVMError(f"weights of shape {ctx.known_shape(self.own)} do not fit the mode {kind}")
+            raise TVMError(f"weights of shape {ctx.known_shape(self.own)} do not match mode {kind}")
 
     def run(self, x: RelayExpr, states: list) -> tuple[RelayExpr, list]:
-        """The results of all steps, and the last states."""
+        """Return the outputs of all steps, and the last states."""
         ctx = self.ctx
         flat = relay.reshape(x, (-1, ctx.known_size(self.weight, 1)))
         ahead = relay.add(relay.nn.dense(flat, self.weight), self.bias)
@@ -58,7 +61,10 @@ class _Direction:
         return self.looped(ahead, states)
 
     def step(self, row: RelayExpr, states: list, number: RelayExpr, lengths) -> tuple[RelayExpr, list]:
-        """The output and the states after a step; sequences that have ended keep their states and give zeros."""
+        """Return the output and the states after one step.
+
+        Sequences that have ended keep their states and output zeros.
+        """
         own = relay.add(relay.nn.dense(states[0], self.own), self.own_bias)
         new = _STEPS[self.kind](row, own, states)
         if lengths is None:
@@ -78,10 +84,13 @@ class _Direction:
         return self.ctx.made(relay.stack(outs[::-1] if self.backwards else outs, 0)), states
 
     def looped(self, ahead: RelayExpr, states: list) -> tuple[RelayExpr, list]:
-        """As many steps as the run has. What a step uses is carried along, except for weights."""
+        """Run a loop over a number of steps known only at run time.
+
+        All tensors that a step reads become loop variables, except weights.
+        """
         ctx, count = self.ctx, len(states)
         if not all(isinstance(w, Constant) for w in (self.own, self.own_bias)):
-            raise TVMError("a sequence of open length needs weights that are known when compiling")
+            raise TVMError("a sequence of dynamic length needs weights that are compile-time constants")
         none = relay.strided_slice(relay.expand_dims(states[0], 0), [0], [0], [1], [0])
         first = [run_time.number(0), ahead, *states, ctx.made(none)]
         first += [] if self.lengths is None else [self.lengths]
@@ -103,19 +112,19 @@ class _Direction:
 
 @op("rnn")
 def rnn(ctx):
-    """Layers over sequences (steps, batch, features); all weights come before all biases."""
+    """Convert a multi-layer recurrent network over data (steps, batch, features). All weights precede all biases."""
     kind, layers, x = ctx.attr("mode", "RNN_TANH"), ctx.attr("num_layers", 1), ctx.get("Input")
     directions = 2 if ctx.attr("is_bidirec", False) else 1
     if kind not in _STEPS:
-        raise TVMError(f"the attribute 'mode' is {kind!r}; it is one of {', '.join(_STEPS)}")
+        raise TVMError(f"the attribute 'mode' must be one of {', '.join(_STEPS)}, got {kind!r}")
     if not ctx.attr("is_test", True) and ctx.attr("dropout_prob", 0.0):
         raise TVMError("the program is in training mode; save it for inference")
     weights, states = ctx.tensors("WeightList"), ctx.tensors("PreState")
-    check_steps("layers", layers)
+    check_steps("a stack of layers", layers)
     count = layers * directions
     if len(weights) != 4 * count or len(states) != (2 if kind == "LSTM" else 1) or ctx.rank(x) != 3:
-        raise TVMError(f"{len(weights)} weights and {len(states)} states are given for {layers} layers of {directions} "
-                       "directions")  # fmt: skip
+        raise TVMError(f"{len(weights)} weights and {len(states)} states do not match {layers} layers with "
+                       f"{directions} directions")  # fmt: skip
     lengths, last = ctx.maybe("SequenceLength"), [[] for _ in states]
     for layer in range(layers):
         outs = []

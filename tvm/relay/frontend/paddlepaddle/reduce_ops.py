@@ -11,7 +11,7 @@ from .table import Context, axis_of, op
 
 
 def _axes(ctx: Context, x: RelayExpr, name: str = "dim") -> list[int]:
-    """The axes that are reduced: all of them where none is named."""
+    """Return the reduced axes; all axes if none are given."""
     rank = ctx.rank(x)
     given = ctx.operator.attrs.get(name)
     given = [given] if isinstance(given, int) else ctx.attr(name, [] if name == "axis" else [0])
@@ -68,7 +68,7 @@ def logsumexp(ctx, x):
 
 
 def norm_of(ctx: Context, x: RelayExpr, axes: list[int], p: float, keep: bool) -> RelayExpr:
-    """The p-norm along some axes."""
+    """Return the p-norm along axes."""
     size = relay.abs(x)
     if p == 0:
         return relay.sum(relay.cast(relay.not_equal(x, ctx.like(0, x)), ctx.dtype(x)), axis=axes, keepdims=keep)
@@ -106,7 +106,7 @@ def squared_l2_norm(ctx, x):
 
 @op("norm")
 def norm(ctx):
-    """Rows of length one, and the lengths they had."""
+    """Normalize along an axis. Return the output and the L2 norms."""
     x = ctx.get("X")
     axis = ctx.axis("axis", x)
     total = relay.sum(relay.multiply(x, x), axis=axis, keepdims=True)

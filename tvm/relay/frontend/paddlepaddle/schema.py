@@ -1,6 +1,6 @@
-"""The messages of PaddlePaddle's programs, and its numbers of element types and attributes, as data.
+"""The protobuf schema of PaddlePaddle programs, and the numbers of element types and attribute types.
 
-``common/protobuf.py`` says how they are written down. Texts are bytes: programs carry stacks of calls in any encoding.
+``common/protobuf.py`` describes the notation. Strings are bytes, because programs contain call stacks in any encoding.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ Program: blocks 1* Block
 
 SCHEMA = Schema("paddle", MESSAGES)
 
-# Numbers of VarType: element types, then the kinds of variables that an importer meets.
+# The numbers of VarType: element types, then kinds of variables.
 DTYPES = {0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8",
           21: "int8", 22: "bfloat16"}  # fmt: skip
 NUMBERS = {name: number for number, name in DTYPES.items()}
 LOD_TENSOR, FEED, FETCH, TENSOR_ARRAY = 7, 9, 10, 13
 
-# Numbers of attribute types, and the field that holds a value of each.
+# Maps the number of an attribute type to the field with its value.
 ATTRIBUTES = {0: "i", 1: "f", 2: "s", 3: "ints", 4: "floats", 5: "strings", 6: "b", 7: "bools", 8: "block_idx", 9: "l",
               10: "blocks_idx", 11: "longs", 12: "float64s", 13: "var_name", 14: "vars_name", 15: "float64",
               16: "scalar", 17: "scalars"}  # fmt: skip
 
 
 class Named(str):
-    """An attribute that a variable of this name gives."""
+    """An attribute whose value is the variable with this name."""
 
 
 def dtype_name(number: int) -> str:
-    """The name of an element type."""
+    """Return the name of an element type."""
     if number not in DTYPES:
-        raise TVMError(f"tensors of PaddlePaddle's type {number} are not supported")
+        raise TVMError(f"element type {number} of PaddlePaddle is not supported")
     return DTYPES[number]
 
 
 def text(data: bytes) -> str:
-    """A name; bytes that are no UTF-8 stay apart from each other."""
+    """Decode a name. Bytes that are not UTF-8 are escaped, so that names stay distinct."""
     return data.decode("utf-8", "backslashreplace")
 
 
@@ -67,7 +67,7 @@ _READERS: dict[str, Any] = {
 
 
 def attribute(proto) -> Any:
-    """An attribute as a Python value, None for one of an unknown type."""
+    """Convert an attribute to a Python value, or return None for an unknown type."""
     field = ATTRIBUTES.get(proto.type)
     if field is None:
         return None

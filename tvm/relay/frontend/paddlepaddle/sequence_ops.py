@@ -1,7 +1,7 @@
-"""Converters of operators on sequences of their own lengths, which tensors of older programs carry with them.
+"""Converters of operators on variable-length sequences (LoD tensors), which older programs use.
 
-A module's input is an array and has no such lengths: all of its rows are one sequence. Operators for which that would
-mean another thing than in PaddlePaddle have no converter.
+The inputs of a module are plain tensors without sequence lengths: all rows form one sequence. Operators whose meaning
+would differ from PaddlePaddle's have no converter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sequence_pool(ctx):
         total, rows = ctx.made(_POOLS["SUM"](x)), relay.cast(run_time.size_of(ctx, x, 0), ctx.dtype(x))
         return {"Out": relay.divide(total, relay.sqrt(rows))}
     if kind not in _POOLS:
-        raise TVMError(f"the attribute 'pooltype' is {kind!r}; {', '.join(sorted([*_POOLS, 'SQRT']))} are supported")
+        raise TVMError(f"the attribute 'pooltype' must be one of {', '.join(sorted([*_POOLS, 'SQRT']))}, got {kind!r}")
     if ctx.shape(x)[0] == 0:
         raise TVMError("a sequence without rows is not supported")
     index = relay.cast(relay.argmax(x, axis=[0], keepdims=True), "int32") if ctx.wants("MaxIndex") else None
@@ -39,22 +39,22 @@ def sequence_pool(ctx):
 def sequence_softmax(ctx):
     x = ctx.get("X")
     if ctx.rank(x) > 2 or ctx.rank(x) == 2 and ctx.shape(x)[1] != 1:
-        raise TVMError(f"one number for each step is wanted, got a tensor of shape {ctx.shape(x)}")
+        raise TVMError(f"expected one value for each step, got a tensor of shape {ctx.shape(x)}")
     return {"Out": relay.nn.softmax(x, 0)}
 
 
 @op("sequence_conv")
 def sequence_conv(ctx):
-    """A window over the rows, with zeros before the first and behind the last."""
+    """Convolve over the rows, with zero padding."""
     x, weight = ctx.get("X"), ctx.get("Filter")
     length, start = ctx.attr("contextLength", 1), ctx.attr("contextStart", 0)
     ctx.refuse(contextStride=1, paddingTrainable=False)
     if ctx.rank(x) != 2 or length < 1 or not -length < start <= 0:
-        raise TVMError(f"a window of {length} rows from {start} on over a tensor of {ctx.rank(x)} dimensions is not "
+        raise TVMError(f"a window of {length} rows with start {start} over a tensor of {ctx.rank(x)} dimensions is not "
                        "supported")  # fmt: skip
     depth, (rows, outputs) = ctx.known_size(x, 1), ctx.known_shape(weight)
     if rows != length * depth:
-        raise TVMError(f"weights of shape {(rows, outputs)} do not fit windows of {length} rows of {depth}")
+        raise TVMError(f"weights of shape {(rows, outputs)} do not match windows of {length} rows of size {depth}")
     kernel = relay.transpose(relay.reshape(weight, (length, depth, outputs)), (2, 1, 0))
     line = relay.expand_dims(relay.transpose(x, (1, 0)), 0)
     out = relay.nn.conv1d(line, kernel, padding=(-start, length - 1 + start), channels=outputs, kernel_size=(length,))
@@ -63,8 +63,8 @@ def sequence_conv(ctx):
 
 @op("sequence_expand")
 def sequence_expand(ctx):
-    """One row for each of another sequence."""
+    """Repeat the single row for each row of another sequence."""
     x, y = ctx.get("X"), ctx.get("Y")
     if ctx.shape(x)[0] != 1:
-        raise TVMError(f"a tensor of one row is wanted, got the shape {ctx.shape(x)}")
+        raise TVMError(f"expected a tensor with one row, got shape {ctx.shape(x)}")
     return {"Out": relay.take(x, relay.zeros_like(run_time.counted(ctx, run_time.size_of(ctx, y, 0))), 0)}

@@ -1,4 +1,4 @@
-"""Converters of operators that move elements: shapes, joints, parts, blocks."""
+"""Converters of operators that reshape, transpose, concatenate, split or tile tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Context, axis_of, check_count, check_steps, op
 
 
 def is_known(ctx: Context, e: RelayExpr) -> bool:
-    """Whether all sizes are known when compiling."""
+    """Return whether all dimensions are static."""
     return all(isinstance(d, int) for d in ctx.shape(e))
 
 
@@ -27,10 +27,10 @@ def reshape(ctx):
         return run_time.reshaped(ctx, x, shape)
     wanted = [int(v) for v in known]
     if any(d < -1 for d in wanted) or wanted.count(-1) > 1:
-        raise TVMError(f"the new shape {wanted} has a negative size")
+        raise TVMError(f"the new shape {wanted} is not valid")
     have = ctx.known_shape(x)
     if any(d == 0 and i >= len(have) for i, d in enumerate(wanted)):
-        raise TVMError(f"the new shape {wanted} keeps a size that {list(have)} does not have")
+        raise TVMError(f"the new shape {wanted} copies a dimension that the input shape {list(have)} does not have")
     wanted = [have[i] if d == 0 else d for i, d in enumerate(wanted)]
     return relay.reshape(x, wanted, True)
 
@@ -41,12 +41,12 @@ def transpose(ctx):
     rank = ctx.rank(x)
     axes = [axis_of(a, rank) for a in ctx.attr("axis", [])]
     if sorted(axes) != list(range(rank)):
-        raise TVMError(f"{axes} is no order of {rank} axes")
+        raise TVMError(f"{axes} is not a permutation of {rank} axes")
     return relay.transpose(x, axes) if rank else x
 
 
 def merged(ctx: Context, x: RelayExpr, first: int, last: int) -> RelayExpr:
-    """The axes from ``first`` to ``last``, both included, as one."""
+    """Merge the axes from ``first`` to ``last`` (inclusive)."""
     if is_known(ctx, x):
         shape = ctx.known_shape(x)
         return relay.reshape(x, [*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]], True)
@@ -64,22 +64,22 @@ def flatten_contiguous_range(ctx):
         return relay.reshape(x, (1,))
     first, last = axis_of(ctx.attr("start_axis", 1), rank), axis_of(ctx.attr("stop_axis", -1), rank)
     if first > last:
-        raise TVMError(f"there is nothing between the axes {first} and {last}")
+        raise TVMError(f"start_axis {first} is after stop_axis {last}")
     return merged(ctx, x, first, last)
 
 
 @op("flatten2", "flatten")
 def flatten(ctx):
-    """A matrix, cut at an axis."""
+    """Flatten to a matrix at an axis."""
     x, axis = ctx.get("X"), ctx.attr("axis", 1)
     return matrix(ctx, x, axis)
 
 
 def matrix(ctx: Context, x: RelayExpr, axis: int) -> RelayExpr:
-    """The axes before ``axis`` as rows, the others as columns."""
+    """Reshape to a matrix: the axes before ``axis`` become rows, the others columns."""
     rank = ctx.rank(x)
     if not 0 <= axis <= rank:
-        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+        raise TVMError(f"axis {axis} is out of range for a tensor of {rank} dimensions")
     if is_known(ctx, x):
         shape = ctx.known_shape(x)
         return relay.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])), True)
@@ -95,9 +95,9 @@ def squeeze(ctx):
     x, given = ctx.get("X"), ctx.attr("axes", [])
     shape = ctx.shape(x)
     if not given and not is_known(ctx, x):
-        raise TVMError("all sizes of 1 are removed, and some are open; give the model's input shapes")
+        raise TVMError("squeeze without axes needs static dimensions; pass static input shapes for the model")
     axes = {axis_of(a, len(shape)) for a in given} if given and shape else set(range(len(shape)))
-    # Axes of another size stay.
+    # Axes of other sizes are kept.
     gone = sorted(a for a in axes if not isinstance(shape[a], int) or shape[a] == 1)
     return relay.squeeze(x, gone) if gone else x
 
@@ -114,7 +114,7 @@ def unsqueeze(ctx):
     return x
 
 
-# -- joints and parts -------------------------------------------------------------------------------------------------
+# -- concatenation and splitting --------------------------------------------------------------------------------------
 
 
 @op("concat")
@@ -131,7 +131,7 @@ def stack(ctx):
     return {"Y": relay.stack(parts, axis_of(ctx.attr("axis", 0), ctx.rank(parts[0]) + 1))}
 
 
-def _apart(ctx: Context, x: RelayExpr, axis: int, count: int) -> list[RelayExpr]:
+def _unstack(ctx: Context, x: RelayExpr, axis: int, count: int) -> list[RelayExpr]:
     check_steps("a stack", count)
     return [relay.take(x, const(i, "int64"), axis) for i in range(count)]
 
@@ -142,14 +142,14 @@ def unstack(ctx):
     axis = ctx.axis("axis", x, 0)
     size = ctx.shape(x)[axis]
     count = size if isinstance(size, int) else ctx.attr("num", 0)
-    return {"Y": _apart(ctx, x, axis, count)}
+    return {"Y": _unstack(ctx, x, axis, count)}
 
 
 @op("unbind")
 def unbind(ctx):
     x = ctx.get("X")
     axis = ctx.axis("axis", x, 0)
-    return {"Out": _apart(ctx, x, axis, ctx.known_size(x, axis))}
+    return {"Out": _unstack(ctx, x, axis, ctx.known_size(x, axis))}
 
 
 @op("split")
@@ -161,7 +161,7 @@ def split(ctx):
     if not ctx.length(sizes, "the sizes"):
         size = ctx.shape(x)[axis]
         if not isinstance(size, int) or many < 1 or size % many:
-            raise TVMError(f"{size} elements have no {many} equal parts")
+            raise TVMError(f"{size} elements cannot be split into {many} equal parts")
         return {"Out": list(relay.split(x, many, axis)) if many > 1 else [x]}
     if ctx.is_late(sizes):
         return {"Out": run_time.split(ctx, x, sizes, axis, outs)}
@@ -170,12 +170,12 @@ def split(ctx):
         parts[parts.index(-1)] = ctx.known_size(x, axis) - sum(parts) - 1
     size = ctx.shape(x)[axis]
     if any(s < 0 for s in parts) or isinstance(size, int) and sum(parts) != size:
-        raise TVMError(f"parts of sizes {parts} do not make {size}")
+        raise TVMError(f"parts of sizes {parts} do not add up to {size}")
     ends = np.cumsum(parts)
     return {"Out": [relay.strided_slice(x, [int(e - s)], [int(e)], [1], [axis]) for s, e in zip(parts, ends)]}
 
 
-# -- repeating --------------------------------------------------------------------------------------------------------
+# -- repetition -------------------------------------------------------------------------------------------------------
 
 
 @op("expand_v2")
@@ -184,12 +184,12 @@ def expand_v2(ctx):
 
 
 def expanded(ctx: Context, x: RelayExpr, shape: RelayExpr) -> RelayExpr:
-    """Broadcast to a shape, in which -1 keeps a size."""
+    """Broadcast to a shape, in which -1 copies a dimension."""
     known = ctx.value(shape)
     if known is not None:
         wanted = [int(v) for v in known]
         if len(wanted) < ctx.rank(x) or any(d < -1 for d in wanted):
-            raise TVMError(f"a tensor of {ctx.rank(x)} dimensions has no shape {wanted}")
+            raise TVMError(f"a tensor of {ctx.rank(x)} dimensions cannot be expanded to {wanted}")
         check_count("an expanded tensor", [max(d, 1) for d in wanted])
         return run_time.expanded(ctx, x, run_time.number([1 if d == -1 else d for d in wanted]))
     kept = relay.where(relay.equal(shape, run_time.number(-1)), run_time.number(1), shape)
@@ -204,7 +204,7 @@ def expand_as_v2(ctx):
 
 @op("expand_as")
 def expand_as(ctx):
-    """Each size is repeated as often as the other tensor has it."""
+    """Repeat each dimension up to the size of the other tensor."""
     x, y = ctx.get("X"), ctx.get("target_tensor")
     times = [b // max(a, 1) for a, b in zip(ctx.known_shape(x), ctx.known_shape(y))]
     return relay.tile(x, times)
@@ -219,7 +219,7 @@ def _tiled(ctx: Context, x: RelayExpr, times: RelayExpr) -> RelayExpr:
         return run_time.tiled(ctx, x, times)
     repeats = ctx.ints(times, "the repetitions") or []
     if any(r < 0 for r in repeats):
-        raise TVMError(f"{repeats} are no repetitions")
+        raise TVMError(f"repetitions {repeats} must not be negative")
     return relay.tile(x, repeats) if repeats else x
 
 
@@ -238,7 +238,7 @@ def repeat_interleave(ctx):
     x = ctx.get("X")
     times, axis = ctx.attr("Repeats", 0), ctx.axis("dim", x, 0)
     if times < 1:
-        raise TVMError(f"{times} are no repetitions")
+        raise TVMError(f"Repeats {times} must be positive")
     return relay.repeat(x, times, axis)
 
 
@@ -249,7 +249,7 @@ def broadcast_tensors(ctx):
     return {"Out": [relay.broadcast_to(p, shape) for p in parts]}
 
 
-# -- turning ----------------------------------------------------------------------------------------------------------
+# -- flip and roll ----------------------------------------------------------------------------------------------------
 
 
 @unary("flip", "reverse")
@@ -267,7 +267,7 @@ def roll(ctx, x):
         shape = ctx.known_shape(x)
         return relay.reshape(_rolled(ctx, ctx.made(relay.reshape(x, (-1,))), shifts[:1], [0]), shape)
     if len(axes) != len(shifts):
-        raise TVMError(f"{len(shifts)} shifts are given for {len(axes)} axes")
+        raise TVMError(f"{len(shifts)} shifts do not match {len(axes)} axes")
     return _rolled(ctx, x, shifts, axes)
 
 
@@ -278,7 +278,7 @@ def _rolled(ctx: Context, x: RelayExpr, shifts: list[int], axes: list[int]) -> R
         shift = shift % max(size, 1) if isinstance(size, int) else shift
         if not shift:
             continue
-        # The last elements come to the front.
+        # Move the last elements to the front.
         ends = [([-shift], [run_time.FAR]), ([0], [-shift])]
         parts = [relay.strided_slice(x, b, e, [1], [axis]) for b, e in ends]
         x = ctx.made(relay.concatenate(parts, axis))
@@ -298,7 +298,7 @@ def meshgrid(ctx):
     return {"Out": [run_time.expanded(ctx, run_time.along(ctx, p, i, rank), shape) for i, p in enumerate(parts)]}
 
 
-# -- blocks -----------------------------------------------------------------------------------------------------------
+# -- layouts and blocks -----------------------------------------------------------------------------------------------
 
 
 def channels_last(ctx: Context, name: str = "data_format") -> bool:
@@ -307,17 +307,17 @@ def channels_last(ctx: Context, name: str = "data_format") -> bool:
         return False
     if layout in ("NHWC", "NDHWC", "NLC", "NWC"):
         return True
-    raise TVMError(f"the attribute '{name}' is {layout!r}, which is no known layout")
+    raise TVMError(f"the attribute '{name}' has the unknown layout {layout!r}")
 
 
 def first_of(ctx: Context, x: RelayExpr, last: bool) -> RelayExpr:
-    """Channels behind the batch."""
+    """Move the channels from the last axis to axis 1 if ``last`` is set."""
     rank = ctx.rank(x)
     return ctx.made(relay.transpose(x, [0, rank - 1, *range(1, rank - 1)])) if last else x
 
 
 def last_of(ctx: Context, x: RelayExpr, last: bool) -> RelayExpr:
-    """Channels at the end, if they were there."""
+    """Move the channels from axis 1 to the last axis if ``last`` is set."""
     rank = ctx.rank(ctx.made(x)) if last else 0
     return relay.transpose(x, [0, *range(2, rank), 1]) if last else x
 
@@ -325,7 +325,7 @@ def last_of(ctx: Context, x: RelayExpr, last: bool) -> RelayExpr:
 def _factor(ctx: Context, name: str) -> int:
     found = ctx.attr(name, 1)
     if found < 1:
-        raise TVMError(f"the attribute '{name}' is {found}")
+        raise TVMError(f"the attribute '{name}' must be positive, got {found}")
     return found
 
 
@@ -334,7 +334,7 @@ def pixel_shuffle(ctx, x):
     last, factor = channels_last(ctx), _factor(ctx, "upscale_factor")
     data = first_of(ctx, x, last)
     if ctx.known_size(data, 1) % (factor * factor):
-        raise TVMError(f"{ctx.known_size(data, 1)} channels have no blocks of {factor} x {factor}")
+        raise TVMError(f"{ctx.known_size(data, 1)} channels are not divisible by {factor} x {factor}")
     return last_of(ctx, relay.nn.depth_to_space(data, factor, "NCHW", "CRD"), last)
 
 
@@ -362,14 +362,14 @@ def channel_shuffle(ctx, x):
 def _shuffled(ctx: Context, x: RelayExpr, groups: int) -> RelayExpr:
     size = ctx.known_size(x, 1)
     if size % groups:
-        raise TVMError(f"{size} channels have no {groups} groups")
+        raise TVMError(f"{size} channels are not divisible into {groups} groups")
     places = np.arange(size).reshape(groups, -1).T.reshape(-1)
     return relay.take(x, const(places.astype("int64")), 1)
 
 
 @unary("temporal_shift")
 def temporal_shift(ctx, x):
-    """Of the images of a clip, some channels come from the image before, as many from the one behind."""
+    """Shift some channels of each frame from the previous frame, and as many from the next one."""
     last, steps = channels_last(ctx), _factor(ctx, "seg_num")
     data = first_of(ctx, x, last)
     n, c, h, w = ctx.known_shape(data)
@@ -385,13 +385,15 @@ def temporal_shift(ctx, x):
 
 @op("unfold")
 def unfold(ctx):
-    """Windows as columns: every element of the window is a slice of the padded image."""
+    """Return windows as columns. Each window element is a slice of the padded image."""
     x = ctx.get("X")
     kernel, strides, dilations = (ctx.attr(n, [1, 1]) for n in ("kernel_sizes", "strides", "dilations"))
     pads = ctx.attr("paddings", [0, 0, 0, 0])
     pads = pads * 2 if len(pads) == 2 else pads
     if any(len(v) != 2 or min(v) < 1 for v in (kernel, strides, dilations)) or len(pads) != 4 or min(pads) < 0:
-        raise TVMError(f"windows of {kernel}, strides {strides}, dilations {dilations}, paddings {pads}")
+        raise TVMError(
+            f"windows of {kernel} with strides {strides}, dilations {dilations} and paddings {pads} are not supported"
+        )
     check_steps("a window", math.prod(kernel))
     n, c, h, w = ctx.known_shape(x)
     x = relay.nn.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])], ctx.like(0, x))

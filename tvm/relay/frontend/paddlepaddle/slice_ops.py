@@ -1,4 +1,4 @@
-"""Converters of slices, of padding and of what is written into a slice."""
+"""Converters of slicing, padding and slice assignment."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .tensors import numpy_dtype
 
 
 def _bounds(ctx: Context, parts: str, count: int) -> RelayExpr:
-    """Starts, ends or strides, one for each axis."""
+    """Return the starts, ends or strides of a slice, one for each axis."""
     found = ctx.vector(parts.lower(), f"{parts}Tensor", f"{parts}TensorList")
     if not ctx.length(found, parts.lower()) and parts in ("Strides", "Steps"):
         return run_time.number([1] * count)
     if ctx.length(found, parts.lower()) != count:
-        raise TVMError(f"{ctx.length(found, parts.lower())} {parts.lower()} are given for {count} axes")
+        raise TVMError(f"{ctx.length(found, parts.lower())} {parts.lower()} do not match {count} axes")
     return found
 
 
 def place(size: int, start: int, end: int, step: int) -> range:
-    """The places of a slice along an axis, as Python counts them."""
+    """Return the indices of a slice along an axis, with Python's semantics."""
     if step == 0:
-        raise TVMError("a slice has the stride 0")
+        raise TVMError("the stride of a slice must not be 0")
     return range(size)[slice(start, end, step)]
 
 
 def _cut(ctx: Context, x: RelayExpr, axes: list[int], rows: list[list[int]]) -> RelayExpr:
-    """A slice whose ends are known; along axes of open size it goes forwards."""
+    """Slice with constant bounds. Strides along dynamic dimensions must be positive."""
     shape = ctx.shape(x)
     begin, end, step = [], [], []
     for axis, b, e, s in zip(axes, *rows):
@@ -39,11 +39,13 @@ def _cut(ctx: Context, x: RelayExpr, axes: list[int], rows: list[list[int]]) -> 
         if isinstance(size, int):
             at = place(size, b, e, s)
             b, e = at.start, at.stop
-            # The place before the first element is written as one that lies a whole axis further.
+            # Index -1 as an end would count from the back, so write the position before the first element as -1 - size.
             e = e if e >= 0 else -1 - size
             b, e, s = (b, e, s) if len(at) else (0, 0, 1)
         elif s < 0:
-            raise TVMError("a slice goes backwards along an axis of open size; give the model's input shapes")
+            raise TVMError(
+                "a negative stride along a dynamic dimension is not supported; pass static input shapes for the model"
+            )
         begin.append(b)
         end.append(e)
         step.append(s)
@@ -59,7 +61,7 @@ def sliced(ctx: Context) -> RelayExpr:
     if not ctx.is_late(*rows):
         return _cut(ctx, x, axes, [ctx.ints(r, "the slice") or [] for r in rows])
     out = run_time.sliced(ctx, x, rows[0], rows[1], run_time.number(axes), rows[2])
-    # Where one element is taken away with its axis, there is one.
+    # Axes in decrease_axis are removed, so their dimension is 1.
     single = [axis_of(a, ctx.rank(x)) for a in ctx.attr("decrease_axis", [])]
     sizes = [1 if i in single else None if i in axes else d for i, d in enumerate(ctx.shape(x))]
     return run_time.sharpened(ctx, out, sizes)
@@ -75,13 +77,13 @@ def slice_(ctx):
 
 
 def _array_part(ctx: Context, array: list):
-    """A part of an array of tensors, or one of them."""
+    """Slice a tensor array, or return one of its elements."""
     rows = [ctx.ints(_bounds(ctx, n, 1), "the slice") or [] for n in ("Starts", "Ends")]
     part = [array[i] for i in place(len(array), rows[0][0], rows[1][0], 1)]
     if not ctx.attr("decrease_axis", []):
         return {"Out": [part]}
     if len(part) != 1:
-        raise TVMError(f"one element is taken of an array of {len(array)}, at {rows[0][0]}")
+        raise TVMError(f"index {rows[0][0]} is out of range for a tensor array of length {len(array)}")
     return part[0]
 
 
@@ -94,7 +96,7 @@ def crop(ctx):
     rank = ctx.rank(x)
     sizes, starts = ctx.ints(shape, "the shape") or [], ctx.ints(offsets, "the offsets") or [0] * rank
     if len(sizes) != rank or len(starts) != rank or min([0, *starts]) < 0:
-        raise TVMError(f"a part of shape {sizes} at {starts} does not fit {rank} dimensions")
+        raise TVMError(f"a crop of shape {sizes} at offsets {starts} does not match {rank} dimensions")
     ends = [run_time.FAR if s == -1 else o + s for o, s in zip(starts, sizes)]
     return relay.strided_slice(x, starts, ends, [1] * rank, list(range(rank))) if rank else x
 
@@ -106,14 +108,14 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ed
 
 
 def padded(ctx: Context, x: RelayExpr, pairs: list[tuple[int, int]], value: float, mode: str) -> RelayExpr:
-    """Padding by known amounts, two for each axis; negative ones cut."""
+    """Pad by constant amounts, two for each axis; negative amounts crop."""
     if mode not in _MODES:
-        raise TVMError(f"the attribute 'mode' is {mode!r}; it is one of {', '.join(_MODES)}")
+        raise TVMError(f"the attribute 'mode' must be one of {', '.join(_MODES)}, got {mode!r}")
     for (low, high), size in zip(pairs, ctx.shape(x)):
         if isinstance(size, int):
             check_count("a padded axis", [size + low + high])
             if mode == "reflect" and max(low, high) >= size and max(low, high):
-                raise TVMError(f"padding of {low} and {high} by mirroring needs more elements than {size}")
+                raise TVMError(f"reflection padding of {low} and {high} must be smaller than the axis size {size}")
     if mode == "constant" and all(min(p) >= 0 for p in pairs):
         return relay.nn.pad(x, pairs, ctx.like(value, x)) if any(map(any, pairs)) else x
     amounts = run_time.number([p[0] for p in pairs] + [p[1] for p in pairs])
@@ -124,28 +126,28 @@ def padded(ctx: Context, x: RelayExpr, pairs: list[tuple[int, int]], value: floa
 def pad(ctx):
     x, amounts = ctx.get("X"), ctx.attr("paddings", [])
     if len(amounts) != 2 * ctx.rank(x):
-        raise TVMError(f"{len(amounts)} paddings are given for {ctx.rank(x)} dimensions; there are two for each")
+        raise TVMError(f"{len(amounts)} padding amounts do not match {ctx.rank(x)} dimensions; expected two for each")
     return padded(ctx, x, list(zip(amounts[::2], amounts[1::2])), ctx.attr("pad_value", 0.0), "constant")
 
 
 def _spatial(ctx: Context, x: RelayExpr, pairs: list[tuple[int, int]], value: float) -> RelayExpr:
     last = channels_last(ctx)
     if ctx.rank(x) != len(pairs) + 2:
-        raise TVMError(f"{2 * len(pairs)} paddings are given for a tensor of {ctx.rank(x)} dimensions")
+        raise TVMError(f"{2 * len(pairs)} padding amounts do not match a tensor of {ctx.rank(x)} dimensions")
     rows = [(0, 0), *pairs, (0, 0)] if last else [(0, 0), (0, 0), *pairs]
     return padded(ctx, x, rows, value, ctx.attr("mode", "constant"))
 
 
 @op("pad3d")
 def pad3d(ctx):
-    """Amounts are in front and behind of the last axis first."""
+    """Pad the spatial axes. The amounts start with those of the last axis."""
     x, amounts = ctx.get("X"), ctx.vector("paddings", "Paddings")
     n = ctx.length(amounts, "the paddings") // 2
     if not ctx.is_late(amounts):
         a = ctx.ints(amounts, "the paddings") or []
         return _spatial(ctx, x, list(zip(a[::2], a[1::2]))[::-1], ctx.attr("value", 0.0))
     if channels_last(ctx) or ctx.attr("mode", "constant") not in _MODES:
-        raise TVMError("padding that is computed when the model runs needs channels behind the batch")
+        raise TVMError("padding computed at run time needs channels as axis 1")
     order = [2 * (n - 1 - i) + side for side in (0, 1) for i in range(n)]
     none = run_time.number([0, 0])
     rows = [run_time.joined(ctx, [run_time.element(ctx, amounts, k) for k in order[s * n : s * n + n]]) for s in (0, 1)]
@@ -159,7 +161,7 @@ def pad2d(ctx):
     x = ctx.get("X")
     a = ctx.ints(ctx.vector("paddings", "Paddings"), "the paddings") or []
     if len(a) != 4:
-        raise TVMError(f"4 paddings are wanted, got {a}")
+        raise TVMError(f"expected 4 padding amounts, got {a}")
     return _spatial(ctx, x, [(a[0], a[1]), (a[2], a[3])], ctx.attr("pad_value", 0.0))
 
 
@@ -168,30 +170,30 @@ def pad_constant_like(ctx):
     like, x = ctx.known_shape(ctx.get("X")), ctx.get("Y")
     pairs = [(0, a - b) for a, b in zip(like, ctx.known_shape(x))]
     if any(after < 0 for _, after in pairs):
-        raise TVMError(f"a tensor of shape {ctx.known_shape(x)} does not fit {like}")
+        raise TVMError(f"a tensor of shape {ctx.known_shape(x)} is larger than the target shape {like}")
     return padded(ctx, x, pairs, ctx.attr("pad_value", 0.0), "constant")
 
 
-# -- writing into a slice ---------------------------------------------------------------------------------------------
+# -- slice assignment -------------------------------------------------------------------------------------------------
 
 
 def attribute_array(ctx: Context, dtype: str, shape: list[int]) -> np.ndarray:
-    """The numbers that attributes hold; older programs have an attribute for each element type."""
+    """Return the array stored in attributes. Older programs have a separate attribute for each element type."""
     names = {"bool": "bool_values", "float32": "fp32_values", "int32": "int32_values", "int64": "int64_values",
              "float64": "fp64_values", "float16": "fp16_values"}  # fmt: skip
     values = ctx.attr("values", []) or ctx.attr(names.get(dtype, ""), [])
     count = int(np.prod(shape))
     if count != len(values):
-        raise TVMError(f"{len(values)} values are given for the shape {shape}")
+        raise TVMError(f"{len(values)} values do not match shape {shape}")
     return np.array(values).astype(numpy_dtype(dtype)).reshape(shape)
 
 
-def _beside(ctx: Context, value: RelayExpr, rank: int, gone: set[int]) -> RelayExpr:
-    """A value with an axis also where a single place is written, so that it broadcasts."""
+def _insert_axes(ctx: Context, value: RelayExpr, rank: int, gone: set[int]) -> RelayExpr:
+    """Insert axes of size 1 for single indices into a value, so that it broadcasts to the slice."""
     kept = [a for a in range(rank) if a not in gone]
     own = ctx.rank(value)
     if own > len(kept):
-        raise TVMError(f"a value of {own} dimensions is written into a slice of {len(kept)}")
+        raise TVMError(f"a value of {own} dimensions cannot be assigned to a slice of {len(kept)} dimensions")
     start = kept[len(kept) - own] if own else rank
     for axis in range(start, rank):
         value = ctx.made(relay.expand_dims(value, axis - start)) if axis in gone else value
@@ -200,7 +202,10 @@ def _beside(ctx: Context, value: RelayExpr, rank: int, gone: set[int]) -> RelayE
 
 @op("set_value")
 def set_value(ctx):
-    """A value in the places of a slice: along each axis, which places are written, and with which element."""
+    """Assign a value to a slice.
+
+    For each axis, compute the mask of assigned positions and the value's index for each.
+    """
     x = ctx.get("Input")
     rank = ctx.rank(x)
     axes = [axis_of(a, rank) for a in ctx.attr("axes", [])]
@@ -209,8 +214,8 @@ def set_value(ctx):
     if value is None:
         value = Constant(attribute_array(ctx, ctx.dtype(x), ctx.attr("shape", [1])))
     if ctx.attr("none_axes", []):
-        raise TVMError("new axes in a slice that is written are not supported")
-    value = _beside(ctx, value, rank, {axis_of(a, rank) for a in ctx.attr("decrease_axes", [])})
+        raise TVMError("none_axes (new axes in an assigned slice) are not supported")
+    value = _insert_axes(ctx, value, rank, {axis_of(a, rank) for a in ctx.attr("decrease_axes", [])})
     hit = None
     lead = rank - ctx.rank(value)
     for axis, b, e, s in zip(axes, *rows):
@@ -223,7 +228,7 @@ def set_value(ctx):
         own = axis - lead
         if own >= 0 and ctx.known_size(value, own) != 1:
             if ctx.known_size(value, own) != len(at):
-                raise TVMError(f"{ctx.known_size(value, own)} elements are written into {len(at)} places")
+                raise TVMError(f"{ctx.known_size(value, own)} elements cannot be assigned to {len(at)} positions")
             value = ctx.made(relay.take(value, const(source), own))
     value = value if ctx.dtype(value) == ctx.dtype(x) else relay.cast(value, ctx.dtype(x))
     return run_time.expanded(ctx, value, run_time.shape_of(ctx, x)) if hit is None else relay.where(hit, value, x)

@@ -1,7 +1,7 @@
-"""The table of PaddlePaddle converters and what a converter can ask.
+"""The table of PaddlePaddle converters and the context that converters use.
 
-A converter is ``f(ctx)``: it asks for the operator's inputs and attributes by their names in PaddlePaddle. It returns
-an expression (the operator's first output), a list (one for each variable of that output), or a dictionary by output.
+A converter is ``f(ctx)``; it reads inputs and attributes by their PaddlePaddle names. It returns an expression (the
+operator's first output), a list (one for each variable of that output), or a dictionary by output name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ op = partial(CONVERTERS.op, since=0)
 
 
 class Context(NodeContext):
-    """The operator being converted."""
+    """The operator that is being converted."""
 
     __slots__ = ("operator",)
 
@@ -38,24 +38,24 @@ class Context(NodeContext):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def all(self, name: str) -> list:
-        """The values given for an input that takes many."""
+        """Return all values of an input."""
         return [self.importer.value(n, self.where) for n in self.operator.inputs.get(name, ()) if n]
 
     def has(self, name: str) -> bool:
         return any(self.operator.inputs.get(name, ()))
 
     def maybe(self, name: str) -> RelayExpr | None:
-        """An input that may be left out."""
+        """Return an optional input, or None."""
         return self._tensor(name, self.all(name)[0]) if self.has(name) else None
 
     def get(self, name: str) -> RelayExpr:
-        """An input that must be there."""
+        """Return a required input."""
         if not self.has(name):
             raise TVMError(f"the input '{name}' is missing")
         return self._tensor(name, self.all(name)[0])
 
     def tensors(self, name: str) -> list[RelayExpr]:
-        """An input that takes many tensors, at least one."""
+        """Return the tensors of an input with at least one."""
         found = [self._tensor(name, v) for v in self.all(name)]
         if not found:
             raise TVMError(f"the input '{name}' is missing")
@@ -63,13 +63,16 @@ class Context(NodeContext):
 
     def _tensor(self, name: str, value: Any) -> RelayExpr:
         if not isinstance(value, RelayExpr):
-            raise TVMError(f"the input '{name}' is an array of tensors, which the operator does not take")
+            raise TVMError(f"the input '{name}' is a tensor array, which the operator does not support")
         return value
 
     # -- attributes -----------------------------------------------------------------------------------------------
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute, or its default. One that a variable gives must be known when compiling."""
+        """Return an attribute, or its default.
+
+        A variable that replaces an attribute must be a compile-time constant.
+        """
         value = self.operator.attrs.get(name, default)
         if isinstance(value, Named):
             found = self.array(self.importer.value(value, self.where), name).reshape(-1)
@@ -77,31 +80,32 @@ class Context(NodeContext):
         if isinstance(value, list) and any(isinstance(v, Named) for v in value):
             return [self.array(self.importer.value(v, self.where), name).reshape(-1)[0].item() for v in value]
         if isinstance(default, (int, float, str)) and isinstance(value, list):
-            raise TVMError(f"the attribute '{name}' is one value, got {value}")
+            raise TVMError(f"the attribute '{name}' must be a single value, got {value}")
         if isinstance(default, list) and not isinstance(value, list):
-            raise TVMError(f"the attribute '{name}' is a list, got {value!r}")
+            raise TVMError(f"the attribute '{name}' must be a list, got {value!r}")
         return value
 
     def refuse(self, **unless: Any) -> None:
-        """Refuse attributes that are not what a converter takes them to be."""
+        """Report an error for attributes that have another value than the given one."""
         for name, value in unless.items():
             found = self.operator.attrs.get(name, value)
             if found != value:
                 raise TVMError(f"the attribute '{name}' is {found!r}; only {value!r} is supported")
 
     def dtype_attr(self, name: str, default: str = "float32") -> str:
-        """The element type that an attribute says; -1 stands for the default."""
+        """Return the element type of an attribute; -1 is the default."""
         number = self.attr(name, -1)
         return default if number == -1 else dtype_name(number)
 
     def axis(self, name: str, e: RelayExpr, default: int = -1, more: int = 0) -> int:
-        """An axis of a tensor with ``more`` dimensions than ``e`` has, counted from the first."""
+        """Return a non-negative axis of a tensor with ``more`` additional dimensions."""
         return axis_of(self.attr(name, default), self.rank(e) + more)
 
-    # -- numbers that are attributes or tensors ---------------------------------------------------------------------
+    # -- values that are attributes or tensors ---------------------------------------------------------------------
 
     def vector(self, attr: str, one: str = "", many: str = "") -> RelayExpr:
-        """Numbers as a vector of 64-bit integers: of one tensor, of a tensor for each number, or of an attribute."""
+        """Return integers as an int64 vector, from one tensor, from one tensor for each integer, or from an
+        attribute."""
         if one and self.has(one):
             return run_time.vector(self, self.get(one))
         if many and self.has(many):
@@ -114,16 +118,16 @@ class Context(NodeContext):
         return run_time.number(self.attr(attr, []) if isinstance(found, list) else [found])
 
     def number(self, attr: str, one: str, default: int = 0) -> int:
-        """A number that must be known when compiling: of a tensor, or of an attribute."""
+        """Return an integer that must be a compile-time constant, from a tensor or an attribute."""
         if one and self.has(one):
             found = self.array(self.get(one), attr).reshape(-1)
             if len(found) != 1:
-                raise TVMError(f"the input '{one}' is one number, got {len(found)}")
+                raise TVMError(f"the input '{one}' must be a scalar, got {len(found)} elements")
             return int(found[0])
         return int(self.attr(attr, default))
 
     def wants(self, name: str) -> bool:
-        """Whether an output is asked for and something reads it."""
+        """Return whether an output exists and is used."""
         return any(n in self.importer.needed for n in self.operator.outputs.get(name, ()))
 
 

@@ -1,4 +1,4 @@
-"""Parameters of PaddlePaddle's files: a stream of tensors, each with a header of its own."""
+"""Read parameter files: a sequence of tensors, each with a header."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from ....error import TVMError
 from .schema import SCHEMA, dtype_name
 
-# A header describes the element type and a few sizes.
-_MOST_HEADER = 4096
-_MOST_AXES = 32
+# The maximum size of a header, which contains the element type and the shape.
+_MAX_HEADER = 4096
+_MAX_AXES = 32
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """The element type of an array in a file, least byte first."""
+    """Return the little-endian NumPy type of an element type."""
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name).newbyteorder("<")
 
 
 class Stream:
-    """The bytes of a file of parameters; ``what`` is how errors call it."""
+    """The bytes of a parameter file. ``what`` names the file in error messages."""
 
     def __init__(self, data, what: str):
         self.data, self.what, self.at = memoryview(data), what, 0
 
     def take(self, count: int, part: str) -> memoryview:
         if count < 0 or count > len(self.data) - self.at:
-            raise TVMError(f"{self.what} is damaged: {part} takes {count} bytes, {len(self.data) - self.at} are left")
+            raise TVMError(f"{self.what} is corrupt: {part} needs {count} bytes, but {len(self.data) - self.at} remain")
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -37,24 +37,24 @@ class Stream:
         return struct.unpack(form, self.take(struct.calcsize(form), part))[0]
 
     def tensor(self, name: str) -> np.ndarray:
-        """The next tensor: versions, offsets of sequences (which are passed over), type and sizes, elements."""
+        """Read the next tensor: versions, sequence offsets (ignored), element type and shape, elements."""
         part = f"the parameter '{name}'"
         if self.number("<I", part) != 0:
-            raise TVMError(f"{self.what} is damaged: {part} has an unknown version")
+            raise TVMError(f"{self.what} is corrupt: {part} has an unknown version")
         levels = self.number("<Q", part)
-        if levels > _MOST_AXES:
-            raise TVMError(f"{self.what} is damaged: {part} has {levels} levels of sequences")
+        if levels > _MAX_AXES:
+            raise TVMError(f"{self.what} is corrupt: {part} has {levels} LoD levels")
         for _ in range(levels):
             self.take(self.number("<Q", part), part)
         if self.number("<I", part) != 0:
-            raise TVMError(f"{self.what} is damaged: {part} has an unknown version")
+            raise TVMError(f"{self.what} is corrupt: {part} has an unknown version")
         size = self.number("<i", part)
-        if not 0 <= size <= _MOST_HEADER:
-            raise TVMError(f"{self.what} is damaged: the header of {part} would take {size} bytes")
+        if not 0 <= size <= _MAX_HEADER:
+            raise TVMError(f"{self.what} is corrupt: the header of {part} has the invalid size {size}")
         desc = SCHEMA.parse("TensorDesc", self.take(size, part), f"{self.what}: the header of {part}")
         dims, dtype = tuple(desc.dims), dtype_name(desc.data_type)
-        if len(dims) > _MOST_AXES or any(d < 0 for d in dims):
-            raise TVMError(f"{self.what} is damaged: {part} has the shape {dims[:_MOST_AXES]}")
+        if len(dims) > _MAX_AXES or any(d < 0 for d in dims):
+            raise TVMError(f"{self.what} is corrupt: {part} has shape {dims[:_MAX_AXES]}")
         kind = numpy_dtype(dtype)
         content = self.take(math.prod(dims) * kind.itemsize, part)
         if dtype == "bool":
@@ -62,9 +62,9 @@ class Stream:
         return np.frombuffer(content, kind).astype(kind.newbyteorder("="), copy=True).reshape(dims)
 
     def end(self) -> None:
-        """Refuse bytes behind the last tensor: the program and the parameters do not belong together."""
+        """Check that no bytes remain: the parameters must match the program."""
         if self.at != len(self.data):
-            raise TVMError(f"{self.what} does not belong to the program: {len(self.data) - self.at} bytes are left")
+            raise TVMError(f"{self.what} does not match the program: {len(self.data) - self.at} bytes remain")
 
 
 __all__ = ["Stream", "numpy_dtype"]

@@ -1,6 +1,6 @@
-"""The PyTorch importer: TorchScript and exported programs, with one table of operators."""
+"""The PyTorch importer: TorchScript and exported programs, with one table of converters."""
 
-# The families of converters register themselves.
+# Importing these modules registers the converters.
 from . import (
     activations,
     attention,

@@ -1,4 +1,4 @@
-"""Converters of activations."""
+"""Converters of activation functions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def prelu(ctx, self, weight):
 
 
 def _wide(function):
-    """Halves are computed as floats, as PyTorch does."""
+    """Return a function that computes float16 inputs in float32, as PyTorch does."""
 
     def convert(ctx, self, **given):
         if ctx.dtype(self) in ("float16", "bfloat16"):
@@ -144,7 +144,7 @@ def elu(ctx, self, alpha=1, scale=1, input_scale=1):
 @op("celu")
 def celu(ctx, self, alpha=1.0):
     if alpha == 0:
-        raise TVMError("alpha is 0, which the result is divided by; choose another alpha")
+        raise TVMError("alpha must not be 0: the output is divided by alpha")
     return elu(ctx, self, alpha=alpha, input_scale=1 / alpha)
 
 
@@ -214,9 +214,12 @@ def softmin(ctx, self, dim, dtype=None):
 
 @op("_safe_softmax")
 def safe_softmax(ctx, self, dim, dtype=None):
-    """A row of nothing but minus infinity gives zeros. Its softmax is NaN, at places that hold minus infinity; so are
-    those of a row that holds a NaN, but of that row the other places stay NaN, and with them every sum over it. No
-    further reduction is needed, so that a softmax and what follows it are one kernel."""
+    """Compute a softmax whose rows of only -inf give zeros instead of NaN.
+
+    An element is replaced by zero if the softmax is NaN and the input is -inf. In a row that contains a NaN, the other
+    elements stay NaN, and so does each sum over the row. This needs no additional reduction, so that softmax and the
+    following operators are fused into one kernel.
+    """
     out = ctx.convert("softmax", self, dim, dtype)
     lost = relay.logical_and(relay.isnan(out), relay.equal(self, ctx.like(-math.inf, self)))
     return relay.where(lost, relay.zeros_like(out), out)

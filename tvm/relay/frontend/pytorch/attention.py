@@ -1,4 +1,4 @@
-"""Converters of attention."""
+"""Converters of attention operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from .elementwise import truth
+from .elementwise import as_bool
 from .nn_ops import product
 from .table import op
 
@@ -26,7 +26,7 @@ def attention(ctx, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
 
 
 def _weights(ctx, query, key, attn_mask, is_causal=False, scale=None):
-    """How much each place takes of each other one."""
+    """Return the attention weights: the softmax of the scaled and masked scores."""
     width = ctx.known_size(query, -1)
     factor = 1 / math.sqrt(width) if scale is None else scale
     rank = ctx.rank(key)
@@ -45,7 +45,7 @@ def _weights(ctx, query, key, attn_mask, is_causal=False, scale=None):
 
 
 def _causal(ctx, scores):
-    """A place sees those before it and itself, counted from the start of both."""
+    """Mask the scores so that each query attends only to keys at its own and earlier positions."""
     sizes = [ctx.shape(scores)[a] for a in (-2, -1)]
     if all(isinstance(s, int) for s in sizes):
         seen: RelayExpr = const(np.tri(*sizes, dtype=bool))
@@ -64,7 +64,7 @@ def _causal(ctx, scores):
 def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, attn_mask=None,
                     attn_bias=None, compute_log_sumexp=False, dropout_mask=None, scale=None, enable_gqa=False):
     if any(ctx.wants(i) for i in range(1, ctx.outputs)):
-        raise TVMError("only the first result is supported")
+        raise TVMError("only the first output (the attention values) is supported")
     mask = attn_mask if attn_mask is not None else attn_bias
     out = attention(ctx, query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
     return (out, *[const(0.0)] * 8)
@@ -74,7 +74,7 @@ def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, retu
 def native_multi_head_attention(ctx, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight,
                                 proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
     if key is not query or value is not query:
-        raise TVMError("queries, keys and values of different tensors are not supported")
+        raise TVMError("query, key and value must be the same tensor")
     batch, length, _ = ctx.known_shape(query)
     joined = ctx.convert("linear", query, qkv_weight, qkv_bias)
     parts = relay.transpose(relay.reshape(joined, (batch, length, 3, num_head, embed_dim // num_head)), (2, 0, 3, 1, 4))
@@ -86,8 +86,10 @@ def native_multi_head_attention(ctx, query, key, value, embed_dim, num_head, qkv
 
 
 def _mask(ctx, mask, mask_type):
-    """True, or a number that is not zero, says that a place is not seen; of padding, one row for each batch."""
-    seen = ctx.infer(relay.logical_not(truth(ctx, mask)))
+    """Return the mask of the visible positions: those where ``mask`` is false or 0. A padding mask has one row per
+    batch element.
+    """
+    seen = ctx.infer(relay.logical_not(as_bool(ctx, mask)))
     if mask_type == 1 and ctx.rank(seen) == 2:
         seen = ctx.infer(relay.expand_dims(relay.expand_dims(seen, 1), 1))
     return seen
@@ -97,7 +99,7 @@ def _mask(ctx, mask, mask_type):
 def transformer_encoder_layer(ctx, src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu,
                               norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1,
                               ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None):
-    """What a trace of nn.TransformerEncoderLayer holds where no gradients are wanted."""
+    """Convert the operator that a trace contains for nn.TransformerEncoderLayer when gradients are disabled."""
 
     def attend(x):
         return native_multi_head_attention(ctx, x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,

@@ -1,4 +1,4 @@
-"""Converters of comparisons, of tensors, numbers and lists."""
+"""Converters of comparisons of tensors, numbers and lists."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _COMPARE = {"eq": ("equal", operator.eq), "ne": ("not_equal", operator.ne), "lt"
 
 
 def _of_lists(ctx, name: str, a, b):
-    """Whether two lists of numbers, some of which are known when the model runs, are equal or not."""
+    """Compare two lists of numbers, some of which can be known at run time, for equality or inequality."""
     if not all(isinstance(v, (list, tuple)) for v in (a, b)):
         return name == "not_equal"
     if any(isinstance(v, (RelayExpr, list, tuple)) for v in (*a, *b)):
-        raise TVMError("a comparison of lists of tensors or of lists is not supported")
+        raise TVMError("comparing nested lists or lists of tensors is not supported")
     same: Any = len(a) == len(b)
     for x, y in zip(a, b) if same is True else ():
         pair = ctx.convert("eq", x, y)

@@ -1,8 +1,8 @@
-"""Complex tensors and the converters that make, take and give them.
+"""Complex tensors, and converters of operators with complex inputs or outputs.
 
-No tensor of a module has complex elements: the importer keeps the two parts. Operators that only move elements take the
-parts one after the other; some compute with both; any other is refused by name. What looks at the parts of a complex
-tensor, or the other way round, must not be changed in place.
+No tensor of a module has complex elements: the importer stores the real and the imaginary part separately. Operators
+that only move elements are applied to each part; some operators compute with both parts; all others report an error.
+Real views of a complex tensor, and complex views of a real one, must not be changed in place.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MOVING = frozenset(
     "alias expand chunk split split_with_sizes unbind flip roll repeat index_select cat concat concatenate stack "
     "neg negative sum cumsum constant_pad_nd pad resolve_conj resolve_neg movedim swapaxes mean".split()
 )
-# Operators whose result shares its elements with their argument, one of them complex.
+# Operators whose output shares memory with their argument, where one of the two is complex.
 SEEN_PARTS = frozenset("real imag view_as_real view_as_complex".split())
 _ON_COMPLEX: dict[str, Callable[..., Any]] = {}
 
 
 def _on(*names: str):
-    """Registers what an operator gives for complex tensors, whose row of the table is for real ones."""
+    """Register a converter for complex tensors of an operator whose table entry is for real tensors."""
 
     def add(function):
         _ON_COMPLEX.update(dict.fromkeys(names, function))
@@ -41,19 +41,19 @@ def _on(*names: str):
 
 
 def _both(*names: str):
-    """Registers one converter for real and complex tensors."""
+    """Register one converter for real and complex tensors."""
     return lambda function: op(*names)(_on(*names)(function))
 
 
 def holds_complex(value) -> bool:
-    """Whether an argument is a complex tensor, or a list with one."""
+    """Return whether an argument is a complex tensor or a list that contains one."""
     if isinstance(value, (list, tuple)):
         return any(isinstance(v, Complex) for v in value)
     return isinstance(value, Complex)
 
 
 def on_complex(ctx: Context, name: str, converter: Callable[..., Any], taken: dict[str, Any]):
-    """What an operator gives for complex tensors."""
+    """Convert an operator with complex arguments."""
     if name in _ON_COMPLEX:
         return _ON_COMPLEX[name](ctx, **taken)
     sides = [{k: _side(ctx, v, i) if holds_complex(v) else v for k, v in taken.items()} for i in range(2)]
@@ -72,7 +72,7 @@ def _side(ctx: Context, value, index: int):
 
 
 def parts_of(ctx: Context, value) -> Complex:
-    """A tensor or a number as its parts."""
+    """Return the real and imaginary part of a tensor or number."""
     if isinstance(value, Complex):
         return value
     if isinstance(value, complex):
@@ -104,14 +104,14 @@ def conj(ctx, self):
 @_both("view_as_real", "view_as_real_copy")
 def view_as_real(ctx, self):
     if not isinstance(self, Complex):
-        raise TVMError("a complex tensor is wanted")
+        raise TVMError("expected a complex tensor, got a real one")
     return relay.stack(list(self.parts), -1)
 
 
 @op("view_as_complex", "view_as_complex_copy")
 def view_as_complex(ctx, self):
     if not ctx.rank(self) or ctx.shape(self)[-1] != 2:
-        raise TVMError("the last axis of a tensor that is seen as complex has size 2")
+        raise TVMError("view_as_complex requires a tensor whose last axis has size 2")
     return Complex(*(relay.take(self, const(i, "int64"), ctx.rank(self) - 1) for i in range(2)))
 
 
@@ -176,7 +176,7 @@ def divide(ctx, rr, ii, ri, ir, alpha):
 
 @_on("abs", "absolute")
 def absolute(ctx, self):
-    """The larger part is taken out, so that no square is beyond the type's range."""
+    """Factor out the larger part, so that no square overflows."""
     sizes = [ctx.infer(relay.abs(p)) for p in self.parts]
     most, least = relay.maximum(*sizes), relay.minimum(*sizes)
     share = relay.divide(least, relay.where(relay.equal(most, ctx.like(0, self.real)), ctx.like(1, self.real), most))
@@ -205,7 +205,7 @@ def _scaled(value: Complex | RelayExpr, ctx: Context, factor: float):
 
 
 def _floats(ctx: Context, x):
-    """Data of a transform: complex, or real numbers."""
+    """Return the data of a transform: a complex tensor, or real floats."""
     if isinstance(x, Complex) or ctx.is_float(x):
         return x
     return ctx.infer(relay.cast(x, ctx.importer.default_dtype))
@@ -213,25 +213,25 @@ def _floats(ctx: Context, x):
 
 def _along(ctx: Context, x, axis: int, length: int, inverse: bool, onesided: bool):
     if length < 1:
-        raise TVMError(f"a transform of {length} elements is not supported")
+        raise TVMError(f"the length of a transform must be positive, got {length}")
     given = x.parts if isinstance(x, Complex) else (x, None)
     re, im = fourier(ctx, *given, axis, length, inverse, onesided)
     return ctx.infer(re if im is None else Complex(re, im))
 
 
 def _first(x: Complex | RelayExpr) -> RelayExpr:
-    """A real tensor of the shape of a real or complex one."""
+    """Return a real tensor with the shape of a real or complex one."""
     return x.real if isinstance(x, Complex) else x
 
 
 def _transform(ctx: Context, x, sizes: list, axes: list[int], kind: str, inverse: bool, norm: str):
-    """A transform along axes. ``kind`` is c2c, r2c (one side of the last axis) or c2r (one side of it is given)."""
+    """Transform along axes. ``kind`` is c2c, r2c (one-sided output of the last axis) or c2r (one-sided input)."""
     x = _floats(ctx, x)
     axes = [ctx.axis(_first(x), a) for a in axes]
     if len(set(axes)) < len(axes) or not ctx.rank(_first(x)) or len(sizes) != len(axes):
-        raise TVMError("the axes of a transform must differ, and have a length each")
+        raise TVMError("the axes of a transform must be different, with one length per axis")
     if kind == "r2c" and isinstance(x, Complex):
-        raise TVMError("a transform of real numbers is wanted, and the tensor is complex")
+        raise TVMError("a real-input transform (rfft) requires a real tensor, got a complex one")
     count = 1
     steps = list(zip(axes, sizes))
     for i, (axis, length) in enumerate(reversed(steps) if kind == "r2c" else steps):
@@ -242,13 +242,13 @@ def _transform(ctx: Context, x, sizes: list, axes: list[int], kind: str, inverse
         count *= length
         x = _along(ctx, x, axis, length, inverse, onesided)
     divided = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
-    # The transform behind this divides every inverse by the count.
+    # Every inverse transform is already divided by the number of elements.
     return _scaled(x, ctx, count ** (divided if inverse else -divided))
 
 
 def _norm(norm) -> str:
     if norm not in (None, "backward", "ortho", "forward"):
-        raise TVMError(f"norm '{norm}' is not known")
+        raise TVMError(f"unknown norm '{norm}'; use 'forward', 'backward' or 'ortho'")
     return norm or "backward"
 
 
@@ -275,13 +275,13 @@ for _inverse, _kind, _base in ((False, "c2c", "fft"), (True, "c2c", "ifft"), (Fa
     _one_axis(f"fft_{_base}", _kind, _inverse)
     _many_axes(f"fft_{_base}2", _kind, _inverse, True)
     _many_axes(f"fft_{_base}n", _kind, _inverse, False)
-# PyTorch's numbers for how a transform is divided: not, by the root of the count, by the count.
+# PyTorch's codes for the normalization: none, by the square root of the number of elements, by the number of elements.
 _DIVIDED = {False: ("backward", "ortho", "forward"), True: ("forward", "ortho", "backward")}
 
 
 def _normalized(number, inverse: bool) -> str:
     if number not in (0, 1, 2):
-        raise TVMError(f"normalization {number} is not known")
+        raise TVMError(f"unknown normalization code {number}")
     return _DIVIDED[inverse][number]
 
 
@@ -306,15 +306,18 @@ def fft_c2r(ctx, self, dim, normalization, last_dim_size):
 @op("stft")
 def stft(ctx, self, n_fft, hop_length=None, win_length=None, window=None, center=False, normalized=False,
          onesided=None, return_complex=None):  # fmt: skip
-    """Transforms of frames, of the signal as it is; what calls the operator has filled it up at its ends."""
+    """Transform the frames of a signal. The caller of the operator has already padded the signal."""
     if center:
-        raise TVMError("a signal that the operator itself fills up (center) is not supported")
+        raise TVMError("center=True is not supported; pad the signal before calling the operator")
     length = ctx.known_int(n_fft, "n_fft")
     step = length // 4 if hop_length is None else ctx.known_int(hop_length, "hop_length")
     width = length if win_length is None else ctx.known_int(win_length, "win_length")
     size = ctx.known_shape(self)[-1]
     if not 0 < length <= size or step < 1 or not 0 < width <= length:
-        raise TVMError(f"frames of {length} elements of {size}, {step} apart, windows of {width}: not supported")
+        raise TVMError(
+            f"stft of {size} samples with frame length {length}, hop length {step} and window length {width} is not "
+            "supported"
+        )
     places = np.arange(1 + (size - length) // step)[:, None] * step + np.arange(length)
     frames = relay.take(self, const(places), ctx.rank(self) - 1)
     if window is not None or width < length:

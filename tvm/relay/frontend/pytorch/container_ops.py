@@ -1,4 +1,4 @@
-"""Converters of TorchScript's lists, dictionaries, text and other plain values."""
+"""Converters of TorchScript's operators on lists, dictionaries, strings and other Python values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table import Number, op
 
 def _known(*values) -> None:
     if any(isinstance(v, (RelayExpr, Number)) for v in values):
-        raise TVMError("a place in a list or dictionary is computed when the model runs")
+        raise TVMError("an index into a list or dictionary must be known at compile time")
 
 
 @op("__getitem__")
@@ -96,7 +96,7 @@ def items(ctx, self):
 
 @op("dict")
 def dict_(ctx, self=None, inputs=None):
-    """A new dictionary: of another one, of pairs, or empty."""
+    """Return a new dictionary from another one, from pairs, or empty."""
     return dict(next((v for v in (self, inputs) if v is not None), ()))
 
 
@@ -138,13 +138,13 @@ def format_(ctx, self, **given):
 
 @op("prim::type")
 def device_type(ctx, self):
-    """The kind of a device, which is written as ``cuda:0``."""
+    """Return the type of a device that is written as ``cuda:0``."""
     return str(self).partition(":")[0]
 
 
 @op("prim::tolist")
 def tolist(ctx, **given):
-    raise TVMError("the elements of a tensor become a list of Python's, which is not supported")
+    raise TVMError("Tensor.tolist() is not supported")
 
 
 @op("str")

@@ -1,4 +1,6 @@
-"""Branches and loops: written out where their course is known, otherwise an If or a function that calls itself."""
+"""Branches and loops: decided at import time where their conditions are constant, otherwise an If or a recursive
+function.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +27,27 @@ from ..common.incremental import tensor_type
 from .importer import TorchImporter
 from .table import Context, Number, Raised
 
-# Sizes that change from step to step are found by trying: each try opens at least one more.
+# Dimensions that change between iterations are found iteratively: each attempt makes at least one more dynamic.
 _MOST_TRIES = 8
 
 
 def branch(importer: TorchImporter, where: str, condition, then: Callable[[], list], other: Callable[[], list]) -> list:
-    """The results of one of two blocks."""
+    """Return the outputs of one of two blocks."""
     context = Context(importer, "prim::If", where)
     if isinstance(condition, RelayExpr):
         condition = context.number(condition)
     if not isinstance(condition, Number):
         return then() if condition else other()
     taken = _unless_empty(context, condition)
-    # Where the model raises an exception, the run ends; the rest is the other branch.
-    yes = _apart(importer, "a branch", then)
+    # If one branch raises an exception, it becomes a run-time check, and the other branch is the result.
+    yes = _isolated(importer, "a branch", then)
     if isinstance(yes.results, Raised):
         importer.checks.append((context.infer(relay.logical_not(condition.expr)), str(yes.results)))
         return other()
-    no = _apart(importer, "a branch", other)
+    no = _isolated(importer, "a branch", other)
     if isinstance(no.results, Raised):
         importer.checks.append((condition.expr, str(no.results)))
-        return _entered(importer, yes, where)
+        return _apply_effects(importer, yes, where)
     kept = {k: importer.value(k, where) for k in sorted({*yes.values, *no.values})}
     state = {p: importer.state_at(p) for p in sorted({*yes.left, *no.left})}
     count = len(yes.results)
@@ -59,14 +61,15 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
         return []
     values = _chosen(context, condition, *(list(v) for v in zip(*(_alike(context, a, b) for a, b in zip(*ways)))))
     changes = iter(values[count:])
-    return _entered(importer, Course(values[:count], dict(zip(kept, changes)), dict(zip(state, changes)), []), where)
+    effects = BlockEffects(values[:count], dict(zip(kept, changes)), dict(zip(state, changes)), [])
+    return _apply_effects(importer, effects, where)
 
 
 def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
-    """The values of one of two branches."""
+    """Return expressions that select the values of one of two branches."""
     chosen = [i for i, (a, b) in enumerate(zip(yes, no)) if a is not b]
     importer = context.importer
-    # What the model raises an exception for before the branch does not come to it.
+    # Exceptions that the model raises before the branch end the run before the branch is executed.
     waiting, importer.awaited = importer.checks[importer.awaited:], len(importer.checks)
     test = checked(context, context.tensor(condition, "bool"), waiting)
     made = If(test, Tuple([_expr(yes[i]) for i in chosen]),
@@ -79,8 +82,8 @@ def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
     return results
 
 
-def _entered(importer: TorchImporter, course: Course, where: str) -> list:
-    """The results of a block whose changes are made outside too."""
+def _apply_effects(importer: TorchImporter, course: BlockEffects, where: str) -> list:
+    """Apply the changes of a block to the outer scope and return its outputs."""
     for key, value in course.values.items():
         importer.write(key, value, where)
     importer.left.update(course.left)
@@ -89,8 +92,10 @@ def _entered(importer: TorchImporter, course: Course, where: str) -> list:
 
 
 def _check(context: Context, checks: list, values: list, otherwise: RelayExpr) -> None:
-    """Checks of a branch are made where it is taken: its first value is given on where they hold. Those of a branch
-    without values are the model's own, which hold too where ``otherwise``."""
+    """Attach the checks of a branch to its first output, so that they are evaluated only if the branch is executed.
+
+    The checks of a branch without outputs become checks of the model that also pass if ``otherwise`` is true.
+    """
     at = next((i for i, v in enumerate(values) if isinstance(v, (RelayExpr, Number))), None)
     if at is None:
         context.importer.checks += [(context.infer(relay.logical_or(otherwise, c)), words) for c, words in checks]
@@ -100,7 +105,7 @@ def _check(context: Context, checks: list, values: list, otherwise: RelayExpr) -
 
 
 def checked(context: Context, value: RelayExpr, checks: list[tuple[RelayExpr, str]]) -> RelayExpr:
-    """A tensor that is given on where conditions hold when the model runs."""
+    """Return a tensor after run-time checks of conditions; a false condition ends the run with an error."""
     value = context.infer(value)
     for condition, words in checks:
         rows = value if context.rank(value) else relay.reshape(value, (1,))
@@ -115,8 +120,10 @@ def _rank(context: Context, value) -> int | None:
 
 
 def _unless_empty(context: Context, condition: Number) -> bool | None:
-    """What a condition is unless a tensor has no elements, where it asks for nothing but that. Some models give tensors
-    without elements another number of dimensions; here they keep that of tensors with elements."""
+    """Return the value of a condition for non-empty tensors, if it only tests whether a tensor is empty.
+
+    Some models change the rank of empty tensors; in the imported model they keep the rank of non-empty tensors.
+    """
 
     def with_size(size: int) -> bool | None:
         def sizes(node):
@@ -133,9 +140,12 @@ def _unless_empty(context: Context, condition: Number) -> bool | None:
     return others[0] if None not in others and len(set(others)) == 1 and nothing != others[0] else None
 
 
-class Course(NamedTuple):
-    """What a block of a course that data decides gives, or the exception that it raises. ``values`` are the tensors
-    from outside that it changes in place, by name, ``left`` the state that it changes in attributes, by path."""
+class BlockEffects(NamedTuple):
+    """The effects of a block with a run-time condition: its outputs, or the exception that it raises.
+
+    ``values`` are the outer tensors that the block changes in place, by name; ``left`` is the state that it changes in
+    attributes, by path.
+    """
 
     results: Any
     values: dict[str, Any]
@@ -143,9 +153,11 @@ class Course(NamedTuple):
     checks: list[tuple[RelayExpr, str]]
 
 
-def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
-    """The course of a block; outside everything is as before. ``given`` are values of tensors from outside that the
-    block begins with."""
+def _isolated(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
+    """Convert a block without changing the outer scope, and return its effects.
+
+    ``given`` are the initial values of outer tensors in the block.
+    """
     states, attributes = dict(importer.states), importer.attribute_changes
     left, checks, awaited = importer.left, importer.checks, importer.awaited
     importer.left, importer.checks, importer.awaited = dict(left), [], 0
@@ -161,15 +173,15 @@ def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: d
     importer.left, importer.checks, importer.awaited = left, checks, awaited
     if importer.attribute_changes != attributes or any(
             len(now) != len(then) or any(a is not b for a, b in zip(now, then)) for now, then in held):
-        raise TVMError(f"an attribute or a list is changed in {what} that data decides on; this is not supported")
-    # Views that were taken again inside are taken again outside too.
+        raise TVMError(f"changing an attribute or a list in {what} with a run-time condition is not supported")
+    # Views that were recomputed in the block must be recomputed outside too.
     for key in values:
         if key in importer.views:
             importer.views[key].state = -1
     outside = {key for scope in importer.scopes for key in scope}
     changed = [key for key, state in importer.states.items() if state != states.get(key, 0) and key in outside]
     new = {path: value for path, value in new_left.items() if path not in left or left[path] is not value}
-    return Course(results, {key: values[key] for key in changed if key in values}, new, new_checks)
+    return BlockEffects(results, {key: values[key] for key in changed if key in values}, new, new_checks)
 
 
 def _expr(value) -> RelayExpr:
@@ -182,7 +194,7 @@ def _given(made: RelayExpr, index: int, kind: TensorType, like):
 
 
 def _as_tensors(context: Context, values: list) -> list:
-    """Numbers as tensors, so that data can choose between them."""
+    """Convert numbers to tensors, so that a run-time condition can select between them."""
     out = []
     for v in values:
         if isinstance(v, (bool, int, float)):
@@ -198,18 +210,20 @@ def _alike(context: Context, a, b):
             isinstance(a, RelayExpr) and isinstance(b, RelayExpr)):
         if not isinstance(a, (RelayExpr, Number)) and a == b:
             return a, a
-        raise TVMError("data decides on a branch whose results are no tensors of one kind; this is not supported")
+        raise TVMError(
+            "a branch with a run-time condition must return tensors or numbers of the same type in both cases"
+        )
     x, y = _expr(a), _expr(b)
     if context.rank(x) != context.rank(y):
-        x, y = _nothing_like(context, x, y), _nothing_like(context, y, x)
+        x, y = _empty_like(context, x, y), _empty_like(context, y, x)
     if context.dtype(x) != context.dtype(y) or context.rank(x) != context.rank(y):
-        raise TVMError("data decides on a branch whose results differ in type or number of dimensions: "
+        raise TVMError("the outputs of a branch with a run-time condition differ in type or number of dimensions: "
                        f"{context.type(x)} and {context.type(y)}")
     return (a, b) if isinstance(a, Number) else (x, y)
 
 
-def _nothing_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
-    """A tensor without elements with as many dimensions as another, which some models give in place of it."""
+def _empty_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
+    """Return an empty tensor with the rank of another, where a model returns an empty tensor in place of it."""
     if 0 not in context.shape(e) or not context.rank(other):
         return e
     sizes = [d if isinstance(d, int) else 0 for d in context.shape(other)[1:]]
@@ -217,7 +231,7 @@ def _nothing_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr
 
 
 def _joined_type(a: RelayExpr, b: RelayExpr) -> TensorType:
-    """The type of both: sizes that differ are known when the model runs."""
+    """Return the common type; dimensions that differ become dynamic."""
     x, y = tensor_type(a), tensor_type(b)
     dims = [p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value else Any_()
             for p, q in zip(x.shape, y.shape)]
@@ -225,7 +239,9 @@ def _joined_type(a: RelayExpr, b: RelayExpr) -> TensorType:
 
 
 def loop(importer: TorchImporter, where: str, limit, going, states: list, body: Callable[[object, list], list]) -> list:
-    """The last values of a loop's variables. ``body(step, values)`` gives whether to go on, and the new values."""
+    """Convert a loop and return the final values of its variables. ``body(step, values)`` returns the condition and new
+    values.
+    """
     context = Context(importer, "prim::Loop", where)
     limit, going = (context.number(v) if isinstance(v, RelayExpr) else v for v in (limit, going))
     step = 0
@@ -233,32 +249,32 @@ def loop(importer: TorchImporter, where: str, limit, going, states: list, body: 
         if step >= limit or not going:
             return states
         if step >= MOST_STEPS:
-            raise TVMError(f"the loop takes more than {MOST_STEPS} steps")
+            raise TVMError(f"the loop has more than {MOST_STEPS} iterations")
         going, *states = body(step, states)
         going = context.number(going) if isinstance(going, RelayExpr) else going
         step += 1
-    return _late_loop(context, step, limit, going, states, body)
+    return _dynamic_loop(context, step, limit, going, states, body)
 
 
-def _late_loop(context: Context, step: int, limit, going, states: list, body) -> list:
-    """A loop whose number of steps data decides: a function of the step, whether to go on, and the values."""
+def _dynamic_loop(context: Context, step: int, limit, going, states: list, body) -> list:
+    """Convert a loop with a run-time number of iterations to a function of the step, the condition and the values."""
     start = _as_tensors(context, [step, going, *states])
     if any(not isinstance(v, (RelayExpr, Number)) for v in start):
-        raise TVMError("data decides on the number of steps of a loop that changes lists; this is not supported")
+        raise TVMError("a loop that changes lists must have a constant number of iterations")
     importer = context.importer
     types = [tensor_type(importer.typer.typed(_expr(v))) for v in start]
     end = context.tensor(limit, "int64")
-    # Tensors from outside that the body changes in place are values of the loop after its own.
+    # Outer tensors that the body changes in place are additional loop-carried values.
     count, carried = len(start), []
     for _ in range(_MOST_TRIES):
         variables = [typed_var(f"loop_{i}", t) for i, t in enumerate(types)]
         inner = [Number(v) if isinstance(s, Number) else v for v, s in zip(variables, start)]
         act = functools.partial(body, inner[0], inner[2:count])
-        results, changed, left, checks = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
+        results, changed, left, checks = _isolated(importer, "a loop", act, dict(zip(carried, inner[count:])))
         if isinstance(results, Raised):
             raise results
         if left:
-            raise TVMError("an attribute is changed in a loop that data decides on; this is not supported")
+            raise TVMError("changing an attribute in a loop with a run-time number of iterations is not supported")
         more = [key for key in changed if key not in carried]
         if more:
             carried += more
@@ -276,12 +292,12 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
                 importer.write(key, value, context.where)
             return last[: count - 2]
         types = found
-    raise TVMError("the sizes of a loop's values could not be found")
+    raise TVMError("cannot infer the shapes of the loop-carried values")
 
 
 def _wider(have: TensorType, new: TensorType) -> TensorType:
     if have.dtype != new.dtype or len(have.shape) != len(new.shape):
-        raise TVMError(f"a value of a loop changes from {have} to {new}; this is not supported")
+        raise TVMError(f"a loop-carried value changes its type from {have} to {new}; this is not supported")
     dims = list(have.shape)
     changed = False
     for i, (p, q) in enumerate(zip(have.shape, new.shape)):

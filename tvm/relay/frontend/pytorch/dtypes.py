@@ -1,10 +1,10 @@
-"""Element types: PyTorch's numbers and names, and which type an operation of several types gives."""
+"""Element types: PyTorch's codes and names, and type promotion."""
 
 from __future__ import annotations
 
 from ....error import TVMError
 
-# The numbers that TorchScript writes for element types.
+# TorchScript's codes of element types.
 CODES = {
     0: "uint8",
     1: "int8",
@@ -24,25 +24,27 @@ _WIDTHS = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "float1
 
 
 def dtype_name(value) -> str:
-    """The element type of a number of TorchScript, a name, or a ``torch.dtype``."""
+    """Return the element type of a TorchScript code, a name, or a ``torch.dtype``."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value not in CODES:
-            raise TVMError(f"the element type with PyTorch's number {value} (complex or quantized) is not supported")
+            raise TVMError(f"the PyTorch element type with code {value} (complex or quantized) is not supported")
         return CODES[value]
     name = str(value).removeprefix("torch.")
     name = _NAMES.get(name, name)
     if name not in CODES.values():
-        raise TVMError(f"the element type {name} is not supported")
+        raise TVMError(f"the element type '{name}' is not supported")
     return name
 
 
 def category(dtype: str) -> int:
-    """0 for bool, 1 for integers, 2 for floats: a higher one decides on the type of a result."""
+    """Return 0 for bool, 1 for integers, 2 for floats: the highest category of the operands determines the
+    output type.
+    """
     return 0 if dtype == "bool" else 2 if "float" in dtype else 1
 
 
 def promoted(a: str, b: str) -> str:
-    """The type that holds the values of both, as PyTorch chooses it."""
+    """Return the promoted type of two types by PyTorch's rules."""
     if a == b:
         return a
     if category(a) != category(b):

@@ -1,4 +1,4 @@
-"""Converters of operators element by element, on tensors and on numbers."""
+"""Converters of element-wise operators on tensors and numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..common import formulas
 from .dtypes import category, dtype_name
 from .table import Number, op
 
-# Functions of real numbers; integers become floats first.
+# Functions of real numbers; integers are converted to floats first.
 _REAL = (
     "exp log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh "
     "erf".split()
@@ -29,12 +29,12 @@ _NUMBERS = {
 
 
 def is_number(*values) -> bool:
-    """Whether no value is a tensor."""
+    """Return whether none of the values is a tensor."""
     return not any(isinstance(v, RelayExpr) for v in values)
 
 
-def _late(ctx, function, *values) -> Number:
-    """An operation on numbers that are known when the model runs."""
+def _at_run_time(ctx, function, *values) -> Number:
+    """Apply an operation to numbers that are known at run time."""
     return Number(ctx.infer(function(*[v.expr if isinstance(v, Number) else v for v in values])))
 
 
@@ -43,7 +43,7 @@ def _real(name: str):
         if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[name](self) if name in _NUMBERS else float(getattr(np, name)(self))
         if isinstance(self, Number):
-            return _late(ctx, lambda x: getattr(relay, name)(relay.cast(x, "float64")), self)
+            return _at_run_time(ctx, lambda x: getattr(relay, name)(relay.cast(x, "float64")), self)
         x = ctx.floats(self)
         if ctx.dtype(x) in ("float16", "bfloat16"):
             return relay.cast(getattr(relay, name)(relay.cast(x, "float32")), ctx.dtype(x))
@@ -63,7 +63,7 @@ def _same(torch_name: str, name: str):
         if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[torch_name](self)
         if isinstance(self, Number):
-            return _late(ctx, lambda x: getattr(relay, name)(x), self)
+            return _at_run_time(ctx, lambda x: getattr(relay, name)(x), self)
         if torch_name in _ROUNDING and not ctx.is_float(self):
             return self
         if ctx.dtype(self) == "bool":
@@ -118,7 +118,7 @@ def _python(name: str, a, b):
 
 
 def _arithmetic(ctx, name: str, a, b):
-    """Sums, differences and products; of bools they are logical, as PyTorch has it."""
+    """Add, subtract or multiply; for bool operands the operation is logical, as in PyTorch."""
     if isinstance(a, (list, tuple)) or isinstance(a, str):
         return a + b if name == "add" else a * b
     if is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
@@ -182,7 +182,7 @@ def floor_divide(ctx, self, other):
 
 
 def _floor_of_quotient(ctx, x, y):
-    """The floor of the exact quotient: what the remainder takes away is subtracted before dividing."""
+    """Compute the floor of the exact quotient: subtract the remainder before dividing."""
     whole = relay.divide(relay.subtract(x, _remainder(ctx, x, y)), y)
     return relay.where(relay.equal(y, ctx.like(0, y)), relay.divide(x, y), relay.round(whole))
 
@@ -197,7 +197,7 @@ def remainder(ctx, self, other):
 
 
 def _remainder(ctx, x, y):
-    """The exact remainder of C, moved to the divisor's sign."""
+    """Compute C's exact remainder, corrected to the sign of the divisor."""
     rest = relay.trunc_mod(x, y)
     zero = ctx.like(0, x)
     other = relay.logical_and(relay.not_equal(rest, zero), relay.not_equal(relay.less(rest, zero), relay.less(y, zero)))
@@ -227,7 +227,7 @@ def power(ctx, self, other):
 
 
 def _known_power(ctx, x, exponent):
-    """Small powers as products and roots."""
+    """Convert small constant exponents to multiplications and square roots."""
     if not ctx.is_float(x) and (exponent != int(exponent) or isinstance(exponent, float)):
         x = ctx.floats(x)
     if exponent == 2:
@@ -245,15 +245,15 @@ def _logical(name: str, function):
     def convert(ctx, self, other):
         if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
             return function(bool(self), bool(other))
-        x, y = (truth(ctx, v) for v in (self, other))
+        x, y = (as_bool(ctx, v) for v in (self, other))
         out = getattr(relay, name)(x, y)
         return Number(out) if is_number(self, other) else out
 
     return convert
 
 
-def truth(ctx, value) -> RelayExpr:
-    """Whether elements are not zero."""
+def as_bool(ctx, value) -> RelayExpr:
+    """Return whether elements are not zero."""
     x = ctx.tensor(value)
     return x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
 
@@ -265,10 +265,10 @@ for _name, _function in (("and", lambda a, b: a and b), ("or", lambda a, b: a or
 @op("logical_not", "__not__")
 def logical_not(ctx, self):
     if isinstance(self, Number):
-        return Number(relay.logical_not(truth(ctx, self)))
+        return Number(relay.logical_not(as_bool(ctx, self)))
     if is_number(self):
         return not self
-    return relay.logical_not(truth(ctx, self))
+    return relay.logical_not(as_bool(ctx, self))
 
 
 def _bits(name: str, function):
@@ -298,7 +298,7 @@ def right_shift(ctx, self, other):
 
 
 def nan_kept(ctx, name: str, a, b):
-    """The larger or smaller; NaN where one of the two is."""
+    """Return the maximum or minimum of two operands; NaN if one of them is NaN."""
     if is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
         return max(a, b) if name == "maximum" else min(a, b)
     x, y = ctx.together(a, b)
@@ -343,12 +343,12 @@ def where(ctx, condition, self=None, other=None):
     if self is None and other is None:
         return ctx.convert("nonzero_numpy", condition)
     x, y = ctx.together(self, other)
-    return relay.where(truth(ctx, condition), x, y)
+    return relay.where(as_bool(ctx, condition), x, y)
 
 
 @op("masked_fill")
 def masked_fill(ctx, self, mask, value):
-    return relay.where(truth(ctx, mask), ctx.tensor(value, ctx.dtype(self)), self)
+    return relay.where(as_bool(ctx, mask), ctx.tensor(value, ctx.dtype(self)), self)
 
 
 @op("clamp", "clip")
@@ -381,7 +381,7 @@ def clamp_max(ctx, self, max):
     return clamp(ctx, self, None, max)
 
 
-# -- compositions -------------------------------------------------------------------------------------------------
+# -- composed functions -------------------------------------------------------------------------------------------
 
 
 @op("reciprocal")
@@ -403,7 +403,7 @@ def exp2(ctx, self):
 
 @op("expm1")
 def expm1(ctx, self):
-    """exp(x) - 1 without the digits that the difference loses near zero: tanh(x/2) * (exp(x) + 1)."""
+    """Compute exp(x) - 1 without cancellation near zero, as tanh(x/2) * (exp(x) + 1)."""
     x = ctx.floats(self)
     half = relay.tanh(relay.multiply(x, ctx.like(0.5, x)))
     return relay.multiply(half, relay.add(relay.exp(x), ctx.like(1, x)))
@@ -530,11 +530,11 @@ def signbit(ctx, self):
 
 
 def cast(ctx, x, dtype: str):
-    """The tensor or number as a tensor of another type; a bool is whether an element is not zero."""
+    """Cast a tensor or number to a tensor of another type; the bool type tests whether elements are not zero."""
     x = ctx.tensor(x)
     if ctx.dtype(x) == dtype:
         return x
-    return truth(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
+    return as_bool(ctx, x) if dtype == "bool" else relay.cast(x, dtype)
 
 
 @op("to", "_to_copy", "type", "_autocast_to_reduced_precision", "_autocast_to_full_precision")
@@ -546,7 +546,7 @@ def to(ctx, self, dtype=None, other=None, cuda_enabled=None, cpu_enabled=None, c
 
 @op("prims::convert_element_type")
 def convert_element_type(ctx, self, dtype):
-    """What decompositions of PyTorch make of promoted types."""
+    """Convert the cast that PyTorch's decompositions insert for promoted types."""
     return cast(ctx, self, dtype_name(dtype))
 
 
@@ -566,4 +566,4 @@ def can_cast(ctx, from_, to):
     return category(dtype_name(from_)) <= category(dtype_name(to))
 
 
-__all__ = ["cast", "clamp", "is_number", "nan_kept", "truth"]
+__all__ = ["cast", "clamp", "is_number", "nan_kept", "as_bool"]

@@ -1,4 +1,4 @@
-"""From programs of ``torch.export`` and other FX graphs of ATen operators to a module."""
+"""Import of ``torch.export`` programs and other FX graphs of ATen operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .importer import Site, TorchImporter, in_words
 from .table import Number, Parameter
 from .tensors import array_of
 
-# Functions of Python on numbers and lists, by the row of the table that computes them.
+# Python functions on numbers and lists, with the name of the converter that computes them.
 _PYTHON: dict[Any, str] = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div",
     operator.floordiv: "floor_divide", operator.mod: "remainder", operator.pow: "pow", operator.neg: "neg",
@@ -38,40 +38,41 @@ _OPERANDS = [Parameter("self"), Parameter("other")]
 def from_exported_program(
     exported_program, shape=None, custom_convert_map=None, default_dtype="float32"
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A program of ``torch.export.export`` as a module and its parameters.
+    """Convert a program of ``torch.export.export`` to a module and its parameters.
 
-    Inputs have the names that the program gives them. Sizes that the program leaves open (``dynamic_shapes``) are open
-    in the module, which then runs on the virtual machine for all of them. Operators without a converter are taken apart
-    by PyTorch's own decompositions first.
+    Inputs keep the names of the program. Dynamic dimensions of the program (``dynamic_shapes``) stay dynamic in the
+    module, which then runs on the virtual machine. Operators without a converter are first decomposed by PyTorch's
+    decompositions.
 
     Parameters
     ----------
     exported_program : torch.export.ExportedProgram
         The program.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name, where the program leaves sizes open.
+        Shapes of inputs by name, to fix dynamic dimensions of the program.
     custom_convert_map : dict of str to callable, optional
-        Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
-        arguments and the list of their types (element types, ``"ListType"``, None of what is neither number nor list),
-        and gives an expression.
+        Converters by name of an operator (``"aten::relu"``) that replace the built-in ones. Each is called with the
+        list of arguments and the list of their types (element types, ``"ListType"``, None for other values), and
+        returns an expression.
     default_dtype : str, optional
-        The type of floats that say none.
+        The type of floats without a declared type.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
     TypeError
-        ``exported_program`` is none.
+        ``exported_program`` is not an exported program.
     TVMError
-        The program changes a buffer or an input, or ``shape`` does not fit it.
+        The program changes a buffer or an input, or ``shape`` does not match the program.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The program contains operators without a converter; the message lists all of them.
     """
     if not hasattr(exported_program, "graph_signature"):
-        raise TypeError("from_exported_program: a program of torch.export.export is wanted, got "
+        raise TypeError("from_exported_program: expected a program of torch.export.export, got "
                         f"{type(exported_program).__name__}")
     reader = FxReader(False, default_dtype, custom_convert_map)
     reader.shapes = {name: [int(d) for d in dims] for name, dims in (shape or {}).items()}
@@ -87,13 +88,13 @@ def from_exported_program(
     kept = [v for v, spec in zip(outputs, signature.output_specs) if _role(spec) == "USER_OUTPUT"]
     changed = [spec.target for spec in signature.output_specs if _role(spec).endswith("MUTATION")]
     if changed:
-        raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
-                       "result")
+        raise TVMError(f"the program changes its buffer or input '{changed[0]}'; make the state an input and an "
+                       "output")
     return reader.finish([reader.result(v) for v in kept if v is not None])
 
 
 def _role(spec) -> str:
-    """What an input or result of a program is, by PyTorch's name for it."""
+    """Return PyTorch's name for the kind of an input or output of a program."""
     return str(spec.kind).rpartition(".")[2]
 
 
@@ -102,7 +103,7 @@ def _placeholders(program) -> list:
 
 
 def _program_input(reader: FxReader, program, spec, node):
-    """The value of a placeholder: a weight, a constant, or an input of the caller."""
+    """Return the value of a placeholder: a weight, a constant, or an input of the caller."""
     kind = _role(spec)
     if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
         held = program.state_dict if spec.target in program.state_dict else program.constants
@@ -111,22 +112,24 @@ def _program_input(reader: FxReader, program, spec, node):
         if not hasattr(spec.arg, "value"):
             return reader.fake_input(node.name, node.meta["val"])
         return spec.arg.value
-    raise TVMError(f"the program's input '{node.name}' is a {kind.lower()}, which is not supported")
+    raise TVMError(f"the program's input '{node.name}' has the kind {kind.lower()}, which is not supported")
 
 
 class FxReader(TorchImporter):
-    """Converts an FX graph of ATen operators. ``shapes`` are those that the caller gives, ``sizes`` the open sizes that
-    they answer, by name."""
+    """Converts an FX graph of ATen operators.
+
+    ``shapes`` are the shapes that the caller passes, ``sizes`` the dynamic dimensions that they fix, by name.
+    """
 
     def __init__(self, freeze: bool, default_dtype: str = "float32", custom: Mapping[str, Any] | None = None):
         super().__init__(freeze, default_dtype, custom)
         self.shapes: dict[str, list[int]] = {}
         self.sizes: dict[str, int] = {}
 
-    # -- before the walk ------------------------------------------------------------------------------------------
+    # -- checks and decomposition ---------------------------------------------------------------------------------
 
     def decomposed(self, program):
-        """The program with operators that have no converter taken apart."""
+        """Return the program with operators without a converter decomposed."""
         missing = {node.target for node in _nodes(program.graph_module) if not self.can(node)}
         if not missing:
             return program
@@ -154,13 +157,15 @@ class FxReader(TorchImporter):
     # -- values ---------------------------------------------------------------------------------------------------
 
     def fake_input(self, name: str, value):
-        """An input of the caller, by the tensor without data that stands for it."""
+        """Create an input of the caller from the fake tensor (without data) of its placeholder."""
         if isinstance(value, (bool, int, float, str)) or value is None:
             return value
         if not hasattr(value, "shape"):
             dtype = {"SymInt": "int64", "SymFloat": "float64", "SymBool": "bool"}.get(type(value).__name__)
             if dtype is None:
-                raise TVMError(f"the input '{name}' is a {type(value).__name__}; tensors and numbers are supported")
+                raise TVMError(
+                    f"the input '{name}' is a {type(value).__name__}; only tensors and numbers are supported"
+                )
             made = self.typer.infer(self.add_input(name, [], dtype))
             self.symbols[id(made)] = (made, self._size(Any_(str(value.node.expr))))
             return Number(made)
@@ -168,19 +173,19 @@ class FxReader(TorchImporter):
         return self.typer.infer(self.add_input(name, dims, dtype_name(value.dtype)))
 
     def take_shapes(self, inputs: Mapping[str, Any]) -> None:
-        """Sizes that the caller's shapes answer; they must fit what the program says."""
+        """Record the dynamic dimensions that the caller's shapes fix, and check the shapes against the program."""
         for name, dims in self.shapes.items():
             if name not in inputs:
                 raise UnknownInput(f"the program has no input '{name}'; its inputs are {', '.join(sorted(inputs))}")
             have = inputs[name].shape
             if len(have) != len(dims):
-                raise TVMError(f"shape of input '{name}': {len(dims)} dimensions are given, the program has "
+                raise TVMError(f"the shape of input '{name}' has {len(dims)} dimensions, but the program declares "
                                f"{len(have)}")
             for size, given in zip(have, dims):
                 known = size if isinstance(size, int) else size.node.maybe_as_int()
                 fixed = known if known is not None else self.sizes.setdefault(str(size.node.expr), given)
                 if fixed != given:
-                    raise TVMError(f"shape of input '{name}': {given} is given where the program has {fixed}")
+                    raise TVMError(f"the shape of input '{name}' contains {given} where the program has {fixed}")
 
     def open_size(self, size):
         known = size.node.maybe_as_int()
@@ -188,16 +193,16 @@ class FxReader(TorchImporter):
         return known if known is not None else self.sizes.get(name, Any_(name))
 
     def refuse_changes(self, inputs: list[str]) -> None:
-        """State is what a compiled model does not keep."""
+        """Reject programs that change buffers or inputs: a compiled model keeps no state."""
         changed = [name for name in inputs if self.states.get(name)]
         if changed:
-            raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
-                           "result")
+            raise TVMError(f"the program changes its buffer or input '{changed[0]}'; make the state an input and an "
+                           "output")
 
-    # -- the walk -------------------------------------------------------------------------------------------------
+    # -- conversion of nodes --------------------------------------------------------------------------------------
 
     def run(self, graph_module, values: list) -> list:
-        """The results of a graph for the values of its placeholders."""
+        """Convert a graph for the values of its placeholders and return its outputs."""
         given = iter(values)
         for node in graph_module.graph.nodes:
             if node.op == "placeholder":
@@ -206,7 +211,7 @@ class FxReader(TorchImporter):
                 return [self.argument(a, "the graph's results") for a in node.args[0]]
             else:
                 self.visit(graph_module, node)
-        raise TVMError("the graph has no results")
+        raise TVMError("the graph has no outputs")
 
     def visit(self, graph_module, node) -> None:
         where = f"{_shown(node)} node '{node.name}'"
@@ -217,11 +222,13 @@ class FxReader(TorchImporter):
                 made = self.called(graph_module, node, where)
                 self.scopes[-1][node.name] = self.with_stated_sizes(made, node.meta.get("val"))
             else:
-                raise TVMError(f"a node of the kind {node.op} is not supported; export the model with torch.export")
+                raise TVMError(f"an FX node of type {node.op} is not supported; export the model with torch.export")
 
     def with_stated_sizes(self, value, stated):
-        """A result with the sizes that the program states for it, where the operators that compute it leave them open.
-        A number is checked when the model runs."""
+        """Set dimensions of an output that the program declares, where its operators leave them dynamic.
+
+        A static dimension is checked at run time.
+        """
         if not isinstance(value, RelayExpr) or not hasattr(stated, "shape"):
             return value
         have, sizes = tensor_type(value).shape, [self.stated_size(d) for d in stated.shape]
@@ -235,12 +242,12 @@ class FxReader(TorchImporter):
         return with_type(value, TensorType(dims, tensor_type(value).dtype))
 
     def stated_size(self, size):
-        """A size of a tensor without data: a number, the variable of an open size of an input, or None."""
+        """Return a dimension of a fake tensor: an integer, the variable of an input's dynamic dimension, or None."""
         known = size if isinstance(size, int) else size.node.maybe_as_int()
         return known if known is not None else self.named_sizes.get(str(size.node.expr))
 
     def inside(self, graph_module, values: list) -> list:
-        """The results of a graph inside another one."""
+        """Convert a nested graph and return its outputs."""
         with self.inner_scope():
             for node in graph_module.graph.nodes:
                 self.views.pop(node.name, None)
@@ -275,7 +282,7 @@ class FxReader(TorchImporter):
         return self.call(site, name, overload, args, kwargs)[0]
 
     def argument(self, value, where: str):
-        """An argument of a node as a value of the importer."""
+        """Return an argument of a node as a value of the importer."""
         if hasattr(value, "op") and hasattr(value, "users"):
             return self.read(value.name, where)
         if isinstance(value, (list, tuple)):
@@ -296,7 +303,7 @@ class FxReader(TorchImporter):
 
 
 def decompositions() -> dict:
-    """PyTorch's decompositions of operators that have no converter here."""
+    """Return PyTorch's decompositions of operators that have no converter here."""
     import torch  # pyright: ignore[reportMissingImports]
 
     reader = FxReader(True)
@@ -304,9 +311,11 @@ def decompositions() -> dict:
     return {entry: table[entry] for entry in list(table.keys()) if not reader.known(*operator_of(entry))}
 
 
-def taken_apart(target, args: list):
-    """The graph of other operators that PyTorch makes of one. Tensors among the arguments are its placeholders; only
-    their shapes and types matter."""
+def decomposition_of(target, args: list):
+    """Return the graph into which PyTorch decomposes an operator.
+
+    Tensors among the arguments are the placeholders of the graph; only their shapes and types matter.
+    """
     import torch  # pyright: ignore[reportMissingImports]
     from torch.fx.experimental.proxy_tensor import make_fx  # pyright: ignore[reportMissingImports]
     from torch.utils import _pytree  # pyright: ignore[reportMissingImports]
@@ -324,7 +333,7 @@ def taken_apart(target, args: list):
         return make_fx(call, decompositions(), "fake")(*(flat[i] for i in places))
 
 
-# -- structure --------------------------------------------------------------------------------------------------------
+# -- higher-order operators -------------------------------------------------------------------------------------------
 
 
 def _cond(reader: FxReader, graph_module, node, where: str):
@@ -338,7 +347,7 @@ def _cond(reader: FxReader, graph_module, node, where: str):
 
 
 def _wrapped(first: int):
-    """A graph that runs in another mode of gradients or precision."""
+    """Return a converter of a graph that runs in another gradient or autocast mode."""
 
     def convert(reader: FxReader, graph_module, node, where: str):
         inner = reader.held(graph_module, node.args[first].target)
@@ -355,14 +364,14 @@ _STRUCTURES: Mapping[str, Callable[..., Any]] = {
 
 
 def _structure(node) -> Callable[..., Any] | None:
-    """What converts an operator that takes graphs."""
+    """Return the converter of a higher-order operator, which has graphs as arguments; None for other operators."""
     if node.op != "call_function" or getattr(node.target, "_schema", None) is not None:
         return None
     return _STRUCTURES.get(getattr(node.target, "__name__", ""))
 
 
 def _nodes(graph_module) -> list:
-    """The nodes of a graph and of the graphs inside."""
+    """Return the nodes of a graph and of its nested graphs."""
     out, stack = [], [graph_module]
     while stack:
         module = stack.pop()
@@ -374,7 +383,7 @@ def _nodes(graph_module) -> list:
 
 
 def operator_of(target) -> tuple[str, str]:
-    """The name of an operator without ``aten::``, and its overload."""
+    """Return the name of an operator without ``aten::``, and its overload."""
     schema = getattr(target, "_schema", None)
     if schema is not None:
         return schema.name.removeprefix("aten::"), schema.overload_name
@@ -396,4 +405,4 @@ def _shown(node) -> str:
     return schema.name if schema is not None else getattr(node.target, "__name__", str(node.target))
 
 
-__all__ = ["FxReader", "decompositions", "from_exported_program", "operator_of", "taken_apart"]
+__all__ = ["FxReader", "decompositions", "from_exported_program", "operator_of", "decomposition_of"]

@@ -1,4 +1,4 @@
-"""Converters of resizing and of sampling at points."""
+"""Converters of resizing and of sampling at computed coordinates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _NAMES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trili
 
 
 def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool = False, antialias: bool = False):
-    """Sizes of the spatial axes; a scale that the model gives decides on the places, otherwise the sizes do."""
+    """Resize the spatial axes. Source coordinates are computed from the scales if the model has them, otherwise from
+    the sizes.
+    """
     n = ctx.rank(x) - 2
     attrs = {"mode": mode, "antialias": antialias, "exclude_outside": antialias}
     by_corners = align_corners and antialias
@@ -24,14 +26,14 @@ def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool =
         attrs["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
         attrs["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
     else:
-        # With antialiasing, corners that are aligned decide on the scale alone.
+        # With antialiasing, align_corners only affects the scale.
         attrs["coordinate_transformation_mode"] = "align_corners" if align_corners and not by_corners else "half_pixel"
     if mode == "cubic" and antialias:
         attrs["cubic_coeff_a"] = -0.5
     axes = list(range(2, n + 2))
     sizes = sizes * n if sizes is not None and len(sizes) == 1 else sizes
     if not all(isinstance(d, int) for d in [*ctx.shape(x)[2:], *(sizes or [])]):
-        # Scales decide on the sizes too.
+        # The output sizes are also computed from the scales.
         late = None if scales else ctx.infer(ctx.shape_vector(sizes))
         scale = const(np.array(scales, "float64")) if scales else None
         return run_time_resize.resized(ctx, x, scale, late, attrs, None, axes)
@@ -41,7 +43,7 @@ def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool =
     factors = [f if f else o / s for o, s, f in zip(sizes, shape, scales or [None] * n)]
     if by_corners:
         factors = [(o - 1) / (s - 1) if min(o, s) > 1 else math.inf for o, s in zip(sizes, shape)]
-    # Where all sizes stay, a scale of its own still moves the places.
+    # An explicit scale changes the source coordinates even if all sizes are unchanged.
     return resized(ctx, x, sizes, factors, attrs, None, axes)
 
 
@@ -80,7 +82,7 @@ def grid_sampler(ctx, self, grid, interpolation_mode, padding_mode, align_corner
     n = ctx.rank(self) - 2
     method = {0: "bilinear", 1: "nearest", 2: "bicubic"}[interpolation_mode]
     padding = {0: "zeros", 1: "border", 2: "reflection"}[padding_mode]
-    # The operator takes coordinates as the second axis.
+    # The Relay operator requires the coordinates as the second axis.
     order = [0, n + 1, *range(1, n + 1)]
     layout = "NCHW" if n == 2 else "NCDHW"
     return relay.image.grid_sample(self, relay.transpose(grid, order), method, layout, padding, bool(align_corners))
@@ -88,7 +90,7 @@ def grid_sampler(ctx, self, grid, interpolation_mode, padding_mode, align_corner
 
 @op("affine_grid_generator")
 def affine_grid_generator(ctx, theta, size, align_corners):
-    """Places of all points, counted from -1 to 1 along each axis, times the matrix of each image."""
+    """Multiply the coordinates of all points, from -1 to 1 along each axis, by the matrix of each image."""
     batch, _, *spatial = ctx.known_ints(size, "the size")
     n = len(spatial)
     lines = [np.linspace(-1, 1, s) * (1 if align_corners else (s - 1) / s) if s > 1 else np.zeros(1) for s in spatial]

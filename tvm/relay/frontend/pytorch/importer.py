@@ -1,9 +1,9 @@
-"""The graph under construction: values by the names of the model, operators called by their schema, and tensors that
-are changed in place.
+"""The graph under construction: named values, operator calls by schema, and in-place changes of tensors.
 
-PyTorch's operators may change a tensor, and then every view of it changes. Here values never change: a name is given a
-new value. For each view the importer keeps the name it looks at and how the view is taken; a change through a view is
-put back into what it looks at, and other views are taken again when they are next read.
+A PyTorch operator can change a tensor in place, which also changes every view of it. Here values are immutable: a
+change assigns a new value to the name. For each view the importer stores the name of its base tensor and the operator
+that creates the view. A change through a view is written back into the base, and other views are recomputed at the next
+read.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from ..common.incremental import as_tensor, tensor_type
 from .complex_ops import SEEN_PARTS, holds_complex, on_complex
 from .quantized import Quantized, holds_quantized, on_quantized, takes_quantized
 from .table import CONVERTERS, Complex, Context, Number, Parameter, arguments, find
-from .views import COPYING, VIEWS, put_back
+from .views import COPYING, VIEWS, write_back
 
-# Functions, branches and loops written out are at most so many nodes.
+# Maximum number of nodes of inlined functions, branches and loops.
 MOST_NODES = 1 << 17
 
 
 class Site(NamedTuple):
-    """Where an operator is called: in the words of errors, its schema, the name of its first argument and those of its
-    results, how many results it has and which of them are read."""
+    """The call site of an operator: its description in errors, its schema, and the names of its first argument and
+    outputs.
+
+    It also contains the number of outputs, and the outputs that are used.
+    """
 
     where: str
     parameters: list[Parameter]
@@ -41,7 +44,9 @@ class Site(NamedTuple):
 
 
 class View:
-    """A name that looks at another one: how it is taken, and the state of the tensor it was taken of."""
+    """A view of another tensor: the operator that creates it, and the version of the base tensor that it was computed
+    from.
+    """
 
     __slots__ = ("args", "base", "index", "name", "state")
 
@@ -50,42 +55,42 @@ class View:
 
 
 class TorchImporter(GraphImporter):
-    """Converts one model. ``custom`` are converters of the caller, by the operator's full name."""
+    """Base class of the PyTorch importers. ``custom`` are the converters of the caller, by full operator name."""
 
     def __init__(self, freeze: bool, default_dtype: str = "float32", custom: Mapping[str, Any] | None = None):
         super().__init__(freeze)
         self.default_dtype = default_dtype
         self.custom = dict(custom or {})
-        # Whether weights of quantized layers are parameters of integers.
+        # Whether weights of quantized layers are integer parameters.
         self.keep_quantized = False
         self.weights: dict[str, RelayExpr] = {}
         self.views: dict[str, View] = {}
-        # How often the tensor that a name stands for was changed, and how often an attribute of an object was.
+        # The number of changes of each named tensor, and of attributes of objects.
         self.states: dict[str, int] = {}
         self.attribute_changes = 0
-        # State that a run leaves in attributes, by its path.
+        # The final state of attributes after a run, by path.
         self.left: dict[tuple[str, ...], Any] = {}
-        # What must hold when the model runs, and the words of the error where it does not.
+        # Conditions that are checked at run time, with the error message for each.
         self.checks: list[tuple[RelayExpr, str]] = []
-        # How many of them the branches so far wait for.
+        # The number of these conditions that are already attached to branches.
         self.awaited = 0
-        # By identity: open sizes with their variables.
+        # Dynamic dimensions and their variables, by id.
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
-        # Whether squeezing an axis says that its size is 1. In an exported program no open size is.
+        # Whether squeezing an axis implies that its size is 1. Dynamic dimensions of exported programs are never 1.
         self.names_ones = False
-        # Where the model says it: how the first argument of the operator being converted lies in memory.
+        # The strides of the first argument of the current operator, if the model contains them.
         self.strides: list[int] | None = None
-        # How many parts the model takes out of the list that the operator being converted makes.
+        # The number of elements that the model unpacks from the list that the current operator returns.
         self.taken: int | None = None
-        # Tensors that share their elements with a complex one; no change of either is seen in the other.
+        # Tensors that share memory with a complex tensor; changes of one are not visible in the other.
         self.seen: set[str] = set()
-        # By the name of a list: what it is the parts of.
+        # The operator and the base tensor of each list of views, by name of the list.
         self.parts: dict[str, tuple[str, str, dict[str, Any]]] = {}
 
     # -- weights --------------------------------------------------------------------------------------------------
 
     def tensor_weight(self, name: str, array: np.ndarray | NDArray):
-        """A weight under its name, once. A value of the model may have the same name."""
+        """Add a weight under its name, once. A value of the model can have the same name."""
         if name not in self.weights:
             scope = self.scopes[-1]
             before = scope.pop(name, None)
@@ -96,7 +101,7 @@ class TorchImporter(GraphImporter):
         return self.weights[name]
 
     def state_at(self, path: tuple[str, ...]):
-        """What an attribute holds at this point."""
+        """Return the current value of an attribute."""
         return self.left[path]
 
     # -- values and views -----------------------------------------------------------------------------------------
@@ -107,7 +112,7 @@ class TorchImporter(GraphImporter):
         return key
 
     def read(self, key: str, where: str):
-        """The value of a name, taken again where what it looks at has changed."""
+        """Return the value of a name; recompute a view if its base has changed."""
         stale = []
         at = key
         while at in self.views and self.views[at].state != self.states.get(self.root(at), 0):
@@ -130,7 +135,7 @@ class TorchImporter(GraphImporter):
         return self.inferred(made[view.index] if view.index is not None else made)
 
     def write(self, key: str, value, where: str) -> None:
-        """A tensor changed in place: its name has a new value, and so has what it looks at."""
+        """Assign a new value to a tensor that is changed in place, and update the base of a view."""
         root = self.root(key)
         self.states[root] = self.states.get(root, 0) + 1
         while True:
@@ -140,7 +145,7 @@ class TorchImporter(GraphImporter):
             view = self.views[key]
             view.state = self.states[root]
             context = Context(self, view.name or "alias", where)
-            value = self.inferred(put_back(context, view, self.value(view.base, where), value))
+            value = self.inferred(write_back(context, view, self.value(view.base, where), value))
             key = view.base
 
     def note_view(self, key: str, base: str | None, name: str, args: dict[str, Any], index: int | None) -> None:
@@ -150,7 +155,9 @@ class TorchImporter(GraphImporter):
     # -- operators ------------------------------------------------------------------------------------------------
 
     def check_operators(self, used: list[tuple[str, str, str]]) -> None:
-        """``used`` are (operator, overload, node name) rows; all that have no converter are in one error."""
+        """Report all operators without a converter in one error. ``used`` are tuples (operator, overload,
+        node name).
+        """
         rows = [(name, node, 0, overload) for name, overload, node in used]
         CONVERTERS.check_all(rows, lambda name, version, overload: self.known(name, overload))
 
@@ -164,14 +171,14 @@ class TorchImporter(GraphImporter):
         return self.custom.get(f"{full}.{overload}" if overload else full) or self.custom.get(full)
 
     def call(self, site: Site, name: str, overload: str, args: list, kwargs: Mapping[str, Any]) -> list:
-        """The results of an operator, one for each of the site's names."""
+        """Convert an operator and return its outputs, one for each name of the site."""
         given = {p.name: v for p, v in zip(site.parameters, args)}
         given.update(kwargs)
         defaults = {p.name: p.default for p in site.parameters if p.has_default}
         context = Context(self, name, site.where, site.outputs, site.used)
         custom = self.custom_of(name, overload)
         if custom is not None:
-            # What an exported program leaves out has the default of the schema.
+            # Arguments that an exported program omits have the default of the schema.
             whole = [given.get(p.name, p.default) for p in site.parameters] or args
             whole = [v.expr if isinstance(v, Number) else v for v in whole]
             return self._results(custom(whole, [self._type_named(v) for v in whole]), len(site.results))
@@ -192,10 +199,10 @@ class TorchImporter(GraphImporter):
             self.seen.update(self.root(n) for n in (site.first, *site.results) if n is not None)
         rest = {k: v for k, v in taken.items() if k != next(iter(taken))}
         if in_place and site.first is not None and results and VIEWS.get(plain) in ("shape", "axes"):
-            self._take_anew(site, plain, rest, results[0])
+            self._reshape_in_place(site, plain, rest, results[0])
         elif in_place and site.first is not None and results:
             self._change(context, site, results)
-        elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
+        elif plain in VIEWS and results and site.first is not None and self._is_view(plain, site.first, args):
             if VIEWS[plain] == "parts":
                 self.parts[site.results[0]] = (site.first, plain, rest)
             else:
@@ -203,21 +210,24 @@ class TorchImporter(GraphImporter):
         return results
 
     def _type_named(self, value) -> str | None:
-        """The type of an argument in the words of TVM's converters."""
+        """Return the type of an argument by the naming of custom converters in Apache TVM."""
         if isinstance(value, RelayExpr):
             return tensor_type(self.typer.typed(value)).dtype
         named = {bool: "bool", int: "int32", float: "float32", list: "ListType", tuple: "ListType"}
         return named.get(type(value))
 
     def take_part(self, key: str, whole: str, index: int) -> None:
-        """A name for one of the parts that an operator gave as a list; parts look at what was split."""
+        """Register the name of one element of a list of views; the elements are views of the split tensor."""
         if whole in self.parts:
             base, name, args = self.parts[whole]
             self.note_view(key, base, name, args, index)
 
-    def _looks(self, name: str, base: str, args: list) -> bool:
-        """Whether the result of a view operator looks at its argument. Some copy what does not lie in one piece: then
-        no part of what lies between is a reordering, or a slice but of the first axis."""
+    def _is_view(self, name: str, base: str, args: list) -> bool:
+        """Return whether the output of a view operator shares memory with its argument.
+
+        Operators such as reshape copy non-contiguous tensors: then the views between must not permute axes, and may
+        slice only the first axis.
+        """
         if not args or not isinstance(args[0], RelayExpr):
             return False
         if name not in COPYING:
@@ -230,9 +240,10 @@ class TorchImporter(GraphImporter):
             base = view.base
         return True
 
-    def _take_anew(self, site: Site, name: str, args: dict[str, Any], value) -> None:
-        """A tensor that takes another shape in place: from here on its name is a view of what it was, at which all its
-        other views look."""
+    def _reshape_in_place(self, site: Site, name: str, args: dict[str, Any], value) -> None:
+        """Change the shape of a tensor in place: its name becomes a view of its old value, and so do its
+        other views.
+        """
         key = site.first
         assert key is not None
         before = f"{key}/{len(self.views)}"
@@ -248,11 +259,13 @@ class TorchImporter(GraphImporter):
             self.note_view(site.results[0], key, "", {}, None)
 
     def _change(self, context: Context, site: Site, results: list) -> None:
-        """The first argument takes the result; it keeps its type and shape, and the result is the same tensor."""
+        """Assign the output to the first argument, which keeps its type and shape; the output is the same tensor."""
         assert site.first is not None
         old = self.read(site.first, context.where)
         if isinstance(old, Complex) or self.root(site.first) in self.seen:
-            raise TVMError("a complex tensor, or one whose parts are seen, is changed in place, which is not supported")
+            raise TVMError(
+                "in-place changes of a complex tensor, or of a tensor with a complex view, are not supported"
+            )
         if isinstance(old, Quantized):
             self.write(site.first, results[0], context.where)
         if isinstance(old, RelayExpr):
@@ -272,13 +285,13 @@ class TorchImporter(GraphImporter):
         if count == 0:
             return []
         if not isinstance(got, (list, tuple)):
-            raise TVMError(f"{count} results are wanted, one is supported")
+            raise TVMError(f"the model uses {count} outputs of the operator; only one is supported")
         if len(got) < count:
-            raise TVMError(f"{count} results are wanted, {len(got)} are supported")
+            raise TVMError(f"the model uses {count} outputs of the operator; only {len(got)} are supported")
         return [self.inferred(g) for g in list(got)[:count]]
 
     def inferred(self, value):
-        """A value with types on its tensors; lists and tuples keep their form."""
+        """Infer the types of the tensors in a value; lists and tuples keep their structure."""
         if isinstance(value, TupleWrapper):
             value = tuple(value)
         if isinstance(value, Number):
@@ -300,17 +313,20 @@ class TorchImporter(GraphImporter):
             return tuple(self.inferred(v) for v in value)
         return value
 
-    # -- results --------------------------------------------------------------------------------------------------
+    # -- outputs --------------------------------------------------------------------------------------------------
 
     def result(self, value):
-        """A result of the model as one expression: lists and tuples become tuples, dictionaries tuples of their
-        values, numbers tensors, quantized tensors their integers."""
+        """Return an output of the model as one expression.
+
+        Lists, tuples and the values of dictionaries become tuples, numbers become tensors, and quantized tensors their
+        integers.
+        """
         if isinstance(value, (Number, Quantized)):
             return value.expr
         if isinstance(value, RelayExpr) or isinstance(value, TupleWrapper):
             return as_tensor(value)
         if isinstance(value, Complex):
-            raise TVMError("a result of the model is complex; torch.view_as_real gives its parts as a tensor")
+            raise TVMError("an output of the model is complex; convert it to a real tensor by torch.view_as_real")
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, (list, tuple)):
@@ -318,18 +334,18 @@ class TorchImporter(GraphImporter):
         if isinstance(value, (bool, int, float)):
             dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else self.default_dtype
             return Constant(np.array(value, dtype))
-        raise TVMError(f"a result of the model is a {type(value).__name__}; tensors, numbers, lists, tuples and "
-                       "dictionaries of them are supported")
+        raise TVMError(f"an output of the model is a {type(value).__name__}; only tensors, numbers, and lists, tuples "
+                       "and dictionaries of them are supported")
 
 
 def in_words(problem: Exception) -> str:
-    """What went wrong in a converter, for the user."""
+    """Return a message for an error in a converter."""
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     if isinstance(problem, RecursionError):
-        return "the graphs inside are nested too deep"
+        return "nested graphs are too deep"
     if isinstance(problem, KeyError):
-        return f"argument {problem} is missing or has a value that is not known"
+        return f"argument {problem} is missing or has an unknown value"
     return f"these arguments are not supported: {problem or type(problem).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""Converters of operators that choose, place, sort or count elements by index."""
+"""Converters of operators that gather, scatter, sort or count elements by index."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ...op.rules import broadcast_dims
-from .elementwise import cast, truth
+from .elementwise import as_bool, cast
 from .table import Number, op
 
 
 def from_start(ctx, data, indices, axis: int):
-    """Indices counted from the start; those below zero count from the end."""
+    """Return non-negative indices; negative indices count from the end."""
     known = ctx.value(indices)
     if known is not None and (known >= 0).all():
         return indices
@@ -69,9 +69,11 @@ def embedding(ctx, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
 @op("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
                   per_sample_weights=None, include_last_offset=False, padding_idx=-1):
-    """Bags whose bounds are known when compiling are each a reduction of rows; others are summed up where they lie."""
+    """Reduce the rows of each bag. Bags with constant bounds are separate reductions; others are accumulated by
+    scattering.
+    """
     if ctx.value(offsets) is None and mode < 2 and (padding_idx is None or padding_idx < 0):
-        return _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
+        return _scattered_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     bounds = [int(v) for v in ctx.array(offsets, "the offsets").reshape(-1)]
     total = ctx.known_size(indices, 0)
     bounds = bounds if include_last_offset else [*bounds, total]
@@ -92,8 +94,8 @@ def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=
     return (out, none, none, none) if ctx.outputs > 1 else out
 
 
-def _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
-    """Sums or means of bags: the bag of a row is the number of offsets up to its place."""
+def _scattered_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
+    """Compute sums or means of bags; the bag of a row is the number of offsets up to its position."""
     bags, width = ctx.known_size(offsets, 0) - bool(include_last_offset), ctx.known_size(weight, 1)
     rows = ctx.infer(relay.take(weight, indices, 0))
     if per_sample_weights is not None:
@@ -115,14 +117,16 @@ def _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_
 
 
 def _plan(ctx, x, indices):
-    """The tensors among the indices, the axes they index, and the axes that stay. Masks become places."""
+    """Return the index tensors, the axes they index, and the other axes. Masks are replaced by the indices of true
+    elements.
+    """
     axes, tensors, at = [], [], 0
     for index in indices:
         if index is None:
             at += 1
             continue
         if ctx.dtype(index) in ("bool", "uint8"):
-            places = _true_places(ctx, index)
+            places = _true_indices(ctx, index)
             axes += range(at, at + len(places))
             tensors += places
             at += ctx.rank(index)
@@ -134,8 +138,8 @@ def _plan(ctx, x, indices):
     return axes, tensors, [i for i in range(ctx.rank(x)) if i not in axes]
 
 
-def _true_places(ctx, mask) -> list:
-    """The coordinates of true elements, one vector for each axis; how many is known when the model runs."""
+def _true_indices(ctx, mask) -> list:
+    """Return the coordinates of true elements, one vector per axis; their number is known at run time."""
     known = ctx.value(mask)
     if known is not None:
         return [const(v.astype("int64")) for v in np.nonzero(known)]
@@ -151,7 +155,9 @@ def _joint_shape(ctx, tensors) -> tuple:
 
 
 def _spread(ctx, index, tensors: list, shape: tuple):
-    """An index in the joint shape of all; an open size is that of the first one that does not repeat along it."""
+    """Broadcast an index to the joint shape; a dynamic dimension is taken from the first index that does not broadcast
+    it.
+    """
     have = ctx.shape(index)
     if all(isinstance(d, int) for d in shape):
         return index if have == shape else relay.broadcast_to(index, shape)
@@ -168,7 +174,7 @@ def _joint_sizes(ctx, tensors: list, rank: int) -> list:
 
 
 def _between(axes: list[int]) -> bool:
-    """Whether the indexed axes are side by side; then the result has the indices in their place."""
+    """Return whether the indexed axes are adjacent; then the index dimensions replace them in the output."""
     return axes == list(range(axes[0], axes[0] + len(axes)))
 
 
@@ -197,7 +203,7 @@ def _is_whole(ctx, x, mask) -> bool:
 
 
 def _masked(ctx, x, mask):
-    """Elements where a mask of the same shape is true, as a vector."""
+    """Return the elements where a mask of the same shape is true, as a vector."""
     found = relay.argwhere(relay.cast(mask, "int32"))
     return relay.gather_nd(x, relay.transpose(found, (1, 0)))
 
@@ -242,7 +248,7 @@ def _size_one(ctx, values) -> bool:
 
 
 def _where_mask(ctx, x, indices, values):
-    """One value at the places of a mask."""
+    """Assign one value to the elements where a mask is true."""
     at = next(i for i, v in enumerate(indices) if v is not None)
     mask = indices[at]
     after = ctx.rank(x) - at - ctx.rank(mask)
@@ -252,7 +258,7 @@ def _where_mask(ctx, x, indices, values):
 
 @op("masked_scatter")
 def masked_scatter(ctx, self, mask, source):
-    """Each true place takes the next element: its number is the count of true places so far."""
+    """Assign the next source element to each true position: its index is the number of true positions before it."""
     shape = ctx.known_shape(self)
     mask = relay.broadcast_to(mask, shape) if ctx.shape(mask) != shape else mask
     counted = relay.cumsum(relay.cast(relay.reshape(mask, (-1,)), "int64"), 0)
@@ -273,12 +279,12 @@ def scatter(ctx, self, dim, index, src=None, value=None, reduce=None):
         number = value if src is None else src
         src = relay.broadcast_to(ctx.tensor(number, ctx.dtype(self)), ctx.known_shape(index))
     else:
-        src = _cut(ctx, src, index)
+        src = _cropped(ctx, src, index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), _REDUCTIONS[reduce])
 
 
-def _cut(ctx, x, index):
-    """The part of the updates that the indices name."""
+def _cropped(ctx, x, index):
+    """Crop the updates to the shape of the indices."""
     for axis, (have, want) in enumerate(zip(ctx.shape(x), ctx.shape(index))):
         if not isinstance(have, int) or have != want:
             x = ctx.convert("slice", x, axis, 0, ctx.size(index, axis))
@@ -287,7 +293,7 @@ def _cut(ctx, x, index):
 
 @op("scatter_add")
 def scatter_add(ctx, self, dim, index, src):
-    src = _cut(ctx, ctx.infer(ctx.tensor(src, ctx.dtype(self))), index)
+    src = _cropped(ctx, ctx.infer(ctx.tensor(src, ctx.dtype(self))), index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), "add")
 
 
@@ -295,7 +301,7 @@ def scatter_add(ctx, self, dim, index, src):
 def scatter_reduce(ctx, self, dim, index, src, reduce, include_self=True):
     kind = _REDUCTIONS[reduce]
     axis, shape = ctx.axis(self, dim), ctx.known_shape(index)
-    src = _cut(ctx, src, index)
+    src = _cropped(ctx, src, index)
     start = self
     hit = relay.scatter_elements(relay.zeros_like(self), index, relay.ones(shape, ctx.dtype(self)), axis, "add")
     touched = relay.greater(hit, ctx.like(0, self))
@@ -322,11 +328,11 @@ def _range(dtype: str) -> tuple[int, int]:
 def index_add(ctx, self, dim, index, source, alpha=1):
     source = ctx.convert("mul", source, alpha) if alpha != 1 else source
     source = ctx.tensor(source, ctx.dtype(self))
-    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
+    return relay.scatter_elements(self, _expanded_indices(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
 
 
-def _places_of(ctx, dim, index, source):
-    """The indices along one axis, for each element of the source."""
+def _expanded_indices(ctx, dim, index, source):
+    """Expand the indices along one axis to the shape of the source."""
     axis = ctx.axis(source, dim)
     places = ctx.infer(relay.reshape(index, [-1 if i == axis else 1 for i in range(ctx.rank(source))]))
     return ctx.convert("expand_as", places, source)
@@ -334,12 +340,13 @@ def _places_of(ctx, dim, index, source):
 
 @op("index_reduce")
 def index_reduce(ctx, self, dim, index, source, reduce, include_self=True):
-    return scatter_reduce(ctx, self, dim, _places_of(ctx, dim, index, source), source, reduce, include_self)
+    return scatter_reduce(ctx, self, dim, _expanded_indices(ctx, dim, index, source), source, reduce, include_self)
 
 
 @op("index_copy")
 def index_copy(ctx, self, dim, index, source):
-    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "update")
+    indices = _expanded_indices(ctx, dim, index, source)
+    return relay.scatter_elements(self, indices, source, ctx.axis(self, dim), "update")
 
 
 @op("put")
@@ -394,7 +401,7 @@ def diag_embed(ctx, self, offset=0, dim1=-2, dim2=-1):
 def one_hot(ctx, self, num_classes=-1):
     depth = ctx.known_int(num_classes, "the number of classes")
     if depth < 0:
-        raise TVMError("the number of classes must be given; it would follow from the data")
+        raise TVMError("num_classes must be given: the default depends on the data")
     return relay.one_hot(self, const(1, "int64"), const(0, "int64"), depth, -1, "int64")
 
 
@@ -459,17 +466,17 @@ def nonzero(ctx, self):
     known = ctx.value(self)
     if known is not None:
         return Constant(np.argwhere(known).astype("int64"))
-    return relay.cast(relay.argwhere(relay.cast(truth(ctx, self), "int32")), "int64")
+    return relay.cast(relay.argwhere(relay.cast(as_bool(ctx, self), "int32")), "int64")
 
 
 @op("nonzero_numpy")
 def nonzero_numpy(ctx, self):
-    return _true_places(ctx, ctx.infer(truth(ctx, self)))
+    return _true_indices(ctx, ctx.infer(as_bool(ctx, self)))
 
 
 @op("diff")
 def diff(ctx, self, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours; of bools, whether they differ."""
+    """Return the differences of neighboring elements; for bool elements, whether they differ."""
     axis = ctx.axis(self, dim)
     parts = [v for v in (prepend, self, append) if v is not None]
     x = ctx.infer(relay.concatenate(parts, axis) if len(parts) > 1 else self)
@@ -514,8 +521,9 @@ def isin(ctx, elements, test_elements, assume_unique=False, invert=False):
 
 @op("_unique2")
 def unique2(ctx, self, sorted=True, return_inverse=False, return_counts=False):
-    """The different elements, in order also where that is not asked for; how many there are is known when the model
-    runs. What is not asked for is empty."""
+    """Return the unique elements, always sorted; their number is known at run time. Outputs that are not requested are
+    empty.
+    """
     found = relay.unique(relay.reshape(self, (-1,)), True, True)
     stop = relay.reshape(relay.cast(found[3], "int64"), (1,))
 

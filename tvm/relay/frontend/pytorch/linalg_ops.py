@@ -1,5 +1,7 @@
-"""Converters of determinants, inverses and systems of equations. Elimination is written out row by row, which suits the
-small matrices that networks have."""
+"""Converters of determinants, inverses and linear systems.
+
+Gaussian elimination is unrolled row by row, which is suitable for the small matrices in networks.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +13,30 @@ from ...expr import const
 from ...op.rules import broadcast_dims
 from .table import op
 
-# Matrices have at most so many rows; each is about ten operators.
+# Maximum number of rows of a matrix; each row becomes about ten operators.
 MOST_ROWS = 64
 
 
 def _square(ctx, a) -> int:
-    """How many rows a stack of square matrices has."""
+    """Return the number of rows of a batch of square matrices."""
     rows, columns = (ctx.known_size(a, axis) for axis in (-2, -1))
     if rows != columns or not 0 < rows <= MOST_ROWS or not ctx.is_float(a):
-        raise TVMError(f"matrices of {rows} x {columns} {ctx.dtype(a)} are not supported; square ones of floats "
-                       f"are, up to {MOST_ROWS} rows")
+        raise TVMError(f"{rows} x {columns} matrices of {ctx.dtype(a)} are not supported; they must be square float "
+                       f"matrices with at most {MOST_ROWS} rows")
     return rows
 
 
 def _part(ctx, x, axis: int, begin: int, end: int):
-    """A range of an axis counted from the end of the shape."""
+    """Return a range of an axis, which is counted from the end of the shape."""
     return ctx.infer(relay.strided_slice(x, [begin], [end], [1], [ctx.rank(x) + axis]))
 
 
 def _eliminated(ctx, a):
-    """Gauss' elimination of the first columns with row pivots: for each row its part from the diagonal on, and the sign
-    of the order of rows. Rows right of the square are carried along."""
+    """Apply Gaussian elimination with row pivoting.
+
+    Return each row from the diagonal on, and the sign of the row permutation. Columns right of the square part are
+    eliminated along with it.
+    """
     count, rows = ctx.known_size(a, -2), []
     sign = None
     for left in range(count, 0, -1):
@@ -48,7 +53,7 @@ def _eliminated(ctx, a):
             rest = _part(ctx, relay.where(hit, _part(ctx, a, -2, 0, 1), a), -2, 1, left)
             head = _part(ctx, pivot, -1, 0, 1)
             share = relay.divide(_part(ctx, rest, -1, 0, 1), head)
-            # A column of zeros is eliminated already.
+            # A column of zeros needs no elimination.
             share = relay.where(relay.equal(head, ctx.like(0, a)), ctx.like(0, a), share)
             a = relay.subtract(rest, relay.multiply(share, pivot))
             a = _part(ctx, a, -1, 1, ctx.known_size(rest, -1))
@@ -56,8 +61,9 @@ def _eliminated(ctx, a):
 
 
 def _substituted(ctx, rows: list):
-    """The solutions of triangular systems, from the last row on: a row is its part of the triangle, then the right hand
-    side."""
+    """Solve triangular systems by back substitution; a row contains its part of the triangle and the
+    right-hand sides.
+    """
     found = None
     for at, row in enumerate(reversed(rows), 1):
         width = ctx.known_size(row, -1)
@@ -70,22 +76,22 @@ def _substituted(ctx, rows: list):
     return found
 
 
-def _together(ctx, a, b) -> list:
-    """Stacks of matrices with the same number of them."""
+def _broadcast_batches(ctx, a, b) -> list:
+    """Broadcast the batch dimensions of two operands against each other."""
     stack = broadcast_dims(ctx.known_shape(a)[:-2], ctx.known_shape(b)[:-2])
     return [ctx.convert("expand", v, [*stack, *ctx.known_shape(v)[-2:]]) for v in (a, b)]
 
 
 def _solved(ctx, a, b):
-    """The solutions of systems with several right hand sides each."""
+    """Solve linear systems with several right-hand sides each."""
     _square(ctx, a)
-    a, b = _together(ctx, a, b)
+    a, b = _broadcast_batches(ctx, a, b)
     rows, _ = _eliminated(ctx, ctx.infer(relay.concatenate([a, b], ctx.rank(a) - 1)))
     return _substituted(ctx, rows)
 
 
 def _determinant(ctx, a):
-    """The diagonal after elimination and the sign of the order of rows, whose product is the determinant."""
+    """Return the diagonal after elimination, and the sign of the row permutation; the determinant is their product."""
     _square(ctx, a)
     rows, sign = _eliminated(ctx, a)
     last = ctx.rank(a) - 1
@@ -95,9 +101,9 @@ def _determinant(ctx, a):
 
 
 def _only(ctx, made, kept: int = 1):
-    """The results that have a meaning of their own; factors of a matrix have not."""
+    """Return the outputs that are supported; the factors of a decomposition are not."""
     if any(ctx.wants(i) for i in range(kept, ctx.outputs)):
-        raise TVMError("the factors of the matrix are not supported as results")
+        raise TVMError("the factors of the matrix are not supported as outputs")
     none = const(0, "int32")
     made = made if isinstance(made, tuple) else (made,)
     return (*made, *[none] * (ctx.outputs - len(made))) if ctx.outputs > 1 else made[0]
@@ -128,35 +134,37 @@ def inverse(ctx, self=None, A=None, check_errors=False):
 @op("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")
 def solve(ctx, A, B, left=True, check_errors=False):
     if not left:
-        return _only(ctx, _turned(ctx, solve(ctx, _turned(ctx, A), _turned(ctx, B))))
-    # A vector for each matrix, or one vector.
+        return _only(ctx, _matrix_transposed(ctx, solve(ctx, _matrix_transposed(ctx, A), _matrix_transposed(ctx, B))))
+    # B is either one vector per matrix, or a single vector.
     vector = ctx.rank(B) == 1 or ctx.rank(B) == ctx.rank(A) - 1 and ctx.shape(B) == ctx.shape(A)[:-1]
     made = _solved(ctx, A, ctx.infer(relay.expand_dims(B, ctx.rank(B))) if vector else B)
     return _only(ctx, relay.squeeze(made, [ctx.rank(made) - 1]) if vector else made)
 
 
-def _turned(ctx, a):
+def _matrix_transposed(ctx, a):
     return ctx.convert("transpose", a, -2, -1)
 
 
 @op("linalg_solve_triangular", "triangular_solve")
 def solve_triangular(ctx, self, B=None, A=None, upper=True, left=True, unitriangular=False, transpose=False):
-    """The older operator has the matrix second."""
+    """Accept the arguments of both operators: the older one has the matrix as its second argument."""
     older = ctx.name == "triangular_solve"
     a, b = (A, self) if older else (self, B)
     if transpose or not left:
-        a, upper = _turned(ctx, a), not upper
-    made = _triangle(ctx, a, b if left else _turned(ctx, b), bool(upper), bool(unitriangular))
-    return _only(ctx, made if left else _turned(ctx, made))
+        a, upper = _matrix_transposed(ctx, a), not upper
+    made = _triangle(ctx, a, b if left else _matrix_transposed(ctx, b), bool(upper), bool(unitriangular))
+    return _only(ctx, made if left else _matrix_transposed(ctx, made))
 
 
 def _triangle(ctx, a, b, upper: bool, unit: bool):
-    """Below the diagonal, the system is one above it with rows and columns in the other order."""
+    """Solve triangular systems. A lower triangular system is converted to an upper one by reversing rows and
+    columns.
+    """
     count = _square(ctx, a)
     if not upper:
         flipped = _triangle(ctx, ctx.convert("flip", a, [-2, -1]), ctx.convert("flip", b, [-2]), True, unit)
         return ctx.convert("flip", flipped, [-2])
-    a, b = _together(ctx, a, b)
+    a, b = _broadcast_batches(ctx, a, b)
     rows = []
     for i in range(count):
         own = _part(ctx, _part(ctx, a, -2, i, i + 1), -1, i + unit, count)
@@ -169,12 +177,12 @@ def _triangle(ctx, a, b, upper: bool, unit: bool):
 
 @op("cholesky", "linalg_cholesky", "linalg_cholesky_ex")
 def cholesky(ctx, self, upper=False, check_errors=False):
-    """Column by column; each takes its square from what is left."""
+    """Compute the factor column by column, subtracting the outer product of each column from the remaining matrix."""
     count, last = _square(ctx, self), ctx.rank(self) - 1
     rest, columns = self, []
     if upper and ctx.name == "cholesky":
-        # The other operators read the lower triangle whichever is wanted.
-        rest = _turned(ctx, self)
+        # The other operators always read the lower triangle.
+        rest = _matrix_transposed(ctx, self)
     for i in range(count):
         column = relay.divide(_part(ctx, rest, -1, 0, 1), relay.sqrt(_part(ctx, _part(ctx, rest, -1, 0, 1), -2, 0, 1)))
         column = ctx.infer(column)
@@ -182,9 +190,9 @@ def cholesky(ctx, self, upper=False, check_errors=False):
         columns.append(ctx.infer(relay.nn.pad(column, [*[(0, 0)] * (last - 1), (i, 0), (0, 0)])))
         if i + 1 < count:
             rest = _part(ctx, _part(ctx, rest, -2, 1, count - i), -1, 1, count - i)
-            rest = ctx.infer(relay.subtract(rest, relay.multiply(below, _turned(ctx, below))))
+            rest = ctx.infer(relay.subtract(rest, relay.multiply(below, _matrix_transposed(ctx, below))))
     made = ctx.infer(relay.concatenate(columns, last)) if count > 1 else columns[0]
-    return _only(ctx, _turned(ctx, made) if upper else made)
+    return _only(ctx, _matrix_transposed(ctx, made) if upper else made)
 
 
 __all__ = ["MOST_ROWS"]

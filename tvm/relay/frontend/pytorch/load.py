@@ -1,8 +1,8 @@
-"""Files of PyTorch: what a file holds is found from its table of contents, and what would be unpickled is refused.
+"""Reading PyTorch files without unpickling.
 
-A pickle is a program, so files of weights and whole pickled modules are never opened. TorchScript is read by PyTorch's
-own reader of TorchScript, which builds no Python objects of the file's choosing. ``torch.export.load`` would unpickle
-some parts of an archive; those parts must not be there, or hold nothing but plain tensors.
+A pickle is a program, so files of weights and pickled modules are never opened. TorchScript is read by PyTorch's
+TorchScript reader, which creates no arbitrary Python objects. ``torch.export.load`` unpickles some parts of an archive;
+these parts must be absent, or contain only plain tensors.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collections.abc import Iterable
 
 from ....error import TVMError
 
-# What Python's reader of archives raises for damaged ones.
+# Exceptions that Python's archive reader raises for damaged files.
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OSError, RuntimeError, LookupError,
            OverflowError, struct.error, zlib.error)  # fmt: skip
 TORCHSCRIPT, EXPORTED = "torchscript", "exported"
 _WEIGHTS = (
-    "holds pickled weights or a pickled module, which is a program that could do anything, so it is not opened. Save "
+    "contains pickled weights or a pickled module. Unpickling can run arbitrary code, so the file is not opened. Save "
     "the model with torch.jit.trace(model, inputs).save(path) or torch.export.save(torch.export.export(model, inputs), "
     "path)"
 )
-# A table of contents is read as a whole.
+# Maximum number of archive entries; the directory of an archive is read as a whole.
 _MOST_ENTRIES = 1 << 20
 _MOST_BYTES = 1 << 28
-# What sample inputs may be made of.
+# Classes and functions that pickled sample inputs may use.
 _HARMLESS = frozenset({
     *(("torch._utils", f"_rebuild_{kind}") for kind in ("tensor_v2", "tensor_v3", "parameter")),
     ("collections", "OrderedDict"), ("torch", "Size"), ("torch", "device"), ("torch.serialization", "_get_layout"),
@@ -40,7 +40,7 @@ _HARMLESS = frozenset({
 
 
 def is_archive(path: str) -> bool:
-    """Whether an archive has what PyTorch's have, weights among them."""
+    """Return whether a file is an archive in PyTorch's format; files of weights are such archives too."""
     try:
         with zipfile.ZipFile(path) as archive:
             inside = {n.partition("/")[2] for n in archive.namelist()}
@@ -50,7 +50,7 @@ def is_archive(path: str) -> bool:
 
 
 def file_kind(path: str) -> str:
-    """Whether a file is TorchScript or an exported program; anything else is refused in words."""
+    """Return whether a file is TorchScript or an exported program; reject all other files."""
     with open(path, "rb") as file:
         start = file.read(1)
     try:
@@ -61,18 +61,18 @@ def file_kind(path: str) -> str:
     except _DAMAGE as problem:
         if start == b"\x80":
             raise TVMError(f"{path} {_WEIGHTS}") from problem
-        raise TVMError(f"{path} is damaged, or no file of PyTorch: {problem}") from problem
+        raise TVMError(f"{path} is damaged or not a PyTorch file: {problem}") from problem
 
 
 def _kind(path: str, archive: zipfile.ZipFile) -> str:
     names = archive.namelist()
     if len(names) > _MOST_ENTRIES:
-        raise TVMError(f"{path} has {len(names)} entries; at most {_MOST_ENTRIES} are read")
+        raise TVMError(f"{path} has {len(names)} archive entries; the maximum is {_MOST_ENTRIES}")
     top = names[0].partition("/")[0] if names else ""
     if any(n.partition("/")[0] != top or ".." in n.split("/") or n.startswith("/") for n in names):
-        raise TVMError(f"{path} is no file of PyTorch: its entries do not lie in one folder")
+        raise TVMError(f"{path} is not a PyTorch file: its entries are not in one folder")
     if len(set(names)) != len(names):
-        raise TVMError(f"{path} is damaged: an entry is there twice")
+        raise TVMError(f"{path} is damaged: it contains an entry twice")
     inside = {n.partition("/")[2] for n in names}
     if "archive_format" in inside:
         _check_archive(path, archive, top, inside)
@@ -80,27 +80,27 @@ def _kind(path: str, archive: zipfile.ZipFile) -> str:
     if "constants.pkl" in inside and any(n.startswith("code/") for n in inside):
         return TORCHSCRIPT
     if "serialized_exported_program.json" in inside:
-        raise TVMError(f"{path} was saved by an older torch.export, whose files hold pickles; save it again with "
+        raise TVMError(f"{path} was saved by an older torch.export, whose files contain pickles; save it again with "
                        "PyTorch 2.7 or later")
     if "data.pkl" in inside:
         raise TVMError(f"{path} {_WEIGHTS}")
-    raise TVMError(f"{path} is no file of PyTorch: it is neither TorchScript nor an exported program")
+    raise TVMError(f"{path} is not a PyTorch model: it is neither TorchScript nor an exported program")
 
 
 # -- exported programs ------------------------------------------------------------------------------------------------
 
 
 def _check_archive(path: str, archive: zipfile.ZipFile, top: str, inside: set[str]) -> None:
-    """Refuse an archive of torch.export whose reader would run code."""
+    """Reject an archive of torch.export that would run code when PyTorch reads it."""
     if _read(path, archive, f"{top}/archive_format").strip() != b"pt2":
-        raise TVMError(f"{path} is no exported program: its archive_format is not pt2")
+        raise TVMError(f"{path} is not an exported program: its archive_format is not pt2")
     models = [n for n in inside if n.startswith("models/") and n.endswith(".json")]
     if models != ["models/model.json"]:
-        raise TVMError(f"{path} holds {len(models)} programs; one named 'model' is wanted")
+        raise TVMError(f"{path} contains {len(models)} programs; it must contain one named 'model'")
     foreign = sorted(n for n in inside if n.startswith("data/") and n.split("/")[1] not in (
         "weights", "constants", "sample_inputs"))
     if foreign:
-        raise TVMError(f"{path} holds '{foreign[0]}', compiled code or other data that is not read")
+        raise TVMError(f"{path} contains '{foreign[0]}'; compiled code and other data are not supported")
     for part in ("weights", "constants"):
         _check_config(path, archive, top, inside, part)
     for name in sorted(inside):
@@ -109,23 +109,23 @@ def _check_archive(path: str, archive: zipfile.ZipFile, top: str, inside: set[st
 
 
 def _check_config(path: str, archive: zipfile.ZipFile, top: str, inside: set[str], part: str) -> None:
-    """The list of weights or constants must be there, and name plain tensors only."""
+    """Check that the list of weights or constants exists and refers only to plain tensors."""
     name = f"data/{part}/model_{part}_config.json"
     if name not in inside:
-        raise TVMError(f"{path} has no {name}; an older form of it would be unpickled, which is not done")
+        raise TVMError(f"{path} has no {name}; older formats require unpickling, which is not supported")
     try:
         rows = json.loads(_read(path, archive, f"{top}/{name}"))["config"]
         pickled = sorted(key for key, row in rows.items() if row.get("use_pickle") is not False)
         prefix = "weight_" if part == "weights" else "tensor_"
         other = sorted(key for key, row in rows.items() if not str(row.get("path_name")).startswith(prefix))
     except (ValueError, KeyError, AttributeError, TypeError) as problem:
-        raise TVMError(f"{path} is damaged: {name} cannot be read: {problem}") from problem
+        raise TVMError(f"{path} is damaged: cannot read {name}: {problem}") from problem
     if pickled or other:
-        raise TVMError(f"{path}: '{(pickled or other)[0]}' is a pickled object, which is not opened")
+        raise TVMError(f"{path}: '{(pickled or other)[0]}' is a pickled object, which is not supported")
 
 
 def _check_samples(path: str, data: bytes) -> None:
-    """Sample inputs are a pickle inside an archive of its own; it may hold nothing but tensors."""
+    """Check that sample inputs, a pickle in a nested archive, contain only tensors."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as samples:
             pickles = [n for n in samples.namelist() if n.endswith(".pkl")]
@@ -133,20 +133,20 @@ def _check_samples(path: str, data: bytes) -> None:
     except TVMError:
         raise
     except _DAMAGE as problem:
-        raise TVMError(f"{path}: its sample inputs cannot be read: {problem}") from problem
+        raise TVMError(f"cannot read the sample inputs of {path}: {problem}") from problem
     strange = sorted(found - _HARMLESS)
     if strange:
-        raise TVMError(f"{path}: its sample inputs are made with {'.'.join(strange[0])}, which is not allowed")
+        raise TVMError(f"{path}: its sample inputs use {'.'.join(strange[0])}, which is not allowed")
 
 
 def _globals(data: bytes) -> Iterable[tuple[str, str]]:
-    """The functions and classes that a pickle names, without running it."""
+    """Return the functions and classes that a pickle refers to, without running it."""
     for code, argument, _ in pickletools.genops(data):
         if code.name in ("GLOBAL", "INST"):
             module, _, name = str(argument).partition(" ")
             yield module, name
         elif code.name == "STACK_GLOBAL":
-            # The two texts before it may come from anywhere; such a pickle is not one that torch.save writes.
+            # The operands of the opcode can be computed; torch.save does not write such pickles.
             yield ("?", "?")
         elif code.name in ("EXT1", "EXT2", "EXT4", "OBJ", "NEWOBJ_EX"):
             yield ("?", code.name)
@@ -159,7 +159,7 @@ def _read(path: str, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def load_file(path: str):
-    """The live model of a file: TorchScript or an exported program."""
+    """Load the TorchScript module or exported program of a file."""
     kind = file_kind(path)
     import torch  # pyright: ignore[reportMissingImports]
 

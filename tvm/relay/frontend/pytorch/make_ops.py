@@ -1,4 +1,4 @@
-"""Converters of operators that make tensors, and of questions about tensors."""
+"""Converters of operators that create tensors or return properties of tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .dtypes import category, dtype_name
 from .elementwise import cast
 from .table import Number, Raised, op, shown
 
-# Larger tensors of one value are operators, smaller ones constants.
+# Filled tensors of at most this many elements become constants, larger ones operators.
 _SMALL = 1 << 16
 
 
 def filled(ctx, size, value, dtype: str):
-    """One value everywhere."""
+    """Return a tensor filled with one value."""
     sizes = ctx.sizes(size)
     if all(isinstance(s, int) for s in sizes):
         if isinstance(value, (int, float)) and math.prod(sizes) <= _SMALL:
@@ -132,7 +132,7 @@ def scalar_tensor(ctx, s=None, data=None, dtype=None, self=None, t=None):
 
 
 def _nested(ctx, values, dtype):
-    """A tensor of nested lists of numbers."""
+    """Return a tensor of nested lists of numbers."""
     flat = _leaves(values)
     if not any(isinstance(v, (RelayExpr, Number)) for v in flat):
         kinds = [ctx.kind(v) for v in flat]
@@ -150,7 +150,7 @@ def _leaves(values) -> list:
 
 @op("sym_sum")
 def sym_sum(ctx, self):
-    """The sum of a list of numbers, some of which are sizes known at run time."""
+    """Return the sum of a list of numbers, some of which can be dimensions known at run time."""
     total = sum(v for v in self if not isinstance(v, Number))
     for v in self:
         total = ctx.convert("add", total, v) if isinstance(v, Number) else total
@@ -178,7 +178,7 @@ def number_to_tensor(ctx, self):
     return ctx.tensor(self, "float64" if isinstance(self, float) else None)
 
 
-# -- questions ----------------------------------------------------------------------------------------------------
+# -- properties ---------------------------------------------------------------------------------------------------
 
 
 @op("size", "sym_size")
@@ -216,7 +216,7 @@ def length(ctx, self):
 
 @op("stride", "sym_stride")
 def stride(ctx, self, dim=None):
-    """Strides of a tensor that lies in one piece."""
+    """Return the strides of a contiguous tensor."""
     strides: list = [1]
     for axis in range(ctx.rank(self) - 1, 0, -1):
         strides.insert(0, ctx.convert("mul", ctx.size(self, axis), strides[0]))
@@ -263,7 +263,7 @@ def device(ctx, self):
 @op("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "fft_fftfreq",
     "fft_rfftfreq", "tril_indices", "triu_indices", "logspace")  # fmt: skip
 def made_by_numbers(ctx, dtype=None, layout=None, device=None, pin_memory=None, **numbers):
-    """Tensors that follow from numbers alone are what PyTorch makes of them."""
+    """Compute tensors that depend only on numbers by PyTorch at import time."""
     import torch  # pyright: ignore[reportMissingImports]
 
     given = {k: ctx.known_number(v, k) if not isinstance(v, (bool, int)) else v for k, v in numbers.items()}
@@ -279,11 +279,11 @@ def made_by_numbers(ctx, dtype=None, layout=None, device=None, pin_memory=None, 
 @op("rand", "randn", "randperm", "randint", "rand_like", "randn_like", "bernoulli", "multinomial", "normal",
     "uniform")  # fmt: skip
 def random(ctx, **given):
-    # Layers that training leaves out at random draw a number that nothing reads.
+    # The random numbers of layers that are skipped at random in training mode are unused in evaluation mode.
     if not ctx.wants(0):
         return None
-    raise TVMError(f"{ctx.name} draws random numbers; a compiled model gives the same result for the same inputs. "
-                   "Draw them outside and give them as an input")
+    raise TVMError(f"{ctx.name} draws random numbers, but a compiled model is deterministic. "
+                   "Draw the numbers outside the model and pass them as an input")
 
 
 # -- checks -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Converters of products and convolutions."""
+"""Converters of matmuls and convolutions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...op.rules import broadcast_dims
 from .shape_ops import expanded, padded, reshaped
 from .table import op
 
-_HALVES = ("float16", "bfloat16")
+_FLOAT16_TYPES = ("float16", "bfloat16")
 
 
 def product(ctx, a, b):
-    """NumPy's matmul; halves are accumulated as floats."""
+    """Return NumPy's matmul; float16 is accumulated in float32."""
     kind = ctx.dtype(a)
-    if kind in _HALVES:
+    if kind in _FLOAT16_TYPES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (a, b)]
         return relay.cast(product(ctx, *wide), kind)
     x, y = ctx.shape(a), ctx.shape(b)
@@ -30,12 +30,12 @@ def product(ctx, a, b):
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
     if len(y) == 2:
-        return _rows_times(ctx, a, relay.transpose(b, (1, 0)))
+        return _linear_rows(ctx, a, relay.transpose(b, (1, 0)))
     batch = tuple(broadcast_dims(x[:-2], y[:-2]))
     if len(batch) == 1 and x[:-2] == y[:-2]:
         return relay.nn.batch_matmul(a, b, transpose_b=False)
     if not all(isinstance(d, int) for d in (*batch, *x, *y)):
-        return _open_batches(ctx, a, b)
+        return _dynamic_batches(ctx, a, b)
     count = math.prod(batch)
     a = relay.broadcast_to(a, (*batch, *x[-2:])) if batch != tuple(x[:-2]) else a
     b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
@@ -43,25 +43,26 @@ def product(ctx, a, b):
     return relay.reshape(relay.nn.batch_matmul(a, b, transpose_b=False), (*batch, x[-2], y[-1]), True)
 
 
-def _open_batches(ctx, a, b):
-    """Stacks of matrices some of whose sizes are known when the model runs. One matrix is read by all of a stack."""
+def _dynamic_batches(ctx, a, b):
+    """Return the batched matmul of operands with dynamic shapes. A single matrix is broadcast to all batch elements."""
     rank = max(ctx.rank(a), ctx.rank(b))
     a, b = (ctx.infer(relay.expand_dims(v, 0, rank - ctx.rank(v))) if ctx.rank(v) < rank else v for v in (a, b))
-    stack = [_stack_size(ctx, a, b, axis) for axis in range(rank - 2)]
-    flat = [_flat_stack(ctx, v, stack) for v in (a, b)]
+    stack = [_batch_size(ctx, a, b, axis) for axis in range(rank - 2)]
+    flat = [_flat_batch(ctx, v, stack) for v in (a, b)]
     out = ctx.infer(relay.nn.batch_matmul(*flat, transpose_b=False))
     return reshaped(ctx, out, [*stack, ctx.size(a, -2), ctx.size(b, -1)])
 
 
-def _stack_size(ctx, a, b, axis: int):
-    """A size of the stack of both operands. Two sizes of which nothing is known are equal; that is checked when the
-    model runs."""
+def _batch_size(ctx, a, b, axis: int):
+    """Return a batch dimension of both operands. Two unrelated dynamic dimensions are assumed to be equal, which is
+    checked at run time.
+    """
     p, q = (ctx.size(v, axis) for v in (a, b))
     return q if isinstance(p, int) and p == 1 or isinstance(q, int) and q != 1 else p
 
 
-def _flat_stack(ctx, x, stack: list):
-    """An operand as one stack of matrices, repeated where it has one matrix for several of the stack."""
+def _flat_batch(ctx, x, stack: list):
+    """Reshape an operand to a single batch dimension, and broadcast it where its batch size is 1."""
     sizes = [ctx.size(x, axis) for axis in range(ctx.rank(x))]
     inner = sizes[-2:]
     if any(s != 1 for s in sizes[:-2]):
@@ -71,8 +72,8 @@ def _flat_stack(ctx, x, stack: list):
     return ctx.infer(reshaped(ctx, x, [1, *inner]))
 
 
-def _rows_times(ctx, x, weight):
-    """Rows of a tensor times a matrix, whose rows are the results' features."""
+def _linear_rows(ctx, x, weight):
+    """Multiply the rows of a tensor by the transpose of a weight, whose rows are the output features."""
     shape = ctx.shape(x)
     if len(shape) == 2:
         return relay.nn.dense(x, weight)
@@ -112,7 +113,7 @@ def outer(ctx, self, vec2):
 @op("linear")
 def linear(ctx, input, weight, bias=None):
     kind = ctx.dtype(input)
-    if kind in _HALVES:
+    if kind in _FLOAT16_TYPES:
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32")) for v in (input, weight, bias)]
         return relay.cast(linear(ctx, *wide), kind)
     if ctx.rank(weight) == 1:
@@ -120,19 +121,25 @@ def linear(ctx, input, weight, bias=None):
     elif ctx.rank(input) == 1:
         out = relay.reshape(relay.nn.dense(relay.expand_dims(input, 0), weight), (-1,))
     else:
-        out = _rows_times(ctx, input, weight)
+        out = _linear_rows(ctx, input, weight)
     return out if bias is None else relay.add(out, bias)
 
 
 @op("_grouped_mm", "transformers::grouped_mm_fallback")
 def grouped_mm(ctx, self, mat2=None, weight=None, offs=None, bias=None, out_dtype=None):
-    """Groups of rows, each times its own matrix; ``offs`` are the ends of the groups. Few rows take a copy of their
-    matrix each. More go through one product with all matrices, where a row is zeros but in the columns of its own."""
+    """Multiply groups of rows by one matrix per group; ``offs`` are the end indices of the groups.
+
+    If there are few rows, each row gathers its matrix. Otherwise one matmul with all matrices side by side is used,
+    where each row is zero except in the columns of its group.
+    """
     other = mat2 if mat2 is not None else weight
     kind = ctx.dtype(self)
     if ctx.rank(self) != 2 or ctx.rank(other) != 3 or offs is None or bias is not None:
-        raise TVMError("products of groups are supported for groups of rows times a stack of matrices, without a bias")
-    if kind in _HALVES:
+        raise TVMError(
+            "grouped_mm is supported only for a 2-D tensor of row groups and a 3-D tensor of matrices, with offs and "
+            "without bias"
+        )
+    if kind in _FLOAT16_TYPES:
         wide = [ctx.infer(relay.cast(v, "float32")) for v in (self, other)]
         return relay.cast(grouped_mm(ctx, *wide, offs=offs), kind)
     groups, depth, width = ctx.known_shape(other)
@@ -175,8 +182,11 @@ def einsum(ctx, equation, tensors, path=None):
 
 
 def _contraction(ctx, equation: str, parts):
-    """Two operands as one product of stacks of matrices: letters in both and in the result are the stack, those in
-    both alone are summed, the others are rows and columns. None where a letter stands twice or alone."""
+    """Return an einsum of two operands as one batched matmul, or None if that is not possible.
+
+    Indices of both operands that are in the output are batch axes, indices only of both operands are reduction axes,
+    and the others are rows and columns. Indices must not be repeated in an operand, or occur in one operand only.
+    """
     left, out = equation.split("->")
     a, b = left.split(",")
     if any(len(set(s)) != len(s) for s in (a, b, out)) or not set(out) <= set(a) | set(b):
@@ -240,13 +250,13 @@ def convolution(ctx, input, weight, bias, stride, padding, dilation, transposed,
         wide = ctx.infer(relay.expand_dims(input, 0))
         made = convolution(ctx, wide, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
         return relay.squeeze(made, [0])
-    if ctx.dtype(input) in _HALVES:
+    if ctx.dtype(input) in _FLOAT16_TYPES:
         kind = ctx.dtype(input)
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32")) for v in (input, weight, bias)]
         made = convolution(ctx, *wide, stride, padding, dilation, transposed, output_padding, groups)
         return relay.cast(made, kind)
     if n not in _CONV:
-        raise TVMError(f"convolutions over {n} dimensions are not supported")
+        raise TVMError(f"convolutions with {n} spatial dimensions are not supported")
     shape = ctx.known_shape(weight)
     window = {
         "strides": tuple(ctx.known_ints(stride, "the strides", n)),
@@ -281,7 +291,7 @@ def _conv(ctx, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
 
 
 def _same_padded(ctx, x, weight, padding: str, dilation, n: int):
-    """The padding "same": as many zeros in front as behind, or one more behind."""
+    """Apply the padding "same": equal padding at both ends, or one more element at the end."""
     if padding == "valid":
         return x, [0] * n
     dilation = ctx.known_ints(dilation, "the dilation", n)
@@ -318,7 +328,7 @@ def im2col(ctx, self, kernel_size, dilation, padding, stride):
 
 @op("col2im")
 def col2im(ctx, self, output_size, kernel_size, dilation, padding, stride):
-    """Windows added into an image: every element of every window has its place."""
+    """Add the windows into an image: each window element is added to its position."""
     (h, w), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (
         ctx.known_ints(v, "the window", 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )

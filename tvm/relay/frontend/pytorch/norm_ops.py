@@ -1,4 +1,4 @@
-"""Converters of normalizations."""
+"""Converters of normalization operators."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .nn_ops import _HALVES
+from .nn_ops import _FLOAT16_TYPES
 from .reduce_ops import variance
 from .table import op
 
 
 def _along(ctx, vector, rank: int):
-    """A vector of channels ready to broadcast over what lies behind them."""
+    """Reshape a vector of channels so that it broadcasts over the following dimensions."""
     return relay.expand_dims(vector, 1, rank - 2) if rank > 2 else vector
 
 
@@ -28,7 +28,7 @@ def batch_norm(ctx, input, weight, bias, running_mean, running_var, training=Fal
                cudnn_enabled=None):
     if training and running_mean is not None:
         raise TVMError("the model is in training mode; call eval() before it is traced or exported")
-    if ctx.dtype(input) in _HALVES:
+    if ctx.dtype(input) in _FLOAT16_TYPES:
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32"))
                 for v in (input, weight, bias, running_mean, running_var)]
         return relay.cast(batch_norm(ctx, *wide, training, momentum, eps), ctx.dtype(input))
@@ -79,7 +79,7 @@ def _layer_norm(ctx, x, normalized_shape, weight, bias, eps, statistics: bool = 
     if plain and weight is not None:
         out = relay.nn.layer_norm(x, weight, weight if bias is None else bias, -1, float(eps), center=bias is not None)
         return out, const(0.0), const(0.0)
-    wide = ctx.infer(relay.cast(x, "float32")) if kind in _HALVES else x
+    wide = ctx.infer(relay.cast(x, "float32")) if kind in _FLOAT16_TYPES else x
     axes = list(range(rank - n, rank))
     mean = relay.mean(wide, axis=axes, keepdims=True)
     apart = relay.subtract(wide, mean)
@@ -88,18 +88,18 @@ def _layer_norm(ctx, x, normalized_shape, weight, bias, eps, statistics: bool = 
     out = relay.multiply(apart, inverse)
     for v, function in ((weight, relay.multiply), (bias, relay.add)):
         out = out if v is None else function(out, ctx.tensor(v, ctx.dtype(wide)))
-    return relay.cast(out, kind) if kind in _HALVES else out, mean, inverse
+    return relay.cast(out, kind) if kind in _FLOAT16_TYPES else out, mean, inverse
 
 
 @op("rms_norm", "_fused_rms_norm")
 def rms_norm(ctx, input, normalized_shape, weight=None, eps=None):
     kind, rank, n = ctx.dtype(input), ctx.rank(input), len(normalized_shape)
-    wide = ctx.infer(relay.cast(input, "float32")) if kind in _HALVES else input
+    wide = ctx.infer(relay.cast(input, "float32")) if kind in _FLOAT16_TYPES else input
     eps = eps if eps is not None else float(np.finfo(ctx.dtype(wide)).eps)
     square = relay.mean(relay.multiply(wide, wide), axis=list(range(rank - n, rank)), keepdims=True)
     inverse = relay.rsqrt(relay.add(square, ctx.like(eps, wide)))
     out = relay.multiply(wide, inverse)
-    out = relay.cast(out, kind) if kind in _HALVES else out
+    out = relay.cast(out, kind) if kind in _FLOAT16_TYPES else out
     out = out if weight is None else relay.multiply(out, ctx.tensor(weight, kind))
     return (out, inverse) if ctx.outputs > 1 else out
 
@@ -117,7 +117,7 @@ def native_group_norm(ctx, input, weight, bias, N, C, HxW, group, eps):
 def _group_norm(ctx, x, groups, weight, bias, eps):
     shape = ctx.known_shape(x)
     kind = ctx.dtype(x)
-    wide = ctx.infer(relay.cast(x, "float32")) if kind in _HALVES else x
+    wide = ctx.infer(relay.cast(x, "float32")) if kind in _FLOAT16_TYPES else x
     size = math.prod(shape[1:]) // groups
     flat = ctx.infer(relay.reshape(wide, (shape[0], groups, size)))
     mean = relay.mean(flat, axis=2, keepdims=True)
@@ -127,7 +127,7 @@ def _group_norm(ctx, x, groups, weight, bias, eps):
     out = relay.reshape(relay.multiply(apart, inverse), shape)
     for v, function in ((weight, relay.multiply), (bias, relay.add)):
         out = out if v is None else function(out, _along(ctx, ctx.tensor(v, ctx.dtype(wide)), len(shape)))
-    out = relay.cast(out, kind) if kind in _HALVES else out
+    out = relay.cast(out, kind) if kind in _FLOAT16_TYPES else out
     return out, relay.squeeze(mean, [2]), relay.squeeze(inverse, [2])
 
 

@@ -1,8 +1,8 @@
-"""Inputs of TorchScript whose shapes nobody gives: a file has only the names and kinds of inputs.
+"""Search for the input shapes of TorchScript models, whose files contain only the names and types of inputs.
 
-What the model's own code takes decides. Sizes are open, and numbers of dimensions are tried until the model can be
-imported: where an operator refuses one, or the model itself raises an exception, the inputs that come there take the
-next. State that a run leaves in attributes becomes inputs.
+Dimensions are dynamic, and ranks are tried until the model can be imported: if an operator rejects a rank, or the model
+raises an exception, the inputs that the operator depends on get the next rank. State that a run stores in attributes
+becomes additional inputs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .views import VIEWS
 if TYPE_CHECKING:
     from .torchscript import ScriptReader
 
-# Numbers of dimensions in the order in which they are tried: the first dimension of most inputs is a batch.
+# Ranks in the order in which they are tried: the first dimension of most inputs is a batch.
 _RANKS = (2, 3, 4, 5, 1, 0)
-# Imports, most of which end at the first operator that refuses a number of dimensions.
+# Maximum number of imports; most of them fail at the first operator that rejects a rank.
 _MOST_TRIES = 24
-# Imports with one number of dimensions, each with more of the state as inputs or with more of its sizes open.
+# Maximum number of imports with the same ranks, where each adds state inputs or makes more dimensions of state dynamic.
 _MOST_STATES = 4
-# Element types by the names of arguments in schemas, and operators whose result is of the type of their first argument.
+# Element types by argument names in schemas; operators whose output has the type of their first argument.
 _KINDS = {"index": "int64", "indices": "int64", "mask": "bool", "condition": "bool"}
 _SAME_KIND = {*VIEWS, "add", "sub", "mul", "clamp", "contiguous", "clone", "prim::ListConstruct"}
 _NUMBERS = ("IntType", "FloatType", "BoolType", "NumberType")
@@ -43,7 +43,7 @@ Made = tuple[IRModule, dict[str, Any]]
 
 
 class UnknownShapes(TVMError):
-    """Nothing says the shapes of inputs, whose names are ``names``."""
+    """The shapes of the inputs ``names`` are unknown."""
 
     def __init__(self, words: str, names: Iterable[str] = ()):
         super().__init__(words)
@@ -51,7 +51,7 @@ class UnknownShapes(TVMError):
 
 
 class KeptState(TVMError):
-    """The model keeps state that is no input; ``infos`` has the shape and element type of each attribute."""
+    """The model has state that is not an input; ``infos`` contains the shape and element type of each attribute."""
 
     def __init__(self, words: str, infos: Mapping[str, Any] | None = None):
         super().__init__(words)
@@ -59,7 +59,7 @@ class KeptState(TVMError):
 
 
 class Input(NamedTuple):
-    """An input of a graph: its name in the model's code, its value in the graph, and what else the graph says."""
+    """An input of a graph: its name in the model's code, its value in the graph, and other declared properties."""
 
     name: str
     value: Any
@@ -69,7 +69,7 @@ class Input(NamedTuple):
 
 
 def inputs_of(module) -> list[Input]:
-    """The inputs of a module or function, without the module itself."""
+    """Return the inputs of a module or function, without the module itself."""
     values = list(module.inlined_graph.inputs())
     if values and str(values[0].type().kind()) == "ClassType":
         values = values[1:]
@@ -79,7 +79,7 @@ def inputs_of(module) -> list[Input]:
 
 
 def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], given: Mapping[str, Any]) -> Made:
-    """The module of a model of which ``given`` are the shapes of some inputs, and its parameters."""
+    """Import a model for which only the shapes of some inputs are ``given``; return its module and parameters."""
     infos = {i.name: given[i.name] if i.name in given else _known(i, given) for i in inputs}
     fields = {name for i in inputs for name in field_names(i.name, i.value.type(), given)}
     state = {name: info for name, info in given.items() if name not in infos and name not in fields}
@@ -91,7 +91,9 @@ def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], giv
 
 
 def _with_known_sizes(module: IRModule, names: set[str]) -> IRModule:
-    """The module with the sizes of open inputs that its operators ask for, as those of weights are."""
+    """Return the module in which dynamic dimensions of inputs that operators require to be static, such as channels,
+    are static.
+    """
     main = module["main"]
     asked = named_sizes(infer_module(module)["main"], module).params
     types: list[TensorType | None] = [None] * len(asked)
@@ -108,8 +110,10 @@ _OPEN: Any = object()
 
 
 def _known(row: Input, given: Mapping[str, Any]):
-    """What is known of an input without its shape: numbers have none, defaults are taken, and ``given`` may have the
-    shapes of the fields of a tuple."""
+    """Return the known properties of an input without a shape.
+
+    Numbers have no shape, inputs with a default use it, and ``given`` can contain the shapes of the fields of a tuple.
+    """
     if row.kind == "TensorType":
         return _OPEN
     names = field_names(row.name, row.value.type(), given)
@@ -119,21 +123,24 @@ def _known(row: Input, given: Mapping[str, Any]):
         return row.default
     if row.kind in _NUMBERS:
         return ()
-    words = f"the input '{row.name}' is a {row.value.type()}, and TorchScript has no shapes"
+    words = f"the input '{row.name}' is a {row.value.type()}, and TorchScript files contain no shapes"
     if row.kind in WITH_FIELDS:
-        raise UnknownShapes(f"from_pytorch: {words}; give the shape of each field, as {{'{row.name}': ((1, 3), "
+        raise UnknownShapes(f"from_pytorch: {words}; pass the shape of each field, as {{'{row.name}': ((1, 3), "
                             "(1, 3))}", names or [f"{row.name}_0", f"{row.name}_1"])
-    raise TVMError(f"from_pytorch: {words}; give it in input_infos")
+    raise TVMError(f"from_pytorch: {words}; pass it in input_infos")
 
 
 def field_names(name: str, declared, given: Mapping[str, Any]) -> list[str]:
-    """The names of the tensors in a tuple or list, of which ``given`` may have shapes: ``x_0``, ``x_1_0``. A list has
-    as many as are given. Empty for a tensor or a number."""
+    """Return the names of the tensors in a tuple or list, such as ``x_0`` and ``x_1_0``; empty for a tensor or a
+    number.
+
+    The number of elements of a list is the number of its shapes in ``given``.
+    """
     return _leaves(_field_infos(name, declared, given, names=True)) if kind_of(declared) in WITH_FIELDS else []
 
 
 def _field_infos(name: str, declared, given: Mapping[str, Any], names: bool = False):
-    """The shapes in ``given`` of the fields of an input, or their names, nested as the type is."""
+    """Return the shapes in ``given`` of the fields of an input, or the names of the fields, nested as the type is."""
     kind = kind_of(declared)
     if kind == "TupleType":
         return tuple(_field_infos(f"{name}_{i}", d, given, names) for i, d in enumerate(declared.elements()))
@@ -148,8 +155,9 @@ def _leaves(value) -> list[str]:
 
 
 class _Search:
-    """The numbers of dimensions that the model takes. ``infos`` are the inputs in order, some of them open, ``state``
-    the attributes whose shapes are given."""
+    """A search for ranks that the model supports. ``infos`` are the inputs in order, ``state`` the attributes with
+    shapes.
+    """
 
     def __init__(self, new_reader: Callable[[], ScriptReader], inputs: list[Input], infos: dict[str, Any],
                  state: dict[str, Any]):
@@ -158,11 +166,11 @@ class _Search:
         self.infos, self.state = infos, state
         self.kinds: dict[str, str] = {}
         self.made: Made | None = None
-        # The error of the import that came farthest, and how far that was.
+        # The error of the import that converted the most nodes, and the number of these nodes.
         self.problem: tuple[int, TVMError] | None = None
 
     def go(self, names: list[str]) -> None:
-        """Try numbers of dimensions, which are places in the list of them."""
+        """Try ranks, each given as an index into ``_RANKS``."""
         waiting = deque([dict.fromkeys(names, 0)])
         tried: list[dict[str, int]] = []
         while waiting and len(tried) < _MOST_TRIES:
@@ -177,8 +185,8 @@ class _Search:
                 continue
             if made is None:
                 return
-            # A model that only adds a dimension to its input takes one with a batch, too.
-            without, is_first = {name for name in names if _is_widened(made[0], name)}, self.made is None
+            # If the model only adds a dimension to an input, it also supports an input with a batch dimension.
+            without, is_first = {name for name in names if _is_only_expanded(made[0], name)}, self.made is None
             if is_first or not without:
                 self.made = made
             if not is_first or not without:
@@ -186,7 +194,7 @@ class _Search:
             waiting = deque(_next(places, [without]))
 
     def attempt(self, places: Mapping[str, int]) -> tuple[ScriptReader, Made | None]:
-        """One import, and those with state that it asks for."""
+        """Import the model once, and again with additional state inputs as needed."""
         state = dict(self.state)
         for _ in range(_MOST_STATES):
             reader = self.new_reader()
@@ -206,7 +214,7 @@ class _Search:
                 if self.problem is None or reader.steps > self.problem[0]:
                     self.problem = reader.steps, problem
                 return reader, None
-        raise TVMError("from_pytorch: the sizes of the state that the model keeps in attributes could not be found")
+        raise TVMError("from_pytorch: cannot infer the shapes of the state that the model stores in attributes")
 
     def open_info(self, name: str, rank: int):
         dims = tuple(Any_() for _ in range(rank))
@@ -220,11 +228,13 @@ class _Search:
         if not names:
             raise self.problem[1]
         inputs = " and ".join(f"'{name}'" for name in names)
-        raise UnknownShapes(f"from_pytorch: TorchScript does not say the shape of {inputs}, and the model takes none "
-                            f"with open sizes and 0 to 5 dimensions ({self.problem[1]})", names)
+        raise UnknownShapes(f"from_pytorch: TorchScript files do not contain the shape of {inputs}, and the import "
+                            f"failed for all ranks from 0 to 5 with dynamic dimensions ({self.problem[1]})", names)
 
     def reaching(self, node) -> set[str]:
-        """The names of the inputs that the values of a node come from, or the test of the branch that it stands in."""
+        """Return the inputs that the operands of a node depend on; for an exception, the inputs of the condition of its
+        branch.
+        """
         branch = node.owningBlock().owningNode()
         waiting = list((branch if branch is not None and node.kind() == "prim::RaiseException" else node).inputs())
         found: set[str] = set()
@@ -244,13 +254,13 @@ class _Search:
 
 
 def _next(places: dict[str, int], groups: Iterable[Iterable[str]]) -> list[dict[str, int]]:
-    """The inputs of each group with their next number of dimensions."""
+    """Return, for each group of inputs, the indices with the next rank for the inputs of the group."""
     made = [{**places, **{name: places[name] + 1 for name in group}} for group in groups]
     return [m for m in made if all(place < len(_RANKS) for place in m.values())]
 
 
-def _is_widened(module: IRModule, name: str) -> bool:
-    """Whether nothing is done with an input but that it gets another dimension."""
+def _is_only_expanded(module: IRModule, name: str) -> bool:
+    """Return whether the model only adds a dimension to an input."""
     main = module["main"]
     variable = next((p for p in main.params if p.name_hint == name), None)
     users = {getattr(n.op, "name", "a function")
@@ -259,7 +269,7 @@ def _is_widened(module: IRModule, name: str) -> bool:
 
 
 def _kinds(reader: ScriptReader, names: Mapping[str, str]) -> dict[str, str]:
-    """The element types of inputs that are indices and masks of operators, by name."""
+    """Return the element types of inputs that are used as indices or masks, by name."""
     found: dict[str, str] = {}
     blocks = [reader.graph]
     for block in blocks:
@@ -277,8 +287,10 @@ def _kinds(reader: ScriptReader, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def state_info(name: str, before, after, is_input: bool) -> tuple[tuple, str] | None:
-    """The shape and element type of state that is an input: of what a run finds in an attribute and of what it leaves
-    there; sizes that differ are open. None where what a run finds is an input that takes what a run leaves."""
+    """Return the shape and element type of a state input from the values before and after a run.
+
+    Dimensions that differ become dynamic. Return None if the state is already an input whose type fits both values.
+    """
     if not isinstance(after, RelayExpr):
         held = after if isinstance(before, Number) else before
         kinds = {bool: "bool", int: "int64", float: "float64"}
@@ -290,11 +302,11 @@ def state_info(name: str, before, after, is_input: bool) -> tuple[tuple, str] | 
         if is_input and sum(isinstance(d, IntImm) for d in found) == len(known) - known.count(None):
             return None
     elif any(isinstance(d, IntImm) and d.value == 0 for d in found):
-        # A tensor without elements stands for state that is not there yet.
+        # An empty tensor means that the state is not initialized yet.
         known[:1] = [None]
     else:
         raise TVMError(f"from_pytorch: the model's attribute '{name}' has {len(found)} dimensions before a run and "
-                       f"{len(left)} after it; state of one number of dimensions is supported")
+                       f"{len(left)} after it; the rank of state must not change")
     return tuple(Any_() if k is None else k for k in known), tensor_type(after).dtype
 
 

@@ -1,4 +1,4 @@
-"""Converters of pooling."""
+"""Converters of pooling operators."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def _window(ctx, n: int, kernel_size, stride, padding, dilation=1):
 
 
 def _extra(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> tuple[int, int]:
-    """The number of results along an axis, and the padding behind that gives as many: the last window starts inside
-    the data or the padding in front."""
+    """Return the number of windows along an axis, and the end padding that they need.
+
+    The last window must start inside the data or the padding at the start.
+    """
     reach = d * (k - 1) + 1
     count = -(-(size + 2 * p - reach) // s) + 1 if ceil else (size + 2 * p - reach) // s + 1
     if ceil and (count - 1) * s >= size + p:
@@ -35,7 +37,7 @@ def _extra(size: int, k: int, s: int, p: int, d: int, ceil: bool) -> tuple[int, 
 
 
 def _with_batch(function):
-    """Data without a batch has one put in front."""
+    """Return a function that adds a batch dimension to data without one."""
 
     def convert(ctx, self, n: int, *args, **kwargs):
         if ctx.rank(self) == n + 1:
@@ -51,7 +53,7 @@ def _with_batch(function):
 def _max_pool(ctx, x, n: int, kernel_size, stride, padding, dilation, ceil_mode, indices=False):
     kernel, strides, pads, dilations = _window(ctx, n, kernel_size, stride, padding, dilation)
     if any(2 * p > k for p, k in zip(pads, kernel)):
-        raise TVMError(f"the padding {pads} is more than half of the window {kernel}")
+        raise TVMError(f"the padding {pads} must be at most half of the window size {kernel}")
     if indices:
         return _max_with_places(ctx, x, n, kernel, strides, pads, dilations, ceil_mode)
     after = list(pads)
@@ -62,7 +64,7 @@ def _max_pool(ctx, x, n: int, kernel_size, stride, padding, dilation, ceil_mode,
 
 
 def _max_with_places(ctx, x, n: int, kernel, strides, pads, dilations, ceil_mode):
-    """The largest of each window and its place in the data: windows are gathered as a last axis."""
+    """Return the maximum of each window and its index in the data; the windows are gathered along a last axis."""
     sizes = ctx.spatial(x)
     places, counts = np.zeros((1,) * (2 * n), "int64"), []
     inside = np.ones((1,) * (2 * n), bool)
@@ -105,7 +107,7 @@ def _avg_pool(ctx, x, n: int, kernel_size, stride, padding, ceil_mode, count_inc
     after = list(pads)
     if ceil_mode:
         after = [_extra(*row, 1, True)[1] for row in zip(ctx.spatial(x), kernel, strides, pads)]
-    # Zeros that a rounded-up size adds behind count neither way, those of the padding count if asked.
+    # Padding that is added by rounding up the output size is never counted; explicit padding is counted on request.
     if count_include_pad and any(pads):
         x = ctx.infer(padded(ctx, x, [p for p in reversed(pads) for _ in (0, 1)]))
         after = [max(a - p, 0) for a, p in zip(after, pads)]
@@ -139,7 +141,7 @@ def _register_adaptive(n: int) -> None:
     @op(f"adaptive_max_pool{n}d")
     def adaptive_max(ctx, self, output_size):
         if ctx.wants(1):
-            raise TVMError("the places of the largest elements are not supported")
+            raise TVMError("the indices of the maxima are not supported")
         return _adaptive(ctx, self, n, "max", output_size), const(0, "int64")
 
 

@@ -1,8 +1,8 @@
-"""Quantized tensors: integers with a scale and a zero point, and what operators make of them.
+"""Quantized tensors, which are integers with a scale and a zero point, as arguments of operators.
 
-Operators of the namespace ``quantized`` have converters of their own (``quantized_ops.py``). Of the others, some only
-move elements, and take the integers as they are; some compute with real numbers and give integers of the same scale and
-zero point, or of those that PyTorch fixes for them; any other is refused by name.
+Operators of the namespace ``quantized`` have their own converters (``quantized_ops.py``). Of the other operators, some
+only move elements and are applied to the integers; some compute in float and requantize to the scale and zero point of
+the argument, or to those that PyTorch fixes for the operator; all others report an error.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ....error import TVMError
 from ... import qnn
 from ...expr import RelayExpr, const
 
-# PyTorch's numbers and names of quantized element types, as the integers that hold them.
+# The integer types that store PyTorch's quantized element types, by code and name.
 _STORED = {12: "int8", 13: "uint8", 14: "int32", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 MOVING = frozenset(
     "view reshape flatten unflatten transpose permute t slice select narrow squeeze unsqueeze contiguous clone detach "
     "alias expand chunk split split_with_sizes unbind max_pool1d max_pool2d max_pool3d dropout feature_dropout "
     "channel_shuffle pixel_shuffle upsample_nearest2d flip index_select to".split()
 )
-# Operators that compute with real numbers; the result has the scale and zero point of the argument.
+# Operators that compute in float; the output has the scale and zero point of the argument.
 SMOOTH = frozenset(
     "mean avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d upsample_bilinear2d interpolate leaky_relu "
     "elu hardswish clamp hardtanh relu relu6".split()
 )
-# Those of them that give means, which PyTorch computes from the integers: a mean between two of them is exactly so, and
-# the scale, which is that of the result too, would only add its rounding.
+# Operators of these that compute means, which PyTorch computes from the integers: the mean of integers is exact, while
+# multiplying by the scale, which input and output share, would add rounding errors.
 MEANS = frozenset("mean avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d upsample_bilinear2d".split())
 ASKING = frozenset("size dim len numel".split())
-# The scale and zero point that PyTorch gives results between two bounds, by the type of the integers.
+# The scale and zero point that PyTorch uses for outputs of bounded range, by integer type.
 _FIXED = {
     **dict.fromkeys(("sigmoid", "hardsigmoid"), {"uint8": (1 / 256, 0), "int8": (1 / 256, -128)}),
     "tanh": {"uint8": (2 / 256, 128), "int8": (2 / 256, 0)},
@@ -40,21 +40,21 @@ _FIXED = {
 
 
 class Quantized:
-    """A tensor of integers that stand for (integer - zero) * scale."""
+    """A tensor of integers that represent (integer - zero) * scale."""
 
     __slots__ = ("expr", "scale", "zero")
 
     def __init__(self, expr: RelayExpr, scale: float, zero: int):
-        # PyTorch computes with scales of 32 bits.
+        # PyTorch computes with float32 scales.
         self.expr, self.scale, self.zero = expr, float(np.float32(scale)), int(zero)
 
     def like(self, expr: RelayExpr) -> Quantized:
-        """Other integers of the same scale and zero point."""
+        """Return other integers with the same scale and zero point."""
         return Quantized(expr, self.scale, self.zero)
 
 
 class Packed:
-    """The weights of a quantized layer, which PyTorch keeps in an object of its own."""
+    """The weights of a quantized layer, which PyTorch stores in a separate packed object."""
 
     __slots__ = ("held", "path")
 
@@ -63,42 +63,42 @@ class Packed:
 
 
 def stored_type(dtype) -> str:
-    """The integers that hold a quantized element type, by its number or name."""
+    """Return the integer type that stores a quantized element type, by its code or name."""
     key = dtype if isinstance(dtype, int) else str(dtype).removeprefix("torch.")
     if key not in _STORED:
-        raise TVMError(f"the quantized element type {dtype} is not supported; qint8, quint8 and qint32 are")
+        raise TVMError(f"the quantized element type {dtype} is not supported; use qint8, quint8 or qint32")
     return _STORED[key]
 
 
 def real(x: Quantized) -> RelayExpr:
-    """The real numbers that a quantized tensor stands for."""
+    """Dequantize a tensor to float."""
     return qnn.op.dequantize(x.expr, const(x.scale, "float32"), const(x.zero, "int32"))
 
 
 def in_steps(x: RelayExpr, scale: float, zero: int, dtype: str) -> Quantized:
-    """Real numbers as the nearest integers of a scale and zero point."""
+    """Quantize floats to the given scale and zero point."""
     made = Quantized(x, scale, zero)
     made.expr = qnn.op.quantize(x, const(made.scale, "float32"), const(made.zero, "int32"), out_dtype=dtype)
     return made
 
 
 def takes_quantized(name: str) -> bool:
-    """Whether a converter is made for quantized tensors."""
+    """Return whether a converter accepts quantized tensors."""
     return name.startswith("quantized::") or name in ("dequantize", "int_repr", "q_scale", "q_zero_point")
 
 
 def holds_quantized(value) -> bool:
-    """Whether an argument is a quantized tensor, or a list with one."""
+    """Return whether an argument is a quantized tensor, or a list that contains one."""
     if isinstance(value, (list, tuple)):
         return any(isinstance(v, Quantized) for v in value)
     return isinstance(value, Quantized)
 
 
 def on_quantized(ctx, name: str, converter: Callable[..., Any], taken: dict[str, Any]):
-    """What an operator that is not made for quantized tensors gives for one."""
+    """Convert an operator whose converter is not written for quantized tensors."""
     key = next((k for k, v in taken.items() if isinstance(v, Quantized)), None)
     if key is None or sum(holds_quantized(v) for v in taken.values()) > 1:
-        raise TVMError(f"the operator {name} of several quantized tensors is not supported")
+        raise TVMError(f"the operator {name} with several quantized arguments is not supported")
     x = taken[key]
     if name in ASKING or name in MOVING:
         made = converter(ctx, **{**taken, key: x.expr})
@@ -108,7 +108,7 @@ def on_quantized(ctx, name: str, converter: Callable[..., Any], taken: dict[str,
     dtype = ctx.dtype(x.expr)
     scale, zero = _FIXED[name][dtype] if name in _FIXED else (x.scale, x.zero)
     if name not in SMOOTH and name not in _FIXED:
-        raise TVMError(f"the operator {name} of a quantized tensor is not supported")
+        raise TVMError(f"the operator {name} does not support quantized tensors")
     whole = Quantized(x.expr, 1.0, x.zero) if name in MEANS else x
     made = ctx.infer(converter(ctx, **{**taken, key: ctx.infer(real(whole))}))
     if name in MEANS:

@@ -1,4 +1,4 @@
-"""Converters of operators on quantized tensors, as operators of quantized networks."""
+"""Converters of quantized PyTorch operators to Relay's QNN operators."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def q_zero_point(ctx, self):
 
 
 class Layer(NamedTuple):
-    """The weights of a layer as integers; ``scale`` and ``zero`` are one number, or one for each filter."""
+    """The weights of a layer as integers; ``scale`` and ``zero`` are scalars, or one number per filter."""
 
     weight: RelayExpr
     bias: RelayExpr | None
@@ -56,14 +56,19 @@ class Layer(NamedTuple):
 
 
 def _layer(ctx, packed: Packed, unpack: str, data: Quantized) -> Layer:
-    """The weights that PyTorch unpacks. Parameters of the module are their real values, which are quantized in the
-    graph, or the integers themselves (``keep_quantized_weight``)."""
+    """Return the weights that PyTorch unpacks.
+
+    Parameters of the module are the float weights, which the graph quantizes, or the integers
+    (``keep_quantized_weight``).
+    """
     import torch  # pyright: ignore[reportMissingImports]
 
     weight, bias = getattr(torch.ops.quantized, unpack)(packed.held)
     if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
         if weight.q_per_channel_axis() != 0:
-            raise TVMError(f"weights quantized along axis {weight.q_per_channel_axis()} are not supported; 0 is")
+            raise TVMError(
+                f"weights quantized along axis {weight.q_per_channel_axis()} are not supported; the axis must be 0"
+            )
         scale = weight.q_per_channel_scales().numpy().astype("float32")
         zero = weight.q_per_channel_zero_points().numpy().astype("int32")
     else:
@@ -77,7 +82,7 @@ def _layer(ctx, packed: Packed, unpack: str, data: Quantized) -> Layer:
 
 
 def _parameter(ctx, name: str, values: np.ndarray, scale, zero, dtype: str) -> RelayExpr:
-    """A weight as integers: quantized in the graph, or as a parameter of integers."""
+    """Return a weight as integers: quantized in the graph, or as an integer parameter."""
     if not ctx.importer.keep_quantized:
         held = ctx.importer.tensor_weight(name, values)
         zero = np.broadcast_to(zero, np.shape(scale)).astype("int32")
@@ -89,7 +94,7 @@ def _parameter(ctx, name: str, values: np.ndarray, scale, zero, dtype: str) -> R
 
 
 def _finished(ctx, sums, layer: Layer, x: Quantized, scale, zero, axis: int, positive: bool) -> Quantized:
-    """Sums of products with the bias, in the steps of the result."""
+    """Add the bias to the integer output of a layer, and requantize it."""
     if layer.bias is not None:
         sums = relay.nn.bias_add(sums, layer.bias, axis)
     made = Quantized(sums, ctx.known_number(scale, "the scale"), ctx.known_int(zero, "the zero point"))
@@ -136,7 +141,7 @@ def linear(ctx, X, W_prepack, Y_scale_i, Y_zero_point_i):
     return made if len(shape) == 2 else made.like(relay.reshape(made.expr, (*shape[:-1], layer.shape[0])))
 
 
-# -- element by element -----------------------------------------------------------------------------------------------
+# -- element-wise operators -------------------------------------------------------------------------------------------
 
 
 def _both(ctx, name: str, a: Quantized, b: Quantized, scale, zero_point) -> Quantized:
@@ -172,7 +177,7 @@ def cat(ctx, qx, dim, scale=None, zero_point=None):
 
 
 def _through(name: str):
-    """A function of real numbers between a quantized argument and a quantized result."""
+    """Return a converter that dequantizes, applies a float function, and quantizes its output."""
 
     def convert(ctx, qx, output_scale, output_zero_point, negative_slope=None, inplace=False):
         more = () if negative_slope is None else (negative_slope,)

@@ -1,5 +1,8 @@
-"""Converters of recurrent networks: the matmuls with the inputs of all steps are one. Steps are unrolled where their
-number is known; otherwise they are a loop."""
+"""Converters of recurrent networks.
+
+The matmuls with the inputs of all time steps are one matmul. A static number of steps is unrolled; a dynamic one
+becomes a loop.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ _STEPS = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn(relay.tanh), "rnn_relu": 
 
 
 def _direction(ctx, kind: str, x, states, params, backwards: bool):
-    """One direction of a layer: the results of all steps, and the last states."""
+    """Convert one direction of a layer; return the outputs of all steps and the final states."""
     steps, batch, width = *ctx.shape(x)[:2], ctx.known_size(params[0], 1)
     weight, own, *more = params
     bias, own_bias = more[:2] if len(more) > 1 else (None, None)
@@ -78,7 +81,7 @@ def _direction(ctx, kind: str, x, states, params, backwards: bool):
 
 
 def _looped(ctx, ahead, states, step, backwards: bool):
-    """The steps as a function that calls itself with the states and a list of the hidden states so far."""
+    """Convert the steps to a recursive function with the states and a list of the hidden states so far."""
     importer, lists = ctx.importer, RowLists(ctx.importer)
     ahead = ctx.infer(ahead)
     count = ctx.infer(relay.take(relay.shape_of(ahead, "int64"), const(0, "int64"), 0))
@@ -118,7 +121,7 @@ def _network(ctx, kind: str, x, states, params, has_biases, num_layers, dropout,
     elif batch_first:
         x = ctx.infer(relay.transpose(x, (1, 0, 2)))
     directions = 2 if bidirectional else 1
-    # Two weights, two biases, and the projection of hidden states where there is one.
+    # Two weights, two biases, and the projection of hidden states if there is one.
     each = len(params) // (directions * num_layers)
     last: list[list] = [[] for _ in states]
     for layer in range(num_layers):

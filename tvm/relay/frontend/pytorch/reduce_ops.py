@@ -8,12 +8,12 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .dtypes import dtype_name
-from .elementwise import cast, nan_kept, truth
+from .elementwise import as_bool, cast, nan_kept
 from .table import op
 
 
 def _typed(ctx, x, dtype):
-    """What is summed: integers and bools as int64, unless a type is asked for."""
+    """Cast the operand of a sum to ``dtype``; without it, integers and bools become int64."""
     if dtype is not None:
         return cast(ctx, x, dtype_name(dtype))
     return x if ctx.is_float(x) else cast(ctx, x, "int64")
@@ -109,7 +109,7 @@ def _truths(name: str):
     def convert(ctx, self, dim=None, keepdim=False):
         if isinstance(self, (list, tuple)):
             return (any if name == "any" else all)(self)
-        return _reduced(ctx, name, ctx.infer(truth(ctx, self)), dim, keepdim)
+        return _reduced(ctx, name, ctx.infer(as_bool(ctx, self)), dim, keepdim)
 
     return convert
 
@@ -120,7 +120,7 @@ op("all")(_truths("all"))
 
 @op("count_nonzero")
 def count_nonzero(ctx, self, dim=None):
-    return _reduced(ctx, "sum", ctx.infer(relay.cast(truth(ctx, self), "int64")), dim, False)
+    return _reduced(ctx, "sum", ctx.infer(relay.cast(as_bool(ctx, self), "int64")), dim, False)
 
 
 # -- moments ------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def norm(ctx, self, p=2, ord=None, dim=None, keepdim=False, dtype=None):
     if kind == 1:
         return _reduced(ctx, "sum", size, dim, keepdim)
     if not isinstance(kind, (int, float)):
-        raise TVMError(f"the norm {kind!r} is not supported")
+        raise TVMError(f"norm order {kind!r} is not supported")
     total = _reduced(ctx, "sum", ctx.infer(relay.power(size, ctx.like(kind, x))), dim, keepdim)
     return relay.power(total, ctx.like(1 / kind, x))
 
@@ -204,7 +204,7 @@ def cosine_similarity(ctx, x1, x2, dim=1, eps=1e-8):
 
 @op("median")
 def median(ctx, self, dim=None, keepdim=False):
-    """The lower of the two middle elements."""
+    """Return the lower of the two middle elements."""
     if dim is None:
         flat = ctx.infer(relay.reshape(self, (-1,)))
         k = (ctx.known_size(flat, 0) - 1) // 2 + 1
@@ -215,8 +215,10 @@ def median(ctx, self, dim=None, keepdim=False):
 
 @op("quantile")
 def quantile(ctx, self, q, dim=None, keepdim=False, interpolation="linear"):
-    """Elements of the sorted axis at fractional indices, interpolated; NaN where the axis contains NaN. The axis of
-    several quantiles comes first."""
+    """Interpolate elements of the sorted axis at fractional indices; return NaN where the axis contains NaN.
+
+    For several quantiles, their axis comes first.
+    """
     ones, dtype = [1] * ctx.rank(self), ctx.kind(self)
     axis = ctx.axis(self, dim or 0)
     if dim is None:

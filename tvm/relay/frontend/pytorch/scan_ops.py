@@ -1,4 +1,4 @@
-"""Converters of running sums, products and extremes, and of counts."""
+"""Converters of cumulative sums, products and extremes, and of histograms."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ op("cumprod")(_running("cumprod"))
 
 
 def _scanned(ctx, parts: list, axis: int, join) -> list:
-    """Tensors whose elements along an axis are joined with all before them, in steps that double their reach.
-    ``join`` takes the earlier parts and the later ones."""
+    """Compute an inclusive scan along an axis in steps that double their reach.
+
+    ``join`` combines the earlier elements and the later ones.
+    """
     size, reach = ctx.known_size(parts[0], axis), 1
     while reach < size:
         first, early, late = (
@@ -44,7 +46,7 @@ def _scanned(ctx, parts: list, axis: int, join) -> list:
 
 def _running_extreme(compare):
     def convert(ctx, self, dim):
-        """Values, and the places of the latest of them. From the first NaN on all are."""
+        """Return the cumulative extremes and the index of the latest one. After the first NaN, all values are NaN."""
         axis = ctx.axis(self, dim)
         if not ctx.rank(self):
             return self, const(0, "int64")
@@ -83,7 +85,7 @@ def logcumsumexp(ctx, self, dim):
 
 @op("bincount")
 def bincount(ctx, self, weights=None, minlength=0):
-    """How often each number occurs, or the sum of its weights. The largest one says how many counts there are."""
+    """Count the occurrences of each integer, or sum their weights. The largest integer determines the output size."""
     shape = ctx.shape(self)
     if weights is None:
         weights = relay.ones_like(ctx.infer(relay.cast(self, "int64")))
@@ -101,7 +103,7 @@ def bincount(ctx, self, weights=None, minlength=0):
 
 @op("histc")
 def histc(ctx, self, bins=100, min=0, max=0):
-    """How many elements are in each of ``bins`` parts of a range, that of the elements themselves where it is empty."""
+    """Count the elements in each of ``bins`` equal parts of a range; an empty range is replaced by that of the data."""
     x = ctx.infer(relay.reshape(self, (-1,)))
     bins = ctx.known_int(bins, "the number of bins")
     low, high = (ctx.known_number(v, "the range") for v in (min, max))
@@ -110,7 +112,7 @@ def histc(ctx, self, bins=100, min=0, max=0):
         flat = relay.equal(low, high)
         low, high = (relay.where(flat, relay.add(v, ctx.like(by, x)), v) for v, by in ((low, -1), (high, 1)))
     elif low > high or not (math.isfinite(low) and math.isfinite(high)):
-        raise TVMError(f"the range from {low} to {high} is not supported")
+        raise TVMError(f"the range from {low} to {high} is not valid; it must be finite and increasing")
     else:
         low, high = ctx.like(low, x), ctx.like(high, x)
     place = relay.multiply(relay.subtract(x, low), ctx.like(bins, x))

@@ -1,4 +1,4 @@
-"""The types of the inputs of TorchScript, from what the user gives and what the graph declares."""
+"""The types of the inputs of TorchScript, from input_infos and from the types that the graph declares."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _NAMES = {
     "Byte": "uint8",
     "Bool": "bool",
 }
-# Types of TorchScript whose values have fields.
+# TorchScript types with fields or elements.
 WITH_FIELDS = ("TupleType", "ListType")
 
 
 def kind_of(declared) -> str:
-    """The kind of a type of TorchScript; a value without a declared type is a tensor."""
+    """Return the kind of a TorchScript type; a value without a declared type is a tensor."""
     return "TensorType" if declared is None else str(declared.kind())
 
 
 def input_type(name: str, info, declared, default_dtype: str) -> Type:
-    """The type of the input ``name``, which may be a tuple type.
+    """Return the type of the input ``name``, which can be a tuple type.
 
     Parameters
     ----------
     name : str
         The name of the input, for messages.
     info : tuple
-        A shape, or a shape and an element type. For a tuple or a list the shapes (or shapes and element types) of its
-        fields, or these and one element type.
+        A shape, or a shape and an element type. For a tuple or a list, the shapes (or shapes and element types) of its
+        fields, or these and a common element type.
     declared : optional
-        The type that the graph declares; None where it declares none.
+        The type that the graph declares, or None.
     default_dtype : str
-        The element type of floats where neither ``info`` nor ``declared`` has one.
+        The element type of floats if neither ``info`` nor ``declared`` contains one.
     """
     kind, dtype = kind_of(declared), None
     if not isinstance(info, (list, tuple)):
-        raise TypeError(f"from_pytorch: the input '{name}' has the shape {info!r}; a tuple of numbers is wanted")
+        raise TypeError(f"from_pytorch: the input '{name}' has the shape {info!r}, which must be a tuple of integers")
     if len(info) == 2 and isinstance(info[0], (list, tuple)) and not isinstance(info[1], (list, tuple)):
         info, dtype = info
     if kind in WITH_FIELDS or info and all(isinstance(field, (list, tuple)) for field in info):
@@ -63,7 +63,9 @@ def input_type(name: str, info, declared, default_dtype: str) -> Type:
 def _with_fields(name: str, infos, declared, default_dtype: str) -> TupleType:
     kind = kind_of(declared)
     if declared is not None and kind not in WITH_FIELDS:
-        raise TVMError(f"from_pytorch: the input '{name}' is a {declared}; input_infos gives it {len(infos)} shapes")
+        raise TVMError(
+            f"from_pytorch: the input '{name}' is a {declared}, but input_infos contains {len(infos)} shapes for it"
+        )
     declared_fields: list[Any] = [None] * len(infos)
     if kind == "TupleType":
         declared_fields = list(declared.elements())
@@ -84,7 +86,7 @@ def _with_fields(name: str, infos, declared, default_dtype: str) -> TupleType:
 
 
 def input_parts(typer, value: RelayExpr, t: Type, declared):
-    """What the model sees of an input: tuples and lists of its fields, numbers as numbers."""
+    """Return an input as the model uses it: tuples and lists of its fields, and numbers."""
     kind = kind_of(declared)
     if isinstance(t, TupleType):
         fields = (
@@ -99,7 +101,7 @@ def input_parts(typer, value: RelayExpr, t: Type, declared):
 
 
 def _declared_dtype(declared, kind: str) -> str | None:
-    """The element type that the graph itself gives to an input."""
+    """Return the element type that the graph declares for an input, or None."""
     if declared is None or kind in _NUMBERS:
         return _NUMBERS.get(kind)
     return _NAMES.get(getattr(declared, "scalarType", lambda: None)() or "")

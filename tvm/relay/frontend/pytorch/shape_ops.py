@@ -1,4 +1,4 @@
-"""Converters of operators that move elements: shapes, slices, joins, padding."""
+"""Converters of operators that move elements: reshape, slice, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .views import moved_axes, part_sizes, set_slice
 
 
 def reshaped(ctx, x, sizes: list):
-    """The same elements in another shape; one size may be -1, sizes may be known only when the model runs."""
+    """Reshape a tensor; one size can be -1, and sizes can be known at run time."""
     sizes = ctx.sizes(sizes)
     have = ctx.shape(x)
     if all(isinstance(s, int) for s in sizes):
@@ -39,13 +39,13 @@ def reshaped(ctx, x, sizes: list):
 
 
 def _found(have, sizes: list[int]) -> list[int]:
-    """The size that -1 stands for."""
+    """Replace -1 by the size that follows from the number of elements."""
     if -1 not in sizes:
         return sizes
     rest = math.prod(s for s in sizes if s != -1)
     total = math.prod(have)
     if rest == 0 or total % rest:
-        raise TVMError(f"{total} elements do not fill the shape {sizes}")
+        raise TVMError(f"cannot reshape {total} elements to the shape {sizes}")
     return [total // rest if s == -1 else s for s in sizes]
 
 
@@ -54,7 +54,7 @@ def view_dtype(ctx, self, dtype):
     from .table import dtype_name
 
     if dtype_name(dtype) != ctx.dtype(self):
-        raise TVMError(f"bytes of {ctx.dtype(self)} read as {dtype_name(dtype)} are not supported")
+        raise TVMError(f"reinterpreting {ctx.dtype(self)} as {dtype_name(dtype)} is not supported")
     return self
 
 
@@ -107,8 +107,8 @@ def squeeze(ctx, self, dim=None):
     if not ctx.rank(self):
         return self
     axes = ctx.axes(self, dim) if dim is not None else list(range(ctx.rank(self)))
-    # How many dimensions there are cannot depend on a size that is computed when the model runs: one that a script
-    # names is taken for 1, and checked.
+    # The output rank must not depend on a dynamic dimension: an explicitly squeezed dynamic dimension of a script is
+    # assumed to be 1, which is checked at run time.
     named = dim is not None and ctx.importer.names_ones
     axes = [a for a in axes or [] if (size := ctx.shape(self)[a]) == 1
             or named and not isinstance(size, (int, SizeVar))]
@@ -172,7 +172,7 @@ def channel_shuffle(ctx, self, groups):
     return relay.reshape(relay.transpose(x, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))
 
 
-# -- slices and joins ---------------------------------------------------------------------------------------------
+# -- slice and concatenate ----------------------------------------------------------------------------------------
 
 
 @op("slice", "slice_copy")
@@ -192,11 +192,11 @@ def slice_(ctx, self, dim=0, start=None, end=None, step=1):
     elif (start is None or start == 0) and step == 1:
         if whole or ctx.is_same(end, size):
             return self
-    return _late_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
+    return _dynamic_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
 
 
-def _late_slice(ctx, x, axis: int, start, end, step):
-    """A slice whose bounds or step are known when the model runs."""
+def _dynamic_slice(ctx, x, axis: int, start, end, step):
+    """Slice with bounds or a step that are known at run time."""
     size = ctx.size(x, axis)
     limit = ctx.tensor(size, "int64")
     bounds = []
@@ -213,7 +213,7 @@ def _late_slice(ctx, x, axis: int, start, end, step):
 
 
 def kept_sizes(ctx, made, x, changed: set[int]):
-    """A slice of sizes that are known only when running, with those of the other axes said again."""
+    """Return a slice with the static dimensions of ``x`` for the axes that are not ``changed``."""
     shape = ctx.shape(x)
     codes = [0 if i in changed or not isinstance(d, int) else d for i, d in enumerate(shape)]
     return relay.reshape(made, codes) if any(codes) else made
@@ -237,7 +237,7 @@ def select(ctx, self, dim=0, index=0):
     if isinstance(index, int):
         if isinstance(size, int):
             if not -size <= index < size:
-                raise TVMError(f"there is no element {index} of {size}")
+                raise TVMError(f"index {index} is out of range for an axis of size {size}")
             index %= size
         elif index < 0:
             index = ctx.convert("add", ctx.size(self, axis), index)
@@ -249,7 +249,7 @@ def select(ctx, self, dim=0, index=0):
 
 @op("cat", "concat", "concatenate")
 def cat(ctx, tensors, dim=0):
-    # Empty vectors are left out, as PyTorch does.
+    # Drop empty vectors, as PyTorch does.
     kept = [v for v in tensors if ctx.shape(v) != (0,)] or tensors[:1]
     parts = ctx.together(*kept)
     return parts[0] if len(parts) == 1 else relay.concatenate(parts, ctx.axis(kept[0], dim))
@@ -288,7 +288,7 @@ def _split(ctx, x, name: str, dim, **args) -> list:
     axis = ctx.axis(x, dim)
     late = args.get("split_sizes")
     if late is not None and (not isinstance(ctx.shape(x)[axis], int) or any(isinstance(s, Number) for s in late)):
-        return _late_parts(ctx, x, axis, late)
+        return _dynamic_parts(ctx, x, axis, late)
     sizes = part_sizes(ctx, name, ctx.known_size(x, axis), args)
     if len(sizes) == 1:
         return [x]
@@ -298,8 +298,10 @@ def _split(ctx, x, name: str, dim, **args) -> list:
     return [relay.strided_slice(x, [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
 
 
-def _late_parts(ctx, x, axis: int, sizes: list) -> list:
-    """Parts of an axis where a size is known only when running. The sizes add up to the axis: one part is all of it."""
+def _dynamic_parts(ctx, x, axis: int, sizes: list) -> list:
+    """Split an axis into parts, some of run-time size. The sizes add up to the axis: a single part is the
+    whole axis.
+    """
     if len(sizes) == 1:
         return [x]
     parts: list = []
@@ -329,14 +331,16 @@ def chunk(ctx, self, chunks, dim=0):
 
 @op("tensor_split")
 def tensor_split(ctx, self, sections=None, indices=None, tensor_indices_or_sections=None, dim=0):
-    """A tensor holds the number of parts if it has no dimensions, otherwise the indices where parts begin."""
+    """A scalar tensor is the number of parts; a vector contains the indices where parts begin."""
     return _split(ctx, self, "tensor_split", dim, sections=sections, indices=indices,
                   tensor_indices_or_sections=tensor_indices_or_sections)
 
 
 @op("unbind", "unbind_copy")
 def unbind(ctx, self, dim=0):
-    """An open size is the number of parts that the model takes; another one is an error when the model runs."""
+    """Unpack along an axis. For a dynamic axis, the size is the number of elements that the model unpacks, checked at
+    run time.
+    """
     axis = ctx.axis(self, dim)
     taken, ctx.importer.taken = ctx.importer.taken, None
     if taken and not isinstance(ctx.shape(self)[axis], int):
@@ -362,11 +366,11 @@ def select_scatter(ctx, self, src, dim, index):
     return set_slice(ctx, self, relay.expand_dims(ctx.tensor(src, ctx.dtype(self)), axis), axis, at, 1, 1)
 
 
-# -- repeats ------------------------------------------------------------------------------------------------------
+# -- expand and repeat --------------------------------------------------------------------------------------------
 
 
 def expanded(ctx, x, sizes: list):
-    """The tensor repeated along axes of one element; -1 keeps a size."""
+    """Broadcast a tensor along axes of size 1; -1 keeps a dimension."""
     sizes = ctx.sizes(sizes)
     have = ctx.shape(x)
     added = len(sizes) - len(have)
@@ -487,13 +491,13 @@ def pad(ctx, self, pad, mode="constant", value=None):
 
 
 def _both_sides(rank: int, amounts: list[int]) -> list[tuple[int, int]]:
-    """PyTorch counts amounts from the last axis."""
+    """Return the amounts for each axis; PyTorch lists them from the last axis."""
     pairs = [(amounts[i], amounts[i + 1]) for i in range(0, len(amounts), 2)]
     return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
 
 
 def padded(ctx, x, amounts: list[int], value=None):
-    """Negative amounts cut."""
+    """Pad a tensor; negative amounts crop."""
     pairs = _both_sides(ctx.rank(x), amounts)
     for axis, (before, after) in enumerate(pairs):
         if before < 0 or after < 0:
@@ -537,8 +541,11 @@ def pad_circular(ctx, self, pad):
 
 @op("as_strided", "as_strided_copy")
 def as_strided(ctx, self, size, stride, storage_offset=None):
-    """Elements of a tensor at places that are known when compiling; the number of its rows may be open if each row of
-    the result is made of one of them. Places are counted in memory, where axes may lie in another order."""
+    """Gather elements at constant strides and offset in memory.
+
+    The first dimension can be dynamic if each row of the output is built from one row of the input. The strides refer
+    to the memory, where the axes can have another order.
+    """
     own, ctx.importer.strides = ctx.importer.strides, None
     if own is not None and all(isinstance(d, int) for d in ctx.shape(self)):
         self = _as_in_memory(ctx, self, own)
@@ -551,18 +558,20 @@ def as_strided(ctx, self, size, stride, storage_offset=None):
         return relay.take(relay.reshape(self, (-1,)), const(places.astype("int64")), 0)
     row = math.prod(ctx.known_size(self, axis) for axis in range(1, ctx.rank(self)))
     if strides[0] != row or places.size and not 0 <= places.min() <= places.max() < row:
-        raise TVMError(f"the first size is open: rows of {row} elements are wanted, got {strides} as strides")
+        raise TVMError(
+            f"as_strided with a dynamic first dimension requires rows of {row} elements; the strides are {strides}"
+        )
     return relay.take(ctx.infer(reshaped(ctx, self, [sizes[0], row])), const(places.astype("int64")), 1)
 
 
 def _as_in_memory(ctx, x, strides):
-    """A tensor with the axes in the order in which they lie, which must fill one piece of memory."""
+    """Transpose a tensor to the order of its axes in memory, which must be contiguous."""
     shape = ctx.known_shape(x)
     order = sorted((i for i in range(len(shape))), key=lambda i: (-strides[i], i))
     step = 1
     for i in reversed([i for i in order if shape[i] != 1]):
         if strides[i] != step:
-            raise TVMError(f"as_strided of a tensor that does not fill its memory, with strides {list(strides)}")
+            raise TVMError(f"as_strided is not supported for a non-contiguous tensor with strides {list(strides)}")
         step *= shape[i]
     return x if order == list(range(len(shape))) else ctx.infer(relay.transpose(x, order))
 

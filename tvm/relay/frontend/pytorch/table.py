@@ -1,9 +1,9 @@
-"""The table of converters of PyTorch's operators, and what a converter can ask.
+"""The table of converters of PyTorch's operators, and the interface to the node that is being converted.
 
-One table serves TorchScript and exported programs: a row is found by the operator's name without ``aten::``, or by its
-name and overload (``max.dim``) where overloads differ. A converter is ``f(ctx, self, other, alpha=1)``: its parameters
-have the names of the operator's schema. Tensors are expressions; numbers, lists and text are Python's own; a number
-that is known only when the model runs is a ``Number``.
+TorchScript and exported programs share the table. A converter is found by the operator's name without ``aten::``, or by
+its name and overload (``max.dim``) where overloads differ. A converter is ``f(ctx, self, other, alpha=1)`` with the
+parameter names of the operator's schema. Tensors are expressions; numbers, lists and strings are Python values; a
+number that is known at run time is a ``Number``.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from .importer import TorchImporter
 
 CONVERTERS = Converters("PyTorch")
-# Arguments that say where and how a result lies in memory, which compiling decides.
+# Arguments about devices, memory layout and gradients, which have no effect on a compiled model.
 PLACEMENT = frozenset(
     "memory_format layout device pin_memory non_blocking copy implicit requires_grad generator is_coalesced".split()
 )
-# Names of the same argument in schemas of numbers and of tensors.
+# Names of the same argument in the schemas of scalar and tensor overloads.
 _SYNONYMS = {"a": "self", "b": "other", "input": "self", "l": "self", "list": "self", "exponent": "other", "n": "other",
              "x": "self", "y": "other", "t": "self", "s": "self", "el": "other", "idx": "index", "tensor": "self",
              "axis0": "dim0", "axis1": "dim1", "dict": "self", "elem": "self"}  # fmt: skip
 
 
 def op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a converter of operators."""
+    """Register a converter of operators."""
     return CONVERTERS.op(*names, since=0)
 
 
 def find(name: str, overload: str = "") -> Callable[..., Any] | None:
-    """The converter of an operator: that of its overload, or of all its overloads."""
+    """Return the converter of an operator: that of its overload, or that of all its overloads."""
     special = CONVERTERS.find(f"{name}.{overload}", 0) if overload else None
     return special or CONVERTERS.find(name, 0)
 
 
 class Number:
-    """A number that is known when the model runs: a tensor of no dimensions."""
+    """A number that is known at run time, as a scalar tensor."""
 
     __slots__ = ("expr",)
 
@@ -60,11 +60,11 @@ class Number:
 
 
 class Raised(TVMError):
-    """The model raises an exception wherever this point is reached."""
+    """The model raises an exception whenever this point is reached."""
 
 
 class Complex:
-    """A tensor of complex numbers, as its real and its imaginary part."""
+    """A complex tensor, as its real and imaginary parts."""
 
     __slots__ = ("imag", "real")
 
@@ -90,8 +90,10 @@ def _parameters(converter: Callable[..., Any]) -> Mapping[str, inspect.Parameter
 
 
 def arguments(converter: Callable[..., Any], given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """What a converter is called with: values by the names it has. An argument that it does not have must have its
-    default, or be about memory."""
+    """Return the arguments of a converter by its parameter names.
+
+    An argument that the converter does not have must equal its default, or have no effect on a compiled model.
+    """
     wanted = _parameters(converter)
     if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
         return dict(given)
@@ -110,12 +112,12 @@ def _same(value, default) -> bool:
 
 
 def shown(value) -> str:
-    """A value in the words of messages."""
+    """Return a value as text, for messages."""
     return "a tensor" if isinstance(value, (RelayExpr, Number)) else repr(value)
 
 
 class Context(NodeContext):
-    """The node being converted."""
+    """The node that is being converted."""
 
     __slots__ = ("name", "outputs", "used")
 
@@ -124,12 +126,12 @@ class Context(NodeContext):
     def __init__(self, importer: TorchImporter, name: str, where: str, outputs: int = 1, used: set[int] | None = None):
         super().__init__(importer, where)
         self.name = name
-        # How many results the operator has, and which of them something reads; None where that is not known.
+        # The number of outputs of the operator, and the outputs that are used; None if that is unknown.
         self.outputs = outputs
         self.used = used
 
     def wants(self, index: int) -> bool:
-        """Whether a result is read."""
+        """Return whether an output is used."""
         return self.used is None or index in self.used
 
     # -- numbers and tensors --------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class Context(NodeContext):
         return isinstance(value, RelayExpr)
 
     def kind(self, value) -> str:
-        """The element type of a tensor or number."""
+        """Return the element type of a tensor or number."""
         if isinstance(value, Number):
             return self.dtype(value.expr)
         if isinstance(value, RelayExpr):
@@ -149,11 +151,14 @@ class Context(NodeContext):
             return "int64"
         if isinstance(value, (float, np.floating)):
             return self.importer.default_dtype
-        raise TVMError(f"a tensor or a number is wanted, got {shown(value)}")
+        raise TVMError(f"expected a tensor or a number, got {shown(value)}")
 
     def result_type(self, *values) -> str:
-        """The type of an operation on tensors and numbers: tensors with dimensions decide, then those without, then
-        numbers; a later one counts only if it is of a higher category (bool, integer, float)."""
+        """Return the type of an operation on tensors and numbers, by PyTorch's type promotion.
+
+        Tensors with dimensions have priority over scalar tensors, and these over numbers; a lower priority counts only
+        with a higher category (bool, integer, float).
+        """
         found = None
         ranks: tuple[list, list, list] = ([], [], [])
         for v in values:
@@ -170,7 +175,7 @@ class Context(NodeContext):
         return found
 
     def tensor(self, value, dtype: str | None = None) -> RelayExpr:
-        """A tensor or number as an expression of an element type."""
+        """Return a tensor or number as an expression of an element type."""
         if isinstance(value, Number):
             value = value.expr
         if isinstance(value, RelayExpr):
@@ -181,18 +186,20 @@ class Context(NodeContext):
         return Constant(_scalar(value, dtype))
 
     def together(self, *values, at_least: int = 0) -> list[RelayExpr]:
-        """Tensors and numbers as expressions of their common type; ``at_least`` 1 makes integers of bools, 2 floats."""
+        """Return operands as expressions of their common type; ``at_least`` 1 converts bools to integers, 2
+        to floats.
+        """
         dtype = self.result_type(*values)
         if category(dtype) < at_least:
             dtype = "int64" if at_least == 1 else self.importer.default_dtype
         return [self.tensor(v, dtype) for v in values]
 
     def floats(self, x: RelayExpr) -> RelayExpr:
-        """The tensor with integers as floats."""
+        """Return the tensor, with integers converted to floats."""
         return x if self.is_float(x) else relay.cast(x, self.importer.default_dtype)
 
     def number(self, e: RelayExpr):
-        """The number that a tensor of one element holds."""
+        """Return the number that a tensor of one element contains."""
         known = self.value(e)
         if known is not None:
             return known.reshape(-1)[0].item()
@@ -201,7 +208,7 @@ class Context(NodeContext):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def size(self, e: RelayExpr, axis: int):
-        """A size of a tensor: a number, known when compiling or when the model runs."""
+        """Return a dimension of a tensor as a number that is known at compile time or at run time."""
         found = self.shape(e)[axis]
         if isinstance(found, int):
             return found
@@ -212,24 +219,26 @@ class Context(NodeContext):
         return Number(one)
 
     def symbol(self, size) -> SizeVar | None:
-        """The variable that an open size is, where it is one."""
+        """Return the variable of a dynamic dimension, or None."""
         if isinstance(size, Number):
             found = self.importer.symbols.get(id(size.expr))
             return None if found is None else found[1]
         return size if isinstance(size, SizeVar) else None
 
     def is_same(self, a, b) -> bool:
-        """Whether two open sizes are one."""
+        """Return whether two dynamic dimensions are equal."""
         return self.symbol(a) is not None and self.symbol(a) is self.symbol(b)
 
     def sizes(self, values) -> list:
-        """Sizes of a list, which may hold tensors of one element."""
+        """Return the dimensions in a list, which can contain tensors of one element."""
         values = [values] if not isinstance(values, (list, tuple)) else values
         return [self.number(v) if isinstance(v, RelayExpr) else v for v in values]
 
     def sized(self, e: RelayExpr, sizes: list) -> RelayExpr:
-        """A tensor of a shape that is known when running, with what is known of it said again: numbers, and the
-        variables of open sizes. A size of -1 follows from the others."""
+        """Return a tensor of run-time shape with a type that contains the known dimensions.
+
+        These are integers and variables of dynamic dimensions; a dimension of -1 follows from the others.
+        """
         sizes = [None if s == -1 else s for s in sizes]
         made = self.infer(relay.reshape(e, [s if isinstance(s, int) else 0 for s in sizes])
                           if any(isinstance(s, int) for s in sizes) else e)
@@ -239,7 +248,7 @@ class Context(NodeContext):
         return with_type(made, TensorType(dims, self.dtype(made)))
 
     def shape_vector(self, sizes: list) -> RelayExpr:
-        """Sizes as a tensor, for operators whose shape is known when running."""
+        """Return dimensions as a tensor, for operators with run-time shapes."""
         parts = [relay.reshape(self.tensor(s, "int64"), (1,)) for s in sizes]
         return parts[0] if len(parts) == 1 else relay.concatenate(parts, 0)
 
@@ -254,7 +263,7 @@ class Context(NodeContext):
         return int(self.known_number(value, what))
 
     def known_ints(self, values, what: str, count: int | None = None) -> list[int]:
-        """Numbers of a list, which must be known; one stands for ``count``."""
+        """Return the constant integers of a list; a single integer is repeated ``count`` times."""
         values = list(values) if isinstance(values, (list, tuple)) else [values]
         found = [self.known_int(v, what) for v in values]
         return found * count if count is not None and len(found) == 1 else found
@@ -263,13 +272,13 @@ class Context(NodeContext):
         return axis_of(self.known_int(dim, "the dimension"), max(self.rank(e), 1))
 
     def axes(self, e: RelayExpr, dim) -> list[int] | None:
-        """Axes counted from the front; None for all of them."""
+        """Return non-negative axes; None for all of them."""
         if dim is None or isinstance(dim, (list, tuple)) and not dim:
             return None
         return [axis_of(d, max(self.rank(e), 1)) for d in self.known_ints(dim, "the dimensions")]
 
     def convert(self, name: str, *args, **kwargs):
-        """Another operator as a part of this one; its result has a type."""
+        """Convert another operator as a part of this one, and infer the type of its output."""
         converter = find(name)
         assert converter is not None, name
         return self.infer(converter(self, *args, **kwargs))

@@ -1,4 +1,4 @@
-"""PyTorch's live tensors as arrays. PyTorch is imported by whoever hands one over, never here."""
+"""Conversion of PyTorch tensors to arrays. PyTorch is imported only if the caller passes its tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....runtime import ndarray
 
 
 def array_of(tensor: Any, what: str) -> np.ndarray:
-    """The elements of a live tensor."""
+    """Return the elements of a PyTorch tensor."""
     if tensor.is_quantized or tensor.is_sparse or str(tensor.layout) != "torch.strided":
         raise TVMError(f"{what} is a quantized or sparse tensor, which is not supported")
     found = tensor.detach().cpu().contiguous()
@@ -23,12 +23,15 @@ def array_of(tensor: Any, what: str) -> np.ndarray:
     try:
         return found.resolve_conj().resolve_neg().numpy()
     except TypeError as problem:
-        raise TVMError(f"{what} is of the element type {found.dtype}, which is not supported") from problem
+        raise TVMError(f"{what} has the element type {found.dtype}, which is not supported") from problem
 
 
 def weight_of(tensor: Any, what: str) -> np.ndarray | ndarray.NDArray:
-    """The elements of a weight. Those that had to be copied out of the tensor, from a device or in another order,
-    belong to nobody else: they become an array where they lie, if kernels can take them there."""
+    """Return the elements of a weight.
+
+    Elements that had to be copied, from a device or a non-contiguous tensor, have no other owner: they are used without
+    a further copy if kernels can read them in place.
+    """
     found = array_of(tensor, what)
     place = found.ctypes.data
     is_own = found.size and found.dtype.kind == "f" and place != tensor.data_ptr() and place % 64 == 0

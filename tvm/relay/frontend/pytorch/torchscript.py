@@ -1,7 +1,7 @@
-"""From TorchScript to a module: the graph is checked as a whole first, then walked node by node.
+"""Import of TorchScript: the whole graph is checked first, then converted node by node.
 
-Numbers, lists and text are computed while importing, as Python does. A branch or loop whose course is known is written
-out; one whose course data decides becomes an If or a function that calls itself, which the virtual machine runs.
+Numbers, lists and strings are computed during the import, as Python does. A branch or loop with a constant condition is
+inlined or unrolled; otherwise it becomes an If or a recursive function, which the virtual machine executes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
 from .control import branch, checked, loop
-from .exported import FxReader, taken_apart
+from .exported import FxReader, decomposition_of
 from .importer import MOST_NODES, Site, TorchImporter, in_words
 from .open_inputs import KeptState, import_open, inputs_of, state_info
 from .quantized import Packed
@@ -37,60 +37,61 @@ def from_pytorch(
     export_renamed_c_graph_path=None,
     preserve_pytorch_scopes=False,
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A TorchScript module as a module and its parameters.
+    """Convert a TorchScript module to a module and its parameters.
 
-    Control flow that data decides on needs the virtual machine (``relay.vm``); everything else runs on every executor.
-    A size may be ``relay.Any()``; then the model runs on the virtual machine for all sizes.
+    Control flow with run-time conditions requires the virtual machine (``relay.vm``); everything else runs on every
+    executor. A dimension can be ``relay.Any()``; then the model runs on the virtual machine for all sizes.
 
     Parameters
     ----------
     script_module : torch.jit.ScriptModule or torch.jit.ScriptFunction
-        What ``torch.jit.trace`` or ``torch.jit.script`` gave.
+        The result of ``torch.jit.trace`` or ``torch.jit.script``.
     input_infos : list of tuple, or dict, optional
-        For each input its name with its shape, or with its shape and element type: ``("x", (1, 3))`` or
-        ``("x", ((1, 3), "int64"))``. A tuple or a list of tensors is one parameter of tuple type; its shapes are given
-        together: ``("state", ((2, 8), (2, 8)))``, or ``("state", (((2, 8), (2, 8)), "float16"))``. A number stands
-        for an input that is a number: ``("rate", 16000)``. State that
-        the model keeps in attributes is named after the inputs, by its path: ``("state", (2, 1, 128))`` makes it an
-        input, whose new value is a further result; ``("calls", 7)`` is a number that a run finds and leaves.
-        A dictionary has some of the inputs by the names of the model's code. The others have open sizes, in as many
-        dimensions as the model takes, numbers are inputs, and so is state, under the path of its attribute.
+        For each input, its name and its shape, or its name, shape and element type: ``("x", (1, 3))`` or
+        ``("x", ((1, 3), "int64"))``. A tuple or a list of tensors is one parameter of tuple type with a tuple of
+        shapes: ``("state", ((2, 8), (2, 8)))``, or ``("state", (((2, 8), (2, 8)), "float16"))``. An input that is a
+        number is given by its value: ``("rate", 16000)``. State that the model keeps in attributes follows the inputs,
+        by its path: ``("state", (2, 1, 128))`` makes it an input, whose new value is an additional output;
+        ``("calls", 7)`` is a number that a run reads and does not change. A dictionary contains some of the inputs by
+        their names in the model's code. The other inputs have dynamic dimensions and a rank that the model supports;
+        numbers become inputs, and so does state, under the path of its attribute.
     custom_convert_map : dict of str to callable, optional
-        Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
-        arguments and the list of their types (element types, ``"ListType"``, None of what is neither number nor list),
-        and gives an expression.
+        Converters by name of an operator (``"aten::relu"``) that replace the built-in ones. Each is called with the
+        list of arguments and the list of their types (element types, ``"ListType"``, None for other values), and
+        returns an expression.
     default_dtype : str, optional
-        The type of floats that say none.
+        The type of floats without a declared type.
     use_parser_friendly_name : bool, optional
-        Whether ``.`` in names of parameters becomes ``_``.
+        Whether ``.`` in parameter names is replaced by ``_``.
     keep_quantized_weight : bool, optional
-        Whether weights and biases of quantized layers are parameters of integers. By default they are parameters of
-        real numbers, which the module quantizes; compiling does that once.
+        Whether weights and biases of quantized layers are integer parameters. By default they are float parameters,
+        which the module quantizes; the compiler folds this computation.
     export_renamed_c_graph_path : str, optional
-        A folder where the graph is written as text, its values named after the nodes.
+        A folder in which the graph is written as text, with values named after the nodes.
     preserve_pytorch_scopes : bool, optional
-        Whether names of nodes in spans begin with the submodule they come from.
+        Whether names of nodes in spans begin with their submodule.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the values of its parameters by name.
 
     Raises
     ------
     TypeError
-        ``script_module`` is no TorchScript, or ``input_infos`` is no list of pairs.
+        ``script_module`` is not TorchScript, or ``input_infos`` is not a list of pairs.
     TVMError
-        The model keeps state in an attribute that a list does not name, or takes an input of no number of dimensions
-        with open sizes.
+        The model keeps state in an attribute that ``input_infos`` does not name, or no rank of an input with dynamic
+        dimensions is supported.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model contains operators without a converter; the message lists all of them.
     """
     graph = getattr(script_module, "inlined_graph", None)
     if graph is None:
-        raise TypeError("from_pytorch: a module or function of torch.jit.trace or torch.jit.script is wanted, got "
+        raise TypeError("from_pytorch: expected a module or function of torch.jit.trace or torch.jit.script, got "
                         f"{type(script_module).__name__}")
     if not isinstance(input_infos, (list, tuple, dict, type(None))):
-        raise TypeError("from_pytorch: input_infos is a list of (name, shape), or a dictionary of some of them, got "
+        raise TypeError("from_pytorch: input_infos must be a list of (name, shape) or a dictionary by name, got "
                         f"{type(input_infos).__name__}")
     reader: Any = None
 
@@ -112,14 +113,14 @@ def from_pytorch(
 
 
 class Record(NamedTuple):
-    """An object of a class of the model's own: its fields, and how deep inside other blocks it was made."""
+    """An object of a class of the model: its fields, and the nesting depth of the block that created it."""
 
     fields: dict[str, Any]
     depth: int
 
 
 class Owner(NamedTuple):
-    """A live module of the model, and its path from the top."""
+    """A live module of the model, and its path from the top module."""
 
     module: Any
     path: tuple[str, ...]
@@ -131,9 +132,9 @@ class ScriptReader(TorchImporter):
     def __init__(self, graph, module, default_dtype: str, custom: Mapping | None, scopes: bool):
         super().__init__(False, default_dtype, custom)
         self.names_ones = True
-        # Whether state that a run leaves in attributes becomes an input without being named.
+        # Whether state in attributes becomes an input without being named in input_infos.
         self.opens_state = False
-        # The node that was begun last, and how many were.
+        # The last node whose conversion began, and the number of these nodes.
         self.at: Any = None
         self.steps = 0
         self.graph = graph
@@ -143,13 +144,13 @@ class ScriptReader(TorchImporter):
         self.counts: dict[str, int] = {}
         self.names: dict[Any, str] = {}
         self.schemas: dict[str, tuple[list[Parameter], str]] = {}
-        # By the name of their first result: graphs that torch.autograd.Function made.
+        # Graphs of torch.autograd.Function, by the name of their first output.
         self.functions: dict[str, Any] = {}
-        # Nodes without a converter that PyTorch takes apart, by the name of their first result.
+        # Nodes without a converter that PyTorch decomposes, by the name of their first output.
         self.apart: set[str] = set()
-        # State that a run finds in attributes, by its path.
+        # Initial values of attributes, by path.
         self.found: dict[tuple[str, ...], Any] = {}
-        # Nodes of branches and loops that were written out.
+        # Number of nodes of inlined branches and unrolled loops.
         self.written_out = 0
 
     def run(self, infos: list) -> tuple[IRModule, dict[str, Any]]:
@@ -158,7 +159,7 @@ class ScriptReader(TorchImporter):
         self.block_nodes(self.graph)
         outputs = [self.result(self.read(o.debugName(), "the model's result")) for o in self.graph.outputs()]
         state = self.new_state()
-        # A tuple of results is the results.
+        # A single output that is a tuple stands for several outputs.
         if len(outputs) == 1 and isinstance(outputs[0], Tuple) and (state or len(outputs[0].fields) > 1):
             outputs = list(outputs[0].fields)
         if outputs and self.checks:
@@ -166,51 +167,53 @@ class ScriptReader(TorchImporter):
         return self.finish([*outputs, *state])
 
     def checked_result(self, value: RelayExpr) -> RelayExpr:
-        """A result that the model gives only where it raises no exception."""
+        """Return an output of the model with the run-time checks for exceptions."""
         if isinstance(value, Tuple) and value.fields:
             return Tuple([self.checked_result(value.fields[0]), *value.fields[1:]])
         return checked(Context(self, "aten::_assert", "the model's result"), value, self.checks)
 
     def new_state(self) -> list:
-        """What a run leaves in attributes that are inputs, as results. Other numbers must be as the run found them."""
+        """Return the final values of attributes that are inputs, as outputs. Other attributes must be unchanged."""
         wanted: dict[str, Any] = {}
         for path, value in self.left.items():
             name, before = self.separator.join(path), self.as_found(path)
             if _is_same(value, before):
                 continue
             if isinstance(value, (Record, list)) or self.opens_state and not _is_like(value, before):
-                raise KeptState(f"from_pytorch: the model makes its attribute '{name}' anew; run it once before it is "
-                                "imported if only its first run does")
+                raise KeptState(f"from_pytorch: the model creates its attribute '{name}'; if only the first run does "
+                                "so, run the model once before importing it")
             if self.opens_state:
                 info = state_info(name, self.inferred(before), self.inferred(value), path in self.found)
                 wanted |= {} if info is None else {".".join(path): info}
             elif not isinstance(self.found.get(path), (RelayExpr, Number)):
                 raise KeptState(_named_state(name, before, self.inferred(value)))
         if wanted:
-            raise KeptState(f"from_pytorch: the model keeps state in its attribute '{next(iter(wanted))}'", wanted)
+            raise KeptState(f"from_pytorch: the model stores state in its attribute '{next(iter(wanted))}'", wanted)
         kept = [path for path, value in self.found.items() if isinstance(value, (RelayExpr, Number))]
         return [self.result(self.left.get(path, self.found[path])) for path in kept]
 
     def as_found(self, path: tuple[str, ...]):
-        """What a run finds in an attribute."""
+        """Return the initial value of an attribute."""
         if path in self.found:
             return self.found[path]
-        return _plain(_held(self.live, path), self, self.separator.join(path))
+        return _plain(_attribute_at(self.live, path), self, self.separator.join(path))
 
     def state_at(self, path: tuple[str, ...]):
         return self.left[path] if path in self.left else self.as_found(path)
 
-    # -- before the walk ------------------------------------------------------------------------------------------
+    # -- checks before the conversion -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        """All operators have converters, but those of branches that are never taken, as those of training are."""
+        """Check that all operators have converters, except in branches that are never executed, such as those for
+        training.
+        """
         used: list[tuple[str, str, str]] = []
         known = {v.debugName(): self.live for v in self.graph.inputs() if str(v.type().kind()) == "ClassType"}
         self.collect(self.graph, known, used)
         self.check_operators(used)
 
     def collect(self, block, known: dict[str, Any], used: list[tuple[str, str, str]]) -> None:
-        """The operators of a block. ``known`` are values that the model alone decides."""
+        """Collect the operators of a block. ``known`` are values that depend only on the model."""
         for node in block.nodes():
             kind, blocks = node.kind(), list(node.blocks())
             if kind == "prim::If" and (key := node.input().debugName()) in known:
@@ -227,20 +230,22 @@ class ScriptReader(TorchImporter):
                 self.collect(self.inner_graph(node), known, used)
             elif kind not in _STRUCTURE or kind == "prim::PythonOp":
                 name, overload = self.operator_of(node)
-                if not self.known(name, overload) and self.can_take_apart(node, known):
+                if not self.known(name, overload) and self.can_decompose(node, known):
                     self.apart.add(node.outputsAt(0).debugName())
                 else:
                     used.append((name, overload, self.name_of(node)))
 
-    def can_take_apart(self, node, known: dict[str, Any]) -> bool:
-        """Whether PyTorch makes operators that have converters of this one. What a trace says of the types decides; a
-        script does not say enough."""
+    def can_decompose(self, node, known: dict[str, Any]) -> bool:
+        """Return whether PyTorch decomposes the operator into operators with converters.
+
+        This requires the shapes and types of a trace; a script does not contain them.
+        """
         try:
-            made = taken_apart(self.target_of(node), [_example(v, known) for v in node.inputs()])
+            made = decomposition_of(self.target_of(node), [_example(v, known) for v in node.inputs()])
             FxReader(True, custom=self.custom).check(made)
             return True
         except Exception:
-            # Each operator has its own way to say that it needs the data, or an argument that is not known.
+            # Operators raise different errors if they need data or an unknown argument.
             return False
 
     def target_of(self, node):
@@ -251,20 +256,20 @@ class ScriptReader(TorchImporter):
             raise OpNotImplemented(f"the operator {name} is not supported")
         return getattr(getattr(torch.ops.aten, name), overload or "default")
 
-    def call_apart(self, node, args: list, where: str) -> list:
-        """The results of an operator that is taken apart, on tensors of the shapes that the model has here."""
+    def call_decomposed(self, node, args: list, where: str) -> list:
+        """Decompose an operator for the shapes that its tensors have in the model, and convert the decomposition."""
         tensors: list[RelayExpr] = []
         context = Context(self, node.kind(), where)
-        made = taken_apart(self.target_of(node), [_stand_in(context, a, tensors) for a in args])
+        made = decomposition_of(self.target_of(node), [_stand_in(context, a, tensors) for a in args])
         inner = FxReader(True)
-        # It goes on with the graph under construction.
+        # The reader continues with the graph under construction.
         vars(inner).update(vars(self))
         results = inner.inside(made, tensors)
         many = node.outputsSize() > 1 or str(node.outputsAt(0).type().kind()) != "ListType"
         return results if many else [results]
 
     def name_of(self, node) -> str:
-        """A node by its kind and number, after its submodule where that is asked for."""
+        """Return the name of a node: its kind and number, prefixed by its submodule if requested."""
         key = str(next(iter(node.outputs()), node).debugName()) if node.outputsSize() else f"{node}"
         if key not in self.names:
             kind = node.kind()
@@ -275,8 +280,9 @@ class ScriptReader(TorchImporter):
         return self.names[key]
 
     def inner_graph(self, node):
-        """The graph that a ``torch.autograd.Function`` made while it was traced, its values named after the node's
-        result: a graph has names of its own."""
+        """Return the graph of a traced ``torch.autograd.Function``, with value names prefixed by the node's output to
+        be unique.
+        """
         key = node.outputsAt(0).debugName()
         if key not in self.functions:
             graph = self.functions[key] = node.g("Subgraph")
@@ -316,17 +322,17 @@ class ScriptReader(TorchImporter):
             self.scopes[0][values.pop(0).debugName()] = Owner(self.live, ())
         for info in infos:
             if not isinstance(info, (list, tuple)) or len(info) != 2 or not isinstance(info[0], str):
-                raise TypeError(f"from_pytorch: an input is (name, shape) or (name, (shape, dtype)), got {info!r}")
+                raise TypeError(f"from_pytorch: an input must be (name, shape) or (name, (shape, dtype)), got {info!r}")
         more = [tuple(name.split(".")) for name, _ in infos[len(values):]]
-        if len(infos) < len(values) or any(_held(self.live, path, None) is None for path in more):
+        if len(infos) < len(values) or any(_attribute_at(self.live, path, None) is None for path in more):
             names = ", ".join(v.debugName() for v in values)
-            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), input_infos names "
-                               f"{len(infos)}; those after the inputs must be attributes that hold state")
+            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), but input_infos has "
+                               f"{len(infos)} entries; entries after the inputs must be attributes that contain state")
         for value, (name, info) in zip(values, infos):
             self.scopes[0][value.debugName()] = self.input_value(name, info, value)
         for path, (name, info) in zip(more, infos[len(values):]):
             made = self.input_value(name, info, None)
-            is_number = isinstance(made, RelayExpr) and isinstance(_held(self.live, path), (bool, int, float))
+            is_number = isinstance(made, RelayExpr) and isinstance(_attribute_at(self.live, path), (bool, int, float))
             self.found[path] = Number(made) if is_number else made
 
     def input_value(self, name: str, info, value):
@@ -336,7 +342,7 @@ class ScriptReader(TorchImporter):
         made = self.add_open_input(name, input_type(name, info, declared, self.default_dtype))
         return input_parts(self.typer, made, made.type_annotation, declared)
 
-    # -- the walk -------------------------------------------------------------------------------------------------
+    # -- conversion of nodes --------------------------------------------------------------------------------------
 
     def block_nodes(self, block) -> None:
         for node in block.nodes():
@@ -345,7 +351,7 @@ class ScriptReader(TorchImporter):
             if len(self.scopes) > 1:
                 self.written_out += 1
                 if self.written_out > MOST_NODES:
-                    raise TVMError(f"branches and loops written out are more than {MOST_NODES} nodes")
+                    raise TVMError(f"branches and loops have more than {MOST_NODES} nodes after inlining and unrolling")
             with self.at_node(where, self.name_of(node), in_words):
                 self.node(node, where)
 
@@ -370,7 +376,7 @@ class ScriptReader(TorchImporter):
             takers = [u.user for u in outputs[0].uses()]
             self.taken = next((n.outputsSize() for n in takers if n.kind() == "prim::ListUnpack"), None)
         apart = bool(keys) and keys[0] in self.apart
-        made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
+        made = self.call_decomposed(node, args, where) if apart else self.call(site, name, overload, args, {})
         for key, value in zip(keys, made):
             self.scopes[-1][key] = value
 
@@ -382,18 +388,18 @@ class ScriptReader(TorchImporter):
             self.scopes[-1][output.debugName()] = value
 
     def block(self, block, inputs: list, where: str) -> list:
-        """The results of an inner block for the given inputs."""
+        """Convert a nested block for the given inputs and return its outputs."""
         with self.inner_scope() as values:
             for value, given in zip(block.inputs(), inputs):
                 values[value.debugName()] = given
                 self.views.pop(value.debugName(), None)
             self.block_nodes(block)
             results = [self.read(o.debugName(), where) for o in block.outputs()]
-        # A tensor from outside that the block changed in place is changed outside too.
+        # Apply in-place changes of outer tensors to the outer scope.
         self.scopes[-1].update((k, v) for k, v in values.items() if any(k in scope for scope in self.scopes))
         return results
 
-    # -- structure ------------------------------------------------------------------------------------------------
+    # -- structural nodes -----------------------------------------------------------------------------------------
 
     def constant(self, node, where: str) -> None:
         output = node.output()
@@ -407,7 +413,7 @@ class ScriptReader(TorchImporter):
             self.scopes[-1][node.output().debugName()] = owner.fields[name]
             return
         if not isinstance(owner, Owner):
-            raise TVMError(f"the attribute '{name}' of something that is no module is read")
+            raise TVMError(f"cannot read the attribute '{name}' of a value that is not a module")
         path = (*owner.path, name)
         key = node.output().debugName()
         if path in self.left or path in self.found:
@@ -424,7 +430,8 @@ class ScriptReader(TorchImporter):
 
     def set_attribute(self, node, where: str) -> None:
         owner, value = self.values_of(node, where)
-        # Objects are no values: a branch that data decides on changes those only that it makes itself.
+        # Objects are not selected by branches: a branch with a run-time condition may only change objects that it
+        # creates.
         if isinstance(owner, Record):
             self.attribute_changes += len(self.scopes) > owner.depth
             owner.fields[node.s("name")] = value
@@ -435,16 +442,16 @@ class ScriptReader(TorchImporter):
         self.scopes[-1][node.output().debugName()] = Record({}, len(self.scopes))
 
     def isinstance_(self, node, where: str) -> None:
-        """Types are compared by their outermost part, as ``list`` or ``Tensor``."""
+        """Compare types by their outermost constructor, such as ``list`` or ``Tensor``."""
         value = self.read(node.input().debugName(), where)
         named = re.findall(r"(\w+)(?:\[[^\[\]]*\]|\([^()]*\))?", str(node).partition("types=[")[2].partition("](%")[0])
         unknown = [name for name in named if name not in _TYPES]
         if unknown or isinstance(value, Number):
-            raise TVMError(f"whether a value is of type {', '.join(unknown or named)} is not known while importing")
+            raise TVMError(f"isinstance() cannot be decided at import time for the type {', '.join(unknown or named)}")
         self.give(node, [any(isinstance(value, _TYPES[name]) for name in named)])
 
     def export(self, folder: str) -> None:
-        """Write the graph as text, every value named after the node that makes it."""
+        """Write the graph as text, with each value named after its node."""
         for node in self.graph.nodes():
             outputs = list(node.outputs())
             for i, output in enumerate(outputs):
@@ -455,7 +462,9 @@ class ScriptReader(TorchImporter):
 
 
 def _note(node, known: dict[str, Any]) -> None:
-    """What a node gives, where the model alone says it: attributes, and what is asked of them and of None."""
+    """Record the output of a node if it depends only on the model: attributes, their negation, and comparisons with
+    None.
+    """
     names = [v.debugName() for v in node.inputs()]
     if node.outputsSize() != 1 or not all(n in known for n in names):
         return
@@ -471,37 +480,37 @@ def _note(node, known: dict[str, Any]) -> None:
 
 
 def _is_same(value, before) -> bool:
-    """Whether a value, or each one of a list, is what was there before."""
+    """Return whether a value, or each element of a list, equals the previous one."""
     if isinstance(value, list) and isinstance(before, list):
         return len(value) == len(before) and all(map(_is_same, value, before))
     return value is before or not isinstance(value, RelayExpr) and not isinstance(before, RelayExpr) and value == before
 
 
 def _is_like(value, before) -> bool:
-    """Whether both are tensors, or both numbers."""
+    """Return whether both are tensors, or both are numbers."""
     numbers = (Number, bool, int, float)
     return isinstance(value, (RelayExpr if isinstance(before, RelayExpr) else numbers)) and isinstance(
         before, (RelayExpr, *numbers))
 
 
 def _named_state(name: str, before, value) -> str:
-    """How state is made an input, in words."""
+    """Return a message about how to make state an input."""
     if isinstance(value, (RelayExpr, Number)):
         shape = ", ".join(str(d) for d in tensor_type(getattr(value, "expr", value)).shape)
-        return (f"from_pytorch: the model keeps state in its attribute '{name}'; name it in input_infos after the "
-                f"inputs, as ('{name}', ({shape})): it becomes an input and a result")
-    return (f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; name it in "
-            f"input_infos after the inputs, as ('{name}', {value!r}), for every run but the first")
+        return (f"from_pytorch: the model stores state in its attribute '{name}'; add it to input_infos after the "
+                f"inputs, as ('{name}', ({shape})): it becomes an input and an output")
+    return (f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; add "
+            f"('{name}', {value!r}) to input_infos after the inputs, to import the model for runs after the first")
 
 
 def _class_of(kind) -> str:
-    """The class of objects that a type is, or may be where None is allowed; nothing for other types."""
+    """Return the class name of a type or optional type; "" for types that are not classes."""
     kind = kind.getElementType() if str(kind.kind()) == "OptionalType" else kind
     return str(kind) if str(kind.kind()) == "ClassType" else ""
 
 
 def _example(value, known: Mapping[str, Any]):
-    """An argument as a trace saw it: a tensor of its shape and type, or a value that is known."""
+    """Return an example argument from a trace: a tensor of its shape and type, or a known value."""
     import torch  # pyright: ignore[reportMissingImports]
 
     node = value.node()
@@ -515,7 +524,7 @@ def _example(value, known: Mapping[str, Any]):
 
 
 def _stand_in(ctx: Context, value, tensors: list):
-    """An argument with tensors without data in place of expressions, which are collected."""
+    """Return an argument in which zero tensors replace expressions, and append the expressions to ``tensors``."""
     import torch  # pyright: ignore[reportMissingImports]
 
     if isinstance(value, RelayExpr):
@@ -524,19 +533,19 @@ def _stand_in(ctx: Context, value, tensors: list):
     if isinstance(value, (list, tuple)):
         return [_stand_in(ctx, v, tensors) for v in value]
     if value is not None and not isinstance(value, (bool, int, float, str)):
-        raise TVMError(f"an operator that PyTorch takes apart has a {type(value).__name__} as an argument")
+        raise TVMError(f"cannot decompose an operator with an argument of type {type(value).__name__}")
     return value
 
 
-def _held(module, path: tuple[str, ...], *default):
-    """What a module holds under a path."""
+def _attribute_at(module, path: tuple[str, ...], *default):
+    """Return the value at a path of attributes of a module."""
     for name in path:
         module = getattr(module, name, *default)
     return module
 
 
 def _plain(value, reader: ScriptReader | None = None, path: str = ""):
-    """A value of the model's own with tensors as expressions."""
+    """Return a value of the model, with tensors converted to expressions."""
     if hasattr(value, "is_quantized"):
         array = array_of(value, path or "a constant of the model")
         return Constant(array) if reader is None else reader.tensor_weight(path, array)
@@ -566,7 +575,7 @@ def _unpacked(reader: ScriptReader, node, where: str) -> None:
     values = reader.read(whole, where)
     outputs = list(node.outputs())
     if len(values) != len(outputs):
-        raise TVMError(f"{len(outputs)} values are taken out of {len(values)}")
+        raise TVMError(f"cannot unpack {len(values)} values into {len(outputs)}")
     for i, output in enumerate(outputs):
         reader.take_part(output.debugName(), whole, i)
     reader.give(node, list(values))
@@ -596,7 +605,7 @@ def _function(reader: ScriptReader, node, where: str) -> None:
     if node.i("inplace"):
         raise TVMError(f"the function {node.pyname()} changes its argument in place, which is not supported")
     made = reader.block(reader.inner_graph(node), reader.values_of(node, where), where)
-    # Several results of the graph are a tuple of the node.
+    # Several outputs of the graph form one tuple output of the node.
     reader.give(node, made if node.outputsSize() == len(made) else [tuple(made)])
 
 

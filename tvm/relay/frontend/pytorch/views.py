@@ -1,4 +1,4 @@
-"""Views: which operators give one, and how a change of a view is put back into the tensor it looks at."""
+"""Views: the operators that create them, and how a change of a view is written back into its base tensor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ... import op as relay
 from ...expr import RelayExpr, const
 from .table import Context, Number, axis_of, op
 
-# Operators whose result looks at their first argument, by how a change goes back: "same" elements in the same place,
-# the same elements in another "shape", "axes" in another order, a "slice" of an axis, one of the "parts" of an axis.
+# Operators whose output is a view of their first argument, by how a change is written back: "same" elements at the same
+# positions, the same elements in another "shape", "axes" permuted, a "slice" of an axis, one of the "parts" of an axis.
 VIEWS = {
     **dict.fromkeys("alias detach contiguous lift_fresh".split(), "same"),
     **dict.fromkeys("view reshape flatten unflatten unsqueeze squeeze view_as reshape_as".split(), "shape"),
@@ -20,12 +20,12 @@ VIEWS = {
     **dict.fromkeys("split split_with_sizes chunk unbind tensor_split".split(), "parts"),
     **dict.fromkeys("expand expand_as diagonal as_strided unfold".split(), "other"),
 }
-# Views that copy their data where it does not lie in one piece.
+# View operators that copy the data of non-contiguous tensors.
 COPYING = frozenset("contiguous reshape flatten reshape_as".split())
 
 
-def put_back(ctx: Context, view, base, value):
-    """The tensor ``base`` with what the view looks at replaced by ``value``."""
+def write_back(ctx: Context, view, base, value):
+    """Return the tensor ``base`` with the elements of the view replaced by ``value``."""
     kind = VIEWS[view.name] if view.name else "same"
     if kind == "same":
         return value
@@ -34,20 +34,22 @@ def put_back(ctx: Context, view, base, value):
     if kind == "axes":
         return relay.transpose(value, _inverse(ctx, view, base))
     if kind == "slice" and view.name == "select" and isinstance(view.args["index"], (RelayExpr, Number)):
-        return _put_at(ctx, view, base, value)
+        return _replace_at_index(ctx, view, base, value)
     if view.name == "slice" and _is_all(view.args):
         return value
     if kind == "slice":
         axis, start, count, step, one = _range(ctx, view, base)
         return set_slice(ctx, base, relay.expand_dims(value, axis) if one else value, axis, start, count, step)
     if kind == "parts":
-        return _put_part(ctx, view, base, value)
-    return _put_among(ctx, base, value, view.name, view.args)
+        return _replace_part(ctx, view, base, value)
+    return _replace_selected(ctx, base, value, view.name, view.args)
 
 
-def _put_among(ctx: Context, base, value, name: str, args):
-    """The base with the elements that an operator of views chooses replaced: where they lie is what the operator gives
-    for the places of all elements."""
+def _replace_selected(ctx: Context, base, value, name: str, args):
+    """Return the base with the elements that a view operator selects replaced.
+
+    The operator is applied to the indices of all elements to find the positions.
+    """
     shape = ctx.known_shape(base)
     count = math.prod(shape)
     numbers = const(np.arange(count, dtype="int64").reshape(shape))
@@ -60,21 +62,22 @@ def _put_among(ctx: Context, base, value, name: str, args):
 
 @op("diagonal_scatter")
 def diagonal_scatter(ctx, self, src, offset=0, dim1=0, dim2=1):
-    return _put_among(ctx, self, src, "diagonal", {"offset": offset, "dim1": dim1, "dim2": dim2})
+    return _replace_selected(ctx, self, src, "diagonal", {"offset": offset, "dim1": dim1, "dim2": dim2})
 
 
 @op("as_strided_scatter")
 def as_strided_scatter(ctx, self, src, size, stride, storage_offset=None):
-    return _put_among(ctx, self, src, "as_strided", {"size": size, "stride": stride, "storage_offset": storage_offset})
+    args = {"size": size, "stride": stride, "storage_offset": storage_offset}
+    return _replace_selected(ctx, self, src, "as_strided", args)
 
 
 def _is_all(args) -> bool:
-    """Whether a slice is all of its axis, of whatever size."""
+    """Return whether a slice is a whole axis of any size."""
     return args.get("start") in (None, 0) and args.get("end") in (None, (1 << 63) - 1) and args.get("step", 1) == 1
 
 
-def _put_at(ctx: Context, view, base, value):
-    """The base with one element of an axis replaced, whose place is known when the model runs."""
+def _replace_at_index(ctx: Context, view, base, value):
+    """Return the base with one element of an axis replaced, whose index is known at run time."""
     axis = ctx.axis(base, view.args.get("dim", 0))
     size, place = ctx.tensor(ctx.size(base, axis), "int64"), ctx.tensor(view.args["index"], "int64")
     place = relay.where(relay.less(place, const(0, "int64")), relay.add(place, size), place)
@@ -84,7 +87,7 @@ def _put_at(ctx: Context, view, base, value):
 
 
 def _inverse(ctx: Context, view, base) -> list[int]:
-    """The order of axes that undoes the view."""
+    """Return the inverse permutation of the view."""
     order = list(range(ctx.rank(base)))
     args = view.args
     if view.name == "permute":
@@ -100,7 +103,7 @@ def _inverse(ctx: Context, view, base) -> list[int]:
 
 
 def moved_axes(rank: int, source, destination) -> list[int]:
-    """The order of axes that puts some of them to other places and leaves the rest in order."""
+    """Return the permutation that moves some axes and keeps the order of the others."""
     pairs = [[v] if not isinstance(v, (list, tuple)) else v for v in (source, destination)]
     moved = {axis_of(d, rank): axis_of(s, rank) for s, d in zip(*pairs)}
     rest = iter([i for i in range(rank) if i not in moved.values()])
@@ -108,7 +111,7 @@ def moved_axes(rank: int, source, destination) -> list[int]:
 
 
 def _range(ctx: Context, view, base) -> tuple[int, int, int, int, bool]:
-    """The axis, the first element, the number of elements, their distance, and whether the axis is left out."""
+    """Return the axis, the first element, the number of elements, the step, and whether the axis is removed."""
     args = view.args
     axis = ctx.axis(base, args.get("dim", 0))
     size = ctx.known_size(base, axis)
@@ -124,7 +127,7 @@ def _range(ctx: Context, view, base) -> tuple[int, int, int, int, bool]:
 
 
 def set_slice(ctx: Context, base, value, axis: int, start: int, count: int, step: int):
-    """The base with ``count`` elements of an axis replaced, from ``start`` on, ``step`` apart."""
+    """Return the base with ``count`` elements of an axis replaced, beginning at ``start`` with the given step."""
     size = ctx.known_size(base, axis)
     if count == 0:
         return base
@@ -142,7 +145,7 @@ def set_slice(ctx: Context, base, value, axis: int, start: int, count: int, step
     return relay.where(const(chosen.reshape(spread)), relay.take(value, const(places), axis), base)
 
 
-def _put_part(ctx: Context, view, base, value):
+def _replace_part(ctx: Context, view, base, value):
     axis = ctx.axis(base, view.args.get("dim", 0))
     size = ctx.known_size(base, axis)
     if view.name == "unbind":
@@ -152,7 +155,7 @@ def _put_part(ctx: Context, view, base, value):
 
 
 def part_sizes(ctx: Context, name: str, size: int, args) -> list[int]:
-    """The sizes of the parts that an axis is split into."""
+    """Return the sizes of the parts into which an axis is split."""
     if name == "chunk":
         chunks = ctx.known_int(args["chunks"], "the number of parts")
         each = max(-(-size // chunks), 1)
@@ -177,4 +180,4 @@ def part_sizes(ctx: Context, name: str, size: int, args) -> list[int]:
     return [min(each, size - i * each) for i in range(max(math.ceil(size / each), 1))]
 
 
-__all__ = ["COPYING", "VIEWS", "moved_axes", "part_sizes", "put_back", "set_slice"]
+__all__ = ["COPYING", "VIEWS", "moved_axes", "part_sizes", "write_back", "set_slice"]

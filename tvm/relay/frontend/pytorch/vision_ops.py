@@ -11,7 +11,7 @@ from .table import op
 
 @op("torchvision::nms")
 def nms(ctx, dets, scores, iou_threshold):
-    """The places of the best boxes; how many there are is known when the model runs."""
+    """Return the indices of the best boxes; their number is known at run time."""
     count = ctx.size(dets, 0)
     data = relay.expand_dims(relay.concatenate([relay.expand_dims(scores, 1), dets], 1), 0)
     size = ctx.tensor(count, "int32")
@@ -35,7 +35,7 @@ def roi_align(ctx, self, rois, spatial_scale, pooled_height, pooled_width, sampl
 @op("torchvision::roi_pool")
 def roi_pool(ctx, self, rois, spatial_scale, pooled_height, pooled_width):
     if ctx.wants(1):
-        raise TVMError("the places of the largest elements are not supported")
+        raise TVMError("the indices of the maxima are not supported")
     made = relay.vision.roi_pool(self, rois, (pooled_height, pooled_width), float(spatial_scale))
     return made, const(0, "int64")
 

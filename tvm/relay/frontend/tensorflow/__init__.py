@@ -1,6 +1,6 @@
 """The TensorFlow importer."""
 
-# The families of converters register themselves.
+# Importing these modules registers the converters.
 from . import (
     control,
     conv_ops,

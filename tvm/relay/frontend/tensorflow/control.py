@@ -1,5 +1,8 @@
-"""Branches and loops: written out where their course is known when compiling, otherwise for the virtual machine: an
-``If``, or a function that calls itself. Functions that a node calls are written out in its place."""
+"""Branches, loops and function calls.
+
+Branches and loops with constant conditions are inlined or unrolled; others become an ``If`` or a recursive function for
+the virtual machine. Function calls are inlined.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ from .graph import MOST_NODES, Called
 from .lists import TensorList
 from .table import MOST_STEPS, Context, host
 
-# Sizes that change from step to step are found by trying: each try opens at least one more.
+# Dimensions that change between iterations are found iteratively: each attempt makes at least one more dynamic.
 _MOST_TRIES = 8
 
 
-def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """A condition as one boolean: a number is true where it is not zero."""
+def as_bool(ctx: Context, e: RelayExpr) -> RelayExpr:
+    """Convert a condition to a bool scalar; a number is true if it is not zero."""
     e = relay.reshape(e, ()) if ctx.rank(e) else e
     return ctx.made(e if ctx.dtype(e) == "bool" else relay.not_equal(e, ctx.like(0, e)))
 
 
 def _joined(a: TensorType, b: TensorType) -> TensorType:
-    """The type of a value that has one of two types: sizes that differ are known when the model runs."""
+    """Return the common type of tensors of two types; dimensions that differ become dynamic."""
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-        raise TVMError(f"a value is {a} or {b}, by what is computed when the model runs; this is not supported")
+        raise TVMError(f"a value is {a} or {b}, depending on a run-time condition; this is not supported")
     dims = [p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value or p is q else Any_()
             for p, q in zip(a.shape, b.shape)]
     return TensorType(dims, a.dtype)
@@ -38,14 +41,14 @@ def _joined(a: TensorType, b: TensorType) -> TensorType:
 
 
 def chosen(ctx: Context, test: RelayExpr, then: Callable[[], list], other: Callable[[], list]) -> list:
-    """The results of one of two branches."""
-    test = truth(ctx, test)
+    """Return the outputs of one of two branches."""
+    test = as_bool(ctx, test)
     known = ctx.value(test)
     if known is not None:
         return then() if known.reshape(-1)[0] else other()
     yes, no = then(), other()
     if len(yes) != len(no):
-        raise TVMError(f"the branches give {len(yes)} and {len(no)} results")
+        raise TVMError(f"the branches have {len(yes)} and {len(no)} outputs; the numbers must be equal")
     yes, no = ([_settled(ctx, v, w) for v, w in zip(a, b)] for a, b in ((yes, no), (no, yes)))
     places = [i for i, (a, b) in enumerate(zip(yes, no)) if a is not b]
     if not places:
@@ -61,13 +64,13 @@ def chosen(ctx: Context, test: RelayExpr, then: Callable[[], list], other: Calla
 
 
 def _settled(ctx: Context, value, other):
-    """A value that data may choose: a tensor, or a list as the stack of its tensors."""
+    """Return a value that a run-time condition can select: a tensor, or a list as a stacked tensor."""
     if value is other:
         return value
     if isinstance(value, TensorList):
         return value.stacked(ctx)
     if not isinstance(value, RelayExpr):
-        raise TVMError("data decides on a value that is no tensor; this is not supported")
+        raise TVMError("a run-time condition selects a value that is not a tensor; this is not supported")
     return value
 
 
@@ -76,13 +79,13 @@ def tensor_of(value) -> RelayExpr:
 
 
 def like(value, tensor: RelayExpr):
-    """A tensor as the kind of value that another one is."""
+    """Return a tensor, or a list with this stacked tensor if ``value`` is a list."""
     return value.with_stack(tensor) if isinstance(value, TensorList) else tensor
 
 
 def place(ctx: Context, test: RelayExpr, first: int) -> RelayExpr:
-    """Which of two branches was taken, as a number; ``first`` is that of the branch where the condition holds."""
-    number = relay.cast(truth(ctx, test), "int32")
+    """Return the index of the executed branch; ``first`` is the index of the branch for a true condition."""
+    number = relay.cast(as_bool(ctx, test), "int32")
     return ctx.made(number if first else relay.subtract(const(1, "int32"), number))
 
 
@@ -90,25 +93,25 @@ def place(ctx: Context, test: RelayExpr, first: int) -> RelayExpr:
 
 
 def loop(ctx: Context, states: list, test: Callable[[list], RelayExpr], step: Callable[[list], list]) -> list:
-    """The last values of a loop: while ``test`` of the values holds, ``step`` gives the next ones."""
+    """Return the final values of a loop. ``test`` returns the condition and ``step`` the next values."""
     start, steps, before = list(states), 0, ctx.importer.converted
     while True:
-        known = ctx.value(truth(ctx, test(states)))
+        known = ctx.value(as_bool(ctx, test(states)))
         if known is None:
-            return _late_loop(ctx, states, test, step)
+            return _dynamic_loop(ctx, states, test, step)
         if not known.reshape(-1)[0]:
             return states
         if steps >= MOST_STEPS or ctx.importer.converted - before > MOST_NODES // 2:
             ctx.importer.converted = before
-            return _late_loop(ctx, start, test, step)
+            return _dynamic_loop(ctx, start, test, step)
         states = [ctx.made(v) if isinstance(v, RelayExpr) else v for v in step(states)]
         if len(states) != len(start):
-            raise TVMError(f"a step gives {len(states)} values for {len(start)} that are carried")
+            raise TVMError(f"the loop body returns {len(states)} values for {len(start)} loop-carried values")
         steps += 1
 
 
-def _late_loop(ctx: Context, states: list, test, step) -> list:
-    """A loop whose number of steps the run decides."""
+def _dynamic_loop(ctx: Context, states: list, test, step) -> list:
+    """Convert a loop with a run-time number of iterations."""
     states = [v.stacked(ctx) if isinstance(v, TensorList) else v for v in states]
     moving = [i for i, v in enumerate(states) if isinstance(v, (RelayExpr, TensorList))]
     for _ in range(_MOST_TRIES):
@@ -119,11 +122,11 @@ def _late_loop(ctx: Context, states: list, test, step) -> list:
             return made
         for i, start in made.restarts.items():
             states[i] = start
-    raise TVMError("the sizes of a loop's values could not be found")
+    raise TVMError("cannot infer the shapes of the loop-carried values")
 
 
-class _Again:
-    """The loop must be converted once more, with other first values."""
+class _Retry:
+    """The result of a conversion that must be repeated with other initial values."""
 
     def __init__(self, restarts: dict):
         self.restarts = restarts
@@ -136,22 +139,25 @@ def _tried(ctx: Context, states: list, moving: list[int], types: list, test, ste
         inner = list(states)
         for i, v in zip(moving, variables):
             inner[i] = like(states[i], v)
-        condition = truth(ctx, test(inner))
+        condition = as_bool(ctx, test(inner))
         results = step(inner)
         results = [v.stacked(ctx) if isinstance(v, TensorList) else v for v in results]
         fixed = [i for i, v in enumerate(states) if i not in moving and results[i] is not v]
         if fixed:
-            raise TVMError("a loop whose steps data decides on changes a value that is no tensor")
+            raise TVMError(
+                "a loop with a run-time number of iterations changes a value that is not a tensor; this is not "
+                "supported"
+            )
         restarts = {i: states[i].like(ctx, results[i]) for i in moving if isinstance(states[i], TensorList)
                     and states[i].differs(ctx, results[i])}
         if restarts:
-            return _Again(restarts)
+            return _Retry(restarts)
         new = [ctx.made(tensor_of(results[i])) for i in moving]
         found = [_joined(t, ctx.type(v)) for t, v in zip(types, new)]
         if all(_same(a, b) for a, b in zip(found, types)):
             return _called(ctx, states, moving, variables, condition, new)
         types = found
-    raise TVMError("the sizes of a loop's values could not be found")
+    raise TVMError("cannot infer the shapes of the loop-carried values")
 
 
 def _same(a: TensorType, b: TensorType) -> bool:
@@ -159,7 +165,7 @@ def _same(a: TensorType, b: TensorType) -> bool:
 
 
 def _called(ctx: Context, states: list, moving: list[int], variables: list[Var], condition, new: list) -> list:
-    """The call of a function that calls itself while the condition holds."""
+    """Return the call of a function that calls itself while the condition is true."""
     types = [v.type_annotation for v in variables]
     out = TupleType(tuple(types))
     function = Var("while_loop", FuncType(tuple(types), out))
@@ -179,7 +185,7 @@ def _called(ctx: Context, states: list, moving: list[int], variables: list[Var],
 def _function(attrs, name: str) -> str:
     found = attrs.get(name)
     if not isinstance(found, Called):
-        raise TVMError(f"the attribute {name} names no function")
+        raise TVMError(f"the attribute '{name}' is not a function")
     return found.name
 
 
@@ -197,10 +203,10 @@ def if_(ctx, inputs, attrs):
 
 @host("Case", "StatelessCase")
 def case(ctx, inputs, attrs):
-    """The branch of a number; the last one of any other."""
+    """Select the branch with the given index; all other indices select the last branch."""
     names = [f.name for f in attrs.get("branches", [])]
     if not names:
-        raise TVMError("there is no branch")
+        raise TVMError("the attribute 'branches' is empty")
     known = ctx.value(inputs[0])
 
     def call(i: int) -> list:
@@ -227,4 +233,4 @@ def while_(ctx, inputs, attrs):
                 lambda values: ctx.importer.call(body, values, depth))
 
 
-__all__ = ["chosen", "like", "loop", "place", "tensor_of", "truth"]
+__all__ = ["chosen", "like", "loop", "place", "tensor_of", "as_bool"]

@@ -1,4 +1,4 @@
-"""Converters of convolutions and pooling. Data stays in the layout of the file."""
+"""Converters of convolutions and pooling. Data keeps the layout of the model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from .table import Context, op
 
 
 class Window:
-    """A window that moves over the spatial axes: its attributes, and the data padded where the run must do it."""
+    """A window over the spatial axes: its attributes, and its padding, which is applied at run time for
+    dynamic shapes.
+    """
 
     def __init__(self, ctx: Context, attrs, rank: int):
         self.ctx, self.rank = ctx, rank
         plain = "NDHWC" if rank == 3 else "NHWC"
         self.layout = attrs.get("data_format", plain)
         if self.layout not in (plain, "NCDHW" if rank == 3 else "NCHW"):
-            raise TVMError(f"the layout {self.layout} is not supported")
+            raise TVMError(f"data_format {self.layout} is not supported")
         self.last = self.layout == plain
         self.first = 1 if self.last else 2
         self.channel = rank + 1 if self.last else 1
@@ -29,7 +31,7 @@ class Window:
         self.dilations = self.of(attrs.get("dilations") or [1] * (rank + 2), "dilations")
 
     def of(self, values: list, what: str) -> tuple[int, ...]:
-        """The numbers of the spatial axes; the others must be 1."""
+        """Return the values for the spatial axes; the others must be 1."""
         if len(values) == 1:
             values = [1, *[values[0]] * self.rank, 1] if self.last else [1, 1, *[values[0]] * self.rank]
         spatial = tuple(int(v) for v in values[self.first : self.first + self.rank])
@@ -39,7 +41,9 @@ class Window:
         return spatial
 
     def padded(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None = 0.0) -> tuple[RelayExpr, tuple]:
-        """The data and the padding that the operator adds: befores, then afters. Without ``fill`` the run cannot."""
+        """Return the data and the padding (begins, then ends) of the operator; with ``fill`` None, no run-time padding
+        is possible.
+        """
         if self.padding == "VALID":
             return x, (0,) * (2 * self.rank)
         if self.padding == "EXPLICIT":
@@ -48,19 +52,21 @@ class Window:
                 raise TVMError(f"explicit_paddings {self.explicit} are not supported")
             return x, (*pairs[0::2], *pairs[1::2])
         if self.padding != "SAME":
-            raise TVMError(f"padding {self.padding} is not known")
+            raise TVMError(f"unknown padding '{self.padding}'")
         sizes = self.ctx.shape(x)[self.first : self.first + self.rank]
         if any(not isinstance(d, int) and s > 1 for d, s in zip(sizes, self.strides)):
-            return self._late(x, kernel, fill)
+            return self._dynamic_padding(x, kernel, fill)
         totals = [(k - 1) * d if not isinstance(size, int) else max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
                   for size, k, s, d in zip(sizes, kernel, self.strides, self.dilations)]
         return x, (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
-    def _late(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None) -> tuple[RelayExpr, tuple]:
-        """Padding that follows from sizes which the run knows."""
+    def _dynamic_padding(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None) -> tuple[RelayExpr, tuple]:
+        """Apply padding that depends on dynamic dimensions at run time."""
         ctx = self.ctx
         if fill is None:
-            raise TVMError("the mean of padded windows over open sizes is not supported; give the model's input shapes")
+            raise TVMError(
+                "average pooling with SAME padding requires static shapes; pass the input shapes to from_tensorflow"
+            )
         before, after = [run_time.number(0)] * (self.rank + 2), [run_time.number(0)] * (self.rank + 2)
         for i, (k, s, d) in enumerate(zip(kernel, self.strides, self.dilations)):
             axis, (one, two) = self.first + i, map(run_time.number, (1, 2))
@@ -77,7 +83,7 @@ class Window:
 
 
 def weight_of(ctx: Context, e: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:
-    """Weights with their axes in another order."""
+    """Return transposed weights; a constant stays a constant."""
     found = e.data.numpy() if isinstance(e, Constant) else None
     return relay.transpose(e, axes) if found is None else Constant(np.ascontiguousarray(found.transpose(axes)))
 
@@ -85,7 +91,7 @@ def weight_of(ctx: Context, e: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:
 def _kernel(ctx: Context, e: RelayExpr, rank: int) -> tuple[int, ...]:
     shape = ctx.known_shape(e)
     if len(shape) != rank + 2:
-        raise TVMError(f"weights of {rank + 2} dimensions are wanted, got {len(shape)}")
+        raise TVMError(f"weights must have {rank + 2} dimensions, got {len(shape)}")
     return shape
 
 
@@ -98,7 +104,9 @@ def _conv(rank: int):
         *kernel, depth, outputs = _kernel(ctx, inputs[1], rank)
         channels = ctx.known_size(inputs[0], window.channel)
         if not depth or channels % depth or outputs % max(channels // depth, 1):
-            raise TVMError(f"{channels} channels and weights for {depth} do not fit")
+            raise TVMError(
+                f"the data has {channels} channels, which do not match weights with {depth} input channels per group"
+            )
         data, padding = window.padded(inputs[0], tuple(kernel))
         weight, layout = inputs[1], f"{letters}IO"
         if not window.last:
@@ -119,7 +127,7 @@ def depthwise(ctx, inputs, attrs):
     window = Window(ctx, attrs, 2)
     height, width, channels, factor = _kernel(ctx, inputs[1], 2)
     if ctx.known_size(inputs[0], window.channel) != channels:
-        raise TVMError(f"the data and the weights for {channels} channels do not fit")
+        raise TVMError(f"the number of channels of the data must equal that of the weights, {channels}")
     data, padding = window.padded(inputs[0], (height, width))
     weight, layout = inputs[1], "HWOI" if channels > 1 else "HWIO"
     if not window.last:
@@ -135,7 +143,7 @@ def _transposed(rank: int):
     build = relay.nn.conv2d_transpose if rank == 2 else relay.nn.conv3d_transpose
 
     def convert(ctx, inputs, attrs):
-        """The shape of the result, the weights, the data."""
+        """Convert a transposed convolution. Its inputs are the output shape, the weights and the data."""
         window = Window(ctx, attrs, rank)
         *kernel, outputs, _ = _kernel(ctx, inputs[1], rank)
         if any(d != 1 for d in window.dilations):
@@ -147,8 +155,8 @@ def _transposed(rank: int):
             data = relay.transpose(data, (0, rank + 1, *range(1, rank + 1)))
         sizes = ctx.shape(ctx.made(data))[2:]
         if any(not isinstance(v, int) for v in (*sizes, *wanted)):
-            raise TVMError("the size of the result must be known when compiling; give the model's input shapes")
-        befores, afters, extra = _reach(window, sizes, wanted, kernel)
+            raise TVMError("the output shape must be static; pass the input shapes to from_tensorflow")
+        befores, afters, extra = _transposed_padding(window, sizes, wanted, kernel)
         fits = all(e < s for e, s in zip(extra, window.strides))
         weight = weight_of(ctx, inputs[1], (rank + 1, rank, *range(rank)))
         out = build(data, weight, strides=window.strides, padding=(*befores, *afters), channels=outputs,
@@ -160,8 +168,8 @@ def _transposed(rank: int):
     return convert
 
 
-def _reach(window: Window, sizes, wanted, kernel) -> tuple[list[int], list[int], list[int]]:
-    """What is cut before and after, and what the result has beyond the reach of the last window, which is zeros."""
+def _transposed_padding(window: Window, sizes, wanted, kernel) -> tuple[list[int], list[int], list[int]]:
+    """Return the cropping at both ends, and the number of zeros after the positions that the last window reaches."""
     befores, afters, extra = [], [], []
     first = 2 * window.first
     for i, (size, out, k, s) in enumerate(zip(sizes, wanted, kernel, window.strides)):
@@ -177,7 +185,7 @@ def _reach(window: Window, sizes, wanted, kernel) -> tuple[list[int], list[int],
         afters.append(total - before)
         extra.append(out - ((size - 1) * s + k - total))
     if min(extra) < 0:
-        raise TVMError(f"the result {wanted} is smaller than the convolution of {list(sizes)} makes it")
+        raise TVMError(f"the output size {wanted} is smaller than the transposed convolution of {list(sizes)}")
     return befores, afters, extra
 
 

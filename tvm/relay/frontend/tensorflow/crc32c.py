@@ -1,7 +1,8 @@
-"""The checksum of checkpoints, CRC-32C, of many parts of the data at once.
+"""The checksum of checkpoints, CRC-32C, computed for many parts of the data in parallel.
 
-A checksum is linear: that of two parts one after the other is that of the first, moved on by the length of the second,
-xor that of the second. Parts of one length are therefore summed side by side, and their sums joined in pairs.
+The checksum is linear: that of two concatenated parts is the checksum of the first, shifted by the length of the
+second, xor the checksum of the second. So the checksums of equally long parts are computed with NumPy, and combined in
+pairs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import numpy as np
 
 _POLYNOMIAL = 0x82F63B78
 _MOST_PARTS = 1 << 14
-# Data of fewer bytes is summed byte by byte.
+# Checksums of data with fewer bytes are computed byte by byte.
 _FEW = 4096
 
 
 def _table(bits: int) -> np.ndarray:
-    """What each number of so many bits becomes as that many bits move out."""
+    """Return the state after shifting out ``bits`` bits, for each value of these bits."""
     table = np.arange(1 << bits, dtype="uint32")
     for _ in range(bits):
         table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1)
@@ -27,7 +28,7 @@ _PAIR = _table(16)
 
 
 def _moved(sums: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A linear map, given by what it makes of each bit."""
+    """Apply a linear map, which is given by its value for each bit."""
     out = np.zeros_like(sums)
     for bit in range(32):
         out ^= np.where(sums >> np.uint32(bit) & np.uint32(1), columns[bit], np.uint32(0))
@@ -35,7 +36,7 @@ def _moved(sums: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _distance(pairs: int) -> np.ndarray:
-    """The map that moves a checksum on by this many pairs of bytes."""
+    """Return the linear map that shifts a checksum by this number of byte pairs."""
     out = np.uint32(1) << np.arange(32, dtype="uint32")
     power = _PAIR[out & 0xFFFF] ^ (out >> np.uint32(16))
     while pairs:
@@ -46,7 +47,7 @@ def _distance(pairs: int) -> np.ndarray:
 
 
 def crc32c(data) -> int:
-    """The checksum of bytes."""
+    """Return the checksum of bytes."""
     if len(data) < _FEW:
         value = 0xFFFFFFFF
         for byte in bytes(data):
@@ -54,7 +55,7 @@ def crc32c(data) -> int:
         return value ^ 0xFFFFFFFF
     parts = min(1 << (len(data) // 64).bit_length() - 1, _MOST_PARTS)
     pairs = -(-len(data) // (2 * parts))
-    # Zeros in front change nothing; the first four bytes carry the value that the sum begins with.
+    # Leading zeros do not change the checksum; the initial value is xored into the first four bytes.
     whole = np.zeros(2 * parts * pairs, "uint8")
     whole[-len(data) :] = np.frombuffer(data, "uint8")
     start = whole.size - len(data)
@@ -72,7 +73,7 @@ def crc32c(data) -> int:
 
 
 def masked(crc: int) -> int:
-    """Checksums are stored turned and shifted, because checksums of checksums are weak."""
+    """Return a checksum as stored in files: rotated and offset, because the CRC of data that contains a CRC is weak."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

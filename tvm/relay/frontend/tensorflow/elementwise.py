@@ -1,4 +1,4 @@
-"""Converters of operators on elements and pairs of elements."""
+"""Converters of element-wise operators with one and two operands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reciprocal(ctx, inputs, attrs):
 
 @op("Log1p")
 def log1p(ctx, inputs, attrs):
-    """Near zero the logarithm of a sum loses what the sum lost; the quotient puts it back."""
+    """Compute log(1 + x) near zero with a correction: a quotient cancels the rounding error of the sum."""
     x, one = inputs[0], ctx.like(1, inputs[0])
     total = relay.add(one, x)
     lost = relay.subtract(total, one)
@@ -49,7 +49,7 @@ def log1p(ctx, inputs, attrs):
 
 @op("Expm1")
 def expm1(ctx, inputs, attrs):
-    """2 sinh(x/2) exp(x/2) near zero, where the difference would lose its digits."""
+    """Compute 2 sinh(x/2) exp(x/2) near zero, where the difference would cancel."""
     x, half = inputs[0], ctx.like(0.5, inputs[0])
     middle = relay.multiply(x, half)
     near = relay.multiply(relay.multiply(ctx.like(2, x), relay.sinh(middle)), relay.exp(middle))
@@ -106,7 +106,7 @@ def cast(ctx, inputs, attrs):
 def bitcast(ctx, inputs, attrs):
     kind = ctx.kind(attrs, "type", "")
     if np.dtype(kind).itemsize != np.dtype(ctx.dtype(inputs[0])).itemsize:
-        raise TVMError(f"the bits of {ctx.dtype(inputs[0])} as {kind} are not supported")
+        raise TVMError(f"bitcast from {ctx.dtype(inputs[0])} to {kind} is not supported")
     return relay.reinterpret(inputs[0], kind)
 
 
@@ -204,7 +204,7 @@ def add_n(ctx, inputs, attrs):
 
 @op("Select")
 def select(ctx, inputs, attrs):
-    """A vector chooses whole rows."""
+    """Select elements; a condition vector selects whole rows."""
     condition, x, y = inputs[:3]
     rank = ctx.rank(x)
     if ctx.rank(condition) == 1 and rank > 1:
@@ -217,19 +217,19 @@ def select_v2(ctx, inputs, attrs):
     return relay.where(*inputs[:3])
 
 
-# -- steps of numbers that training saw -------------------------------------------------------------------------------
+# -- fake quantization ------------------------------------------------------------------------------------------------
 
 
 def _fake_quant(ctx: Context, x: RelayExpr, low, high, attrs) -> RelayExpr:
-    """Numbers brought to the nearest of the steps between two limits, which are moved so that zero is a step."""
+    """Round to the nearest quantization step between two limits, which are shifted so that zero is a step."""
     bits = attrs.get("num_bits", 8)
     if not 2 <= bits <= 16:
-        raise TVMError(f"{bits} bits are not supported")
+        raise TVMError(f"fake quantization with {bits} bits is not supported")
     least = np.float32(1 if attrs.get("narrow_range", False) else 0)
     most = np.float32((1 << bits) - 1)
     low, high = (np.asarray(v, "float32") for v in (low, high))
     if (low > 0).any() or (high < 0).any() or not (low < high).all():
-        raise TVMError("the limits of a quantization must lie around zero")
+        raise TVMError("the quantization range must contain zero")
     scale = ((high - low) / (most - least)).astype("float32")
     zero = np.floor(np.clip(least - low / scale, least, most) + np.float32(0.5)).astype("float32")
     first, last = ((v - zero) * scale for v in (least, most))
@@ -241,12 +241,12 @@ def _fake_quant(ctx: Context, x: RelayExpr, low, high, attrs) -> RelayExpr:
 
 @op("Dequantize")
 def dequantize(ctx, inputs, attrs):
-    """Real numbers of quantized integers, by limits for the whole tensor or for each place along an axis."""
+    """Dequantize integers with limits for the whole tensor or for each index of an axis."""
     x, low, high = inputs[:3]
     kind, out = np.iinfo(ctx.dtype(x)), attrs.get("dtype", "float32")
     axis, rank = attrs.get("axis", -1), ctx.rank(x)
     if axis >= rank or axis < -1:
-        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+        raise TVMError(f"axis {axis} is out of range for a tensor with {rank} dimensions")
     shape = [-1 if i == axis else 1 for i in range(rank)] if axis >= 0 else ()
     low, high = (relay.reshape(v, shape) for v in (low, high))
     mode, narrow = attrs.get("mode", "MIN_COMBINED"), int(attrs.get("narrow_range", False))
@@ -262,11 +262,11 @@ def dequantize(ctx, inputs, attrs):
     elif mode == "MIN_COMBINED":
         real = relay.add(relay.multiply(relay.add(steps, lift), span), low)
     elif mode == "MIN_FIRST":
-        # The least number is a whole number of steps, so that zero is exact.
+        # Round the minimum to a multiple of the step, so that zero is exact.
         least = relay.multiply(relay.round(relay.divide(low, span)), span)
         real = relay.add(least, relay.multiply(relay.add(steps, lift), span))
     else:
-        raise TVMError(f"the mode '{mode}' is not known")
+        raise TVMError(f"unknown mode '{mode}'")
     return relay.cast(real, out)
 
 

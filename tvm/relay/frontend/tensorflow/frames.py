@@ -1,5 +1,8 @@
-"""Control flow of TensorFlow 1. A branch is nodes between ``Switch`` and ``Merge``; a loop is a frame: values come in
-through ``Enter``, circle through ``Merge`` and ``NextIteration``, and leave through ``Exit``."""
+"""Control flow of TensorFlow 1.
+
+A branch consists of the nodes between ``Switch`` and ``Merge``. A loop is a frame: values enter through ``Enter``, are
+carried by ``Merge`` and ``NextIteration``, and leave through ``Exit``.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ def converts(node: Node) -> bool:
 
 
 class Frame:
-    """A loop: what it carries, and what it only reads."""
+    """A loop: its loop-carried and loop-invariant values."""
 
     def __init__(self, name: str):
         self.name = name
         self.enters: list[Node] = []
-        # For each value that is carried: the Merge, the Enter before it and the node that is the next value.
+        # For each loop-carried value: the Merge, its Enter, and the node of the next value.
         self.carried: list[tuple[Node, Node, Node]] = []
         self.switches: dict[str, list[Node]] = {}
         self.condition: Node | None = None
@@ -35,7 +38,7 @@ class Frame:
 
 
 def frames_of(body: Body) -> dict[str, Frame]:
-    """The loops of a body by the names of their Merge nodes; found once."""
+    """Return the loops of a body by the names of their Merge nodes; the result is cached."""
     found = getattr(body, "frames", None)
     if found is None:
         found = body.frames = _found(body)  # type: ignore[attr-defined]
@@ -67,17 +70,17 @@ def _found(body: Body) -> dict[str, Frame]:
 
 
 def _frame_of_exit(body: Body, node: Node) -> tuple[Frame, str]:
-    """The loop that an Exit leaves, and the Merge of the value that it takes along."""
+    """Return the loop that an Exit leaves, and the Merge of its value."""
     switch = body.node(node.inputs[0].node, f"Exit '{node.name}'") if node.inputs else None
     merge = switch.inputs[0].node if switch is not None and switch.op in _SWITCH and switch.inputs else ""
     frame = frames_of(body).get(merge)
     if frame is None or frame.condition is None:
-        raise TVMError(f"Exit '{node.name}' belongs to no loop with a condition")
+        raise TVMError(f"Exit '{node.name}' does not belong to a loop with a condition")
     return frame, merge
 
 
 def needs(body: Body, node: Node) -> list[str]:
-    """The nodes whose values a node takes; of one that leaves a loop those that go into the loop."""
+    """Return the nodes that a node depends on; for an Exit, the nodes that enter the loop."""
     if node.op in _EXIT:
         frame, _ = _frame_of_exit(body, node)
         return [e.inputs[0].node for e in frame.enters if e.inputs]
@@ -85,7 +88,7 @@ def needs(body: Body, node: Node) -> list[str]:
 
 
 def convert(ctx) -> list:
-    """The outputs of a node of control flow."""
+    """Convert a node of control flow and return its outputs."""
     node, importer, scope = ctx.node, ctx.importer, ctx.scope
     if node.op in _EXIT:
         frame, merge = _frame_of_exit(scope.body, node)
@@ -95,14 +98,14 @@ def convert(ctx) -> list:
         return [values[0], values[0]]
     if node.op in _MERGE:
         return _merged(ctx, values)
-    raise TVMError("the node is part of no loop")
+    raise TVMError("the node does not belong to a loop")
 
 
 # -- branches ---------------------------------------------------------------------------------------------------------
 
 
 def _guards(body: Body, start: Ref) -> dict[Ref, int]:
-    """The conditions that decide whether a value is computed, and the side of each: those of all it depends on."""
+    """Return the conditions under which a value is computed, each with the branch that the value is in."""
     found: dict[Ref, int] = {}
     work, seen = [start], set()
     while work:
@@ -127,7 +130,7 @@ def _guards(body: Body, start: Ref) -> dict[Ref, int]:
 
 
 def _guards_once(body: Body, ref: Ref) -> dict[Ref, int]:
-    """As ``_guards``, each found once; a Merge that is met again while it is looked at says nothing."""
+    """Return the cached result of ``_guards``; a cycle through a Merge adds no conditions."""
     known = body.__dict__.setdefault("guards", {})
     if ref not in known:
         known[ref] = {}
@@ -136,7 +139,7 @@ def _guards_once(body: Body, ref: Ref) -> dict[Ref, int]:
 
 
 def _plain(body: Body, ref: Ref) -> Ref:
-    """A condition behind the nodes that hand it on."""
+    """Return a condition without Identity nodes in front of it."""
     for _ in range(len(body.nodes)):
         node = body.nodes.get(ref.node)
         if node is None or node.op != "Identity" or not node.inputs:
@@ -148,11 +151,11 @@ def _plain(body: Body, ref: Ref) -> Ref:
 def _merged(ctx, values: list) -> list:
     node, scope = ctx.node, ctx.scope
     if len(values) != 2:
-        raise TVMError(f"{len(values)} branches are not supported, two are")
+        raise TVMError(f"a Merge of {len(values)} values is not supported; it must have 2")
     first, second = (_guards_once(scope.body, r) for r in node.inputs)
     found = next((c for c, side in first.items() if second.get(c, side) != side), None)
     if found is None:
-        raise TVMError("no condition decides between the two values")
+        raise TVMError("no Switch condition selects between the two inputs of the Merge")
     ctx.importer.evaluate(scope, [found.node])
     test = ctx.importer.result(scope, found, ctx.where)
     yes, no = values if first[found] else values[::-1]
@@ -164,7 +167,7 @@ def _merged(ctx, values: list) -> list:
 
 
 def _looped(ctx, frame: Frame) -> dict[str, object]:
-    """The last values of a loop by Merge; the loop is converted once for all that leave it."""
+    """Return the final values of a loop by Merge; the loop is converted once for all of its Exit nodes."""
     importer, scope = ctx.importer, ctx.scope
     done = scope.values.get(f"loop {frame.name}")
     if done is not None:
@@ -194,7 +197,7 @@ def _looped(ctx, frame: Frame) -> dict[str, object]:
         return [*(importer.result(inner, r, ctx.where) for r in refs), *values[count:]]
 
     if scope.depth >= 64:
-        raise TVMError("loops are nested more than 64 deep")
+        raise TVMError("loops are nested more than 64 levels deep")
     last = control.loop(ctx, [*starts, *fixed], test, step)
     found = {merge.name: value for (merge, _, _), value in zip(frame.carried, last)}
     scope.values[f"loop {frame.name}"] = [found]

@@ -1,4 +1,4 @@
-"""Graphs and functions of a file as records: nodes by name, what each takes, and what a function gives."""
+"""Graphs and functions of a model file: nodes by name, their inputs, and the arguments and outputs of functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ....error import TVMError
 from .schema import dtype_name
 from .tensors import shape_of
 
-# Nodes that a model may have with all calls, branches and steps of loops written out.
+# Maximum number of nodes of a model after inlining all calls and branches, and unrolling loops.
 MOST_NODES = 131_072
-# Names of outputs of operators that have more than one, in order; other operators have one output or one list.
+# Names of outputs in order, for operators with several outputs; other operators have one output or one list.
 OUTPUTS = {
     "Switch": ["output_false", "output_true"], "RefSwitch": ["output_false", "output_true"],
     "Merge": ["output", "value_index"], "RefMerge": ["output", "value_index"],
@@ -34,13 +34,15 @@ OUTPUTS.update({f"FusedBatchNorm{v}": _BATCH_NORM for v in ("", "V2", "V3")})
 
 
 class Called(NamedTuple):
-    """The name of a function, as an attribute has it."""
+    """The name of a function in an attribute."""
 
     name: str
 
 
 def _value(attr) -> Any:
-    """An attribute as a Python value: text, numbers, names of element types, shapes; tensors stay as they are."""
+    """Convert an attribute to a Python value: strings, numbers, names of element types, shapes; tensors are
+    unchanged.
+    """
     field = attr.WhichOneof("value")
     return None if field is None else _READERS[field](getattr(attr, field))
 
@@ -58,7 +60,7 @@ _READERS: dict[str, Any] = {
 
 
 class Ref(NamedTuple):
-    """An output of a node: its number, or its name and the number in the list of that name."""
+    """An output of a node: its index, or its name and its index in the list of that name."""
 
     node: str
     port: int
@@ -72,11 +74,11 @@ def ref_of(text: str) -> Ref:
             return Ref(name, int(rest[1]), rest[0])
         return Ref(name, int(rest[0]) if rest else 0)
     except ValueError:
-        raise TVMError(f"'{text}' is no name of a node's output") from None
+        raise TVMError(f"'{text}' is not a valid name of a node's output") from None
 
 
 class Node:
-    """An operator of a graph."""
+    """A node of a graph."""
 
     def __init__(self, proto):
         self.proto = proto
@@ -87,12 +89,12 @@ class Node:
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
-        """Attributes by name; those that have the operator's default may be left out."""
+        """Return the attributes by name; attributes with the operator's default can be missing."""
         found = {pair.key: _value(pair.value) for pair in self.proto.attr}
         return {key: value for key, value in found.items() if value is not None}
 
     def number(self, ref: Ref) -> int:
-        """The number of an output among all."""
+        """Return the index of an output among all outputs."""
         if not ref.output:
             return ref.port
         names = OUTPUTS.get(self.op)
@@ -115,12 +117,12 @@ class Body:
     def node(self, name: str, where: str) -> Node:
         found = self.nodes.get(name)
         if found is None:
-            raise TVMError(f"'{name}' is used by {where} but nothing makes it")
+            raise TVMError(f"{where} uses '{name}', which is not a node of the graph")
         return found
 
 
 class Library:
-    """The functions of a file; each is taken apart when it is called."""
+    """The functions of a file; each is parsed when it is first called."""
 
     def __init__(self, graph):
         self.functions = {f.signature.name: f for f in graph.library.function}
@@ -129,12 +131,12 @@ class Library:
     def body(self, name: str) -> Body:
         if name not in self.bodies:
             if name not in self.functions:
-                raise TVMError(f"there is no function '{name}'")
+                raise TVMError(f"the model does not contain the function '{name}'")
             found = self.functions[name]
             returned = {pair.key: pair.value for pair in found.ret}
             missing = [a.name for a in found.signature.output_arg if a.name not in returned]
             if missing:
-                raise TVMError(f"the function '{name}' does not say what its result '{missing[0]}' is")
+                raise TVMError(f"the function '{name}' does not define its output '{missing[0]}'")
             results = [ref_of(returned[a.name]) for a in found.signature.output_arg]
             arguments = [a.name for a in found.signature.input_arg]
             self.bodies[name] = Body(name, found.node_def, arguments, results)

@@ -1,5 +1,7 @@
-"""Converters of resizing and of the choice among boxes. Along each axis a resized element is a weighted sum of a few,
-whose places and weights are known when compiling."""
+"""Converters of resizing and of box selection.
+
+Along each axis, a resized element is a weighted sum of a few elements with constant indices and weights.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ from .table import Context, check_count, op
 
 
 def _sizes(ctx: Context, inputs: list, attrs) -> list[tuple[int, int, int]]:
-    """(axis, size, new size) of height and width."""
+    """Return (axis, size, new size) of height and width."""
     shape, wanted = ctx.shape(inputs[0]), ctx.ints(inputs[1], "the new size")
     if len(shape) != 4 or len(wanted) != 2 or min(wanted) < 1:
-        raise TVMError(f"an image of shape {list(shape)} cannot get the size {wanted}")
+        raise TVMError(f"cannot resize an image of shape {list(shape)} to the size {wanted}")
     sizes = [ctx.known_size(inputs[0], axis) for axis in (1, 2)]
     if not all(sizes):
-        raise TVMError("an image without elements cannot be resized")
+        raise TVMError("cannot resize an image of size 0")
     if attrs.get("align_corners", False) and attrs.get("half_pixel_centers", False):
-        raise TVMError("align_corners and half_pixel_centers exclude each other")
+        raise TVMError("align_corners and half_pixel_centers must not both be set")
     check_count("an image", wanted)
     return [(1, sizes[0], wanted[0]), (2, sizes[1], wanted[1])]
 
@@ -76,13 +78,13 @@ def resize_nearest(ctx, inputs, attrs):
     return out
 
 
-# Weights of the cubic are those of a table with so many entries between two elements.
+# Cubic weights are quantized to a table with this number of steps between two elements.
 _STEPS = 1024
 
 
 @op("ResizeBicubic")
 def resize_bicubic(ctx, inputs, attrs):
-    """With half pixels the cubic has -0.5 and weights outside are shared by those inside, otherwise -0.75."""
+    """Use the cubic coefficient -0.5 and renormalize weights at the border for half_pixel_centers, otherwise -0.75."""
     out, centers = _real(ctx, inputs[0]), attrs.get("half_pixel_centers", False)
     a = -0.5 if centers else -0.75
     for axis, size, new in _sizes(ctx, inputs, attrs):
@@ -105,7 +107,7 @@ def resize_bicubic(ctx, inputs, attrs):
 def crop_and_resize(ctx, inputs, attrs):
     size, method = ctx.ints(inputs[3], "the size"), attrs.get("method", "bilinear")
     if len(size) != 2 or min(size) < 1 or method not in ("bilinear", "nearest"):
-        raise TVMError(f"crops of size {size} by the method {method} are not supported")
+        raise TVMError(f"crops of size {size} with method '{method}' are not supported")
     check_count("a crop", size)
     method = {"bilinear": "bilinear", "nearest": "nearest_neighbor"}[method]
     return relay.image.crop_and_resize(_real(ctx, inputs[0]), inputs[1], inputs[2], size, "NHWC", method,
@@ -116,7 +118,7 @@ def crop_and_resize(ctx, inputs, attrs):
 
 
 def _kept(ctx, boxes, scores, most, overlap, least):
-    """The places of the boxes that are kept, the best first; how many they are is known when the model runs."""
+    """Return the indices of the kept boxes, the best first; their number is known at run time."""
     rows, count = relay.vision.all_class_non_max_suppression(
         relay.expand_dims(boxes, 0), relay.reshape(scores, (1, 1, -1)), run_time.scalar(ctx, most),
         run_time.scalar(ctx, overlap, "float32"), run_time.scalar(ctx, least, "float32"),
@@ -125,11 +127,11 @@ def _kept(ctx, boxes, scores, most, overlap, least):
     return ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))
 
 
-def _filled(ctx, values, most, attrs):
-    """Values with zeros behind them, where the node asks for as many as there may be."""
+def _padded_boxes(ctx, values, most, attrs):
+    """Pad values with zeros to the maximum number of boxes if the node requests it."""
     if not attrs.get("pad_to_max_output_size", False):
         return values
-    wanted = ctx.single(most, "the most boxes")
+    wanted = ctx.single(most, "the maximum number of boxes")
     rest = ctx.made(relay.subtract(run_time.number(wanted), run_time.size_of(ctx, values, 0)))
     amounts = run_time.joined(ctx, [run_time.number(0), rest])
     padded = run_time.padded(ctx, values, amounts, None, const(0, ctx.dtype(values)), "constant")
@@ -143,21 +145,22 @@ def non_max_suppression(ctx, inputs, attrs):
     places = _kept(ctx, boxes, scores, most, overlap, least)
     if ctx.node.op != "NonMaxSuppressionV4":
         return places
-    return [_filled(ctx, places, most, attrs), relay.cast(run_time.size_of(ctx, places, 0), "int32")]
+    return [_padded_boxes(ctx, places, most, attrs), relay.cast(run_time.size_of(ctx, places, 0), "int32")]
 
 
 @op("NonMaxSuppressionV5")
 def soft_non_max_suppression(ctx, inputs, attrs):
-    """With the scores; a sigma above 0 lowers those of boxes that overlap better ones, and keeps these boxes."""
+    """Also return the scores; a sigma above 0 reduces the scores of overlapping boxes instead of removing the boxes."""
     boxes, scores, most, overlap, least = inputs[:5]
     sigma = float(ctx.array(inputs[5], "the sigma"))
     if sigma > 0:
         limit = run_time.scalar(ctx, least, "float32")
-        found = soft_suppression(ctx, boxes, scores, ctx.single(most, "the most boxes"), None, limit, sigma)
+        count = ctx.single(most, "the maximum number of boxes")
+        found = soft_suppression(ctx, boxes, scores, count, None, limit, sigma)
         places, values, count = map(ctx.made, found)
         places, values = (first_rows(ctx, v, count) for v in (places, values))
     else:
         places = _kept(ctx, boxes, scores, most, overlap, least)
         values = ctx.made(relay.take(scores, places, 0))
         count = relay.cast(run_time.size_of(ctx, places, 0), "int32")
-    return [*(_filled(ctx, v, most, attrs) for v in (places, values)), count]
+    return [*(_padded_boxes(ctx, v, most, attrs) for v in (places, values)), count]

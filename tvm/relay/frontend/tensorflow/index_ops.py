@@ -1,4 +1,4 @@
-"""Converters of operators that read, write, find and order elements by their places."""
+"""Converters of operators that gather, scatter, find and sort elements by index."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def gather(ctx, inputs, attrs):
 @host("ResourceGather")
 def resource_gather(ctx, inputs, attrs):
     if attrs.get("batch_dims", 0):
-        raise TVMError("batch_dims of a variable are not supported")
+        raise TVMError("batch_dims is not supported for a variable")
     return relay.take(variable_value(ctx, inputs[0]), _places(ctx, inputs[1]), axis=0)
 
 
 def _points(indices: RelayExpr, rank: int) -> RelayExpr:
-    """Coordinates with their axis in front."""
+    """Move the axis of the coordinates to the front."""
     return relay.transpose(indices, (rank - 1, *range(rank - 1))) if rank > 1 else indices
 
 
@@ -41,7 +41,7 @@ def _points(indices: RelayExpr, rank: int) -> RelayExpr:
 def gather_nd(ctx, inputs, attrs):
     rank = ctx.rank(inputs[1])
     if not rank:
-        raise TVMError("places must have one axis or more")
+        raise TVMError("indices must have at least 1 dimension")
     batch = attrs.get("batch_dims", 0)
     return relay.gather_nd(inputs[0], _points(inputs[1], rank), batch, ctx.known_size(inputs[1], rank - 1))
 
@@ -52,7 +52,7 @@ def scatter_nd(ctx, inputs, attrs):
     shape, rank = ctx.ints(inputs[2], "the shape"), ctx.rank(indices)
     check_count("a tensor", shape)
     if not rank:
-        raise TVMError("places must have one axis or more")
+        raise TVMError("indices must have at least 1 dimension")
     empty = relay.full(ctx.like(0, updates), shape, ctx.dtype(updates))
     return relay.scatter_nd(empty, _points(indices, rank), updates, "add")
 
@@ -83,13 +83,13 @@ def one_hot(ctx, inputs, attrs):
 
 @op("Where")
 def where(ctx, inputs, attrs):
-    """The places of what is not zero; how many they are is known when the model runs."""
+    """Return the coordinates of non-zero elements; their number is known at run time."""
     x = inputs[0]
     known = ctx.value(x)
     if known is not None:
         return Constant(np.argwhere(known).astype("int64"))
-    truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
-    return relay.cast(relay.argwhere(truth), "int64")
+    as_bool = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
+    return relay.cast(relay.argwhere(as_bool), "int64")
 
 
 op("SparseToDense")(alike.sparse_to_dense)
@@ -101,7 +101,7 @@ def invert_permutation(ctx, inputs, attrs):
     if known is None:
         return relay.invert_permutation(inputs[0])
     if sorted(known.tolist()) != list(range(known.size)):
-        raise TVMError(f"{known.tolist()[:8]} is no order")
+        raise TVMError(f"{known.tolist()[:8]} is not a permutation")
     return Constant(np.argsort(known).astype(known.dtype))
 
 
@@ -123,11 +123,11 @@ def bucketize(ctx, inputs, attrs):
     return relay.sum(relay.cast(above, "int32"), axis=-1)
 
 
-# -- what is found ----------------------------------------------------------------------------------------------------
+# -- data-dependent shapes --------------------------------------------------------------------------------------------
 
 
 def first_rows(ctx: Context, data: RelayExpr, count: RelayExpr) -> RelayExpr:
-    """The first rows of a tensor, as many as a number says."""
+    """Return the first ``count`` rows of a tensor."""
     ends = (run_time.number([0]), run_time.joined(ctx, [run_time.scalar(ctx, ctx.made(count))]), run_time.number([1]))
     rest = ctx.shape(ctx.made(data))[1:]
     return run_time.sharpened(ctx, relay.strided_slice(data, *ends, axes=[0]), [None, *rest])
@@ -135,9 +135,9 @@ def first_rows(ctx: Context, data: RelayExpr, count: RelayExpr) -> RelayExpr:
 
 @op("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2")
 def unique(ctx, inputs, attrs):
-    """The different elements in the order in which they come."""
+    """Return the unique elements in the order of their first occurrence."""
     if ctx.rank(inputs[0]) != 1:
-        raise TVMError(f"different parts of a tensor of {ctx.rank(inputs[0])} dimensions are not supported")
+        raise TVMError(f"Unique is supported only for vectors, got a tensor with {ctx.rank(inputs[0])} dimensions")
     kind = ctx.kind(attrs, "out_idx", "int32")
     values, _, inverse, count, counts = relay.unique(inputs[0], False, True)
     out = [first_rows(ctx, values, count), relay.cast(inverse, kind)]
@@ -157,7 +157,7 @@ def list_diff(ctx, inputs, attrs):
 
 def _main_only(ctx: Context, inputs: list, at: int) -> None:
     if len(inputs) > at and any(ctx.ints(inputs[at], "k")):
-        raise TVMError("other diagonals than the main one are not supported")
+        raise TVMError("diagonals other than the main one are not supported")
 
 
 @op("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
@@ -165,7 +165,7 @@ def matrix_diag(ctx, inputs, attrs):
     _main_only(ctx, inputs, 1)
     size = ctx.known_size(inputs[0], -1)
     if len(inputs) > 3 and any(n not in (-1, size) for i in (2, 3) for n in ctx.ints(inputs[i], "the size")):
-        raise TVMError("matrices that are not square are not supported")
+        raise TVMError("non-square matrices are not supported")
     check_count("a matrix", [size, size])
     rest = ctx.like(0, inputs[0]) if len(inputs) < 5 else relay.reshape(inputs[4], ())
     return relay.where(const(np.eye(size, dtype=bool)), relay.expand_dims(inputs[0], ctx.rank(inputs[0])), rest)
@@ -189,7 +189,7 @@ def matrix_set_diag(ctx, inputs, attrs):
 
 @op("MatrixBandPart")
 def matrix_band_part(ctx, inputs, attrs):
-    """Elements of so many diagonals below and above the main one; negative numbers keep all."""
+    """Keep the given numbers of diagonals below and above the main one; a negative number keeps all."""
     rows, columns = ctx.known_size(inputs[0], -2), ctx.known_size(inputs[0], -1)
     check_count("a matrix", [rows, columns])
     low, high = (ctx.single(x, "the number of diagonals") for x in inputs[1:3])
@@ -201,14 +201,14 @@ def matrix_band_part(ctx, inputs, attrs):
 @op("Diag")
 def diag(ctx, inputs, attrs):
     if ctx.rank(inputs[0]) != 1:
-        raise TVMError(f"the diagonal of a tensor of {2 * ctx.rank(inputs[0])} dimensions is not supported")
+        raise TVMError(f"a diagonal tensor with {2 * ctx.rank(inputs[0])} dimensions is not supported")
     return matrix_diag(ctx, inputs, attrs)
 
 
 @op("DiagPart")
 def diag_part(ctx, inputs, attrs):
     if ctx.rank(inputs[0]) != 2:
-        raise TVMError(f"the diagonal of a tensor of {ctx.rank(inputs[0])} dimensions is not supported")
+        raise TVMError(f"the diagonal of a tensor with {ctx.rank(inputs[0])} dimensions is not supported")
     return matrix_diag_part(ctx, inputs, attrs)
 
 

@@ -1,5 +1,8 @@
-"""Lists of tensors: a Python list while the places that are read and written are known when compiling, otherwise one
-tensor, the stack of its elements."""
+"""Lists of tensors.
+
+A list is a Python list as long as its indices are known at compile time; otherwise it is one tensor, the stack of its
+elements.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,12 @@ from .tensors import plain_dtype
 
 
 class TensorList:
-    """``items`` has None where nothing was written yet; without it ``stack`` has the elements along its first axis.
-    ``hollow`` says that the shape of the elements of the stack is not known yet."""
+    """A list of tensors. ``items`` contains None for unwritten elements; if ``items`` is None, ``stack`` contains the
+    elements.
+
+    ``stack`` has the elements along its first axis. ``hollow`` means that the element shape of the stack is still
+    unknown.
+    """
 
     def __init__(self, dtype: str, shape: tuple | None, items: list | None = None, stack=None, hollow: bool = False):
         self.dtype, self.shape, self.items, self.stack, self.hollow = dtype, shape, items, stack, hollow
@@ -27,20 +34,20 @@ class TensorList:
         return TensorList(self.dtype, self.shape, None, stack, self.hollow if hollow is None else hollow)
 
     def element_shape(self, ctx: Context) -> tuple | None:
-        """The sizes of an element, as far as one says them."""
+        """Return the shape of an element, as far as it is known."""
         written = [i for i in self.items or [] if i is not None]
         return ctx.shape(written[0]) if written else self.shape
 
     def empty(self, ctx: Context) -> RelayExpr:
-        """An element that nothing was written to: zeros."""
+        """Return an unwritten element: zeros."""
         shape = self.element_shape(ctx)
         if shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
-            raise TVMError("an element of a list is read that nothing was written to, and its shape is not known")
+            raise TVMError("cannot read an unwritten element of a list without a static element shape")
         check_count("an element", shape)
         return Constant(np.zeros(shape, self.dtype))
 
     def stacked(self, ctx: Context) -> TensorList:
-        """The list as one tensor."""
+        """Return the list with its elements stacked into one tensor."""
         if self.items is None:
             return self
         check_steps("a list", len(self.items))
@@ -48,7 +55,7 @@ class TensorList:
         hollow = shape is None or any(not isinstance(d, int) or d < 0 for d in shape)
         if hollow and any(i is not None for i in self.items):
             if any(i is None for i in self.items):
-                raise TVMError("an element of a list is read that nothing was written to, and its shape is not known")
+                raise TVMError("cannot read an unwritten element of a list without a static element shape")
             hollow = False
         if hollow or not self.items:
             sizes = [d if isinstance(d, int) and d >= 0 else 1 for d in shape or ()]
@@ -58,14 +65,17 @@ class TensorList:
         return self.with_stack(ctx.made(relay.stack(parts, 0)), False)
 
     def differs(self, ctx: Context, after) -> bool:
-        """Whether the elements of a list have a shape after a step that they did not have before it."""
+        """Return whether the element shape is known only after a loop iteration."""
         return isinstance(after, TensorList) and self.hollow and not after.hollow
 
     def like(self, ctx: Context, after: TensorList) -> TensorList:
-        """The list before a step, with elements of the shape that they have after it."""
+        """Return the list before a loop iteration, with the element shape that it has after the iteration."""
         count, shape = ctx.known_size(self.stack, 0), ctx.shape(after.stack)[1:]
         if any(not isinstance(d, int) for d in shape):
-            raise TVMError("the elements of a list that a loop writes have open sizes; give the model's input shapes")
+            raise TVMError(
+                "a list that is written in a loop must have elements of static shape; pass the input shapes to "
+                "from_tensorflow"
+            )
         check_count("a list", [count, *shape])
         return self.with_stack(Constant(np.zeros((count, *shape), self.dtype)), False)
 
@@ -82,23 +92,23 @@ class TensorList:
             return ctx.made(relay.take(self.stacked(ctx).stack, run_time.scalar(ctx, index), 0))
         at = int(known.reshape(-1)[0])
         if not 0 <= at < len(self.items):
-            raise TVMError(f"element {at} of a list of {len(self.items)} is read")
+            raise TVMError(f"cannot read element {at} of a list with {len(self.items)} elements")
         return self.empty(ctx) if self.items[at] is None else self.items[at]
 
     def written(self, ctx: Context, index: RelayExpr, value: RelayExpr, grows: bool = False) -> TensorList:
         known = ctx.value(index)
         if self.items is None or known is None:
-            return self._late_written(ctx, index, value)
+            return self._dynamic_write(ctx, index, value)
         at, items = int(known.reshape(-1)[0]), list(self.items)
         if grows and at >= len(items):
             check_steps("a list", at)
             items += [None] * (at + 1 - len(items))
         if not 0 <= at < len(items):
-            raise TVMError(f"element {at} of a list of {len(items)} is written")
+            raise TVMError(f"cannot write element {at} of a list with {len(items)} elements")
         items[at] = value
         return self.changed(items)
 
-    def _late_written(self, ctx: Context, index: RelayExpr, value: RelayExpr) -> TensorList:
+    def _dynamic_write(self, ctx: Context, index: RelayExpr, value: RelayExpr) -> TensorList:
         have = self.stacked(ctx)
         stack = have.stack
         if have.hollow:
@@ -125,19 +135,19 @@ class TensorList:
             value = ctx.made(relay.take(self.stack, ctx.made(last), 0))
             return self.with_stack(ctx.made(relay.strided_slice(self.stack, [0], [-1], [1], [0]))), value
         if not self.items:
-            raise TVMError("the last element of an empty list is taken")
+            raise TVMError("cannot pop from an empty list")
         return self.changed(self.items[:-1]), self.items[-1] if self.items[-1] is not None else self.empty(ctx)
 
     def whole(self, ctx: Context) -> RelayExpr:
-        """All elements along a new first axis."""
+        """Return all elements stacked along a new first axis."""
         made = self.stacked(ctx)
         if made.hollow and ctx.known_size(made.stack, 0):
-            raise TVMError("a list is read that nothing was written to, and the shape of its elements is not known")
+            raise TVMError("cannot read an unwritten list without a static element shape")
         return made.stack
 
 
 def _shape(ctx: Context, e: RelayExpr) -> tuple | None:
-    """The shape of elements that an operator is given: -1 alone stands for any."""
+    """Return an element shape that is an operand; a scalar -1 means any shape."""
     found = ctx.value(e)
     return None if found is None or found.ndim == 0 else tuple(int(v) for v in found)
 
@@ -148,7 +158,7 @@ def _kind(attrs, name: str = "element_dtype") -> str:
 
 def _list(value) -> TensorList:
     if not isinstance(value, TensorList):
-        raise TVMError("a list of tensors is wanted")
+        raise TVMError("the input must be a list of tensors")
     return value
 
 
@@ -156,12 +166,12 @@ def _count(ctx: Context, e: RelayExpr) -> int:
     count = ctx.single(e, "the number of elements")
     check_steps("a list", count)
     if count < 0:
-        raise TVMError(f"a list of {count} elements is wanted")
+        raise TVMError(f"the number of elements of a list must not be negative, got {count}")
     return count
 
 
 def rows(ctx: Context, x: RelayExpr) -> list:
-    """The parts of a tensor along its first axis."""
+    """Return the slices of a tensor along its first axis."""
     count = ctx.known_size(x, 0)
     check_steps("a list", count)
     return [ctx.made(relay.take(x, const(i, "int32"), 0)) for i in range(count)]
@@ -222,7 +232,7 @@ def length(ctx, inputs, attrs):
 def element_shape(ctx, inputs, attrs):
     shape = _list(inputs[0]).element_shape(ctx)
     if shape is None or any(not isinstance(d, int) for d in shape):
-        raise TVMError("the shape of the elements is not known")
+        raise TVMError("the element shape of the list is unknown")
     return Constant(np.array(shape, _kind(attrs, "shape_type")))
 
 
@@ -230,7 +240,7 @@ def element_shape(ctx, inputs, attrs):
 def resize(ctx, inputs, attrs):
     have, count = _list(inputs[0]), _count(ctx, inputs[1])
     if have.items is None:
-        raise TVMError("a list of a length that the run decides is resized; this is not supported")
+        raise TVMError("resizing a list whose length is known at run time is not supported")
     return have.changed((have.items + [None] * count)[:count])
 
 
@@ -258,7 +268,7 @@ def scatter_into(ctx, inputs, attrs):
 
 
 def _joined(ctx: Context, have: TensorList) -> list:
-    """All elements one after the other along their first axis, and their lengths."""
+    """Return all elements concatenated along their first axis, and their lengths."""
     if have.items is None:
         whole = have.stack
         size = ctx.known_size(whole, 1)
@@ -288,7 +298,7 @@ def _parts(ctx: Context, x: RelayExpr, lengths: RelayExpr) -> list:
     return [ctx.made(relay.strided_slice(x, [a], [b], [1], [0])) for a, b in zip(ends, ends[1:])]
 
 
-# -- lists of TensorFlow 1: the handle names the list, the flow is its state ------------------------------------------
+# -- TensorArrays of TensorFlow 1: the handle identifies the list, and the flow value is its state --------------------
 
 
 @host("TensorArrayV3")
@@ -325,7 +335,7 @@ def array_gather(ctx, inputs, attrs):
 def array_scatter(ctx, inputs, attrs):
     have, places = _list(inputs[3]), ctx.value(inputs[1])
     if have.items is not None and places is None and not any(i is not None for i in have.items):
-        # Rows of an open number come in order.
+        # If the number of rows is dynamic, the rows are written in order.
         return have.with_stack(inputs[2], False)
     return _scattered(ctx, have, inputs[2], inputs[1], True)
 

@@ -1,4 +1,4 @@
-"""Converters of products, normalization and activations of neural networks."""
+"""Converters of matmuls, normalization and activations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def matmul(ctx, inputs, attrs):
     a, b = inputs[:2]
     flip_a, flip_b = (bool(attrs.get(f"transpose_{k}", False)) for k in "ab")
     if ctx.rank(a) != 2 or ctx.rank(b) != 2:
-        raise TVMError(f"matrices are wanted, got tensors of {ctx.rank(a)} and {ctx.rank(b)} dimensions")
+        raise TVMError(f"the operands must be matrices, got tensors with {ctx.rank(a)} and {ctx.rank(b)} dimensions")
     if not ctx.importer.config.get("use_dense", True):
         return relay.nn.matmul(a, b, transpose_a=flip_a, transpose_b=flip_b)
     a = relay.transpose(a, (1, 0)) if flip_a else a
@@ -35,7 +35,7 @@ def matmul(ctx, inputs, attrs):
 def batch_matmul(ctx, inputs, attrs):
     a, b = (_swapped(ctx, x) if attrs.get(f"adj_{k}", False) else x for x, k in zip(inputs, "xy"))
     if "Tout" in attrs and attrs["Tout"] != ctx.dtype(a):
-        raise TVMError(f"a product of {ctx.dtype(a)} in {attrs['Tout']} is not supported")
+        raise TVMError(f"a matmul of {ctx.dtype(a)} with {attrs['Tout']} output is not supported")
     return product(ctx, a, b)
 
 
@@ -47,10 +47,10 @@ def einsum(ctx, inputs, attrs):
 
 
 def _as_product(ctx: Context, inputs: list, equation: str) -> RelayExpr | None:
-    """A sum over products of two tensors as a product of stacks of matrices; None if it is none.
+    """Return an einsum of two tensors as one batched matmul; None if that is not possible.
 
-    Letters of both sides and the result are the stack, letters of both sides alone are summed, the others are rows and
-    columns. Each group becomes one axis.
+    Indices of both operands that are in the output are batch axes, indices only of both operands are reduction axes,
+    and the others are rows and columns. Each group is merged into one axis.
     """
     left, arrow, out = equation.partition("->")
     sides = left.split(",")
@@ -64,7 +64,7 @@ def _as_product(ctx: Context, inputs: list, equation: str) -> RelayExpr | None:
         return None
     sizes: dict[str, Any] = {c: d for s, x in zip(sides, inputs) for c, d in zip(s, ctx.shape(x))}
     if len(a) != ctx.rank(inputs[0]) or len(b) != ctx.rank(inputs[1]):
-        raise TVMError(f"the equation {equation} does not fit the dimensions of the inputs")
+        raise TVMError(f"the einsum equation {equation} does not match the dimensions of the inputs")
     if sum(not isinstance(d, int) for d in sizes.values()) > 1:
         return None
     known = {c: d if isinstance(d, int) else -1 for c, d in sizes.items()}
@@ -104,7 +104,7 @@ op("LogSoftmax")(alike.log_softmax)
 
 @op("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def fused_batch_norm(ctx, inputs, attrs):
-    """In training the mean and the variance are those of the data; only the gradient uses the other results."""
+    """Normalize by the batch statistics in training mode; the other outputs are used only by the gradient."""
     x, scale, offset, mean, variance = inputs[:5]
     layout = attrs.get("data_format", "NHWC")
     axis = 1 if layout.startswith("NC") else ctx.rank(x) - 1
@@ -122,18 +122,18 @@ def fused_batch_norm(ctx, inputs, attrs):
 def lrn(ctx, inputs, attrs):
     radius = attrs.get("depth_radius", 5)
     if not 0 <= radius < 1 << 20:
-        raise TVMError(f"a radius of {radius} is not supported")
+        raise TVMError(f"depth_radius {radius} is not supported")
     size = 2 * radius + 1
-    # The operator divides alpha by the size of the window; the format does not.
+    # Relay's operator divides alpha by the window size, unlike TensorFlow's.
     return relay.nn.lrn(inputs[0], size, 3, attrs.get("bias", 1.0), attrs.get("alpha", 1.0) * size,
                         attrs.get("beta", 0.5))
 
 
-# -- operators with what follows them, as TensorFlow's own optimizer writes them ---------------------------------------
+# -- fused operators, written by TensorFlow's graph optimizer ---------------------------------------------------------
 
 
 def _followed(ctx: Context, out: RelayExpr, inputs: list, attrs) -> RelayExpr:
-    """The operators that a fused one names, one after the other."""
+    """Apply the operators that a fused operator lists, in order."""
     more = list(inputs)
     for name in attrs.get("fused_ops", []):
         own: dict[str, Any] = {"data_format": attrs.get("data_format", "NHWC")}
@@ -148,7 +148,7 @@ def _followed(ctx: Context, out: RelayExpr, inputs: list, attrs) -> RelayExpr:
         elif name == "LeakyRelu":
             own["alpha"] = attrs.get("leakyrelu_alpha", 0.2)
         elif name not in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid"):
-            raise TVMError(f"{name} after it is not supported")
+            raise TVMError(f"fusing with {name} is not supported")
         convert = CONVERTERS.find(name, 0)
         assert convert is not None, name
         got = convert(ctx, [ctx.made(out), *taken], own)

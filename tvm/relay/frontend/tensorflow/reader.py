@@ -1,5 +1,8 @@
-"""From a TensorFlow graph to a module: the operators that the outputs need are looked up first, then converted, each
-after what it takes. Functions are written out where they are called."""
+"""Import of a TensorFlow graph: the nodes that the outputs need are collected, checked and converted in dependency
+order.
+
+Function calls are inlined.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ from .table import CONVERTERS, HOST, Context
 from .tensors import plain_dtype, shape_of
 from .variables import Variables
 
-# Functions that call each other go so deep.
+# Maximum nesting of function calls.
 _MOST_CALLS = 64
 _INPUTS = ("Placeholder", "PlaceholderV2", "IteratorGetNext", "IteratorV2", "OneShotIterator")
 _OPTIONS = ("use_dense", "use_nt_batch_matmul")
-# Convolutions and the dimensions of their weights, the last but one of which are the channels of data in one group.
+# Convolutions and the rank of their weights; the last axis but one of the weights is the input channels of one group.
 _CONVOLUTIONS = {"Conv2D": 4, "DepthwiseConv2dNative": 4, "Conv3D": 5}
 
 
 class Scope:
-    """The values of a body that is being converted, by node: a list for each, one for every output."""
+    """The values of a body that is being converted: for each node, a list of its outputs."""
 
     def __init__(self, body: Body, values: dict[str, list] | None = None, depth: int = 0):
         self.body, self.depth = body, depth
@@ -50,7 +53,7 @@ class Importer(GraphImporter):
         self.config = options
         self.constants: dict[str, RelayExpr] = {}
         self.converted = 0
-        # Inputs of the model by node and output, as users call them.
+        # The names that users give to inputs of the model, by node and output.
         self.named: dict[tuple[str, int], tuple[str, Any]] = {}
 
     def run(self, outputs) -> tuple[IRModule, dict[str, Any]]:
@@ -62,17 +65,21 @@ class Importer(GraphImporter):
         found = [self.result(scope, r, "the outputs") for r in wanted]
         for ref, value in zip(wanted, found):
             if not isinstance(value, RelayExpr):
-                raise TVMError(f"the output '{ref.node}' is no tensor")
+                raise TVMError(f"the output '{ref.node}' is not a tensor")
         return self.finish(found)
 
-    # -- what is asked for ----------------------------------------------------------------------------------------
+    # -- outputs --------------------------------------------------------------------------------------------------
 
     def outputs(self, given) -> list[Ref]:
-        """The outputs of the model: those that are named, those of an entry, or what nothing else uses."""
+        """Return the outputs of the model: those that the caller names, those of a signature, or the nodes without
+        users.
+        """
         names = [given] if isinstance(given, str) else list(given or [])
         if not names and self.entries:
             if DEFAULT not in self.entries and len(self.entries) > 1:
-                raise TVMError(f"the SavedModel has no entry '{DEFAULT}'; outputs may be one of {sorted(self.entries)}")
+                raise TVMError(
+                    f"the SavedModel has no signature '{DEFAULT}'; set outputs to one of {sorted(self.entries)}"
+                )
             names = [DEFAULT if DEFAULT in self.entries else next(iter(self.entries))]
         if not names:
             return self.last_nodes()
@@ -101,13 +108,13 @@ class Importer(GraphImporter):
         used.update(c for n in self.main.nodes.values() for c in n.controls)
         last = [n for n in self.main.nodes.values() if n.name not in used and n.op not in ("NoOp", "Const", "Assert")]
         if not last:
-            raise TVMError("the graph has no node that nothing uses; name the outputs")
+            raise TVMError("cannot infer the outputs: all nodes have users; pass the names of the outputs")
         return [Ref(n.name, 0) for n in last]
 
     # -- operators ------------------------------------------------------------------------------------------------
 
     def reached(self, body: Body, names: list[str]) -> dict[str, Node]:
-        """The nodes that some nodes need, in the order of the file."""
+        """Return the nodes that the given nodes depend on, in the order of the file."""
         found: dict[str, Node] = {}
         work = list(names)
         while work:
@@ -153,7 +160,7 @@ class Importer(GraphImporter):
                                + did_you_mean(unknown[0], known, "; "))
 
     def node_inputs(self, node: Node, known: list[str]) -> list:
-        """The inputs of the model that one node stands for; their names are added to ``known``."""
+        """Return the model inputs that one node defines, and add their names to ``known``."""
         types = node.attrs.get("output_types") or [node.attrs.get("dtype")]
         shapes = node.attrs.get("output_shapes") or [node.attrs.get("shape")] * len(types)
         values = []
@@ -173,13 +180,13 @@ class Importer(GraphImporter):
         if name in self.shapes:
             dims = given_shape(name, self.shapes[name], dims or None)
         if dims is None:
-            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
+            raise MissingShape(f"the model declares no shape for input '{name}'", name)
         return self.add_input(name, dimensions(name, dims), plain_dtype(dtype))
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def evaluate(self, scope: Scope, names: list[str]) -> None:
-        """Convert some nodes and what they need, each once."""
+        """Convert the given nodes and their dependencies, each once."""
         work: list[tuple[str, bool]] = [(n, False) for n in reversed(names)]
         open_nodes: set[str] = set()
         while work:
@@ -192,13 +199,13 @@ class Importer(GraphImporter):
                 self.convert_node(scope, node)
                 continue
             if name in open_nodes:
-                raise TVMError(f"the graph has a circle through '{name}'")
+                raise TVMError(f"the graph has a cycle through '{name}'")
             open_nodes.add(name)
             work.append((name, True))
             work += [(n, False) for n in reversed(frames.needs(scope.body, node)) if n not in scope.values]
 
     def result(self, scope: Scope, ref: Ref, where: str):
-        """The value of an output of a node that was converted."""
+        """Return the value of an output of a converted node."""
         node = scope.body.nodes.get(ref.node)
         number = ref.port if node is None else node.number(ref)
         values = scope.values[ref.node]
@@ -210,7 +217,7 @@ class Importer(GraphImporter):
         where = f"{node.op} '{node.name}'"
         self.converted += 1
         if self.converted > MOST_NODES:
-            raise TVMError(f"the model has more than {MOST_NODES} nodes with its functions and loops written out")
+            raise TVMError(f"the model has more than {MOST_NODES} nodes after inlining functions and unrolling loops")
         context = Context(self, node, scope, where)
         with self.at_node(where, node.name, partial(_in_words, node)):
             if frames.converts(node):
@@ -226,48 +233,53 @@ class Importer(GraphImporter):
             return self.call(node.op, inputs, ctx.scope.depth)
         others = [v for v in inputs if not isinstance(v, RelayExpr)]
         if others and node.op not in HOST:
-            raise TVMError(f"an input is {in_words(others[0])}, which the operator does not take")
+            raise TVMError(f"an input is {in_words(others[0])}, which the operator does not support")
         convert = CONVERTERS.find(node.op, 0)
         if convert is None:
-            raise TVMError("the operator is not supported here")
+            raise TVMError("the operator is not supported in this place")
         got = convert(ctx, inputs, node.attrs)
         if isinstance(got, TupleWrapper):
             return list(got)
         return list(got) if isinstance(got, (list, tuple)) and not hasattr(got, "_fields") else [got]
 
     def call(self, name: str, arguments: list, depth: int) -> list:
-        """The results of a function."""
+        """Inline a function and return its outputs."""
         body = self.library.body(name)
         if len(arguments) != len(body.arguments):
-            raise TVMError(f"the function '{name}' takes {len(body.arguments)} arguments, {len(arguments)} are given")
+            raise TVMError(
+                f"the function '{name}' has {len(body.arguments)} arguments, but is called with {len(arguments)}"
+            )
         if depth >= _MOST_CALLS:
-            raise TVMError(f"functions call each other more than {_MOST_CALLS} deep")
+            raise TVMError(f"function calls are nested more than {_MOST_CALLS} levels deep")
         scope = Scope(body, {a: [v] for a, v in zip(body.arguments, arguments)}, depth + 1)
         self.evaluate(scope, [r.node for r in body.results])
         return [self.result(scope, r, f"the function '{name}'") for r in body.results]
 
     def variable(self, name: str) -> RelayExpr:
-        """The value of a variable, one constant for all its readers."""
+        """Return the value of a variable; all readers share one constant."""
         if name not in self.constants:
             self.constants[name] = self.typer.infer(Constant(self.variables.value(name)))
         return self.constants[name]
 
 
 def in_words(value) -> str:
-    """What a value that is no tensor is."""
+    """Return a description of a value that is not a tensor, for messages."""
     return {"Text": "text", "Handle": "a variable or a table", "TensorList": "a list of tensors"}.get(
         type(value).__name__, "no tensor")
 
 
 def _dims_of_weights(ref: Ref, nodes: Mapping[str, Node]) -> list[int] | None:
-    """The sizes that known weights ask of an input whose shape nothing says, -1 for others: those of a convolution or
-    matmul that takes it; None without one."""
+    """Infer static dimensions of an input without a declared shape from the weights of a convolution or matmul that
+    uses it.
+
+    Other dimensions are -1. Return None if the input has no such user.
+    """
     for user in nodes.values():
         if user.inputs[:1] != [ref] or len(user.inputs) < 2 or user.op not in (*_CONVOLUTIONS, "MatMul"):
             continue
         weight = nodes.get(user.inputs[1].node)
         if weight is not None and weight.op == "Identity" and weight.inputs:
-            # Frozen graphs read each weight through one.
+            # Frozen graphs read each weight through an Identity.
             weight = nodes.get(weight.inputs[0].node)
         dims = shape_of(weight.attrs["value"].tensor_shape) if weight is not None and weight.op == "Const" else None
         if not dims:
@@ -284,7 +296,7 @@ def _dims_of_weights(ref: Ref, nodes: Mapping[str, Node]) -> list[int] | None:
 
 def _in_words(node: Node, problem: Exception) -> str:
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     shown = ", ".join(f"{k}={str(v)[:60]}" for k, v in node.attrs.items() if k != "value" and not k.startswith("_"))
     return f"with {len(node.inputs)} inputs and attributes ({shown}): {str(problem) or type(problem).__name__}"
 
@@ -292,48 +304,53 @@ def _in_words(node: Node, problem: Exception) -> str:
 def from_tensorflow(
     graph, layout="NHWC", shape=None, outputs=None, convert_config=None
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A TensorFlow model as a module and its parameters. Weights become constants, so that there are no parameters.
-    TensorFlow is not needed.
+    """Convert a TensorFlow model to a module and its parameters.
 
-    Sizes that the model leaves open stay open (``relay.Any()``) unless ``shape`` says them. Of a SavedModel the entry
-    ``serving_default`` is taken; its inputs have the names of the entry, its outputs the order of their names.
+    Weights become constants, so there are no parameters. TensorFlow need not be installed. Dynamic dimensions of the
+    model stay dynamic (``relay.Any()``) unless ``shape`` fixes them. For a SavedModel, the signature
+    ``serving_default`` is imported; its inputs have the names of the signature, and its outputs are ordered by name.
 
     Parameters
     ----------
     graph : GraphDef, bytes or str
         A frozen graph as a message, its bytes or the path of a file, or the folder of a SavedModel.
     layout : str, optional
-        "NHWC" leaves convolutions as they are, "NCHW" brings them to channels first.
+        "NHWC" keeps the layout of convolutions, "NCHW" converts them to channels first.
     shape : dict of str to tuple, optional
-        Shapes of inputs by name, in place of the model's own.
+        Shapes of inputs by name, instead of those in the model.
     outputs : list of str, optional
-        Names of the nodes that are the outputs, ``node`` or ``node:1``; of a SavedModel also outputs of its entry, or
-        the name of another entry. Without it, the nodes that nothing else uses.
+        Names of the output nodes, ``node`` or ``node:1``; for a SavedModel also outputs of its signature, or the name
+        of another signature. By default, the nodes without users.
     convert_config : dict, optional
-        ``use_dense``: whether products of matrices become ``nn.dense`` (True, the default) or ``nn.matmul``;
-        ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is transposed, which gives
-        the same numbers (False by default).
+        ``use_dense``: whether matmuls become ``nn.dense`` (True, the default) or ``nn.matmul``;
+        ``use_nt_batch_matmul``: whether the right operand of a batched matmul is transposed, which does not change the
+        values (default False).
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and an empty dictionary of parameters.
 
     Raises
     ------
     TypeError
-        ``graph`` is none of these, or ``shape`` is no dictionary.
+        ``graph`` is none of these, or ``shape`` is not a dictionary.
     TVMError
         The file is damaged, an operator cannot be converted, or an argument is wrong.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model contains operators without a converter; the message lists all of them.
     """
     if shape is not None and not isinstance(shape, Mapping):
-        raise TypeError(f"from_tensorflow: shape is a dictionary by input, got {type(shape).__name__}")
+        raise TypeError(
+            f"from_tensorflow: shape must be a dictionary from input names to shapes, got {type(shape).__name__}"
+        )
     if layout not in (None, "NHWC", "NCHW"):
-        raise TVMError(f"from_tensorflow: layout is NHWC or NCHW, got {layout!r}")
+        raise TVMError(f"from_tensorflow: layout must be 'NHWC' or 'NCHW', got {layout!r}")
     unknown = [k for k in convert_config or {} if k not in _OPTIONS]
     if unknown:
-        raise TVMError(f"from_tensorflow: convert_config has no '{unknown[0]}'; it takes {' and '.join(_OPTIONS)}")
+        raise TVMError(
+            f"from_tensorflow: unknown key '{unknown[0]}' in convert_config; valid keys are {' and '.join(_OPTIONS)}"
+        )
     with np.errstate(all="ignore"):
         module, params = Importer(load(graph), shape, convert_config or {}).run(outputs)
     return (_channels_first(module) if layout == "NCHW" else module), params

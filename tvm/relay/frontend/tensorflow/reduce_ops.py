@@ -1,4 +1,4 @@
-"""Converters of reductions and of the greatest and least elements."""
+"""Converters of reductions, argmax, argmin and top-k."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def topk(ctx, inputs, attrs):
     k = attrs.get("k", 0) if ctx.node.op == "TopK" else ctx.single(inputs[1], "k")
     size = ctx.shape(inputs[0])[-1]
     if k < 0 or isinstance(size, int) and k > size:
-        raise TVMError(f"the {k} greatest of {size} elements are wanted")
+        raise TVMError(f"k is {k}, but the axis has only {size} elements")
     if not k:
         none = relay.strided_slice(inputs[0], [0], [0], [1], [ctx.rank(inputs[0]) - 1])
         return [none, relay.cast(none, kind)]
@@ -92,7 +92,7 @@ def topk(ctx, inputs, attrs):
 
 @op("InTopK", "InTopKV2")
 def in_topk(ctx, inputs, attrs):
-    """Whether fewer than k classes have a greater score than the target."""
+    """Return whether fewer than k classes have a higher score than the target."""
     scores, targets = inputs[:2]
     k = attrs["k"] if ctx.node.op == "InTopK" else ctx.single(inputs[2], "k")
     own = relay.take(scores, relay.cast(targets, "int32"), axis=1, batch_dims=1)
@@ -104,7 +104,7 @@ def in_topk(ctx, inputs, attrs):
 
 
 def _segments(ctx: Context, x: RelayExpr, places: RelayExpr, count: int, start, mode: str) -> RelayExpr:
-    """Rows of equal number joined: each goes to its place of a tensor that begins with a neutral value."""
+    """Combine the rows of each segment by scattering them into a tensor of neutral values."""
     rest = ctx.known_shape(x)[ctx.rank(places) :]
     check_count("the segments", [count, *rest])
     begin = Constant(np.full((count, *rest), start, ctx.dtype(x)))
@@ -129,7 +129,7 @@ def unsorted_segment(ctx, inputs, attrs):
 
 @op(*(f"Segment{k}" for k in (*_MODES, "Mean")))
 def segment(ctx, inputs, attrs):
-    """How many segments there are the places must say; one without rows is zero, or one of a product."""
+    """Reduce segments. The segment indices must be constant; an empty segment is 0, or 1 for a product."""
     x, places = inputs[:2]
     kind = ctx.node.op.removeprefix("Segment")
     known = ctx.array(places, "the segments").reshape(-1)

@@ -1,6 +1,6 @@
-"""The messages of TensorFlow's files, as data: graphs, saved models and the index of a checkpoint.
+"""The protobuf messages of TensorFlow's files: graphs, saved models and the index of a checkpoint.
 
-``common/protobuf.py`` says how they are written down.
+``common/protobuf.py`` describes the notation.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ BundleEntry: dtype 1 int32, shape 2 Shape, shard_id 3 int32, offset 4 int64, siz
 slices 7* BundleSlice
 """
 
-# Numbers of the format's element types.
+# Element types by their codes in the file format.
 DTYPES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64",
           9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
           17: "uint16", 18: "complex128", 19: "float16", 20: "resource", 21: "variant", 22: "uint32",
           23: "uint64"}  # fmt: skip
-# Types of quantized integers, which are carried as plain ones.
+# Types of quantized integers, which are imported as plain integers.
 _QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16", "qint32": "int32"}
-# An attribute is one of its fields, and is told apart from none also where it is zero.
+# An attribute has one of its fields; presence is recorded, because the field can be zero.
 FILES = Schema("tensorflow", MESSAGES, oneof=("Attr",))
 parse = FILES.parse
 
 
 def dtype_name(number: int) -> str:
-    """The element type of a number; references to variables have one that is 100 more."""
+    """Return the element type of a code; references to variables have codes that are larger by 100."""
     found = DTYPES.get(number - 100 if number > 100 else number)
     if found is None:
-        raise TVMError(f"element type number {number} is not known")
+        raise TVMError(f"unknown element type code {number}")
     return _QUANTIZED.get(found, found)
 
 

@@ -1,4 +1,4 @@
-"""Converters of operators that move elements: shapes, slices, joints, padding."""
+"""Converters of operators that move elements: reshape, slice, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reshape(ctx, inputs, attrs):
         return run_time.reshaped(ctx, data, shape, 0 in [v for v in ctx.numbers(shape) if isinstance(v, int)])
     wanted = [int(v) for v in known.reshape(-1)]
     if any(d < -1 for d in wanted) or wanted.count(-1) > 1:
-        raise TVMError(f"the new shape {wanted} has a negative size")
+        raise TVMError(f"the new shape {wanted} has a negative dimension")
     if any(not isinstance(d, int) for d in ctx.shape(data)) and 0 not in wanted:
         return run_time.reshaped(ctx, data, run_time.number(wanted))
     return relay.reshape(data, wanted, True)
@@ -38,7 +38,7 @@ def squeeze(ctx, inputs, attrs):
     axes = sorted({axis_of(a, len(shape)) for a in given})
     if not axes:
         if any(not isinstance(d, int) for d in shape):
-            raise TVMError("all sizes of 1 are removed, and some are open; give the model's input shapes")
+            raise TVMError("Squeeze without axes requires a static shape; pass the input shapes to from_tensorflow")
         axes = [i for i, d in enumerate(shape) if d == 1]
     return relay.squeeze(inputs[0], axes) if axes else inputs[0]
 
@@ -54,7 +54,7 @@ def tile(ctx, inputs, attrs):
         return run_time.tiled(ctx, inputs[0], inputs[1])
     reps = ctx.ints(inputs[1], "the repetitions")
     if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
-        raise TVMError(f"{reps} are no repetitions of {ctx.rank(inputs[0])} axes")
+        raise TVMError(f"multiples {reps} must be {ctx.rank(inputs[0])} non-negative integers")
     return relay.tile(inputs[0], reps) if reps else inputs[0]
 
 
@@ -122,10 +122,10 @@ def slice_(ctx, inputs, attrs):
         return run_time.sharpened(ctx, out, known)
     begin, count = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
     if not len(begin) == len(count) == len(shape):
-        raise TVMError(f"begin {begin} and size {count} do not fit {len(shape)} axes")
+        raise TVMError(f"begin {begin} and size {count} must have {len(shape)} elements each")
     end = [(d if isinstance(d, int) else run_time.FAR) if s == -1 else b + s for b, s, d in zip(begin, count, shape)]
     if any(b < 0 or b > e or isinstance(d, int) and e > d for b, e, d in zip(begin, end, shape)):
-        raise TVMError(f"the slice from {begin} of sizes {count} is not inside of {list(shape)}")
+        raise TVMError(f"the slice from {begin} with size {count} exceeds the shape {list(shape)}")
     kept = [i for i, (b, e, d) in enumerate(zip(begin, end, shape)) if b or e not in (d, run_time.FAR)]
     return _cut(data, [begin[i] for i in kept], [end[i] for i in kept], [1] * len(kept), kept)
 
@@ -138,7 +138,7 @@ def _cut(data, begin, end, strides, axes):
 def strided_slice(ctx, inputs, attrs):
     data = inputs[0]
     if ctx.is_late(*inputs[1:4]):
-        return _late_slice(ctx, inputs, attrs)
+        return _dynamic_slice(ctx, inputs, attrs)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
         raise TVMError("begin, end and strides have different lengths")
@@ -164,7 +164,7 @@ def strided_slice(ctx, inputs, attrs):
 
 
 def _reformed(out: RelayExpr, gone: list[int], new: list[int]) -> RelayExpr:
-    """Without the axes of single places, with new ones."""
+    """Remove the axes that are indexed by one position, and insert new axes."""
     out = relay.squeeze(out, gone) if gone else out
     for place in new:
         out = relay.expand_dims(out, place)
@@ -172,7 +172,9 @@ def _reformed(out: RelayExpr, gone: list[int], new: list[int]) -> RelayExpr:
 
 
 def _specs(attrs, count: int, rank: int) -> list[tuple[str, int]]:
-    """What each part of the slice does: a range, one place, a new axis; an ellipsis stands for the other axes."""
+    """Return the function of each part of the slice: a range, an index, or a new axis; an ellipsis covers the other
+    axes.
+    """
     check_steps("a slice", count)
     ellipsis, new, shrink = (attrs.get(f"{k}_mask", 0) for k in ("ellipsis", "new_axis", "shrink_axis"))
     out: list[tuple[str, int]] = []
@@ -188,27 +190,30 @@ def _specs(attrs, count: int, rank: int) -> list[tuple[str, int]]:
             out.append(("shrink" if shrink & bit else "range", i))
     used = sum(1 for kind, _ in out if kind != "new")
     if used > rank:
-        raise TVMError(f"a slice of {used} axes does not fit {rank}")
+        raise TVMError(f"a slice of {used} axes exceeds the {rank} axes of the tensor")
     return out + [("all", -1)] * (rank - used)
 
 
 def _bounds(kind: str, i: int, rows: list, attrs, size) -> tuple[int, int, int] | None:
-    """First, last (not included) and step along one axis; None for all of it."""
+    """Return begin, end (exclusive) and step along one axis; None for the whole axis."""
     if kind == "all":
         return None
     first, last, step = rows[0][i], rows[1][i], rows[2][i]
     if step == 0:
-        raise TVMError("a slice has the stride 0")
+        raise TVMError("the strides of a slice must not be 0")
     known = isinstance(size, int)
     if kind == "shrink":
         if known and not -size <= first < size:
-            raise TVMError(f"place {first} is not inside of an axis of size {size}")
+            raise TVMError(f"index {first} is out of range for an axis of size {size}")
         first = first + size if known and first < 0 else first
         return first, first + 1 if first != -1 else run_time.FAR, 1
     whole = attrs.get("begin_mask", 0) & 1 << i, attrs.get("end_mask", 0) & 1 << i
     if not known:
         if step < 0:
-            raise TVMError("a slice goes backwards along an axis of open size; give the model's input shapes")
+            raise TVMError(
+                "a slice with a negative stride requires an axis of static size; pass the input shapes to "
+                "from_tensorflow"
+            )
         bounds = 0 if whole[0] else first, run_time.FAR if whole[1] else last, step
         return None if bounds == (0, run_time.FAR, 1) else bounds
     low, high = (0, size) if step > 0 else (-1, size - 1)
@@ -218,14 +223,14 @@ def _bounds(kind: str, i: int, rows: list, attrs, size) -> tuple[int, int, int] 
     if step > 0:
         last = max(first, last)
     elif first < 0:
-        # Nothing lies before the first element.
+        # No element precedes the first one.
         return 0, 0, 1
-    # The place before the first element is written as one that lies a whole axis further.
+    # An end before the first element is represented by -1 - size.
     return None if (first, last, step) == (0, size, 1) else (first, last if last >= 0 else -1 - size, step)
 
 
-def _late_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
-    """A slice whose ends are computed when the model runs."""
+def _dynamic_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
+    """Convert a slice with run-time bounds."""
     data, shape = inputs[0], ctx.shape(inputs[0])
     count = ctx.length(inputs[1], "the begin")
     strides = ctx.ints(inputs[3], "the strides")
@@ -242,7 +247,7 @@ def _late_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
                 last = relay.where(relay.equal(first, run_time.number(-1)), run_time.number(run_time.FAR),
                                    relay.add(first, run_time.number(1)))
             elif strides[i] < 0:
-                raise TVMError("a slice goes backwards from a place that is computed when the model runs")
+                raise TVMError("a slice with a negative stride and run-time bounds is not supported")
             else:
                 first = run_time.number(0) if attrs.get("begin_mask", 0) & 1 << i else first
                 last = run_time.number(run_time.FAR) if attrs.get("end_mask", 0) & 1 << i else last
@@ -267,9 +272,9 @@ def split(ctx, inputs, attrs):
     count, size = attrs.get("num_split", 1), ctx.shape(inputs[1])[axis]
     check_steps("a split", count)
     if count < 1 or isinstance(size, int) and size % count:
-        raise TVMError(f"{size} elements have no {count} equal parts")
+        raise TVMError(f"cannot split an axis of size {size} into {count} equal parts")
     if not isinstance(size, int):
-        raise TVMError("an axis of open size is split; give the model's input shapes")
+        raise TVMError("Split requires an axis of static size; pass the input shapes to from_tensorflow")
     return list(relay.split(inputs[1], count, axis)) if count > 1 else [inputs[1]]
 
 
@@ -281,16 +286,16 @@ def split_v(ctx, inputs, attrs):
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = total - sum(sizes) - 1
     if any(s < 0 for s in sizes) or sum(sizes) != total:
-        raise TVMError(f"parts of sizes {sizes} do not make {total}")
+        raise TVMError(f"split sizes {sizes} must be non-negative and add up to {total}")
     ends = [int(e) for e in np.cumsum(sizes)]
     return [_cut(inputs[0], [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
 
 
-# -- joints -----------------------------------------------------------------------------------------------------------
+# -- concatenate and stack --------------------------------------------------------------------------------------------
 
 
 def _joined(ctx: Context, parts: list, axis: int) -> RelayExpr:
-    # Parts without elements may have another rank in files of old.
+    # Empty vectors can be concatenated with tensors of another rank in old files.
     kept = [p for p in parts if not (ctx.rank(p) == 1 and ctx.shape(p)[0] == 0 and ctx.rank(parts[-1]) > 1)] or parts
     at = axis_of(axis, ctx.rank(kept[0]))
     return relay.concatenate(kept, at) if len(kept) > 1 else kept[0]
@@ -320,7 +325,7 @@ def unpack(ctx, inputs, attrs):
     count = attrs.get("num", 0) if not isinstance(count, int) else count
     check_steps("a stack", count)
     if count != attrs.get("num", count):
-        raise TVMError(f"{attrs.get('num')} results are wanted of {count}")
+        raise TVMError(f"attribute 'num' is {attrs.get('num')}, but the axis has size {count}")
     if count < 2:
         return [relay.squeeze(inputs[0], [axis])] * count
     return [relay.squeeze(part, [axis]) for part in relay.split(inputs[0], count, axis)]
@@ -346,7 +351,7 @@ def mirror_pad(ctx, inputs, attrs):
     mode = attrs.get("mode", "REFLECT")
     most = 0 if mode == "SYMMETRIC" else 1
     if any(max(w) > d - most for w, d in zip(width, shape)):
-        raise TVMError(f"padding of {width} by mirroring needs more elements than {shape} has")
+        raise TVMError(f"mirror padding {width} is too large for the shape {shape}")
     return relay.nn.mirror_pad(inputs[0], width, mode)
 
 
@@ -388,7 +393,7 @@ def blocks(ctx, inputs, attrs):
     form = {"SpaceToDepth": relay.nn.space_to_depth, "DepthToSpace": relay.nn.depth_to_space}[ctx.node.op]
     layout, size = attrs.get("data_format", "NHWC"), attrs.get("block_size", 1)
     if layout not in ("NHWC", "NCHW") or size < 1:
-        raise TVMError(f"blocks of {size} in the layout {layout} are not supported")
+        raise TVMError(f"block_size {size} with data_format {layout} is not supported")
     return form(inputs[0], size, layout)
 
 

@@ -1,4 +1,4 @@
-"""Converters of constants, variables and tables, and of operators that hand a value on."""
+"""Converters of constants, variables and tables, and of operators that forward a value."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def ensure_shape(ctx, inputs, attrs):
     wanted, have = attrs.get("shape"), ctx.shape(inputs[0])
     if wanted is not None and (len(wanted) != len(have) or any(
             isinstance(h, int) and w >= 0 and h != w for h, w in zip(have, wanted))):
-        raise TVMError(f"the shape {wanted} is wanted, got ({', '.join(map(str, have))})")
+        raise TVMError(f"expected the shape {wanted}, got ({', '.join(map(str, have))})")
     return inputs[0]
 
 
 @host("NoOp", "Assert", "Print", "PrintV2")
 def nothing(ctx, inputs, attrs):
-    """What only watches the run has no result; Print hands its first input on."""
+    """Remove operators that only observe the run; Print forwards its first input."""
     return [inputs[0]] if inputs and ctx.node.op == "Print" else []
 
 
@@ -66,11 +66,11 @@ def is_initialized(ctx, inputs, attrs):
 
 
 def variable_value(ctx: Context, value) -> RelayExpr:
-    """A tensor, which may be the value of a variable."""
+    """Return a tensor, or the value of a variable."""
     if isinstance(value, Handle) and value.kind == "variable":
         return ctx.importer.variable(value.shared_name)
     if not isinstance(value, RelayExpr):
-        raise TVMError("a variable is wanted")
+        raise TVMError("the input must be a variable or a tensor")
     return value
 
 
@@ -89,9 +89,9 @@ def table(ctx, inputs, attrs):
 
 
 def _content(ctx: Context, handle) -> tuple[np.ndarray, np.ndarray]:
-    """The keys and values that the file fills a table with."""
+    """Return the keys and values with which the model initializes a table."""
     if not isinstance(handle, Handle) or handle.kind != "table":
-        raise TVMError("a table is wanted")
+        raise TVMError("the input must be a table")
     library = ctx.importer.library
     bodies = [ctx.importer.main, *(library.body(name) for name in library.functions)]
     for body in bodies:
@@ -100,7 +100,7 @@ def _content(ctx: Context, handle) -> tuple[np.ndarray, np.ndarray]:
                 made = body.nodes.get(node.inputs[0].node)
                 if made is not None and made.op.endswith(handle.node.op) and shared_name(made) == handle.shared_name:
                     return tuple(_host_array(body.nodes.get(r.node)) for r in node.inputs[1:])  # type: ignore[return-value]
-    raise TVMError(f"the file does not say what is in the table '{handle.shared_name}'")
+    raise TVMError(f"the model contains no initializer of the table '{handle.shared_name}'")
 
 
 def _host_array(node: Node | None) -> np.ndarray:
@@ -108,17 +108,17 @@ def _host_array(node: Node | None) -> np.ndarray:
         raise TVMError("the keys and values of a table must be constants")
     found = array_of(node.attrs["value"])
     if isinstance(found, Text):
-        raise TVMError("tables of text are not supported: text is no data of a compiled model")
+        raise TVMError("tables of strings are not supported: compiled models have no string tensors")
     return found.reshape(-1)
 
 
 @host("LookupTableFindV2", "LookupTableFind")
 def lookup(ctx, inputs, attrs):
-    """Keys in order, of which the nearest is found by halves; what is not there has the default."""
+    """Find keys by binary search in the sorted keys; missing keys return the default."""
     keys, values = _content(ctx, inputs[0])
     wanted, default = inputs[1:3]
     if not isinstance(wanted, RelayExpr):
-        raise TVMError("a table is asked for text, which is not supported")
+        raise TVMError("looking up strings in a table is not supported")
     if not keys.size:
         return relay.add(relay.cast(relay.zeros_like(wanted), ctx.dtype(default)), default)
     order = np.argsort(keys, kind="stable")

@@ -1,7 +1,8 @@
-"""The table of TensorFlow converters and what a converter can ask.
+"""The table of TensorFlow converters, and the interface to the node that is being converted.
 
-A converter is ``f(ctx, inputs, attrs)``: inputs are expressions, attrs a dictionary of Python values without those that
-have the operator's default. Operators registered with ``host`` take and give other values too: lists, handles, text.
+A converter is ``f(ctx, inputs, attrs)``: inputs are expressions, attrs is a dictionary of Python values, which can lack
+attributes with the operator's default. Operators registered with ``host`` also have inputs and outputs that are not
+tensors: lists, handles, strings.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ HOST: set[str] = set()
 
 
 def host(*names: str):
-    """As ``op``, of operators whose inputs may be other values than tensors."""
+    """Register a converter, like ``op``, of operators whose inputs can be values other than tensors."""
     HOST.update(names)
     return op(*names)
 
 
 class Handle:
-    """A variable or a table: ``node`` made it, ``kind`` says which."""
+    """A variable or a table: ``node`` creates it, and ``kind`` distinguishes the two."""
 
     def __init__(self, kind: str, node: Node, shared_name: str):
         self.kind, self.node, self.shared_name = kind, node, shared_name
 
 
 class Context(NodeContext):
-    """The node being converted."""
+    """The node that is being converted."""
 
     __slots__ = ("node", "scope")
 
@@ -49,14 +50,14 @@ class Context(NodeContext):
         self.node, self.scope = node, scope
 
     def kind(self, attrs: dict[str, Any], name: str, default: str) -> str:
-        """The element type that an attribute says."""
+        """Return the element type in an attribute."""
         return plain_dtype(attrs.get(name, default))
 
     def single(self, e: RelayExpr, what: str) -> int:
-        """A number that must be known when compiling."""
+        """Return a scalar that must be constant at compile time."""
         values = self.ints(e, what)
         if values is None or len(values) != 1:
-            raise TVMError(f"{what} must be one number, got {values}")
+            raise TVMError(f"{what} must be a scalar, got {values}")
         return values[0]
 
 

@@ -1,4 +1,4 @@
-"""Where the values of variables lie: the graph that restores a checkpoint says which key belongs to which variable."""
+"""Values of variables: the graph that restores a checkpoint maps checkpoint keys to variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 
 
 def shared_name(node: Node) -> str:
-    """The name under which a variable or a table is known."""
+    """Return the name by which a variable or a table is identified."""
     return str(node.attrs.get("shared_name") or node.name)
 
 
@@ -33,13 +33,13 @@ class Variables:
                 self._restored(body, given)
 
     def value(self, name: str):
-        """The array of a variable."""
+        """Return the array of a variable."""
         if self.checkpoint is None:
-            raise TVMError(f"the variable '{name}' has no value: freeze the graph, or hand over a SavedModel")
+            raise TVMError(f"the variable '{name}' has no value: freeze the graph, or pass a SavedModel")
         return self.checkpoint.tensor(self.stored.get(name, name))
 
     def _restored(self, body: Body, given: dict[str, tuple[Body, Ref]]) -> None:
-        """Find the assignments of what was read from the checkpoint; ``given`` are the arguments of a function."""
+        """Record assignments of values that are read from the checkpoint; ``given`` are the arguments of a function."""
         for node in body.nodes.values():
             if node.op not in _ASSIGNS or len(node.inputs) < 2:
                 continue
@@ -53,7 +53,7 @@ class Variables:
 
 
 def _source(body: Body, ref: Ref, given: dict[str, tuple[Body, Ref]]) -> tuple[Node, int] | None:
-    """The node that makes a value, behind those that hand it on, and the number of its output."""
+    """Return the node that computes a value, skipping nodes that forward it, and the index of its output."""
     for _ in range(len(body.nodes) + 2):
         if ref.node in given and ref.node not in body.nodes:
             body, ref = given[ref.node]

@@ -1,5 +1,7 @@
-"""Converters of control flow and of variables. A course that is known when compiling is written out, any other is
-decided by the run."""
+"""Converters of control flow and variables.
+
+Branches and loops with constant conditions are inlined or unrolled; all others are decided at run time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ...expr import RelayExpr
 from ..common.control import branched, repeated
 from .table import Context, op, quantized
 
-# A loop whose steps are known is written out to at most so many operators.
+# Maximum number of operators of an unrolled loop.
 MOST_WRITTEN = 4096
 
 
@@ -23,7 +25,7 @@ class Resource(NamedTuple):
 
 
 def _either(*names: str):
-    """As ``op``, of operators that take quantized tensors as they are."""
+    """Register a converter, like ``op``, that is also used for quantized tensors without dequantizing them."""
 
     def add(function):
         return quantized(*names)(op(*names)(function))
@@ -32,7 +34,7 @@ def _either(*names: str):
 
 
 def _condition(ctx: Context, value: RelayExpr) -> RelayExpr:
-    """A tensor of one element as a scalar."""
+    """Return a tensor of one element as a scalar."""
     value = relay.reshape(value, ()) if ctx.rank(value) else value
     return ctx.made(value if ctx.dtype(value) == "bool" else relay.cast(value, "bool"))
 
@@ -50,8 +52,8 @@ def if_(ctx, inputs, options):
     importer.variables = dict(before)
     no = importer.call(options.else_subgraph_index, rest)
     if _handles(yes) != _handles(no):
-        raise TVMError(f"the branches give {len(yes)} and {len(no)} results, or other variables")
-    # Variables that one of the branches alone gives a first value have none afterwards.
+        raise TVMError(f"the branches have {len(yes)} and {len(no)} outputs, or assign different variables")
+    # Variables that only one of the branches initializes stay uninitialized after it.
     keys = [k for k in written if k in importer.variables]
     sides = ([*yes, *(written[k] for k in keys)], [*no, *(importer.variables[k] for k in keys)])
     results = _with_handles(sides[0], branched(importer, _condition(ctx, inputs[0]), *map(_tensors, sides)))
@@ -68,7 +70,7 @@ def _handles(values: list) -> list[Resource | None]:
 
 
 def _with_handles(like: list, tensors: list) -> list:
-    """Tensors between the handles among ``like``."""
+    """Return a list in which the handles of ``like`` are kept and ``tensors`` replace its other elements."""
     found = iter(tensors)
     return [v if isinstance(v, Resource) else next(found) for v in like]
 
@@ -89,7 +91,10 @@ def while_(ctx, inputs, options):
         (going,) = importer.call(options.cond_subgraph_index, states)
         after = importer.call(options.body_subgraph_index, states)
         if _handles(after) != _handles(states):
-            raise TVMError(f"the body gives {len(after)} results for {len(states)} values, or another variable")
+            raise TVMError(
+                f"the body has {len(after)} outputs for {len(states)} loop-carried values, or initializes a new "
+                "variable"
+            )
         return _condition(ctx, going), [*_tensors(after), *(importer.variables[k] for k in keys)]
 
     carried = [*_tensors(inputs), *before.values()]
@@ -99,7 +104,7 @@ def while_(ctx, inputs, options):
 
 
 def _written_out(ctx: Context, states: list, options) -> list | None:
-    """The results of a loop whose steps are all known when compiling; None if they are not, or too many."""
+    """Return the outputs of the unrolled loop; None if the trip count is not a constant, or is too large."""
     importer = ctx.importer
     budget = importer.budget - MOST_WRITTEN
     while importer.budget > budget:
@@ -118,17 +123,17 @@ def _written_out(ctx: Context, states: list, options) -> list | None:
 
 @op("CALL_ONCE")
 def call_once(ctx, inputs, options):
-    """What a first run does: it gives variables their first values."""
+    """Convert the initialization of variables in the first run to their initial values."""
     importer = ctx.importer
     if len(importer.active) > 1:
-        raise TVMError("it is supported in the graph of the model itself alone")
+        raise TVMError("it is supported only in the main graph of the model")
     before = importer.variables
     importer.variables = {}
     importer.call(options.init_subgraph_index, [])
     first, importer.variables = importer.variables, before
     for key, value in first.items():
         if isinstance(key, Resource) and key not in before:
-            importer.add_state(key, key.name, ctx.array(value, f"the first value of variable '{key.name}'"))
+            importer.add_state(key, key.name, ctx.array(value, f"the initial value of variable '{key.name}'"))
     return []
 
 
@@ -139,7 +144,7 @@ def var_handle(ctx, inputs, options):
 
 def _variable(inputs: list) -> Resource:
     if not inputs or not isinstance(inputs[0], Resource):
-        raise TVMError("input 0 is no variable")
+        raise TVMError("input 0 is not a variable")
     return inputs[0]
 
 
@@ -147,7 +152,7 @@ def _variable(inputs: list) -> Resource:
 def read_variable(ctx, inputs, options):
     key = _variable(inputs)
     if key not in ctx.importer.variables:
-        raise TVMError(f"variable '{key.name}' is read before it has a value")
+        raise TVMError(f"variable '{key.name}' is read before it is initialized")
     return ctx.importer.variables[key]
 
 

@@ -1,4 +1,4 @@
-"""Converters of convolutions and products. Data stays with its channels last."""
+"""Converters of convolutions and matmuls. Data keeps the channels-last layout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PADDINGS = ("SAME", "VALID")
 
 
 def same_or_valid(number: int, sizes, kernel, strides, dilations) -> tuple[int, ...]:
-    """Padding of a window: befores, then afters."""
+    """Return the padding of a window: begin of each axis, then end of each axis."""
     if not 0 <= number < 2:
-        raise TVMError(f"padding number {number} is not known")
+        raise TVMError(f"unknown padding code {number}")
     if any(v < 1 for v in (*kernel, *strides, *dilations)):
-        raise TVMError(f"a window of {list(kernel)} with strides {list(strides)} and dilations {list(dilations)} has a "
-                       "number below 1")
+        raise TVMError(f"a window of {list(kernel)} with strides {list(strides)} and dilations {list(dilations)} is "
+                       "not valid: all values must be positive")
     if _PADDINGS[number] == "VALID":
         return (0,) * (2 * len(kernel))
     before, after = [], []
@@ -37,7 +37,7 @@ def same_or_valid(number: int, sizes, kernel, strides, dilations) -> tuple[int, 
 
 
 def weight_array(ctx: Context, inputs: list, index: int, real: bool) -> np.ndarray | None:
-    """The constant that an input is, its integers made real numbers where that is wanted; None if it is computed."""
+    """Return the array of a constant input, dequantized if ``real``; None if the input is not constant."""
     array = ctx.value(inputs[index])
     found = ctx.tensor(index)
     if array is None or not real or array.dtype == "float32":
@@ -48,9 +48,9 @@ def weight_array(ctx: Context, inputs: list, index: int, real: bool) -> np.ndarr
 
 
 def moved_weight(ctx: Context, inputs: list, index: int, axes: tuple[int, ...], real: bool) -> RelayExpr:
-    """The weights of a convolution with their axes in another order."""
+    """Return the weights of a convolution with permuted axes."""
     if ctx.rank(inputs[index]) != len(axes):
-        raise TVMError(f"weights of {len(axes)} dimensions are wanted, got {ctx.rank(inputs[index])}")
+        raise TVMError(f"weights must have {len(axes)} dimensions, got {ctx.rank(inputs[index])}")
     array = weight_array(ctx, inputs, index, real)
     if array is None:
         if is_quantized(ctx.tensor(index)) and real:
@@ -68,50 +68,59 @@ def biased(ctx: Context, out: RelayExpr, inputs: list, index: int) -> RelayExpr:
 
 
 def scales(ctx: Context, data: int = 0, weight: int = 1) -> np.ndarray:
-    """The factor from sums of products to steps of the result: one, or one for each channel."""
+    """Return the factor from integer sums to quantization steps of the output: one, or one per channel."""
     x, w = ctx.quantization(ctx.tensor(data)).scale, ctx.tensor(weight).quantization
     if w is None:
-        raise TVMError("the weights have no scale")
+        raise TVMError("the weights have no quantization scale")
     out = ctx.quantization(ctx.result()).scale.astype("float64")
     if ctx.tensor(weight).dtype == "uint8":
-        # The product of the scales is one of 32 bits for tensors of this type.
+        # The reference kernels for uint8 weights multiply the scales in float32.
         return (x * w.scale).astype("float64") / out
     return x.astype("float64") * w.scale.astype("float64") / out
 
 
 def zero_points(ctx: Context, data: int = 0, weight: int = 1) -> tuple:
-    """Arguments of a quantized product: zero points, and scales, which are one because only its sums are wanted."""
+    """Return the arguments of a QNN matmul or convolution: the zero points, and 1 as scales because the output is
+    unscaled.
+    """
     w = ctx.tensor(weight).quantization
     if w is None or not w.is_single and w.zero_point.any():
-        raise TVMError("weights with a zero point for each channel are not supported")
+        raise TVMError("weights with per-channel zero points are not supported")
     zero = int(w.zero_point[0])
     return int(ctx.quantization(ctx.tensor(data)).zero_point[0]), zero, 1.0, 1.0
 
 
 def check_integers(ctx: Context, data: int = 0, weight: int = 1) -> None:
-    """Refuse types that no kernel has: 16 bits go with weights of 8, or with other data of 16, and results of 16."""
+    """Reject combinations of types that LiteRT does not have.
+
+    int16 data requires 8-bit weights, or for matmuls int16 weights, and an int16 output.
+    """
     types = [ctx.tensor(data).type, ctx.tensor(weight).type]
     short = ctx.tensor(weight).dtype in ("int8", "uint8")
     short = short or types == ["int16", "int16"] and ctx.node.operator in ("BATCH_MATMUL", "FULLY_CONNECTED")
     if not is_quantized(ctx.result()) or (types[0] == "int16") != (ctx.result().type == "int16") or not short:
-        raise TVMError(f"products of {' and '.join(types)} into {ctx.result().type} are not supported")
+        raise TVMError(
+            f"the operator is not supported for {' and '.join(types)} operands with a {ctx.result().type} output"
+        )
 
 
-def summed(ctx: Context, inputs: list, data: int, weight: int, real, quantum, attrs: dict) -> RelayExpr:
-    """Sums of products of integers: ``quantum`` takes data of 8 bits, ``real`` any type that holds the sums."""
+def integer_sums(ctx: Context, inputs: list, data: int, weight: int, real, quantum, attrs: dict) -> RelayExpr:
+    """Return integer sums: ``quantum`` is used for 8-bit data, and ``real``, which supports wide types, for
+    int16 data.
+    """
     if ctx.tensor(data).type != "int16":
         return quantum(inputs[data], inputs[weight], *zero_points(ctx, data, weight), **attrs)
     if any(zero_points(ctx, data, weight)[:2]):
-        raise TVMError("data of 16 bits with a zero point is not supported")
+        raise TVMError("int16 data with a zero point is not supported")
     array = ctx.value(inputs[weight])
-    # The sums of most layers fit into 32 bits, which are faster.
+    # The sums of most layers fit into int32, which is faster.
     most = 1 << 40 if array is None else int(np.abs(array.astype("int64")).sum()) << 15
     kind = "int32" if most < 1 << 31 else "int64"
     return relay.cast(real(*(relay.cast(inputs[i], kind) for i in (data, weight)), **attrs, out_dtype=kind), "int64")
 
 
-def brought(ctx: Context, sums: RelayExpr, inputs: list, index: int, factors: np.ndarray) -> RelayExpr:
-    """Sums with their bias, in steps of the result."""
+def requantized_sums(ctx: Context, sums: RelayExpr, inputs: list, index: int, factors: np.ndarray) -> RelayExpr:
+    """Add the bias to integer sums and rescale them to quantization steps of the output."""
     bias, total = argument(inputs, index), biased(ctx, sums, inputs, index)
     if ctx.dtype(ctx.made(sums)) == "int64" and (bias is None or ctx.dtype(bias) == "int64"):
         return rescaled_wide(total, factors)
@@ -125,11 +134,13 @@ def _window(ctx: Context, options, sizes, kernel) -> dict:
 
 
 def _plain(ctx: Context, inputs: list, options, real: bool) -> tuple[RelayExpr, dict]:
-    """The weights and the attributes of a convolution."""
+    """Return the weights and the attributes of a convolution."""
     outputs, height, width, depth = ctx.known_shape(inputs[1])
     channels = ctx.known_size(inputs[0], 3)
     if not depth or channels % depth or outputs % max(channels // depth, 1):
-        raise TVMError(f"{channels} channels and weights for {depth} do not fit")
+        raise TVMError(
+            f"the number of channels of the data, {channels}, must be divisible by that of the weights, {depth}"
+        )
     attrs = _window(ctx, options, ctx.known_shape(inputs[0])[1:3], (height, width))
     weight = moved_weight(ctx, inputs, 1, (1, 2, 3, 0), real)
     return weight, {**attrs, "groups": channels // depth, "channels": outputs, "kernel_layout": "HWIO"}
@@ -139,12 +150,12 @@ def _depthwise(ctx: Context, inputs: list, options, real: bool) -> tuple[RelayEx
     one, height, width, outputs = ctx.known_shape(inputs[1])
     channels = ctx.known_size(inputs[0], 3)
     if one != 1 or not channels or outputs % channels:
-        raise TVMError(f"{channels} channels and weights for {outputs} do not fit")
+        raise TVMError(f"depthwise weights with {outputs} output channels do not match data with {channels} channels")
     attrs = _window(ctx, options, ctx.known_shape(inputs[0])[1:3], (height, width))
     array = weight_array(ctx, inputs, 1, real)
     shape = (height, width, channels, outputs // channels)
     weight = relay.reshape(inputs[1], shape) if array is None else Constant(np.ascontiguousarray(array).reshape(shape))
-    # One channel makes a plain convolution, whose filters are the results.
+    # With one channel this is a plain convolution, where the multiplier axis is the output axis.
     layout = "HWOI" if channels > 1 else "HWIO"
     return weight, {**attrs, "groups": channels, "channels": outputs, "kernel_layout": layout}
 
@@ -168,8 +179,8 @@ def _integer(form):
     def convert(ctx, inputs, options):
         check_integers(ctx)
         weight, attrs = form(ctx, inputs, options, False)
-        sums = summed(ctx, [inputs[0], weight], 0, 1, relay.nn.conv2d, qnn.op.conv2d, attrs)
-        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+        sums = integer_sums(ctx, [inputs[0], weight], 0, 1, relay.nn.conv2d, qnn.op.conv2d, attrs)
+        steps = requantized_sums(ctx, sums, inputs, 2, scales(ctx))
         return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
     return convert
@@ -198,15 +209,15 @@ def conv_3d(ctx, inputs, options):
 
 
 def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> RelayExpr:
-    """The data is input 2, the weights input 1, input 0 the shape of the result."""
-    shape, sizes = ctx.ints(inputs[0], "the shape of the result"), ctx.known_shape(inputs[2])
+    """Convert a transposed convolution: input 0 is the output shape, input 1 the weights, input 2 the data."""
+    shape, sizes = ctx.ints(inputs[0], "the output shape"), ctx.known_shape(inputs[2])
     strides, axes, order = (options.stride_h, options.stride_w), (3, 0, 1, 2), (1, 2)
     outputs_at = 0
     if ctx.node.operator == "CONV_3D_TRANSPOSE":
         strides, axes, order, outputs_at = (options.stride_d, *strides), (4, 3, 0, 1, 2), (0, 1, 2), 3
     known = ctx.known_shape(inputs[1])
     if not len(shape) == len(sizes) == len(known) == len(axes):
-        raise TVMError(f"a result of {len(axes)} dimensions is wanted, got {shape}")
+        raise TVMError(f"the output shape must have {len(axes)} dimensions, got {shape}")
     outputs, kernel = known[outputs_at], tuple(known[i] for i in order)
     same_or_valid(options.padding, kernel, kernel, strides, (1,) * len(kernel))
     befores, afters, extra = [], [], []
@@ -217,10 +228,10 @@ def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> Relay
             total = 0
         befores.append(total // 2)
         afters.append(total - total // 2)
-        # Results beyond the reach of the last window are zeros, as a window that reached further would make them.
+        # Outputs after the last window are zeros, as if they were computed by an additional window.
         extra.append(out - ((size - 1) * s + k - total))
     if min(extra) < 0:
-        raise TVMError(f"the result {shape} is smaller than the convolution of {list(sizes)} makes it")
+        raise TVMError(f"the output shape {shape} is smaller than the transposed convolution of {list(sizes)}")
     weight = moved_weight(ctx, inputs, 1, axes, real)
     last = len(kernel) + 1
     data = relay.transpose(inputs[2], (0, last, *range(1, last)))
@@ -241,12 +252,12 @@ def transpose_conv(ctx, inputs, options):
 
 @op("CUSTOM Convolution2DTransposeBias")
 def transpose_conv_bias(ctx, inputs, options):
-    """A transposed convolution of MediaPipe: data, weights and bias; the options are three numbers of 32 bits."""
+    """Convert MediaPipe's transposed convolution of data, weights and bias; its options are three int32 numbers."""
     raw = ctx.node.custom_options
     if raw is None or len(raw) < 12:
-        raise TVMError("the options have no padding and strides")
+        raise TVMError("the options must contain the padding and the strides")
     padding, width, height = struct.unpack_from("<3i", raw)
-    # The numbers of padding begin with one for an unknown padding.
+    # The padding codes of this operator begin with one for an unknown padding.
     window = SimpleNamespace(padding=padding - 1, stride_w=width, stride_h=height)
     batch, *sizes, _ = ctx.known_shape(inputs[0])
     outputs, *kernel, _ = ctx.known_shape(inputs[1])
@@ -273,28 +284,28 @@ def integer_transpose_conv(ctx, inputs, options):
 
     def build(data, weight, **attrs):
         given = [inputs[0], weight, data]
-        return summed(ctx, given, 2, 1, relay.nn.conv2d_transpose, qnn.op.conv2d_transpose, attrs)
+        return integer_sums(ctx, given, 2, 1, relay.nn.conv2d_transpose, qnn.op.conv2d_transpose, attrs)
 
     sums = _transposed(ctx, inputs, options, False, build)
-    steps = brought(ctx, sums, inputs, 3, scales(ctx, 2, 1))
+    steps = requantized_sums(ctx, sums, inputs, 3, scales(ctx, 2, 1))
     return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
 
-# -- products of matrices ---------------------------------------------------------------------------------------------
+# -- matmul -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(ctx: Context, inputs: list, options) -> tuple[RelayExpr, tuple]:
-    """The data as a matrix, and the shape of the result."""
+def _matrix_and_shape(ctx: Context, inputs: list, options) -> tuple[RelayExpr, tuple]:
+    """Return the data as a matrix, and the output shape."""
     if getattr(options, "weights_format", 0):
         raise TVMError(f"weights of format {options.weights_format} are not supported")
     units, depth = ctx.known_shape(inputs[1])
     shape = ctx.known_shape(inputs[0])
     count = int(np.prod(shape))
     if not depth or count % depth:
-        raise TVMError(f"data of shape {shape} has no rows of {depth}")
+        raise TVMError(f"data of shape {shape} cannot be reshaped to rows of size {depth}")
     rows = (*shape[:-1], units) if options.keep_num_dims else (count // depth, units)
     if options.keep_num_dims and shape[-1:] != (depth,):
-        raise TVMError(f"the last axis of data of shape {shape} must have size {depth}")
+        raise TVMError(f"the last axis of the data, which has the shape {shape}, must have size {depth}")
     data = inputs[0] if len(shape) == 2 and shape[1] == depth else relay.reshape(inputs[0], (count // depth, depth))
     return data, rows
 
@@ -305,7 +316,7 @@ def _shaped(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
 
 @op("FULLY_CONNECTED")
 def fully_connected(ctx, inputs, options):
-    data, shape = _rows(ctx, inputs, options)
+    data, shape = _matrix_and_shape(ctx, inputs, options)
     if is_hybrid(ctx, inputs):
         data, scale = activations(ctx, data, (1,), not options.asymmetric_quantize_inputs)
         out = relay.nn.dense(data, Constant(whole_weight(ctx, inputs)))
@@ -319,25 +330,25 @@ def fully_connected(ctx, inputs, options):
 @quantized("FULLY_CONNECTED")
 def integer_fully_connected(ctx, inputs, options):
     check_integers(ctx)
-    data, shape = _rows(ctx, inputs, options)
-    sums = summed(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
+    data, shape = _matrix_and_shape(ctx, inputs, options)
+    sums = integer_sums(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
     if ctx.tensor(0).dtype == "uint8" or ctx.tensor(1).dtype == "int16":
-        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+        steps = requantized_sums(ctx, sums, inputs, 2, scales(ctx))
     else:
-        # The kernel rounds the product of real numbers.
+        # The kernel rounds the product of float64 values.
         total = relay.cast(biased(ctx, sums, inputs, 2), "float64")
         steps = relay.cast(rounded_away(relay.multiply(total, Constant(scales(ctx))), "float64"), "int32")
     return finished(_shaped(ctx, steps, shape), ctx.result(), ctx.activation(options.fused_activation))
 
 
 def _matrices(ctx: Context, inputs: list, options) -> tuple[RelayExpr, RelayExpr, tuple]:
-    """Stacks of matrices over one batch axis, the right one transposed, and the shape of the result."""
+    """Return the operands with one batch axis, the right one transposed, and the output shape."""
     a, b = inputs[:2]
     a = _swapped(ctx, a) if options.adj_x else a
     b = b if options.adj_y else _swapped(ctx, b)
     x, y = ctx.known_shape(a), ctx.known_shape(b)
     if len(x) < 2 or len(y) < 2 or x[-1] != y[-1]:
-        raise TVMError(f"matrices of shapes {x} and {y} (transposed) have no product")
+        raise TVMError(f"cannot multiply matrices of shapes {x} and {y} (transposed)")
     batch = np.broadcast_shapes(x[:-2], y[:-2])
     count = int(np.prod(batch))
     a = relay.reshape(relay.broadcast_to(a, (*batch, *x[-2:])), (count, *x[-2:]))
@@ -366,8 +377,8 @@ def batch_matmul(ctx, inputs, options):
 def integer_batch_matmul(ctx, inputs, options):
     check_integers(ctx)
     a, b, shape = _matrices(ctx, inputs, options)
-    sums = summed(ctx, [a, b], 0, 1, relay.nn.batch_matmul, qnn.op.batch_matmul, {})
-    return finished(brought(ctx, relay.reshape(sums, shape), [], 2, scales(ctx)), ctx.result())
+    sums = integer_sums(ctx, [a, b], 0, 1, relay.nn.batch_matmul, qnn.op.batch_matmul, {})
+    return finished(requantized_sums(ctx, relay.reshape(sums, shape), [], 2, scales(ctx)), ctx.result())
 
 
 __all__ = ["biased", "same_or_valid", "weight_array"]

@@ -1,4 +1,4 @@
-"""The converter of the last step of detectors: boxes out of anchors, and the best of those that overlap."""
+"""The converter of the post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import Context, op
 
 
 def _decoded(x: RelayExpr, anchors: RelayExpr, scales: list[float]) -> list[RelayExpr]:
-    """The least and greatest y and x of each box, as columns, out of centres and sizes relative to anchors."""
+    """Decode boxes, given by centers and sizes relative to anchors, to minimum and maximum y and x, as columns."""
     y, x_, h, w = relay.split(relay.divide(x, const(np.array(scales, "float32"))), 4, 2)
     anchor_y, anchor_x, anchor_h, anchor_w = relay.split(relay.expand_dims(anchors, 0), 4, 2)
     centre_y = relay.add(relay.multiply(y, anchor_h), anchor_y)
@@ -28,11 +28,11 @@ def _options(ctx: Context) -> dict[str, float]:
     names = ("max_detections", "num_classes", "nms_score_threshold", "nms_iou_threshold")
     missing = [n for n in (*names, "y_scale", "x_scale", "h_scale", "w_scale") if n not in found]
     if missing:
-        raise TVMError(f"the option {missing[0]} is missing")
+        raise TVMError(f"the custom option '{missing[0]}' is missing")
     if found.get("max_classes_per_detection", 1) != 1 and not found.get("use_regular_nms", 0):
-        raise TVMError("more than one class for a box is not supported")
+        raise TVMError("max_classes_per_detection above 1 is supported only with use_regular_nms")
     if not 0 < found["max_detections"] < 1 << 20 or not all(found[f"{n}_scale"] for n in "yxhw"):
-        raise TVMError(f"{found['max_detections']} detections, or a scale of 0, are not supported")
+        raise TVMError(f"max_detections {found['max_detections']} is out of range, or a scale is 0")
     return found
 
 
@@ -44,11 +44,13 @@ def detection(ctx, inputs, options):
     classes = ctx.known_shape(scores)[2]
     skipped = classes - int(found["num_classes"])
     if batch != 1 or width < 4 or skipped < 0 or ctx.known_shape(anchors) != (count, 4):
-        raise TVMError(f"{count} boxes of {batch} images with {classes} classes do not fit the anchors or the options")
+        raise TVMError(
+            f"{count} boxes of {batch} images with {classes} classes do not match the anchors or the options"
+        )
     encoded = encoded if width == 4 else relay.strided_slice(encoded, [0], [4], [1], [2])
     scores = relay.strided_slice(scores, [skipped], [classes], [1], [2]) if skipped else scores
     corners = _decoded(encoded, anchors, [found[f"{name}_scale"] for name in "yxhw"])
-    # What is at the threshold counts too.
+    # Scores equal to the threshold are kept.
     least = float(np.nextafter(np.float32(found["nms_score_threshold"]), np.float32(-np.inf)))
     most = int(found["max_detections"])
     if found.get("use_regular_nms", 0):
@@ -65,7 +67,7 @@ def detection(ctx, inputs, options):
 
 
 def _by_class(corners: list[RelayExpr], scores: RelayExpr, most: int, each: int, least: float, found: dict) -> list:
-    """The best boxes of all classes, of which each keeps boxes that overlap those of others."""
+    """Select the best boxes by separate non-maximum suppression for each class."""
     boxes = relay.concatenate(corners, 2)
     chosen, values, number = relay.vision.all_class_non_max_suppression(
         boxes, relay.transpose(scores, [0, 2, 1]), const(each, "int64"), const(np.float32(found["nms_iou_threshold"])),
@@ -74,7 +76,7 @@ def _by_class(corners: list[RelayExpr], scores: RelayExpr, most: int, each: int,
     count = relay.minimum(relay.cast(number, "int32"), const(most, "int32"))
     kind, place = (relay.reshape(relay.strided_slice(chosen, [i], [i + 1], [1], [2]), (-1,)) for i in (0, 1))
     valid = relay.less(const(np.arange(most, dtype="int32")), count)
-    # There may be fewer candidates than rows that are wanted.
+    # There can be fewer candidates than output rows.
     at = relay.where(valid, const(np.arange(most, dtype="int32")), const(0, "int32"))
     rows = relay.take(relay.squeeze(boxes, [0]), relay.take(place, at), 0)
     kinds, shown = relay.cast(relay.take(kind, at), "float32"), relay.take(relay.reshape(values, (-1,)), at)
@@ -84,7 +86,7 @@ def _by_class(corners: list[RelayExpr], scores: RelayExpr, most: int, each: int,
 
 
 def _outputs(rows: RelayExpr, count: int, most: int) -> list[RelayExpr]:
-    """Boxes, classes, scores and their number; rows that are no detections become zeros."""
+    """Return the boxes, classes, scores and their number; unused rows are zeros."""
     rows = relay.strided_slice(rows, [0], [min(count, most)], [1], [1])
     rows = rows if count >= most else relay.nn.pad(rows, ((0, 0), (0, most - count), (0, 0)), const(-1.0))
     is_one = relay.greater_equal(relay.strided_slice(rows, [0], [1], [1], [2]), const(0.0))

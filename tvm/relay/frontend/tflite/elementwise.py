@@ -1,4 +1,4 @@
-"""Converters of operators on elements and pairs of elements."""
+"""Converters of element-wise operators with one and two operands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Context, op, quantized, tabled
 
 
 def activated(ctx: Context, x: RelayExpr, options) -> RelayExpr:
-    """After the activation that an operator carries."""
+    """Apply the fused activation of an operator."""
     return _ACTIVATIONS[ctx.activation(options.fused_activation)](x)
 
 
@@ -40,7 +40,7 @@ for _name in ("EXP", "LOG", "SQRT", "RSQRT", "SIN", "COS", "ABS", "FLOOR", "CEIL
 _one("NEG", relay.negative)
 _one("LOGISTIC", relay.sigmoid)
 _one("SQUARE", lambda x: relay.multiply(x, x))
-# Halves go to the even neighbour.
+# Ties are rounded to even.
 _one("ROUND", relay.round)
 _one("LOGICAL_NOT", relay.logical_not)
 
@@ -118,23 +118,23 @@ def cast(ctx, inputs, options):
     return x if ctx.dtype(x) == kind else relay.cast(x, kind)
 
 
-# A cast takes integers as they are, quantized or not.
+# A cast converts the integer values, without dequantizing them.
 quantized("CAST")(cast)
 
 
 @op("BITCAST")
 def bitcast(ctx, inputs, options):
-    """The bits of an element as another type of the same size."""
+    """Reinterpret the bits of an element as another type of the same size."""
     if np.dtype(ctx.dtype(inputs[0])).itemsize != np.dtype(ctx.result().dtype).itemsize:
-        raise TVMError(f"the bits of {ctx.tensor(0).type} are no {ctx.result().type}")
+        raise TVMError(f"cannot bitcast {ctx.tensor(0).type} to {ctx.result().type}")
     return relay.reinterpret(inputs[0], ctx.result().dtype)
 
 
 @op("FAKE_QUANT")
 def fake_quant(ctx, inputs, options):
-    """Numbers brought to the nearest of the steps that training saw."""
+    """Round to the nearest quantization step of the training."""
     if not 2 <= options.num_bits <= 16 or not options.max > options.min:
-        raise TVMError(f"{options.num_bits} bits from {options.min} to {options.max} are no quantization")
+        raise TVMError(f"{options.num_bits} bits from {options.min} to {options.max} are not a valid quantization")
     low, high = np.float32(1 if options.narrow_range else 0), np.float32((1 << options.num_bits) - 1)
     scale = np.float32((np.float32(options.max) - np.float32(options.min)) / (high - low))
     zero = np.clip(np.float32(low - np.float32(options.min) / scale), low, high)
@@ -180,7 +180,7 @@ def floor_mod(ctx, inputs, options):
     x, y = inputs[:2]
     if not ctx.is_float(x):
         return relay.floor_mod(x, y)
-    # The remainder towards zero is exact, where the quotient of a multiple may be rounded to either side.
+    # The truncated remainder is exact, while the quotient of a multiple can be rounded up or down.
     rest, zero = relay.mod(x, y), ctx.like(0, x)
     other = relay.not_equal(relay.less(rest, zero), relay.less(y, zero))
     return relay.where(relay.logical_and(other, relay.not_equal(rest, zero)), relay.add(rest, y), rest)
@@ -205,12 +205,12 @@ def select(ctx, inputs, options):
     condition, x, y = inputs[:3]
     rank = ctx.rank(x)
     if ctx.node.operator == "SELECT" and ctx.rank(condition) == 1 and rank > 1:
-        # A vector chooses whole rows.
+        # A condition vector selects whole rows.
         condition = relay.reshape(condition, (-1, *[1] * (rank - 1)))
     return relay.where(condition, x, y)
 
 
-# The kernel takes the integers as they are, whatever their scales.
+# The kernel selects integers, regardless of their scales.
 quantized("SELECT", "SELECT_V2")(select)
 
 
@@ -219,8 +219,8 @@ def _sum(sign: int):
         a, b, y = (ctx.quantization(t) for t in (ctx.tensor(0), ctx.tensor(1), ctx.result()))
         narrow = ctx.tensor(0).dtype != "int16"
         if not narrow and options.pot_scale_int16 and all(math.frexp(q.scale[0])[0] == 0.5 for q in (a, b, y)):
-            raise TVMError("sums of int16 with powers of two as scales are not supported")
-        # As many bits as leave room for the sum in 32.
+            raise TVMError("int16 addition with power-of-two scales is not supported")
+        # The number of additional bits for which the sum still fits into int32.
         shift = 20 if narrow else 15
         twice = 2.0 * max(float(a.scale[0]), float(b.scale[0]))
         parts = []
@@ -238,9 +238,9 @@ def _sum(sign: int):
 def integer_squared_difference(ctx, inputs, options):
     a, b, y = (ctx.quantization(t) for t in (ctx.tensor(0), ctx.tensor(1), ctx.result()))
     if ctx.tensor(0).dtype != "int8":
-        raise TVMError(f"differences of {ctx.tensor(0).type} are not supported")
+        raise TVMError(f"SQUARED_DIFFERENCE of {ctx.tensor(0).type} is not supported")
     twice = 2.0 * max(float(a.scale[0]), float(b.scale[0]))
-    # Seven bits more for each; the square still fits into 32.
+    # Add seven bits of precision; the square still fits into int32.
     parts = [rescaled(relay.left_shift(centered(x, q), const(7, "int32")), float(q.scale[0]) / twice)
              for x, q in ((inputs[0], a), (inputs[1], b))]  # fmt: skip
     difference = relay.subtract(*parts)
@@ -266,7 +266,7 @@ def integer_extreme(ctx, inputs, options):
     for t in (ctx.tensor(1), ctx.result()):
         found = ctx.quantization(t)
         if found.scale[0] != first.scale[0] or found.zero_point[0] != first.zero_point[0]:
-            raise TVMError("tensors of different scales are not supported")
+            raise TVMError("operands with different scales are not supported")
     return getattr(relay, ctx.node.operator.lower())(*inputs[:2])
 
 

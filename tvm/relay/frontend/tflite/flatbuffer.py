@@ -1,8 +1,8 @@
-"""Reading flatbuffers that may be damaged: every offset is checked against the buffer before it is followed.
+"""Reading of flatbuffers that can be damaged: each offset is checked against the buffer before it is followed.
 
-A table is read by the description of its fields: ``"axis:i32 beta:f32=1 inputs:[i32] name:str tensors:[Tensor]"``, in
-the order of their slots. ``_`` is a slot that is not read. Descriptions do not refer to themselves, so that reading
-ends; the elements that are read are counted, so that a file whose parts refer to one place many times is refused.
+A table is read by a schema of its fields: ``"axis:i32 beta:f32=1 inputs:[i32] name:str tensors:[Tensor]"``, in the
+order of their slots. ``_`` is a slot that is not read. Schemas are not recursive, so that reading terminates; the
+elements that are read are counted, so that a file with excessively many references to the same data is rejected.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _NUMBERS = {
     "bool": ("?", 1), "i8": ("b", 1), "u8": ("B", 1), "i32": ("<i", 4), "u32": ("<I", 4), "i64": ("<q", 8),
     "u64": ("<Q", 8), "f32": ("<f", 4), "f64": ("<d", 8), "i16": ("<h", 2), "u16": ("<H", 2),
 }  # fmt: skip
-# Each element of a vector takes space in the file; one that is shared is read again for each reference. A file may
-# refer to its parts this many times more often than it has bytes.
+# Each element of a vector occupies space in the file; a shared element is read again for each reference. The number of
+# elements read is limited to this multiple of the file size in bytes.
 _SHARING = 4
 
 
@@ -46,7 +46,7 @@ def _fields(description: str) -> tuple[_Field, ...]:
 
 
 class Flatbuffer:
-    """A buffer and the descriptions of its tables by name."""
+    """A buffer and the schemas of its tables by name."""
 
     def __init__(self, data, tables: Mapping[str, str]):
         self.data = memoryview(data).cast("B")
@@ -54,16 +54,16 @@ class Flatbuffer:
         self._left = _SHARING * len(self.data) + 1024
 
     def root(self, name: str) -> SimpleNamespace:
-        """The table that the buffer begins with."""
+        """Return the root table of the buffer."""
         return self._table(self._offset(0), name)
 
     def default(self, name: str) -> SimpleNamespace:
-        """A table none of whose fields is written."""
+        """Return a table in which all fields have their defaults."""
         return SimpleNamespace(**{f.name: f.default if not f.kind.startswith("[") else None
                                   for f in _fields(self.tables[name]) if f.name != "_"})
 
     def table(self, at: int, name: str) -> SimpleNamespace:
-        """The table at a place that ``root`` has found, as a field of kind ``at``."""
+        """Return the table at an offset that ``root`` has read from a field of type ``at``."""
         return self._table(at, name)
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Flatbuffer:
     def _number(self, at: int, kind: str):
         form, size = _NUMBERS[kind]
         if at < 0 or at + size > len(self.data):
-            raise TVMError(f"the file is damaged: byte {at} is read of {len(self.data)}")
+            raise TVMError(f"the file is damaged: offset {at} is outside its {len(self.data)} bytes")
         return struct.unpack_from(form, self.data, at)[0]
 
     def _offset(self, at: int) -> int:
@@ -80,14 +80,14 @@ class Flatbuffer:
     def _count(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise TVMError("the file is damaged: its parts refer to each other more often than a model's do")
+            raise TVMError("the file is damaged: it has too many references to the same data")
 
     def _table(self, at: int, name: str) -> SimpleNamespace:
         self._count(1)
         rows = at - self._number(at, "i32")
         size, inline = self._number(rows, "u16"), self._number(rows + 2, "u16")
         if rows < 0 or size < 4 or size % 2 or rows + size > len(self.data) or at + inline > len(self.data):
-            raise TVMError(f"the file is damaged: the table at byte {at} is outside of the file")
+            raise TVMError(f"the file is damaged: the table at byte {at} is outside the file")
         out = self.default(name)
         for slot, field in enumerate(_fields(self.tables[name])):
             if field.name == "_" or 4 + 2 * slot + 2 > size:
@@ -95,7 +95,7 @@ class Flatbuffer:
             place = self._number(rows + 4 + 2 * slot, "u16")
             if place:
                 if place >= inline:
-                    raise TVMError(f"the file is damaged: field '{field.name}' is outside of its table")
+                    raise TVMError(f"the file is damaged: field '{field.name}' is outside its table")
                 setattr(out, field.name, self._value(at + place, field.kind))
         return out
 
@@ -123,10 +123,10 @@ class Flatbuffer:
         return [self._table(self._offset(where + 4 + 4 * i), inner) for i in range(count)]
 
     def _bytes(self, at: int, size: int) -> memoryview:
-        """The bytes of a vector's elements of ``size`` bytes each."""
+        """Return the bytes of a vector whose elements have ``size`` bytes."""
         count = self._number(at, "u32")
         if at + 4 + count * size > len(self.data):
-            raise TVMError(f"the file is damaged or cut short: {count} elements at byte {at} reach beyond its end")
+            raise TVMError(f"the file is damaged or truncated: {count} elements at byte {at} extend beyond its end")
         return self.data[at + 4 : at + 4 + count * size]
 
 

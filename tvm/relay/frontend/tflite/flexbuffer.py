@@ -1,8 +1,8 @@
-"""Reading the options of custom operators: a map of numbers as a flexbuffer, every offset checked against the buffer.
+"""Reading of the options of custom operators: a flexbuffer map of numbers, with each offset checked against the buffer.
 
-A flexbuffer is read from its end: the last byte is the width of the root, the one before it the root's type, and the
-root is an offset back to the values of a map. Before them lie the offset of the keys, their width and the count; behind
-them a type for each value.
+A flexbuffer is read from its end: the last byte is the width of the root, the byte before it the type of the root, and
+the root is an offset back to the values of a map. Before the values are the offset of the keys, their width and the
+count; after the values is a type for each value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ....error import TVMError
 
 _MAP = 9
 _MOST_KEYS = 256
-# Types of values by number: how each is unpacked, by its width.
+# Format characters of the value types, by the width of the value.
 _INT, _UINT, _FLOAT = {1: "b", 2: "<h", 4: "<i", 8: "<q"}, {1: "B", 2: "<H", 4: "<I", 8: "<Q"}, {4: "<f", 8: "<d"}
 _INLINE = {1: _INT, 2: _UINT, 3: _FLOAT, 26: _UINT}
 _INDIRECT = {6: _INT, 7: _UINT, 8: _FLOAT}
@@ -25,32 +25,32 @@ class _Reader:
 
     def number(self, at: int, width: int, forms: dict):
         if width not in forms or at < 0 or at + width > len(self.data):
-            raise TVMError("the options are damaged")
+            raise TVMError("the custom options are damaged")
         return struct.unpack_from(forms[width], self.data, at)[0]
 
     def back(self, at: int, width: int) -> int:
-        """Where an offset points to."""
+        """Return the position that an offset refers to."""
         return at - self.number(at, width, _UINT)
 
     def text(self, at: int) -> str:
         end = self.data.find(b"\0", at) if at >= 0 else -1
         if end < 0:
-            raise TVMError("the options are damaged")
+            raise TVMError("the custom options are damaged")
         return self.data[at:end].decode("utf-8", "replace")
 
 
 def number_map(data) -> dict[str, float]:
-    """The numbers of a map by their names; values of other types are left out."""
+    """Return the numbers of a map by name; values of other types are omitted."""
     if data is None or len(data) < 3:
-        raise TVMError("the options are missing")
+        raise TVMError("the custom options are missing")
     reader = _Reader(data)
     width, kind = reader.data[-1], reader.data[-2]
     if kind >> 2 != _MAP:
-        raise TVMError("the options are no map")
+        raise TVMError("the custom options are not a flexbuffer map")
     values, step = reader.back(len(reader.data) - 2 - width, width), 1 << (kind & 3)
     count = reader.number(values - step, step, _UINT)
     if count > _MOST_KEYS:
-        raise TVMError(f"the options have {count} entries")
+        raise TVMError(f"the custom options have too many entries ({count})")
     keys, key_step = reader.back(values - 3 * step, step), reader.number(values - 2 * step, step, _UINT)
     out: dict[str, float] = {}
     for i in range(count):

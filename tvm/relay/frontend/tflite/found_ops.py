@@ -1,4 +1,4 @@
-"""Converters of operators that find elements: the best boxes, different values, segments, buckets."""
+"""Converters of non-maximum suppression, unique values, segment reductions and bucketize."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import Context, op
 
 @op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
 def non_max_suppression(ctx, inputs, options):
-    """The numbers of the best boxes, as many as are wanted; what is not there is 0."""
+    """Return the indices of the best boxes, padded with 0 to the maximum number."""
     boxes, scores, most, overlap, least = inputs[:5]
     count = ctx.ints(most, "the number of boxes")[0]
     sigma = ctx.array(inputs[5], "the sigma") if len(inputs) > 5 else np.zeros(())
@@ -36,7 +36,7 @@ def non_max_suppression(ctx, inputs, options):
 
 @op("UNIQUE")
 def unique(ctx, inputs, options):
-    """Values in the order in which they are first met, and the number of each element's value."""
+    """Return the values in the order of their first occurrence, and the index of each element's value."""
     values, _, inverse, count = relay.unique(inputs[0], False)
     ends = [const([0], "int64"), relay.reshape(relay.cast(count, "int64"), (1,)), const([1], "int64")]
     return [relay.strided_slice(values, *map(ctx.made, ends), axes=[0]), relay.cast(inverse, ctx.result(1).dtype)]
@@ -44,7 +44,7 @@ def unique(ctx, inputs, options):
 
 @op("BUCKETIZE")
 def bucketize(ctx, inputs, options):
-    """How many boundaries are not above an element."""
+    """Return the number of boundaries that are not above an element."""
     bounds = np.array(options.boundaries or [], "float32")
     x = relay.expand_dims(relay.cast(inputs[0], "float32"), ctx.rank(inputs[0]))
     return relay.sum(relay.cast(relay.greater_equal(x, Constant(bounds)), "int32"), axis=-1)
@@ -59,7 +59,8 @@ def _segments(mode: str, first):
         check_count("a tensor of segments", shape)
         kind = ctx.dtype(data)
         start = relay.full(const(first(kind), kind), shape, kind)
-        # Slices of a negative number belong to no segment: they go into one more, which is cut off.
+        # Slices with a negative segment index belong to no segment: they are written to an additional one, which is
+        # removed.
         start = relay.concatenate([start, relay.full(const(first(kind), kind), [1, *shape[1:]], kind)], 0)
         places = relay.cast(ids, "int64")
         places = relay.where(relay.less(places, const(0, "int64")), const(count[0], "int64"), places)

@@ -1,5 +1,7 @@
-"""Converters of resizing. Along each axis a result is a weighted sum of two elements, whose places and weights are
-known when compiling."""
+"""Converters of resizing.
+
+Along each axis, an output element is a weighted sum of two elements with constant indices and weights.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from ...expr import Constant, RelayExpr, const
 from ..common.context import check_count
 from .table import Context, moving, op, quantized
 
-# The weights of integers have this many bits.
+# Number of fraction bits of the weights for integer data.
 _BITS = 10
 
 
 def _sizes(ctx: Context, inputs: list, options) -> list[tuple[int, int, int]]:
-    """(axis, size, new size) of height and width."""
+    """Return (axis, size, new size) of height and width."""
     shape, wanted = ctx.known_shape(inputs[0]), ctx.ints(inputs[1], "the new size")
     if len(shape) != 4 or len(wanted) != 2 or min(wanted) < 1 or not all(shape[1:3]):
-        raise TVMError(f"an image of shape {list(shape)} cannot get the size {wanted}")
+        raise TVMError(f"cannot resize an image of shape {list(shape)} to the size {wanted}")
     if options.align_corners and options.half_pixel_centers:
-        raise TVMError("align_corners and half_pixel_centers exclude each other")
+        raise TVMError("align_corners and half_pixel_centers must not both be set")
     check_count("an image", [shape[0], *wanted, shape[3]])
     return [(1, shape[1], wanted[0]), (2, shape[2], wanted[1])]
 
@@ -56,7 +58,8 @@ def resize_bilinear(ctx, inputs, options):
 @quantized("RESIZE_BILINEAR")
 def integer_resize_bilinear(ctx, inputs, options):
     if ctx.tensor(0).dtype == "uint8":
-        # Real numbers, as in the kernel of this type; sums exactly between two integers depend on their order.
+        # The kernel for this type computes in float; sums exactly midway between two integers depend on the order of
+        # additions.
         real = resize_bilinear(ctx, [relay.cast(inputs[0], "float32"), *inputs[1:]], options)
         return relay.cast(relay.floor(relay.add(real, const(0.5))), "uint8")
     kind = "int64" if ctx.tensor(0).dtype == "int16" else "int32"

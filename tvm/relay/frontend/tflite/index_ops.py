@@ -1,4 +1,4 @@
-"""Converters of operators that read and write elements by their places."""
+"""Converters of operators that gather and scatter elements by index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gather(ctx, inputs, options):
     axis = axis_of(options.axis, ctx.rank(inputs[0]))
     batch = options.batch_dims
     if not 0 <= batch <= min(axis, ctx.rank(inputs[1])):
-        raise TVMError(f"{batch} batch axes do not fit")
+        raise TVMError(f"batch_dims {batch} is not valid for the shapes of the inputs")
     return relay.take(inputs[0], _integers(ctx, inputs[1]), axis=axis, batch_dims=batch, mode="clip")
 
 
@@ -31,7 +31,7 @@ def gather_nd(ctx, inputs, options):
     indices = _integers(ctx, inputs[1])
     rank = ctx.rank(indices)
     if not rank:
-        raise TVMError("places must have one axis or more")
+        raise TVMError("indices must have at least 1 dimension")
     return relay.gather_nd(inputs[0], relay.transpose(indices, (rank - 1, *range(rank - 1))))
 
 
@@ -49,7 +49,7 @@ def one_hot(ctx, inputs, options):
     depth = ctx.ints(inputs[1], "the depth")
     rank = ctx.rank(inputs[0])
     if len(depth) != 1:
-        raise TVMError(f"the depth must be one number, got {depth}")
+        raise TVMError(f"the depth must be a scalar, got {depth}")
     check_count("an axis", depth)
     axis = axis_of(options.axis, rank + 1)
     on, off = (relay.reshape(v, ()) for v in inputs[2:4])
@@ -58,7 +58,7 @@ def one_hot(ctx, inputs, options):
     return relay.where(hit, on, off)
 
 
-# What is not written is the integer 0, whatever it stands for, as in the kernels of these.
+# Unwritten elements are the integer 0, regardless of the zero point, as in LiteRT's kernels.
 @moving("SCATTER_ND")
 def scatter_nd(ctx, inputs, options):
     indices, updates = inputs[:2]
@@ -66,7 +66,7 @@ def scatter_nd(ctx, inputs, options):
     check_count("a tensor", shape)
     rank = ctx.rank(indices)
     if not rank:
-        raise TVMError("places must have one axis or more")
+        raise TVMError("indices must have at least 1 dimension")
     empty = relay.full(ctx.like(0, updates), shape, ctx.dtype(updates))
     return relay.scatter_nd(empty, relay.transpose(indices, (rank - 1, *range(rank - 1))), updates, "add")
 
@@ -76,7 +76,7 @@ op("SPARSE_TO_DENSE")(alike.sparse_to_dense)
 
 @op("WHERE")
 def where(ctx, inputs, options):
-    """The places of what is not zero; how many they are is known when the model runs."""
+    """Return the coordinates of non-zero elements; their number is known at run time."""
     x = inputs[0]
     truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
     return relay.cast(relay.argwhere(truth), "int64")
@@ -98,11 +98,11 @@ def matrix_set_diag(ctx, inputs, options):
 
 @moving("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(ctx, inputs, options):
-    """The places of the update are shifted by its start, which is kept inside."""
+    """Write the update at its start position, which is clamped so that the update fits."""
     data, update, start = inputs[:3]
     shape, part = ctx.known_shape(data), ctx.known_shape(update)
     if len(shape) != len(part) or any(p > s for p, s in zip(part, shape)):
-        raise TVMError(f"an update of shape {part} does not fit into {shape}")
+        raise TVMError(f"an update of shape {part} does not fit into data of shape {shape}")
     check_count("an update", part)
     most = const(np.array([s - p for s, p in zip(shape, part)], "int32"))
     first = relay.maximum(relay.minimum(relay.cast(start, "int32"), most), const(np.zeros(len(shape), "int32")))

@@ -1,7 +1,7 @@
-"""Converters of recurrent layers of integers: data, weights and what a layer shows have 8 bits, gates and cells 16.
+"""Converters of quantized recurrent layers: data, weights and outputs have 8 bits, gates and cell states 16.
 
-Gates have 3 bits before the point and 12 after it; cells are scaled by a power of two. The kernels compute the sigmoid
-and the hyperbolic tangent of 16 bits by polynomials and Newton's steps; here their 65,536 results are tables.
+Gates have 3 integer bits and 12 fraction bits; the scale of a cell state is a power of two. LiteRT computes the 16-bit
+sigmoid and hyperbolic tangent by polynomials and Newton steps; here their 65,536 outputs are tables.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
-from .integer_tables import halves_away, integers
+from .integer_tables import integers, rounding_shift
 from .load import Tensor
 from .quantization import RANGES, fixed_point, looked_up, scaled
 from .recurrent import LSTM_GATES, state_of, unrolled
 from .table import Context, argument, quantized
 
-_ONE = 32767  # The greatest number below 1 with 15 bits after the point.
+_ONE = 32767  # The largest number below 1 with 15 fraction bits.
 _GATE_SCALE = 2.0**-12
-# exp(-2^e) of 31 bits, by e.
+# exp(-2^e) with 31 fraction bits, by e.
 _FACTORS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
 
 
-# -- functions of 16 bits in fixed point ------------------------------------------------------------------------------
+# -- 16-bit functions in fixed point ----------------------------------------------------------------------------------
 
 
 def _short(number: int) -> int:
-    """A number of 31 bits with 15."""
-    return int(halves_away(np.int64(number), 16))
+    """Round a number with 31 fraction bits to 15 fraction bits."""
+    return int(rounding_shift(np.int64(number), 16))
 
 
 def _times(a, b) -> np.ndarray:
-    """The upper half of a doubled product of 16 bits, rounded."""
+    """Return the rounded high half of the doubled 16-bit product."""
     product = np.int64(a) * np.int64(b)
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return np.minimum(np.sign(nudged) * (np.abs(nudged) >> 15), _ONE)
 
 
 def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
-    """Times a power of two, within 16 bits."""
-    return np.clip(x << bits, -32768, _ONE) if bits >= 0 else halves_away(x, -bits)
+    """Multiply by a power of two, saturated to int16."""
+    return np.clip(x << bits, -32768, _ONE) if bits >= 0 else rounding_shift(x, -bits)
 
 
 def _exp(x: np.ndarray, whole: int) -> np.ndarray:
-    """exp of numbers that are not above 0 with ``whole`` bits before the point, as numbers below 1."""
+    """Return exp of numbers that are at most 0, with ``whole`` integer bits, as numbers below 1."""
     after = 15 - whole
     quarter = 1 << after >> 2
     rest = (x & (quarter - 1)) - quarter
@@ -67,7 +67,7 @@ def _exp(x: np.ndarray, whole: int) -> np.ndarray:
 
 
 def _inverse(x: np.ndarray) -> np.ndarray:
-    """2 / (1 + x) of numbers between 0 and 1, with 2 bits before the point, by three of Newton's steps."""
+    """Return 2 / (1 + x) for numbers from 0 to 1, with 2 integer bits, by three Newton steps."""
     total = x + _ONE
     half = np.sign(total) * ((np.abs(total) + 1) >> 1)
     out = _short(1515870810) + _times(half, _short(-1010580540))
@@ -78,7 +78,7 @@ def _inverse(x: np.ndarray) -> np.ndarray:
 
 @cache
 def sigmoid_table() -> np.ndarray:
-    """The sigmoid of all numbers with 3 bits before the point."""
+    """Return the sigmoid of all 16-bit numbers with 3 integer bits."""
     x = integers("int16")
     above = _shifted(_inverse(_exp(-np.abs(x), 3)), 1)
     return np.where(x > 0, above, np.where(x == 0, 1 << 14, _ONE - above)).astype("int16")
@@ -86,7 +86,7 @@ def sigmoid_table() -> np.ndarray:
 
 @cache
 def tanh_table(whole: int) -> np.ndarray:
-    """The hyperbolic tangent of all numbers with ``whole`` bits before the point."""
+    """Return the hyperbolic tangent of all 16-bit numbers with ``whole`` integer bits."""
     x = integers("int16")
     size = _shifted(_inverse(_exp(-np.abs(x), whole + 1)) - (1 << 13), 2)
     return (np.sign(x) * size).astype("int16")
@@ -97,9 +97,9 @@ def tanh_table(whole: int) -> np.ndarray:
 
 def _scale(ctx: Context, tensor: Tensor, types: tuple[str, ...]) -> float:
     if tensor.type not in types:
-        raise TVMError(f"tensor '{tensor.name}' is of {tensor.type}; {' or '.join(types)} is wanted")
+        raise TVMError(f"tensor '{tensor.name}' has type {tensor.type}; it must be {' or '.join(types)}")
     if tensor.quantization is None or not tensor.quantization.is_single:
-        raise TVMError(f"tensor '{tensor.name}' has no scale, or several")
+        raise TVMError(f"tensor '{tensor.name}' must have exactly one quantization scale")
     return float(tensor.quantization.scale[0])
 
 
@@ -117,7 +117,7 @@ def _wide(x: RelayExpr) -> RelayExpr:
 
 
 def _rounded(a: RelayExpr, b: RelayExpr, bits: int) -> RelayExpr:
-    """A product of 16 bits over a power of two, halves away from zero, with 16 bits again."""
+    """Return a 16-bit product divided by a power of two, with ties rounded away from zero, as int16."""
     product = relay.multiply(_wide(a), _wide(b))
     lowered = relay.add(product, relay.right_shift(product, const(31, "int32")))
     raised = relay.add(lowered, const(1 << (bits - 1), "int32"))
@@ -125,12 +125,12 @@ def _rounded(a: RelayExpr, b: RelayExpr, bits: int) -> RelayExpr:
 
 
 class _Weights:
-    """A matrix of weights that data of a scale and a zero point is multiplied with, and the scale of the result."""
+    """A weight matrix for data with a scale and a zero point, and the scale of the output."""
 
     def __init__(self, ctx: Context, inputs: list, index: int, data: Tensor, bias: int | None, result: float):
         matrix = ctx.array(inputs[index], "the weights")
         if matrix.ndim != 2:
-            raise TVMError(f"weights of {matrix.ndim} dimensions are not supported")
+            raise TVMError(f"weights must have 2 dimensions, got {matrix.ndim}")
         total = -_zero(data) * matrix.astype("int64").sum(1)
         if bias is not None and argument(inputs, bias) is not None:
             total = total + ctx.array(inputs[bias], "the bias").astype("int64")
@@ -144,14 +144,14 @@ class _Weights:
 
 
 class _Gate:
-    """One of the four gates; ``cell`` is the number of its weights of the cell."""
+    """One of the four gates; ``cell`` is the input index of its peephole weights."""
 
     def __init__(self, ctx: Context, inputs: list, at: tuple[int, int, int, int, int], power: int):
         data, back, cell, bias, norm = at
         if argument(inputs, norm) is not None:
-            raise TVMError("gates of integers that are normalized are not supported")
+            raise TVMError("layer normalization in quantized gates is not supported")
         if argument(inputs, back) is None:
-            raise TVMError("a gate has no recurrent weights")
+            raise TVMError("the recurrent weights of a gate are missing")
         self.data = _Weights(ctx, inputs, data, ctx.tensor(0), bias, _GATE_SCALE)
         self.back = _Weights(ctx, inputs, back, ctx.tensor(18), None, _GATE_SCALE)
         self.cell, self.factor = None, (0, 0)
@@ -170,15 +170,15 @@ class _Gate:
 
 
 class _Cell:
-    """A cell of integers."""
+    """A quantized LSTM cell."""
 
     def __init__(self, ctx: Context, inputs: list, options):
         if ctx.activation(options.fused_activation) != "TANH" or getattr(options, "diagonal", False):
-            raise TVMError("a layer of integers has the activation TANH and full matrices")
+            raise TVMError("a quantized LSTM must have the activation TANH and no diagonal recurrent weights")
         cell = _scale(ctx, ctx.tensor(19), ("int16",))
         self.power = round(math.log2(cell))
         if abs(cell - 2.0**self.power) > cell * 1e-6 or not -15 <= self.power <= -9:
-            raise TVMError(f"cells of the scale {cell} are not supported; powers of two from 2^-15 to 2^-9 are")
+            raise TVMError(f"cell state scale {cell} is not supported; it must be a power of two from 2^-15 to 2^-9")
         hidden, state = ctx.intermediate(4), ctx.tensor(18)
         self.gates = [None if argument(inputs, at[0]) is None else _Gate(ctx, inputs, at, self.power)
                       for at in LSTM_GATES]
@@ -216,7 +216,7 @@ class _Cell:
 
 
 def _steps_within(bound: float, scale: float, dtype: str) -> int:
-    """A bound as steps of a scale; 0 is none."""
+    """Return a clipping bound in quantization steps; 0 means no clipping."""
     return int(min(max(np.float32(bound) / np.float32(scale), -RANGES[dtype][1]), RANGES[dtype][1])) if bound > 0 else 0
 
 
@@ -225,19 +225,21 @@ def integer_lstm(ctx, inputs, options):
     return unrolled(ctx, _Cell(ctx, inputs, options), inputs, options)
 
 
-# -- filters over the last steps --------------------------------------------------------------------------------------
+# -- SVDF: filters over the last time steps ---------------------------------------------------------------------------
 
 
 @quantized("SVDF")
 def integer_svdf(ctx, inputs, options):
-    """Features of 16 bits are the state; filters over them have 16 bits, their sums 32."""
+    """Convert a quantized SVDF layer: 16-bit features are the state, the filters have 16 bits and their sums
+    32 bits.
+    """
     data, state, out = ctx.tensor(0), ctx.tensor(4), ctx.result()
     given, kept, made = (_scale(ctx, t, ("int8", "int16")) for t in (data, state, out))
     feature, time = (_scale(ctx, ctx.tensor(i), ("int8", "int16")) for i in (1, 2))
     filters, memory = ctx.known_shape(inputs[2])
     batch, rank = ctx.known_size(inputs[0], 0), options.rank
     if rank < 1 or filters % rank or state.type != "int16":
-        raise TVMError(f"{filters} filters of rank {rank} with a state of {state.type} are not supported")
+        raise TVMError(f"an SVDF layer with {filters} filters of rank {rank} and a {state.type} state is not supported")
     centred = relay.subtract(_wide(inputs[0]), const(_zero(data), "int32"))
     sums = relay.nn.dense(centred, _wide(inputs[1]), out_dtype="int32")
     new = _narrow(scaled(sums, [fixed_point(given * feature / kept)]), "int16")

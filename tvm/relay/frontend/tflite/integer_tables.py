@@ -1,7 +1,8 @@
-"""Operators on single integers as tables of all their results, and what else is made of such tables.
+"""Quantized element-wise operators as tables of their outputs for all inputs.
 
-An integer of 16 bits has 65,536 values. LiteRT interpolates between 513 of them; here the results of that are the
-table."""
+A 16-bit integer has 65,536 values. LiteRT interpolates between 513 of them; here the table contains the interpolated
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +16,28 @@ from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from .fixed import bit_length, times_root
 from .load import Quantization
-from .quantization import RANGES, away, finished, fixed_point, looked_up, rescaled
+from .quantization import RANGES, finished, fixed_point, looked_up, rescaled, round_away
 from .table import CONVERTERS, Context, quantized
 
 
 def integers(dtype: str) -> np.ndarray:
-    """All values of a type."""
+    """Return all values of an integer type."""
     low, high = RANGES[dtype]
     return np.arange(low, high + 1)
 
 
 def by_table(ctx: Context, x: RelayExpr, entries: np.ndarray) -> RelayExpr:
-    """The entry of each element; entries are clipped to the result's type."""
+    """Look up each element in a table whose entries are clipped to the output type."""
     result = ctx.result()
     return looked_up(x, np.clip(entries, *RANGES[result.dtype]).astype(result.dtype), ctx.tensor(0).dtype)
 
 
 def _exact(*names: str, only: tuple[str, ...] = ("int8", "uint8", "int16")):
-    """Registers ``f(ctx, integers, source, target)``, which gives the entries, for tensors of the types ``only``. Of
-    the other types there is a table of the operator on real numbers."""
+    """Register ``f(ctx, integers, source, target)``, which returns the table entries, for tensors of the types
+    ``only``.
+
+    For other types, the table contains the outputs of the float operator.
+    """
 
     def add(function):
         def convert(ctx, inputs, options):
@@ -51,40 +55,40 @@ def _exact(*names: str, only: tuple[str, ...] = ("int8", "uint8", "int16")):
 
 
 def times(x: np.ndarray, number: tuple[int, int]) -> np.ndarray:
-    """``quantization.scaled`` of NumPy's integers."""
+    """Return ``quantization.scaled`` of NumPy integers."""
     factor, shift = number
     high = (x.astype("int64") * (factor << max(shift, 0)) + (1 << 30)) >> 31
-    return halves_away(high, max(-shift, 0))
+    return rounding_shift(high, max(-shift, 0))
 
 
-def halves_away(x: np.ndarray, exponent: int) -> np.ndarray:
-    """Integers over a power of two, halves away from zero."""
+def rounding_shift(x: np.ndarray, exponent: int) -> np.ndarray:
+    """Divide integers by a power of two, with ties rounded away from zero."""
     return np.sign(x) * ((np.abs(x) + (1 << exponent >> 1)) >> exponent)
 
 
 @_exact("HARD_SWISH", only=("int8", "uint8"))
 def hard_swish(ctx, x, source, target):
-    """In integers of 16 bits: the input with seven bits more, times the input brought from -3..3 to 0..1."""
+    """Compute in 16 bits: the input with seven more bits, times the input mapped from -3..3 to 0..1."""
     fine = np.float32(1 / 128) * source.scale[0]
     wide = (x.astype("int64") - int(source.zero_point[0])) << 7
-    factor, shift = _halved(fixed_point(float(np.float32(fine / target.scale[0]))))
+    factor, shift = _with_15_bits(fixed_point(float(np.float32(fine / target.scale[0]))))
     if shift > 0:
-        raise TVMError("the scale of the result is too small for the operator")
+        raise TVMError("the scale of the output is too small for HARD_SWISH")
     scaled = _high_half(wide, factor)
-    gate_factor, gate_shift = _halved(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
+    gate_factor, gate_shift = _with_15_bits(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
     gate = np.clip(wide << max(gate_shift - 1, 0), -32768, 32767)
     gate = _high_half(gate, gate_factor)
     if gate_shift > 0:
         gate = np.clip(gate << 1, -32768, 32767)
     elif gate_shift < 0:
-        gate = halves_away(gate, -gate_shift)
+        gate = rounding_shift(gate, -gate_shift)
     product = ((gate + (1 << 15)) >> 1) * scaled
     product = np.sign(product) * (np.abs(product) >> 15)
-    return halves_away(product, -shift) + int(target.zero_point[0])
+    return rounding_shift(product, -shift) + int(target.zero_point[0])
 
 
-def _halved(number: tuple[int, int]) -> tuple[int, int]:
-    """A fixed-point number of 31 bits with 15."""
+def _with_15_bits(number: tuple[int, int]) -> tuple[int, int]:
+    """Round the 31-bit multiplier of a fixed-point number to 15 bits."""
     factor, shift = number
     return min((factor + (1 << 15)) >> 16, 32767), shift
 
@@ -94,23 +98,26 @@ def _high_half(x: np.ndarray, factor: int) -> np.ndarray:
     return np.sign(product) * ((np.abs(product) + (1 << 14) - (product < 0)) >> 15)
 
 
-# -- 16 bits ----------------------------------------------------------------------------------------------------------
+# -- 16-bit operators -------------------------------------------------------------------------------------------------
 
 
 def interpolated(low: float, high: float, target: tuple[float, float], function: Callable, real: type) -> np.ndarray:
-    """The results for all integers of 16 bits, the least of which stands for ``low``, the greatest for ``high``:
-    lines between 513 places, moved by half of their error in the middle. ``target`` is the range of the results."""
+    """Return the outputs for all int16 inputs, of which the smallest represents ``low`` and the largest ``high``.
+
+    The outputs are linearly interpolated between 513 points, which are shifted by half of the error in the middle of
+    each segment. ``target`` is the value range of the outputs.
+    """
     low, high = real(low), real(high)
     step = real((high - low) / real(512))
     inverse = real(real(65536) / (real(target[1]) - real(target[0])))
-    # The product and the sum are rounded as one.
+    # The product and the sum are rounded once, as by a fused multiply-add.
     at = (float(low) + np.arange(513) * float(step)).astype(real)
-    ends = away((function(at) * inverse).astype(real))
+    ends = round_away((function(at) * inverse).astype(real))
     following = (function(at[1:]) * inverse).astype(real)
-    middle = away((function((at[:-1] + step / real(2)).astype(real)) * inverse).astype(real))
-    guess = away(((following + ends[:-1]) / real(2)).astype(real))
-    ends[:-1] -= away(((guess - middle) / real(2)).astype(real))
-    ends[-1] = away(real(function(np.array([high], real))[0] * inverse))
+    middle = round_away((function((at[:-1] + step / real(2)).astype(real)) * inverse).astype(real))
+    guess = round_away(((following + ends[:-1]) / real(2)).astype(real))
+    ends[:-1] -= round_away(((guess - middle) / real(2)).astype(real))
+    ends[-1] = round_away(real(function(np.array([high], real))[0] * inverse))
     places = np.clip(ends, -32768, 32767).astype("int64")
     x = integers("int16")
     at = 256 + (x >> 7)
@@ -131,7 +138,7 @@ def exp(ctx, x, source, target):
 
 @_exact("LOG")
 def log(ctx, x, source, target):
-    """What has no logarithm has the least one."""
+    """Map inputs without a logarithm to the smallest output."""
     least = np.float32(target.scale[0]) * np.float32(RANGES[ctx.tensor(0).dtype][0] - target.zero_point[0])
 
     def function(v):
@@ -140,7 +147,7 @@ def log(ctx, x, source, target):
     if ctx.tensor(0).dtype == "int16":
         return _lines(source, target, function)
     real = source.scale[0] * (x - source.zero_point[0]).astype("float32")
-    return away(function(real) * (np.float32(1) / target.scale[0])) + target.zero_point[0]
+    return round_away(function(real) * (np.float32(1) / target.scale[0])) + target.zero_point[0]
 
 
 @_exact("ABS", only=("int8", "int16"))
@@ -153,14 +160,14 @@ def absolute(ctx, x, source, target):
 
 @_exact("SQRT", only=("int8", "int16"))
 def sqrt(ctx, x, source, target):
-    """What is below zero is an error in LiteRT, and zero here. The quotient is cut, not rounded."""
+    """Map negative inputs, which are an error in LiteRT, to zero. The quotient is truncated, not rounded."""
     real = np.maximum(source.scale[0] * (x - source.zero_point[0]).astype("float32"), 0)
     return np.trunc(np.sqrt(real) / target.scale[0]) + target.zero_point[0]
 
 
 @_exact("RSQRT", only=("int8", "int16"))
 def rsqrt(ctx, x, source, target):
-    """What is not above zero has the greatest result."""
+    """Map inputs that are not positive to the largest output."""
     if ctx.tensor(0).dtype == "int16":
         most = np.float32(32767) * np.float32(target.scale[0])
 
@@ -177,7 +184,7 @@ def rsqrt(ctx, x, source, target):
 
 
 def _gelu(ctx: Context) -> Callable:
-    """The activation on real numbers of NumPy, as the options of the node say."""
+    """Return the GELU function for NumPy arrays, exact or approximate as the options specify."""
     if ctx.node.options.approximate:
 
         def function(v):
@@ -197,20 +204,23 @@ def gelu(ctx, x, source, target):
     return _lines(source, target, _gelu(ctx))
 
 
-def _sigmoid_places() -> np.ndarray:
-    """The logistic function at i / 24 in steps of 2^-16, each less half of the error of a line in its middle. The last
-    one is the greatest number."""
+def _sigmoid_points() -> np.ndarray:
+    """Return the logistic function at i / 24 in units of 2^-16, each minus half of the interpolation error in its
+    segment.
+
+    The last entry is the largest number.
+    """
     exact = 65536 / (1 + np.exp(-np.arange(513) / 48))
     ends, middles = exact[::2], exact[1::2]
     error = (ends[:-1] + ends[1:]) / 2 - middles
     return np.append(np.round(ends[:255] - error[:255] / 2), 65535).astype("int64")
 
 
-_SIGMOID = _sigmoid_places()
+_SIGMOID = _sigmoid_points()
 
 
-def _sigmoid_lines(x: np.ndarray, bits: int) -> np.ndarray:
-    """Lines between the places of the table, at ``x`` of so many bits after the place."""
+def _sigmoid_segments(x: np.ndarray, bits: int) -> np.ndarray:
+    """Interpolate linearly between table entries at ``x``, which has ``bits`` fraction bits."""
     place = np.minimum(x >> bits, 254)
     part = x & (1 << bits) - 1
     return np.where(x >> bits >= 255, 0xFFFF << bits,
@@ -218,7 +228,7 @@ def _sigmoid_lines(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _factor(scale: float) -> tuple[int, int]:
-    """Numbers of 16 bits times 3 * 4096 as a whole factor and a shift to the right."""
+    """Return the multiplier and right shift that scale a 16-bit number by ``scale`` * 3 * 4096."""
     real, shift = float(scale) * 4096.0 * 3.0, 0
     while real <= 32767.0 / 2.0 and shift <= 30:
         shift, real = shift + 1, real * 2.0
@@ -230,7 +240,7 @@ def logistic(ctx, x, source, target):
     factor, shift = (3, 0) if source.scale[0] == 2.0**-12 else _factor(source.scale[0])
     fine = (x * factor + (1 << shift >> 1)) >> shift
     size = np.abs(fine)
-    up = np.where(size >> 9 >= 255, 0x7FFF << 10, _sigmoid_lines(size, 9))
+    up = np.where(size >> 9 >= 255, 0x7FFF << 10, _sigmoid_segments(size, 9))
     return np.where(fine >= 0, up + (1 << 9), (1 << 25) - up + (1 << 9) - 1) >> 10
 
 
@@ -241,12 +251,12 @@ def tanh(ctx, x, source, target):
     else:
         factor, shift = _factor(source.scale[0])
         fine = (x * factor + (1 << shift >> 1)) >> shift
-    up = _sigmoid_lines(np.abs(fine), 8)
+    up = _sigmoid_segments(np.abs(fine), 8)
     return np.where(fine >= 0, up - (1 << 23) + (1 << 7), -up + (1 << 23) + (1 << 7) - 1) >> 8
 
 
 def softmax_16(ctx: Context, inputs: list, options) -> RelayExpr:
-    """Exponents of differences and the inverse of their sum, both out of tables."""
+    """Compute the softmax with tables of the exponential of differences and of the reciprocal of their sum."""
     x = ctx.quantization(ctx.tensor(0))
     powers = interpolated(-10.0, 0.0, _range(2.0 / 65535), np.exp, np.float64)
     inverses = interpolated(0.0, 1.0, _range(2.0 / 65535), lambda v: 1.0 / (1.0 + v), np.float64)
@@ -257,7 +267,7 @@ def softmax_16(ctx: Context, inputs: list, options) -> RelayExpr:
     found = relay.cast(relay.take(Constant(powers), places, mode="clip"), "int32")
     total = relay.sum(found, axis=-1, keepdims=True)
     bits = bit_length(total)
-    # The sum less its first bit, in 16 bits.
+    # The sum without its leading bit, in 16 bits.
     high = relay.left_shift(relay.cast(total, "int64"), relay.cast(relay.subtract(const(31, "int32"), bits), "int64"))
     part = relay.right_shift(relay.add(high, const(1 << 13, "int64")), const(14, "int64"))
     part = relay.clip(relay.cast(relay.subtract(part, const(1 << 16, "int64")), "int32"), 0, 65535)
@@ -272,4 +282,4 @@ def _range(scale: float) -> tuple[float, float]:
     return scale * -32768, scale * 32767
 
 
-__all__ = ["by_table", "halves_away", "integers", "softmax_16", "times"]
+__all__ = ["by_table", "rounding_shift", "integers", "softmax_16", "times"]

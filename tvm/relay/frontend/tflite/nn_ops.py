@@ -1,4 +1,4 @@
-"""Converters of pooling, normalization and the steps between real numbers and integers."""
+"""Converters of pooling, normalization, quantization and dequantization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .quantization import (
 )
 from .table import Context, is_quantized, op, quantized
 
-# -- windows ----------------------------------------------------------------------------------------------------------
+# -- pooling ----------------------------------------------------------------------------------------------------------
 
 
 def _window(ctx: Context, x: RelayExpr, options) -> dict:
@@ -58,7 +58,7 @@ def integer_max_pool(ctx, inputs, options):
 
 
 def _limited(ctx: Context, x: RelayExpr, options) -> RelayExpr:
-    """Integers of the result's scale within its activation."""
+    """Clip integers with the scale of the output to the range of the fused activation."""
     result = ctx.result()
     low, high = limits(result, ctx.activation(options.fused_activation))
     if ctx.dtype(x) == result.dtype:
@@ -68,7 +68,9 @@ def _limited(ctx: Context, x: RelayExpr, options) -> RelayExpr:
 
 @quantized("AVERAGE_POOL_2D")
 def integer_average_pool(ctx, inputs, options):
-    """Sums of the integers over the number of elements that a window has inside, halves away from zero."""
+    """Divide the sum of the integers in each window by its number of elements inside the data; ties round away from
+    zero.
+    """
     x = inputs[0]
     window = _window(ctx, x, options)
     (height, width), kernel = ctx.known_shape(x)[1:3], window["pool_size"]
@@ -78,8 +80,8 @@ def integer_average_pool(ctx, inputs, options):
     else:
         size = kernel[0] * kernel[1]
         if size > 1 << 13:
-            raise TVMError(f"windows of {kernel[0]} x {kernel[1]} integers are not supported")
-        # Means of whole numbers as large as these, times their count, are within less than a half of the sums.
+            raise TVMError(f"windows of {kernel[0]} x {kernel[1]} are too large for quantized average pooling")
+        # The mean of such integers, multiplied by their count, differs from the exact sum by less than 0.5.
         kind = "float64" if ctx.dtype(x) == "int16" else "float32"
         means = relay.nn.avg_pool2d(relay.cast(x, kind), **window, count_include_pad=True)
         sums = relay.cast(relay.round(relay.multiply(means, const(float(size), kind))), "int32")
@@ -88,7 +90,7 @@ def integer_average_pool(ctx, inputs, options):
 
 
 def _counts(sizes: tuple[int, int], window: dict) -> np.ndarray:
-    """How many elements of each window are inside."""
+    """Return the number of elements of each window that are inside the data."""
     rows = []
     for axis, size in enumerate(sizes):
         k, s, before = window["pool_size"][axis], window["strides"][axis], window["padding"][axis]
@@ -99,7 +101,7 @@ def _counts(sizes: tuple[int, int], window: dict) -> np.ndarray:
 
 
 def divided(x: RelayExpr, counts: np.ndarray) -> RelayExpr:
-    """Integers over positive ones, halves away from zero."""
+    """Divide integers by positive integers, with ties rounded away from zero."""
     counts = counts.astype("int32")
     if (counts == counts.flat[0]).all():
         counts = counts.flat[:1].reshape(())
@@ -118,7 +120,7 @@ def softmax(ctx, inputs, options):
 
 @quantized("SOFTMAX")
 def integer_softmax(ctx, inputs, options):
-    """Exponents of differences from the greatest, out of a table; the quotient is rounded upwards."""
+    """Look up the exponentials of differences from the maximum in a table; ties of the quotient are rounded up."""
     tensor, result = ctx.tensor(0), ctx.result()
     if tensor.dtype == result.dtype == "int16":
         return softmax_16(ctx, inputs, options)
@@ -140,10 +142,10 @@ op("LOG_SOFTMAX")(alike.log_softmax)
 
 @quantized("LOG_SOFTMAX")
 def integer_log_softmax(ctx, inputs, options):
-    """Exponents out of a table; everything else in real numbers of 32 bits."""
+    """Look up the exponentials in a table, and compute everything else in float32."""
     tensor, result = ctx.tensor(0), ctx.result()
     if tensor.dtype not in ("int8", "uint8") or result.dtype != tensor.dtype:
-        raise TVMError(f"logarithms of softmax from {tensor.type} to {result.type} are not supported")
+        raise TVMError(f"log softmax from {tensor.type} to {result.type} is not supported")
     step, unit = np.float32(ctx.quantization(tensor).scale[0]), np.float32(ctx.quantization(result).scale[0])
     powers = np.exp(-step * np.arange(255, -1, -1, dtype="float32"))
     wide = relay.cast(inputs[0], "int32")
@@ -160,7 +162,7 @@ def integer_log_softmax(ctx, inputs, options):
 def integer_l2_normalization(ctx, inputs, options):
     tensor, result = ctx.tensor(0), ctx.result()
     if tensor.dtype not in ("int8", "uint8") or result.dtype != tensor.dtype:
-        raise TVMError(f"normalization from {tensor.type} to {result.type} is not supported")
+        raise TVMError(f"L2 normalization from {tensor.type} to {result.type} is not supported")
     value = centered(inputs[0], ctx.quantization(tensor))
     total = relay.sum(relay.multiply(value, value), axis=-1, keepdims=True)
     return finished(times_root(value, total, 7), result)
@@ -178,17 +180,17 @@ def l2_normalization(ctx, inputs, options):
 def local_response_normalization(ctx, inputs, options):
     size = 2 * options.radius + 1
     if not 0 <= options.radius < 1 << 20:
-        raise TVMError(f"a radius of {options.radius} is not supported")
-    # The operator divides alpha by the size of the window; the format does not.
+        raise TVMError(f"radius {options.radius} is not supported")
+    # Relay's operator divides alpha by the window size, unlike TFLite's.
     return relay.nn.lrn(inputs[0], size, 3, options.bias, options.alpha * size, options.beta)
 
 
-# -- between real numbers and integers --------------------------------------------------------------------------------
+# -- quantization and dequantization ----------------------------------------------------------------------------------
 
 
 @op("QUANTIZE")
 def unknown_quantize(ctx, inputs, options):
-    raise TVMError("the result has no scale")
+    raise TVMError("the output has no quantization scale")
 
 
 @quantized("QUANTIZE")
@@ -206,10 +208,10 @@ def quantize(ctx, inputs, options):
 
 @op("DEQUANTIZE")
 def plain_dequantize(ctx, inputs, options):
-    """Halves become floats; weights at once."""
+    """Convert float16 to float32; constant weights are folded at once."""
     tensor = ctx.tensor(0)
     if not ctx.is_float(inputs[0]) and tensor.quantization is None:
-        raise TVMError("the input has no scale")
+        raise TVMError("the input has no quantization scale")
     array = ctx.value(inputs[0]) if tensor.data is not None else None
     if array is not None:
         found = tensor.quantization

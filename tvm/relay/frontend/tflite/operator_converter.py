@@ -1,4 +1,4 @@
-"""Operators that a script converts itself: the class it derives from."""
+"""The base class for custom operator converters in scripts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def converter_key(operator: str) -> str:
-    """The name of an operator in ``convert_map``; that of a custom one is its own."""
+    """Return the name of an operator in ``convert_map``; custom operators have their own name."""
     return operator.removeprefix("CUSTOM ")
 
 
 class OperatorConverter:
-    """Converts the operators of a graph. A script derives from it to add operators, or to convert some another way:
-    ``convert_map`` has for each name a function from an operator to its result; a custom operator has its own name.
+    """Converts the operators of a graph. A script can derive from it to add operators or to replace converters.
+
+    ``convert_map`` maps the name of an operator to a function that converts it to its output; a custom operator has its
+    own name.
 
     Parameters
     ----------
@@ -30,7 +32,7 @@ class OperatorConverter:
     subgraph : Graph
         The graph that is converted.
     exp_tab : Importer
-        The expressions of its tensors.
+        The expressions of the tensors.
 
     Examples
     --------
@@ -50,7 +52,7 @@ class OperatorConverter:
         self.convert_map: dict[str, Any] = {converter_key(name): self.convert_op for name in names}
 
     def convert_op(self, op: Node):
-        """The results of an operator by the importer's own converter.
+        """Convert an operator by the importer's own converter and return its outputs.
 
         Parameters
         ----------
@@ -64,48 +66,48 @@ class OperatorConverter:
         return self.exp_tab.convert(op)
 
     def get_op_code_str(self, op: Node) -> str:
-        """The name of an operator, as ``convert_map`` has it."""
+        """Return the name of an operator in ``convert_map``."""
         return converter_key(op.operator)
 
     def get_input_tensors(self, op: Node) -> list[Tensor]:
-        """The tensors that an operator reads, without those that are left out."""
+        """Return the input tensors of an operator, without omitted ones."""
         return [self.subgraph.tensors[i] for i in op.inputs if i >= 0]
 
     def get_output_tensors(self, op: Node) -> list[Tensor]:
-        """The tensors that an operator makes."""
+        """Return the output tensors of an operator."""
         return [self.subgraph.tensors[i] for i in op.outputs if i >= 0]
 
     def get_tensor_expr(self, tensor: Tensor) -> RelayExpr:
-        """What a tensor holds."""
+        """Return the expression of a tensor."""
         return self.exp_tab.tensor_value(tensor, "a converter")
 
     def get_expr(self, input_tensor_idx: int) -> RelayExpr:
-        """What the tensor of a number holds."""
+        """Return the expression of the tensor with this index."""
         return self.get_tensor_expr(self.subgraph.tensors[input_tensor_idx])
 
     def has_expr(self, input_tensor_idx: int) -> bool:
-        """Whether the tensor of a number is an input or was made."""
+        """Return whether the tensor with this index is an input or has been computed."""
         return input_tensor_idx in self.exp_tab.values
 
     def get_tensor_value(self, tensor: Tensor):
-        """The array of a constant tensor."""
+        """Return the array of a constant tensor."""
         return tensor.array()
 
     def get_tensor_shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """The shape that the file says."""
+        """Return the shape of a tensor in the file."""
         return tensor.shape
 
     def get_tensor_type_str(self, tensor: Tensor) -> str:
-        """The element type of a tensor."""
+        """Return the element type of a tensor."""
         return tensor.dtype
 
     def is_quantized(self, op: Node) -> bool:
-        """Whether an operator's first input holds integers for real numbers."""
+        """Return whether the first input of an operator is quantized."""
         tensors = self.get_input_tensors(op)
         return bool(tensors) and is_quantized(tensors[0])
 
     def dequantize(self, expr: RelayExpr, tensor: Tensor) -> RelayExpr:
-        """The real numbers that the integers of a tensor stand for.
+        """Dequantize the integers of a tensor to float.
 
         Raises
         ------
@@ -113,11 +115,11 @@ class OperatorConverter:
             The tensor has no scale.
         """
         if tensor.quantization is None:
-            raise TVMError(f"tensor '{tensor.name}' has no scale")
+            raise TVMError(f"tensor '{tensor.name}' has no quantization scale")
         return to_real(expr, tensor, len(tensor.shape))
 
     def quantize(self, expr: RelayExpr, tensor_to_quantize: Tensor) -> RelayExpr:
-        """Real numbers as integers of a tensor.
+        """Quantize floats by the parameters of a tensor.
 
         Raises
         ------
@@ -125,7 +127,7 @@ class OperatorConverter:
             The tensor has no scale.
         """
         if tensor_to_quantize.quantization is None:
-            raise TVMError(f"tensor '{tensor_to_quantize.name}' has no scale")
+            raise TVMError(f"tensor '{tensor_to_quantize.name}' has no quantization scale")
         return to_integers(expr, tensor_to_quantize)
 
 

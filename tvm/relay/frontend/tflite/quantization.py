@@ -1,7 +1,7 @@
-"""Arithmetic of quantized tensors as LiteRT's reference kernels do it, to the last bit.
+"""Quantized arithmetic that is bit-exact with LiteRT's reference kernels.
 
-A real factor is a whole number of 31 bits and a power of two. A product with it is rounded twice: the upper half of the
-doubled product with halves upwards, the division by the power of two with halves away from zero.
+A float factor is represented by a 31-bit multiplier and a power of two. A product with it is rounded twice: the high
+half of the doubled product with ties rounded up, and the division by the power of two with ties rounded away from zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int
 
 
 def fixed_point(real: float) -> tuple[int, int]:
-    """(m, s) with real = m / 2^31 * 2^s."""
+    """Return (m, s) with real = m / 2^31 * 2^s."""
     if real == 0 or not math.isfinite(real):
         return 0, 0
     mantissa, shift = math.frexp(real)
@@ -31,12 +31,12 @@ def fixed_point(real: float) -> tuple[int, int]:
 
 
 def rescaled(x: RelayExpr, real) -> RelayExpr:
-    """int32 numbers times real ones: one number, or one for each place of the last axis."""
+    """Multiply int32 numbers by float factors: a scalar, or one per index of the last axis."""
     return scaled(x, [fixed_point(float(r)) for r in np.asarray(real, "float64").ravel()])
 
 
 def scaled(x: RelayExpr, numbers: list[tuple[int, int]]) -> RelayExpr:
-    """int32 numbers times fixed-point ones: one number, or one for each place of the last axis."""
+    """Multiply int32 numbers by fixed-point factors: one, or one per index of the last axis."""
     factors, left, right = (np.array(v, "int64") for v in zip(*((m, max(s, 0), max(-s, 0)) for m, s in numbers)))
     wide = relay.cast(x, "int64")
     if left.any():
@@ -49,7 +49,7 @@ def scaled(x: RelayExpr, numbers: list[tuple[int, int]]) -> RelayExpr:
 
 
 def rescaled_wide(x: RelayExpr, real) -> RelayExpr:
-    """As ``rescaled`` of int64 sums, whose factors have 15 bits; halves go upwards."""
+    """Rescale int64 sums like ``rescaled``, with 15-bit multipliers and ties rounded up."""
     numbers = [fixed_point(float(r)) for r in np.asarray(real, "float64").ravel()]
     factors = np.array([min((m + (1 << 15)) >> 16, 0x7FFF) for m, _ in numbers], "int64")
     shifts = np.array([15 - s for _, s in numbers], "int64")
@@ -59,8 +59,11 @@ def rescaled_wide(x: RelayExpr, real) -> RelayExpr:
 
 
 def _divided(x: RelayExpr, exponents: np.ndarray) -> RelayExpr:
-    """x / 2^e, halves away from zero. One less below zero makes of those halves ones that round down; nothing
-    overflows, because the upper half of a product stays within 31 bits."""
+    """Return x / 2^e, with ties rounded away from zero.
+
+    Subtracting 1 from negative numbers makes their ties round down. Nothing overflows, because the high half of a
+    product has at most 31 bits.
+    """
     lowered = relay.add(x, relay.right_shift(x, const(31, "int32")))
     one = const(1, "int32")
     halves = relay.right_shift(lowered, _constant(np.maximum(exponents - 1, 0), "int32"))
@@ -73,14 +76,14 @@ def _constant(values: np.ndarray, dtype: str) -> RelayExpr:
 
 
 def limits(result: Tensor, activation: str) -> tuple[int, int]:
-    """The least and the greatest integer of a result after its activation."""
+    """Return the minimum and maximum integer of an output after its fused activation."""
     low, high = RANGES[result.dtype]
     if activation == "NONE" or result.quantization is None:
         return low, high
     scale, zero = result.quantization.scale[0], int(result.quantization.zero_point[0])
 
     def integer(real: float) -> int:
-        return zero + int(np.clip(away(np.float32(real) / scale), -(1 << 31), 1 << 31))
+        return zero + int(np.clip(round_away(np.float32(real) / scale), -(1 << 31), 1 << 31))
 
     if activation in ("RELU", "RELU6"):
         low = max(low, integer(0.0))
@@ -92,7 +95,7 @@ def limits(result: Tensor, activation: str) -> tuple[int, int]:
 
 
 def finished(x: RelayExpr, result: Tensor, activation: str = "NONE") -> RelayExpr:
-    """int32 numbers of a result's scale with its zero point, within the range of its type and activation."""
+    """Add the zero point to int32 steps of an output, and clip them to the range of its type and fused activation."""
     zero = int(result.quantization.zero_point[0]) if result.quantization is not None else 0
     low, high = limits(result, activation)
     x = relay.add(x, const(zero, "int32")) if zero else x
@@ -100,13 +103,13 @@ def finished(x: RelayExpr, result: Tensor, activation: str = "NONE") -> RelayExp
 
 
 def centered(x: RelayExpr, found: Quantization) -> RelayExpr:
-    """Integers less their zero point, in 32 bits."""
+    """Return integers minus their zero point, as int32."""
     wide = relay.cast(x, "int32")
     return relay.subtract(wide, const(int(found.zero_point[0]), "int32")) if found.zero_point[0] else wide
 
 
-def away(x: np.ndarray) -> np.ndarray:
-    """Rounded, halves away from zero."""
+def round_away(x: np.ndarray) -> np.ndarray:
+    """Round with ties away from zero."""
     whole = np.trunc(x)
     return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)
 
@@ -118,7 +121,7 @@ def rounded_away(x: RelayExpr, dtype: str = "float32") -> RelayExpr:
 
 
 def to_real(x: RelayExpr, tensor: Tensor, rank: int) -> RelayExpr:
-    """The real numbers that integers stand for."""
+    """Dequantize integers to float."""
     found = tensor.quantization
     assert found is not None
     shape = [-1 if i == found.axis else 1 for i in range(rank)] if not found.is_single else ()
@@ -129,14 +132,14 @@ def to_real(x: RelayExpr, tensor: Tensor, rank: int) -> RelayExpr:
 
 
 def real_array(array: np.ndarray, found: Quantization) -> np.ndarray:
-    """``to_real`` of a constant."""
+    """Return ``to_real`` of a constant array."""
     shape = [-1 if i == found.axis else 1 for i in range(array.ndim)] if not found.is_single else ()
     wide = array.astype("int32") - found.zero_point.reshape(shape)
     return wide.astype("float32") * found.scale.reshape(shape)
 
 
 def to_integers(x: RelayExpr, result: Tensor, inverse: bool = False) -> RelayExpr:
-    """Real numbers as integers of a result. The kernels with tables multiply by the ``inverse`` of the scale."""
+    """Quantize floats to the type of an output. Kernels with tables multiply by the ``inverse`` of the scale."""
     found = result.quantization
     assert found is not None
     scale = np.float32(found.scale[0])
@@ -147,7 +150,7 @@ def to_integers(x: RelayExpr, result: Tensor, inverse: bool = False) -> RelayExp
 
 
 def looked_up(x: RelayExpr, table: np.ndarray, dtype: str) -> RelayExpr:
-    """The entry of a table for each element, an integer of type ``dtype``; the first is of the least integer."""
+    """Look up each element, an integer of type ``dtype``, in a table whose first entry is for the smallest integer."""
     places = relay.cast(x, "int32")
     low = RANGES[dtype][0]
     places = relay.subtract(places, const(low, "int32")) if low else places
@@ -155,6 +158,6 @@ def looked_up(x: RelayExpr, table: np.ndarray, dtype: str) -> RelayExpr:
 
 
 __all__ = [
-    "RANGES", "away", "centered", "finished", "fixed_point", "limits", "looked_up", "real_array", "rescaled",
+    "RANGES", "round_away", "centered", "finished", "fixed_point", "limits", "looked_up", "real_array", "rescaled",
     "rescaled_wide", "rounded_away", "scaled", "to_integers", "to_real",
 ]  # fmt: skip

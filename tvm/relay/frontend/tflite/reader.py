@@ -1,4 +1,4 @@
-"""From a TFLite model to a module: all operators are looked up first, then converted one after the other."""
+"""Import of TFLite models: all operators are checked first, then converted in order."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from .operator_converter import OperatorConverter, converter_key
 from .quantization import RANGES, looked_up, to_integers, to_real
 from .table import CONVERTERS, MOVING, QUANTIZED, TABLED, Context, is_quantized
 
-# Operators of all graphs together, each written out wherever it is called.
+# Maximum number of operators of all graphs, counted for each call.
 MOST_NODES = 1 << 17
 
 
 def model_bytes(model):
-    """The bytes of a model: given as they are, the path of a file, or the ``tflite`` package's object on them."""
+    """Return the bytes of a model, which is given as bytes, as the path of a file, or as an object of the ``tflite``
+    package.
+    """
     if isinstance(model, (bytes, bytearray, memoryview)):
         return model
     if isinstance(model, (str, os.PathLike)):
@@ -37,14 +39,16 @@ def model_bytes(model):
             return file.read()
     found = getattr(getattr(model, "_tab", None), "Bytes", None)
     if found is None:
-        raise TypeError(f"from_tflite: a tflite.Model, bytes or a path is wanted, got {type(model).__name__}")
+        raise TypeError(f"from_tflite: model must be a tflite.Model, bytes or a path, got {type(model).__name__}")
     return found
 
 
 class Importer(GraphImporter):
-    """Converts one model. Values are kept by the number of their tensor, of the graph being converted. ``variables``
-    are the values of what a model keeps from run to run: by the handle of a variable, or the numbers of the graph and
-    of the tensor that an operator has for its state."""
+    """Converts one model. Values are stored by the index of their tensor in the graph that is being converted.
+
+    ``variables`` are the values of the model's state. The key is the handle of a variable, or the indices of the graph
+    and the tensor for the state of an operator.
+    """
 
     def __init__(
         self, graphs: list[Graph], shapes: Mapping | None, dtypes: Mapping | None, converter: type, hybrid: str
@@ -58,10 +62,10 @@ class Importer(GraphImporter):
         self.shapes, self.dtypes = dict(shapes or {}), dict(dtypes or {})
         self.values: dict[int, Any] = {}
         self.variables: dict[Any, RelayExpr] = {}
-        # The states that are inputs, by key, and the first value of each by the name of its input.
+        # State inputs by key, and the initial value of each by name of the input.
         self.states: dict[Any, Var] = {}
         self.initial: dict[str, Any] = {}
-        # The graphs that are being converted, the innermost last, and how many more operators may be.
+        # The stack of graphs that are being converted, and the remaining number of operators.
         self.active: list[int] = []
         self.budget = MOST_NODES
 
@@ -78,12 +82,14 @@ class Importer(GraphImporter):
         return module, self.initial
 
     def call(self, index: int, inputs: list) -> list:
-        """The results of a graph, whose operators are written out for these inputs."""
+        """Inline a graph for the given inputs and return its outputs."""
         if not 0 <= index < len(self.graphs) or index in self.active:
-            raise TVMError(f"graph {index} of {len(self.graphs)} cannot be called here")
+            raise TVMError(
+                f"cannot call graph {index}: the model has {len(self.graphs)} graphs, which must not be recursive"
+            )
         graph, outer = self.graphs[index], (self.graph, self.values)
         if len(inputs) != len(graph.inputs):
-            raise TVMError(f"the graph '{graph.name}' takes {len(graph.inputs)} inputs, {len(inputs)} are given")
+            raise TVMError(f"the graph '{graph.name}' has {len(graph.inputs)} inputs, but is called with {len(inputs)}")
         self.budget -= len(graph.nodes) + 1
         if self.budget < 0:
             raise TVMError(f"branches and loops have more than {MOST_NODES} operators")
@@ -102,18 +108,20 @@ class Importer(GraphImporter):
         CONVERTERS.check_all(used, self.is_known)
 
     def is_known(self, name: str, version: int, domain: str) -> bool:
-        """Whether an operator without a converter of the table is converted all the same."""
+        """Return whether an operator without a converter in the table is supported in another way."""
         return QUANTIZED.find(name, version) is not None or converter_key(name) in self.converters[0].convert_map
 
     def node_name(self, node: Node, graph: Graph | None = None) -> str:
-        """Operators of the format have no names; that of the first result serves."""
+        """Return a name of an operator: that of its first output, because operators of the format have no names."""
         tensors = (graph or self.graph).tensors
         return next((tensors[i].name for i in node.outputs if i >= 0), f"operator {node.index}")
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def add_operator_states(self) -> None:
-        """The states of operators, before any graph is converted: those of inner graphs are inputs of the model."""
+        """Create the states of operators before any graph is converted: states of nested graphs are inputs of the
+        model.
+        """
         for graph in called_graphs(self.graphs):
             used = {i for n in graph.nodes for i in n.inputs if i >= 0 and graph.tensors[i].is_variable}
             for index in sorted(used):
@@ -123,7 +131,7 @@ class Importer(GraphImporter):
                 self.add_state((graph.index, index), tensor.name, np.full(tensor.shape, zero, tensor.dtype))
 
     def add_state(self, key, name: str, first: np.ndarray) -> None:
-        """A value that the model keeps from run to run: an input, and a result after those of the model."""
+        """Add state of the model: an input, and an output after those of the model."""
         taken = {v.name_hint for v in self.inputs}
         name = name or "variable"
         free = next(n for n in (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2))) if n not in taken)
@@ -133,8 +141,8 @@ class Importer(GraphImporter):
     def next_state(self, key) -> RelayExpr:
         before, after = self.states[key], self.variables[key]
         if not structural_equal(self.typer.typed(after).checked_type_, before.type_annotation):
-            raise TVMError(f"the state '{before.name_hint}' is {before.type_annotation} before a run and "
-                           f"{after.checked_type_} after it; it must keep its type")
+            raise TVMError(f"the state '{before.name_hint}' has type {before.type_annotation} before a run and "
+                           f"{after.checked_type_} after it; the types must be equal")
         return after
 
     # -- values ---------------------------------------------------------------------------------------------------
@@ -148,7 +156,7 @@ class Importer(GraphImporter):
                                    + did_you_mean(unknown[0], names, "; "))
         doubled = {n for n in names if names.count(n) > 1} if len(names) < 1000 else set()
         if doubled or len(set(names)) < len(names):
-            raise TVMError(f"two inputs of the model have the name '{min(doubled, default='')}'")
+            raise TVMError(f"two inputs of the model have the name '{min(doubled, default='')}'; names must be unique")
 
     def input(self, tensor: Tensor):
         dims = list(tensor.shape)
@@ -157,20 +165,22 @@ class Importer(GraphImporter):
             try:
                 dims = [d if isinstance(d, Any_) else operator.index(d) for d in given]
             except TypeError as problem:
-                words = f"shape of input '{tensor.name}': a list of numbers is wanted, got {given!r}"
+                words = f"the shape of input '{tensor.name}' must be a list of integers, got {given!r}"
                 raise TVMError(words) from problem
             if any(isinstance(d, int) and d < 0 for d in dims):
-                raise TVMError(f"shape of input '{tensor.name}': {dims} has a negative size")
+                raise TVMError(f"the shape {dims} of input '{tensor.name}' has a negative dimension")
             if tensor.shape and len(dims) != len(tensor.shape):
-                raise TVMError(f"shape of input '{tensor.name}': {len(dims)} dimensions are given, the model has "
+                raise TVMError(f"the shape of input '{tensor.name}' has {len(dims)} dimensions, but the model declares "
                                f"{len(tensor.shape)}")
         dtype = tensor.dtype
         if self.dtypes.get(tensor.name, dtype) != dtype:
-            raise TVMError(f"input '{tensor.name}' is of {dtype}, dtype_dict says {self.dtypes[tensor.name]}")
+            raise TVMError(
+                f"input '{tensor.name}' has type {dtype}, but dtype_dict contains {self.dtypes[tensor.name]}"
+            )
         return self.add_input(tensor.name, dims, dtype)
 
     def tensor_value(self, tensor: Tensor, where: str) -> RelayExpr:
-        """What a tensor holds: the result of an operator, a constant, or the state of an operator."""
+        """Return the value of a tensor: the output of an operator, a constant, or the state of an operator."""
         if tensor.is_variable and (self.graph.index, tensor.index) in self.variables:
             return self.variables[self.graph.index, tensor.index]
         if tensor.index not in self.values:
@@ -179,7 +189,10 @@ class Importer(GraphImporter):
             elif 0 in tensor.shape:
                 found = np.zeros(tensor.shape, tensor.dtype)
             else:
-                raise TVMError(f"'{tensor.name}' is used by {where} but nothing makes it")
+                raise TVMError(
+                    f"{where} uses '{tensor.name}', which is neither an input, a constant nor the output of an "
+                    "operator"
+                )
             self.values[tensor.index] = self.typer.infer(Constant(found))
         return self.values[tensor.index]
 
@@ -192,26 +205,26 @@ class Importer(GraphImporter):
             got = self.converters[self.graph.index].convert_map[converter_key(node.operator)](node)
             results = [got] if isinstance(got, (RelayExpr, Resource)) else list(got)
             if len(results) < len(node.outputs):
-                raise TVMError(f"{len(node.outputs)} results are wanted, {len(results)} are supported")
+                raise TVMError(f"the node has {len(node.outputs)} outputs; only {len(results)} are supported")
             for index, value in zip(node.outputs, results):
                 if index >= 0:
                     if index in self.values:
-                        raise TVMError(f"tensor '{self.graph.tensors[index].name}' is made twice")
+                        raise TVMError(f"tensor '{self.graph.tensors[index].name}' is the output of two operators")
                     self.values[index] = value if isinstance(value, Resource) else self.typer.infer(value)
 
     def where(self, node: Node) -> str:
-        """How errors name an operator."""
+        """Return the description of an operator in errors."""
         return f"{node.operator} '{self.node_name(node)}'"
 
     def convert(self, node: Node):
-        """The results of an operator by the tables."""
+        """Convert an operator by the tables and return its outputs."""
         where = self.where(node)
         context = Context(self, node, self.graph.tensors, where)
         inputs = [None if t is None else self.tensor_value(t, where) for t in context.tensors]
         plain = CONVERTERS.find(node.operator, node.version)
         if not context.is_quantized:
             if plain is None:
-                raise TVMError("the operator is supported on quantized tensors only")
+                raise TVMError("the operator is supported only for quantized tensors")
             return plain(context, inputs, node.options)
         exact = QUANTIZED.find(node.operator, node.version)
         if exact is not None:
@@ -223,7 +236,7 @@ class Importer(GraphImporter):
         return self.through_reals(context, plain, inputs)
 
     def table(self, context: Context, convert, inputs: list) -> RelayExpr:
-        """An operator on single elements as a table of its 256 results."""
+        """Convert an operator on single 8-bit elements to a table of its 256 outputs."""
         tensor = context.tensor(0)
         low, high = RANGES[tensor.dtype]
         every = to_real(Constant(np.arange(low, high + 1).astype(tensor.dtype)), tensor, 1)
@@ -232,7 +245,7 @@ class Importer(GraphImporter):
         return looked_up(inputs[0], context.array(entries, "the table"), tensor.dtype)
 
     def through_reals(self, context: Context, convert, inputs: list) -> list:
-        """An operator on real numbers, between integers."""
+        """Convert an operator by dequantizing its inputs and quantizing its outputs."""
         reals = [to_real(x, t, context.rank(x)) if x is not None and is_quantized(t) else x
                  for x, t in zip(inputs, context.tensors)]
         got = convert(context, reals, context.node.options)
@@ -242,7 +255,7 @@ class Importer(GraphImporter):
 
 
 def called_graphs(graphs: list[Graph]) -> list[Graph]:
-    """The graph of the model and those that it calls."""
+    """Return the main graph and the graphs that it calls."""
     found, seen = [graphs[0]], {0}
     for graph in found:
         for node in graph.nodes:
@@ -254,7 +267,7 @@ def called_graphs(graphs: list[Graph]) -> list[Graph]:
 
 
 def _same_parameters(context: Context) -> bool:
-    """Whether all quantized inputs and results have one scale and one zero point."""
+    """Return whether all quantized inputs and outputs have the same scale and zero point."""
     found = [t.quantization for t in (*context.tensors, *context.results) if is_quantized(t)]
     return all(np.array_equal(q.scale, found[0].scale) for q in found) and all(
         np.array_equal(q.zero_point, found[0].zero_point) for q in found
@@ -262,9 +275,9 @@ def _same_parameters(context: Context) -> bool:
 
 
 def in_words(node: Node, problem: Exception) -> str:
-    """What went wrong in a converter, for the user."""
+    """Return a message for an error in a converter."""
     if isinstance(problem, MemoryError):
-        return "there is not enough memory for this"
+        return "not enough memory"
     given = len([i for i in node.inputs if i >= 0])
     shown = ", ".join(f"{k}={v}" for k, v in vars(node.options).items())
     return f"with {given} inputs and options ({shown}): {problem or type(problem).__name__}"
@@ -273,48 +286,52 @@ def in_words(node: Node, problem: Exception) -> str:
 def from_tflite(
     model, shape_dict=None, dtype_dict=None, op_converter=OperatorConverter, hybrid="litert"
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A TFLite model as a module and the first values of its state. Weights become constants. Neither TensorFlow nor
-    the ``tflite`` package is needed.
+    """Convert a TFLite model to a module and the initial values of its state.
 
-    Data keeps its channels last. Integers are computed as LiteRT's reference kernels do. What a model keeps from run to
-    run (variables, the state of recurrent layers) is an input more of the module, and a result after those of the
-    model; the parameters are its first values. Given to ``relay.build`` as such, every run begins with them.
+    Weights become constants. Neither TensorFlow nor the ``tflite`` package is needed. Data keeps the channels-last
+    layout. Quantized operators are bit-exact with LiteRT's reference kernels. State that a model keeps between runs
+    (variables, the state of recurrent layers) becomes an additional input of the module, and an output after those of
+    the model; the parameters are its initial values. If the parameters are passed to ``relay.build``, every run begins
+    with them.
 
     Parameters
     ----------
     model : tflite.Model, bytes or str
         The model: an object of the ``tflite`` package, the bytes of a file, or its path.
     shape_dict : dict of str to tuple, optional
-        Shapes of inputs by name, in place of the model's own.
+        Shapes of inputs by name, instead of those in the model.
     dtype_dict : dict of str to str, optional
-        Types of inputs by name; they must be the model's.
+        Types of inputs by name; they must equal those of the model.
     op_converter : type, optional
-        A class derived from OperatorConverter, with converters of the script's own.
+        A class derived from OperatorConverter, with custom converters.
     hybrid : {"litert", "builtin", "float"}, optional
         How matmuls and convolutions of float activations with integer weights (dynamic-range quantization) are
-        computed. ``litert`` quantizes the activations as LiteRT does with its default delegate XNNPACK; ``builtin`` as
-        LiteRT's built-in kernels do without it, symmetrically unless the model asks otherwise; ``float`` does not
-        quantize activations, which is nearest to the model before its weights were quantized.
+        computed. ``litert`` quantizes the activations as LiteRT does with its default delegate XNNPACK; ``builtin``
+        does so as LiteRT's built-in kernels do, symmetrically unless the model specifies otherwise; ``float`` does not
+        quantize activations, which is closest to the model before the quantization of its weights.
 
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module, and the initial values of its state by name.
 
     Raises
     ------
     TypeError
-        ``model`` is none of these, or ``shape_dict`` or ``dtype_dict`` is no dictionary.
+        ``model`` is none of these, or ``shape_dict`` or ``dtype_dict`` is not a dictionary.
     TVMError
         The file is damaged, an operator cannot be converted, or ``hybrid`` is none of these.
     OpNotImplemented
-        For operators without a converter; all of them are named.
+        The model contains operators without a converter; the message lists all of them.
     """
     for what, given in (("shape_dict", shape_dict), ("dtype_dict", dtype_dict)):
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"from_tflite: {what} is a dictionary by input, got {type(given).__name__}")
+            raise TypeError(
+                f"from_tflite: {what} must be a dictionary with input names as keys, got {type(given).__name__}"
+            )
     if hybrid not in HYBRID:
-        raise TVMError(f"from_tflite: hybrid is one of {', '.join(HYBRID)}, got {hybrid!r}")
-    # Scales that a damaged file has may be any numbers; what comes of them is checked or clipped.
+        raise TVMError(f"from_tflite: hybrid must be one of {', '.join(HYBRID)}, got {hybrid!r}")
+    # Scales in a damaged file can be any numbers; values computed from them are checked or clipped.
     with np.errstate(all="ignore"):
         return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter, hybrid).run()
 

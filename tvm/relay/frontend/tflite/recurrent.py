@@ -1,4 +1,4 @@
-"""Converters of recurrent layers. Their steps are written out; their state is kept from run to run."""
+"""Converters of recurrent layers. Their time steps are unrolled; their state is kept between runs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from .elementwise import activated
 from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
 from .table import Context, argument, op
 
-# The inputs of each gate (input, forget, cell, output): weights of the data, of the state before, of the cell, the bias
-# and the normalization.
+# The input indices of each gate (input, forget, cell, output): input weights, recurrent weights, peephole weights, bias
+# and normalization weights.
 LSTM_GATES = ((1, 5, 9, 12, 20), (2, 6, 10, 13, 21), (3, 7, 24, 14, 22), (4, 8, 11, 15, 23))
 
 
 class _Matrix:
-    """Weights that rows of real data are multiplied with. Where they are integers with a scale, every row is brought
-    into 8 bits first, as LiteRT does."""
+    """Weights that are multiplied by rows of float data.
+
+    If the weights are integers with a scale, each row is quantized to 8 bits first, as LiteRT does.
+    """
 
     def __init__(self, ctx: Context, inputs: list, index: int, options):
         self.whole = is_hybrid(ctx, inputs, index)
-        self.brought = asymmetric if options.asymmetric_quantize_inputs else symmetric
+        self.requantized_sums = asymmetric if options.asymmetric_quantize_inputs else symmetric
         if self.whole:
             self.weight, self.scale = Constant(whole_weight(ctx, inputs, index)), weight_scale(ctx, index)
         else:
@@ -35,12 +37,12 @@ class _Matrix:
     def times(self, x: RelayExpr) -> RelayExpr:
         if not self.whole:
             return relay.nn.dense(x, self.weight)
-        steps, scale = self.brought(x, (1,))
+        steps, scale = self.requantized_sums(x, (1,))
         return relay.multiply(relay.nn.dense(steps, self.weight), relay.multiply(scale, self.scale))
 
 
 class _Gate(NamedTuple):
-    """The weights of one gate: of the input, of the state before, of the cell, its bias and its normalization."""
+    """The weights of one gate: input, recurrent and peephole weights, bias and normalization weights."""
 
     input: _Matrix
     recurrent: _Matrix
@@ -50,7 +52,7 @@ class _Gate(NamedTuple):
 
 
 def _weight(ctx: Context, inputs: list, index: int) -> RelayExpr | None:
-    """A weight as real numbers, None where it is left out."""
+    """Return a weight as floats; None if it is omitted."""
     if argument(inputs, index) is None:
         return None
     array = weight_array(ctx, inputs, index, True)
@@ -61,15 +63,15 @@ def _gate(ctx: Context, inputs: list, at: tuple[int, int, int, int, int], option
     if argument(inputs, at[0]) is None:
         return None
     if argument(inputs, at[1]) is None:
-        raise TVMError("a gate has no recurrent weights")
+        raise TVMError("the recurrent weights of a gate are missing")
     matrices = [_Matrix(ctx, inputs, i, options) for i in at[:2]]
     return _Gate(*matrices, *(_weight(ctx, inputs, i) for i in at[2:]))
 
 
 def sequence_steps(ctx: Context, x: RelayExpr, time_major: bool) -> list[RelayExpr]:
-    """The data of each step, a matrix of a row for each sequence."""
+    """Return the data of each time step, a matrix with one row per sequence."""
     if ctx.rank(x) != 3:
-        raise TVMError(f"data of 3 dimensions is wanted, got {ctx.rank(x)}")
+        raise TVMError(f"the data must have 3 dimensions, got {ctx.rank(x)}")
     axis = 0 if time_major else 1
     count = ctx.known_size(x, axis)
     check_steps("a sequence", count)
@@ -85,7 +87,7 @@ def state_of(inputs: list, index: int) -> RelayExpr:
 
 
 class _Cell:
-    """A cell of long short-term memory."""
+    """An LSTM cell."""
 
     def __init__(self, ctx: Context, inputs: list, options):
         self.ctx, self.options = ctx, options
@@ -139,7 +141,7 @@ def lstm(ctx, inputs, options):
 
 
 def unrolled(ctx, cell, inputs, options):
-    """The outputs of all steps of a cell, from the state of the model, which is kept."""
+    """Return the outputs of all steps of a cell; its initial state is the model's state, which is updated."""
     h, c = state_of(inputs, 18), state_of(inputs, 19)
     shown = []
     for x in sequence_steps(ctx, inputs[0], options.time_major):
@@ -153,11 +155,11 @@ def unrolled(ctx, cell, inputs, options):
 @op("LSTM")
 def lstm_step(ctx, inputs, options):
     if options.kernel_type:
-        raise TVMError("the basic kind of the operator, with one matrix of all weights, is not supported")
+        raise TVMError("kernel_type BASIC, with one matrix of all weights, is not supported")
     h, c = _Cell(ctx, inputs, options).step(inputs[0], state_of(inputs, 18), state_of(inputs, 19))
     ctx.keep(18, h)
     ctx.keep(19, c)
-    # The results are the scratch memory, the two states and the output.
+    # The outputs are the scratch buffer, the two states and the output of the cell.
     return [h] if len(ctx.results) == 1 else [relay.zeros((1,), "float32"), h, c, h][: len(ctx.results)]
 
 
@@ -169,7 +171,7 @@ def rnn_step(ctx, inputs, options):
 
 
 def _rnn(ctx: Context, inputs: list, options):
-    """A step of a plain recurrent layer: a function of its data and the state before."""
+    """Return a step of a basic recurrent layer: a function of its data and the previous state."""
     weight, recurrent = (_Matrix(ctx, inputs, i, options) for i in (1, 2))
 
     def step(x: RelayExpr, h: RelayExpr) -> RelayExpr:
@@ -181,12 +183,14 @@ def _rnn(ctx: Context, inputs: list, options):
 
 @op("SVDF")
 def svdf(ctx, inputs, options):
-    """Filters over the features of the last steps, which are the state; each result is the sum of ``rank`` filters."""
+    """Apply filters to the features of the last time steps, which are the state; each output is the sum of ``rank``
+    filters.
+    """
     feature, time = _Matrix(ctx, inputs, 1, options), _weight(ctx, inputs, 2)
     filters, memory = ctx.known_shape(time)
     batch, rank = ctx.known_size(inputs[0], 0), options.rank
     if rank < 1 or filters % rank:
-        raise TVMError(f"{filters} filters are no results of rank {rank}")
+        raise TVMError(f"the number of SVDF filters, {filters}, must be divisible by the rank {rank}")
     state = relay.reshape(state_of(inputs, 4), (batch, filters, memory))
     new = relay.expand_dims(feature.times(inputs[0]), 2)
     state = relay.concatenate([relay.strided_slice(state, [1], [memory], [1], [2]), new], 2) if memory > 1 else new

@@ -1,4 +1,4 @@
-"""Converters of reductions and of the greatest and least elements."""
+"""Converters of reductions, argmax, argmin and top-k."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _reduce(name: str, function) -> None:
 for _name, _function in (("SUM", relay.sum), ("REDUCE_PROD", relay.prod), ("REDUCE_ANY", relay.any),
                          ("REDUCE_ALL", relay.all)):  # fmt: skip
     _reduce(_name, _function)
-# The greatest integer stands for the greatest number.
+# The order of quantized integers equals the order of the values they represent.
 for _name, _function in (("REDUCE_MAX", relay.max), ("REDUCE_MIN", relay.min)):
     moving(_name)(lambda ctx, inputs, options, f=_function: _reduced(ctx, inputs[0], inputs, options, f))
 
@@ -46,13 +46,15 @@ def _count(ctx: Context, inputs: list) -> int:
     shape = ctx.known_shape(inputs[0])
     count = int(np.prod([shape[a] for a in _axes(ctx, inputs)]))
     if not 0 < count < 1 << 31:
-        raise TVMError(f"a reduction of {count} elements is not supported")
+        raise TVMError(f"a quantized reduction of {count} elements is not supported")
     return count
 
 
 @quantized("MEAN")
 def integer_mean(ctx, inputs, options):
-    """The sum times a factor that holds the division by the count, with as many bits as the count takes."""
+    """Multiply the sum by a factor that includes the division by the count, with the additional bits that the count
+    needs.
+    """
     x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
     total = _reduced(ctx, centered(inputs[0], x), inputs, options, relay.sum)
     count = _count(ctx, inputs)
@@ -71,7 +73,7 @@ def integer_sum(ctx, inputs, options):
 
 @quantized("REDUCE_PROD")
 def integer_product(ctx, inputs, options):
-    """One factor after the other, each product scaled at once by the same share of the whole scale."""
+    """Multiply element by element, scaling each product by an equal share of the total scale."""
     x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
     axes, shape = _axes(ctx, inputs), ctx.known_shape(inputs[0])
     count = _count(ctx, inputs)
@@ -91,7 +93,7 @@ def _place(function):
     def convert(ctx, inputs, options):
         axis = ctx.ints(inputs[1], "the axis")
         if len(axis) != 1:
-            raise TVMError(f"one axis is wanted, got {axis}")
+            raise TVMError(f"the axis must be a scalar, got {axis}")
         found = function(inputs[0], axis=axis_of(axis[0], ctx.rank(inputs[0])))
         return relay.cast(found, ctx.result().dtype)
 
@@ -107,7 +109,7 @@ def topk(ctx, inputs, options):
     k = ctx.ints(inputs[1], "k")
     size = ctx.known_size(inputs[0], -1)
     if len(k) != 1 or not 0 < k[0] <= size:
-        raise TVMError(f"the {k} greatest of {size} elements are not supported")
+        raise TVMError(f"k is {k}, but the axis has only {size} elements")
     values, places = relay.topk(inputs[0], k[0], axis=-1, ret_type="both", dtype="int32")
     return [values, places]
 
@@ -116,7 +118,7 @@ def topk(ctx, inputs, options):
 def cumsum(ctx, inputs, options):
     axis = ctx.ints(inputs[1], "the axis")
     if len(axis) != 1:
-        raise TVMError(f"one axis is wanted, got {axis}")
+        raise TVMError(f"the axis must be a scalar, got {axis}")
     at = axis_of(axis[0], ctx.rank(inputs[0]))
     x = relay.reverse(inputs[0], at) if options.reverse else inputs[0]
     out = relay.cumsum(x, at, ctx.dtype(x), options.exclusive)

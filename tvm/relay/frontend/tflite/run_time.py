@@ -1,4 +1,4 @@
-"""Slices whose places are computed when the model runs."""
+"""Slices with run-time bounds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def _element(ctx: Context, vector: RelayExpr, index: int) -> RelayExpr:
     return ctx.made(relay.take(relay.cast(vector, "int64"), const(index, "int64"), 0))
 
 
-def late_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr) -> RelayExpr:
-    """A part of known sizes is gathered, so that its sizes stay known; any other is a slice of any size."""
+def run_time_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr) -> RelayExpr:
+    """Slice at a run-time position. A slice of constant size is gathered, so that its shape stays static."""
     shape, sizes = ctx.known_shape(data), ctx.value(size)
     if sizes is None or (sizes < 0).any():
         first = relay.cast(begin, "int64")
@@ -30,16 +30,16 @@ def late_slice(ctx: Context, data: RelayExpr, begin: RelayExpr, size: RelayExpr)
     return data
 
 
-def late_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
-    """Places of single elements are gathered, ranges are slices of any size."""
+def run_time_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
+    """Slice with run-time bounds. Single elements are gathered; ranges become dynamic slices."""
     data, begin, end = inputs[:3]
     strides = ctx.ints(inputs[3], "the strides")
     shape, count = ctx.known_shape(data), len(strides)
     if options.ellipsis_mask or options.new_axis_mask or options.offset or any(s != 1 for s in strides):
-        raise TVMError("places that are computed when the model runs are supported with strides of 1, and without an "
+        raise TVMError("a slice with run-time bounds is supported only with strides of 1, and without an "
                        "ellipsis and new axes")
     if count > len(shape):
-        raise TVMError(f"a slice of {count} axes does not fit {len(shape)}")
+        raise TVMError(f"a slice of {count} axes exceeds the {len(shape)} axes of the tensor")
     bounds: list[list[RelayExpr]] = [[], []]
     kept = [i for i in range(count) if not options.shrink_axis_mask & 1 << i]
     for axis in kept:
@@ -57,4 +57,4 @@ def late_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
     return data
 
 
-__all__ = ["late_slice", "late_strided_slice"]
+__all__ = ["run_time_slice", "run_time_strided_slice"]

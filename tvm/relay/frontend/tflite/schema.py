@@ -1,11 +1,11 @@
-"""The TFLite format as data: the tables of the file with the fields that the importer reads, and the numbers of enums.
+"""The TFLite format: the tables of the file with the fields that the importer reads, and the values of enums.
 
-Flatbuffers number fields by their order, so that a field that is not read stands as ``_``.
+Flatbuffers number fields by their order; a field that is not read is written as ``_``.
 """
 
 from __future__ import annotations
 
-# Where an enum's number is its place in this list.
+# Operator names; the index of a name is its enum value.
 OPERATORS = """
 ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
 FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC LSH_PROJECTION LSTM
@@ -33,7 +33,7 @@ STABLEHLO_GATHER STABLEHLO_TRANSPOSE DILATE STABLEHLO_RNG_BIT_GENERATOR REDUCE_W
 STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT STABLEHLO_CASE
 """.split()
 
-# The types of a union of options, by number; each is called this and "Options".
+# The types of the union of options, by enum value; "Options" is appended to get the full name.
 OPTION_TYPES = """
 NONE Conv2D DepthwiseConv2D ConcatEmbeddings LSHProjection Pool2D SVDF RNN FullyConnected Softmax Concatenation Add
 L2Norm LocalResponseNormalization LSTM ResizeBilinear Call Reshape SkipGram SpaceToDepth EmbeddingLookupSparse Mul Pad
@@ -56,7 +56,7 @@ uint16 int4 bfloat16 int2 uint4 float8_e4m3fn float8_e5m2
 
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 
-# The file itself.
+# The tables of the file.
 TABLES = {
     "Model": "version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] _ buffers:[Buffer]",
     "OperatorCode": "deprecated_builtin_code:i8 custom_code:str version:i32=1 builtin_code:i32",
@@ -79,7 +79,7 @@ TABLES = {
 
 _FUSED = "fused_activation:i8"
 _DILATION = "dilation_w:i32=1 dilation_h:i32=1"
-# Options of operators, by the name of their type without "Options"; the types that are not here have no fields.
+# Options of operators, by type name without "Options"; types that are not listed have no fields.
 OPTIONS = {
     "Conv2D": f"padding:i8 stride_w:i32 stride_h:i32 {_FUSED} {_DILATION} quantized_bias_type:i8",
     "Conv3D": f"padding:i8 stride_d:i32 stride_w:i32 stride_h:i32 {_FUSED} dilation_d:i32=1 {_DILATION}",
@@ -135,7 +135,7 @@ OPTIONS = {
     "VarHandle": "container:str shared_name:str",
 }
 
-# The options that an operator carries, where their name is not that of the operator.
+# The types of options of operators whose option type has another name than the operator.
 _OPTIONS_OF = {
     "SVDF": "SVDF", "RNN": "RNN", "LSTM": "LSTM", "CONV_3D_TRANSPOSE": "Conv3D",
     "CONV_2D": "Conv2D", "CONV_3D": "Conv3D", "DEPTHWISE_CONV_2D": "DepthwiseConv2D", "AVERAGE_POOL_2D": "Pool2D",
@@ -147,7 +147,7 @@ _OPTIONS_OF = {
 
 
 def options_of(operator: str) -> str:
-    """The type of the options of an operator."""
+    """Return the type of the options of an operator."""
     return _OPTIONS_OF.get(operator) or "".join(part.capitalize() for part in operator.split("_"))
 
 

@@ -1,4 +1,4 @@
-"""Converters of operators that move elements: shapes, slices, joints, padding."""
+"""Converters of operators that move elements: reshape, slice, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..common import tensorflow_ops as alike
 from ..common.context import check_count, check_steps
 from .elementwise import activated
 from .load import Quantization, Tensor
-from .quantization import RANGES, away, looked_up
-from .run_time import late_slice, late_strided_slice
+from .quantization import RANGES, looked_up, round_away
+from .run_time import run_time_slice, run_time_strided_slice
 from .table import Context, argument, axis_of, moving, op, quantized
 
 
@@ -29,7 +29,7 @@ def reshape(ctx, inputs, options):
     else:
         raise TVMError("the new shape is missing")
     if any(d < -1 for d in wanted):
-        raise TVMError(f"the new shape {wanted} has a negative size")
+        raise TVMError(f"the new shape {wanted} has a negative dimension")
     return relay.reshape(inputs[0], wanted, True)
 
 
@@ -49,13 +49,13 @@ def squeeze(ctx, inputs, options):
 def expand_dims(ctx, inputs, options):
     axis = ctx.ints(inputs[1], "the axis")
     if len(axis) != 1:
-        raise TVMError(f"one axis is wanted, got {axis}")
+        raise TVMError(f"the axis must be a scalar, got {axis}")
     return relay.expand_dims(inputs[0], axis_of(axis[0], ctx.rank(inputs[0]) + 1))
 
 
 @moving("DENSIFY")
 def densify(ctx, inputs, options):
-    """A constant that is stored sparse; every use of one reads its dense form."""
+    """Return a sparse constant, which is already read in its dense form."""
     return inputs[0]
 
 
@@ -65,7 +65,7 @@ def tile(ctx, inputs, options):
         return relay.tile(inputs[0], relay.cast(inputs[1], "int64"))
     reps = ctx.ints(inputs[1], "the repetitions")
     if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
-        raise TVMError(f"{reps} are no repetitions of {ctx.rank(inputs[0])} axes")
+        raise TVMError(f"multiples {reps} must be {ctx.rank(inputs[0])} non-negative integers")
     return relay.tile(inputs[0], reps) if reps else inputs[0]
 
 
@@ -105,21 +105,21 @@ quantized("RANK")(rank)
 @moving("SLICE")
 def slice_(ctx, inputs, options):
     if ctx.is_late(*inputs[1:3]):
-        return late_slice(ctx, *inputs[:3])
+        return run_time_slice(ctx, *inputs[:3])
     shape = ctx.known_shape(inputs[0])
     begin, size = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
     if not len(begin) == len(size) == len(shape):
-        raise TVMError(f"begin {begin} and size {size} do not fit {len(shape)} axes")
+        raise TVMError(f"begin {begin} and size {size} must have {len(shape)} elements each")
     end = [d if s == -1 else b + s for b, s, d in zip(begin, size, shape)]
     if any(not 0 <= b <= e <= d for b, e, d in zip(begin, end, shape)):
-        raise TVMError(f"the slice from {begin} of sizes {size} is not inside of {list(shape)}")
+        raise TVMError(f"the slice from {begin} with size {size} exceeds the shape {list(shape)}")
     return relay.strided_slice(inputs[0], begin, end) if shape else inputs[0]
 
 
 @moving("STRIDED_SLICE")
 def strided_slice(ctx, inputs, options):
     if ctx.is_late(*inputs[1:3]):
-        return late_strided_slice(ctx, inputs, options)
+        return run_time_strided_slice(ctx, inputs, options)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
         raise TVMError("begin, end and strides have different lengths")
@@ -141,13 +141,15 @@ def strided_slice(ctx, inputs, options):
         axis += 1
     if not shape:
         return relay.reshape(inputs[0], kept, True)
-    # The place before the first element is written as one that lies a whole axis further.
+    # An end before the first element is represented by -1 - size.
     end = [e if e >= 0 else -1 - d for e, d in zip(end, shape)]
     return relay.reshape(relay.strided_slice(inputs[0], begin, end, strides), kept, True)
 
 
 def _specs(options, count: int, rank: int) -> list[tuple[str, int]]:
-    """What each part of the slice does: a range, one place, a new axis; an ellipsis stands for the other axes."""
+    """Return the function of each part of the slice: a range, an index, or a new axis; an ellipsis covers the other
+    axes.
+    """
     check_steps("a slice", count)
     out: list[tuple[str, int]] = []
     for i in range(count):
@@ -162,21 +164,23 @@ def _specs(options, count: int, rank: int) -> list[tuple[str, int]]:
             out.append(("shrink" if options.shrink_axis_mask & bit else "range", i))
     used = sum(1 for kind, _ in out if kind != "new")
     if used > rank:
-        raise TVMError(f"a slice of {used} axes does not fit {rank}")
+        raise TVMError(f"a slice of {used} axes exceeds the {rank} axes of the tensor")
     return out + [("all", -1)] * (rank - used)
 
 
 def _bounds(kind: str, i: int, rows: list, options, size: int) -> tuple[int, int, int]:
-    """First, last (not included) and step along one axis; a negative step ends at -1 before the first element."""
+    """Return begin, end (exclusive) and step along one axis; -1 is the end before the first element for a negative
+    step.
+    """
     if kind == "all":
         return 0, size, 1
     first, last, step = rows[0][i], rows[1][i], rows[2][i]
     if step == 0:
-        raise TVMError("a slice has the stride 0")
+        raise TVMError("the strides of a slice must not be 0")
     if kind == "shrink":
         first = first + size if first < 0 else first
         if not 0 <= first < size:
-            raise TVMError(f"place {rows[0][i]} is not inside of an axis of size {size}")
+            raise TVMError(f"index {rows[0][i]} is out of range for an axis of size {size}")
         return first, first + 1, 1
     low, high = (0, size) if step > 0 else (-1, size - 1)
     first = first + size if first < 0 else first
@@ -196,7 +200,7 @@ def split(ctx, inputs, options):
     count, size = options.num_splits, ctx.known_size(inputs[1], axis)
     check_steps("a split", count)
     if count < 1 or size % count:
-        raise TVMError(f"{size} elements have no {count} equal parts")
+        raise TVMError(f"cannot split an axis of size {size} into {count} equal parts")
     return list(relay.split(inputs[1], count, axis)) if count > 1 else [inputs[1]]
 
 
@@ -208,7 +212,7 @@ def split_v(ctx, inputs, options):
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = size - sum(sizes) - 1
     if any(s < 0 for s in sizes) or sum(sizes) != size:
-        raise TVMError(f"parts of sizes {sizes} do not make {size}")
+        raise TVMError(f"split sizes {sizes} must be non-negative and add up to {size}")
     if len(sizes) == 1:
         return [inputs[0]]
     return list(relay.split(inputs[0], [int(v) for v in np.cumsum(sizes[:-1])], axis))
@@ -217,11 +221,11 @@ def split_v(ctx, inputs, options):
 def _single(ctx: Context, x, what: str) -> int:
     values = ctx.ints(x, what)
     if values is None or len(values) != 1:
-        raise TVMError(f"{what} must be one number, got {values}")
+        raise TVMError(f"{what} must be a scalar, got {values}")
     return values[0]
 
 
-# -- joints -----------------------------------------------------------------------------------------------------------
+# -- concatenate and stack --------------------------------------------------------------------------------------------
 
 
 @op("CONCATENATION")
@@ -244,13 +248,15 @@ def integer_concatenation(ctx, inputs, options):
 
 
 def _rescaled_part(x, found: Quantization, result: Tensor):
-    """A part in steps of the result, by a table: the product and the sum of a real number are rounded as one."""
+    """Requantize a part of a concatenation by a table; the product and the sum are rounded once, as by a fused
+    multiply-add.
+    """
     y = result.quantization
     assert y is not None
     factor = np.float32(found.scale[0]) * (np.float32(1) / np.float32(y.scale[0]))
     low, high = RANGES[result.dtype]
     exact = np.arange(low, high + 1) * np.float64(factor) + np.float64(np.float32(-found.zero_point[0]) * factor)
-    entries = np.clip(away(exact.astype("float32")) + y.zero_point[0], low, high)
+    entries = np.clip(round_away(exact.astype("float32")) + y.zero_point[0], low, high)
     return looked_up(x, entries.astype(result.dtype), result.dtype)
 
 
@@ -266,7 +272,7 @@ def unpack(ctx, inputs, options):
     count = ctx.known_size(inputs[0], axis)
     check_steps("a stack", count)
     if count != options.num:
-        raise TVMError(f"{options.num} results are wanted of {count}")
+        raise TVMError(f"num is {options.num}, but the axis has size {count}")
     if count == 1:
         return [relay.squeeze(inputs[0], [axis])]
     return [relay.squeeze(part, [axis]) for part in relay.split(inputs[0], count, axis)]
@@ -291,7 +297,7 @@ def integer_pad(ctx, inputs, options):
 @moving("MIRROR_PAD")
 def mirror_pad(ctx, inputs, options):
     if options.mode not in (0, 1):
-        raise TVMError(f"mode {options.mode} is not known")
+        raise TVMError(f"unknown padding mode {options.mode}")
     return relay.nn.mirror_pad(inputs[0], alike.pad_width(ctx, inputs), ("REFLECT", "SYMMETRIC")[options.mode])
 
 
@@ -311,7 +317,7 @@ def space_to_depth(ctx, inputs, options):
     n, h, w, c = ctx.known_shape(inputs[0])
     b = options.block_size
     if b < 1 or h % b or w % b:
-        raise TVMError(f"blocks of {b} do not divide {h} x {w}")
+        raise TVMError(f"block_size {b} does not divide the image size {h} x {w}")
     out = relay.reshape(inputs[0], (n, h // b, b, w // b, b, c))
     return relay.reshape(relay.transpose(out, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, b * b * c))
 
@@ -321,7 +327,7 @@ def depth_to_space(ctx, inputs, options):
     n, h, w, c = ctx.known_shape(inputs[0])
     b = options.block_size
     if b < 1 or c % (b * b):
-        raise TVMError(f"{c} channels are no blocks of {b} x {b}")
+        raise TVMError(f"the number of channels, {c}, must be divisible by the block size {b} x {b}")
     out = relay.reshape(inputs[0], (n, h, w, b, b, c // (b * b)))
     return relay.reshape(relay.transpose(out, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
 

@@ -1,4 +1,4 @@
-"""Sparse constants: the levels of a tensor that is stored as a tree of its dimensions, and its dense form."""
+"""Sparse constants: tensors that are stored as a tree of their dimensions, and their dense form."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from ....error import TVMError
 from ..common.context import check_count
 from .flatbuffer import Flatbuffer
 
-# The tables that hold the numbers of a level, by the number of the union's type.
+# The tables that contain the numbers of a level, by the type of the union.
 _VECTORS = ("", "Int32Vector", "Uint16Vector", "Uint8Vector")
 _DENSE, _COMPRESSED = 0, 1
 
 
 class Level(NamedTuple):
-    """One level of the tree. A dense one has ``size`` children of every node; of a compressed one, node i has the
-    children ``indices[segments[i]:segments[i + 1]]``."""
+    """One level of the tree.
+
+    In a dense level, each node has ``size`` children; in a compressed level, node i has the children
+    ``indices[segments[i]:segments[i + 1]]``.
+    """
 
     size: int
     segments: np.ndarray | None
@@ -26,23 +29,27 @@ class Level(NamedTuple):
 
 
 class Sparsity(NamedTuple):
-    """The levels in the order of the tree: ``order`` gives the dimension of each. Dimensions after those of the tensor
-    are places within a block of the dimensions ``blocked``."""
+    """The levels of a tensor in the order of the tree; ``order`` contains the dimension of each level.
+
+    Dimensions after those of the tensor are positions within a block of the dimensions ``blocked``.
+    """
 
     order: list[int]
     blocked: list[int]
     levels: list[Level]
 
     def dense(self, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """The dense array of the stored values."""
-        check_count("a dense form of sparse weights", shape)
+        """Return the dense array of the stored values."""
+        check_count("the dense form of sparse weights", shape)
         rank = len(shape)
         nodes, columns = np.zeros(1, "int64"), []
         for level in self.levels:
             parents, nodes, index = _children(level, nodes, math.prod(shape))
             columns = [c[parents] for c in columns] + [index]
         if nodes.size and not 0 <= nodes.max() < values.size:
-            raise TVMError(f"the levels of the sparse tensor refer to value {nodes.max()} of {values.size}")
+            raise TVMError(
+                f"the levels of the sparse tensor refer to value {nodes.max()}, but there are only {values.size} values"
+            )
         place = [np.zeros(nodes.size, "int64") for _ in range(rank)]
         for dimension, index in sorted(zip(self.order, columns), key=lambda pair: pair[0]):
             if dimension < rank:
@@ -52,14 +59,16 @@ class Sparsity(NamedTuple):
                 size = self.levels[self.order.index(dimension)].size
                 place[self.blocked[block]] = place[self.blocked[block]] * size + index
         if any(p.size and not 0 <= p.min() <= p.max() < d for p, d in zip(place, shape)):
-            raise TVMError(f"an index of the sparse tensor is outside of its shape {shape}")
+            raise TVMError(f"an index of the sparse tensor is out of range for its shape {shape}")
         out = np.zeros(shape, values.dtype)
         out[tuple(place)] = values[nodes]
         return out
 
 
 def _children(level: Level, nodes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For all children of the nodes: the places of their parents in ``nodes``, their numbers and their indices."""
+    """Return, for all children of the nodes, the positions of their parents in ``nodes``, their numbers and their
+    indices.
+    """
     if level.segments is None or level.indices is None:
         counts, starts = np.full(nodes.size, level.size), nodes * level.size
     else:
@@ -68,28 +77,30 @@ def _children(level: Level, nodes: np.ndarray, most: int) -> tuple[np.ndarray, n
         starts = level.segments[nodes]
         counts = level.segments[nodes + 1] - starts
     if counts.size and (counts.min() < 0 or counts.sum() > most):
-        raise TVMError("a level of the sparse tensor has segments that are no ranges of its indices")
+        raise TVMError("a level of the sparse tensor has segments that are not valid ranges of its indices")
     parents = np.repeat(np.arange(nodes.size), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     numbers = starts[parents] + within
     if level.indices is None:
         return parents, numbers, within
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < level.indices.size:
-        raise TVMError("a level of the sparse tensor refers to indices that it does not have")
+        raise TVMError("the segments of a level of the sparse tensor exceed its indices")
     return parents, numbers, level.indices[numbers]
 
 
 def read(found, shape: tuple[int, ...], buffer: Flatbuffer, name: str) -> Sparsity:
-    """The sparsity of a tensor, from its table in the file."""
+    """Read the sparsity of a tensor from its table in the file."""
     order, blocked = list(found.traversal_order or []), list(found.block_map or [])
     levels = [_level(row, buffer, name) for row in found.dim_metadata or []]
     count = len(shape) + len(blocked)
     if sorted(order) != list(range(count)) or len(levels) != count:
-        raise TVMError(f"tensor '{name}' of {len(shape)} dimensions has {len(levels)} levels in the order {order}")
+        raise TVMError(
+            f"tensor '{name}' with {len(shape)} dimensions has {len(levels)} levels in the invalid order {order}"
+        )
     if any(not 0 <= b < len(shape) for b in blocked):
-        raise TVMError(f"tensor '{name}' has blocks of the dimensions {blocked}; it has {len(shape)}")
+        raise TVMError(f"tensor '{name}' has blocks of the dimensions {blocked}, but only {len(shape)} dimensions")
     if any(levels[order.index(len(shape) + i)].indices is not None for i in range(len(blocked))):
-        raise TVMError(f"tensor '{name}' has blocks that are stored sparse, which is not supported")
+        raise TVMError(f"tensor '{name}' has sparse blocks, which are not supported")
     return Sparsity(order, blocked, levels)
 
 
@@ -97,12 +108,12 @@ def _level(row, buffer: Flatbuffer, name: str) -> Level:
     if row.format == _DENSE and row.dense_size >= 0:
         return Level(row.dense_size, None, None)
     if row.format != _COMPRESSED:
-        raise TVMError(f"tensor '{name}' has a level of format {row.format} and size {row.dense_size}")
+        raise TVMError(f"tensor '{name}' has a level with the invalid format {row.format} or size {row.dense_size}")
     parts = []
     for what in ("array_segments", "array_indices"):
         number, place = getattr(row, f"{what}_type"), getattr(row, what)
         if not 0 < number < len(_VECTORS) or place is None:
-            raise TVMError(f"tensor '{name}' has a sparse level without its {what}")
+            raise TVMError(f"tensor '{name}' has a sparse level without {what}")
         parts.append(np.array(buffer.table(place, _VECTORS[number]).values or [], "int64"))
     return Level(0, *parts)
 

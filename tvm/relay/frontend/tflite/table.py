@@ -1,12 +1,12 @@
-"""The tables of TFLite converters and what a converter can ask.
+"""The tables of TFLite converters, and the interface to the node that is being converted.
 
-A converter is ``f(ctx, inputs, options)``: inputs are expressions (None where left out), options the fields of the
-operator's options. For operators on quantized tensors there are four ways, tried in this order:
+A converter is ``f(ctx, inputs, options)``: inputs are expressions (None for omitted ones), options are the fields of
+the operator's options. Operators with quantized tensors are converted in one of four ways, tried in this order:
 
-- a converter of ``QUANTIZED``, written for the integers;
-- operators that only move elements (``MOVING``) take the integers as they are, if the results have the same parameters;
-- operators on single elements (``TABLED``) become a table of the 256 results;
-- for all others the inputs are made real numbers, and the results integers again.
+- a converter in ``QUANTIZED``, written for the integers;
+- operators that only move elements (``MOVING``) are applied to the integers if all tensors have the same parameters;
+- operators on single elements (``TABLED``) become a table of the 256 outputs;
+- for all others, the inputs are dequantized and the outputs quantized.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ INTEGERS = ("int8", "uint8", "int16")
 
 
 def moving(*names: str):
-    """As ``op``, of operators that only move elements."""
+    """Register a converter, like ``op``, of operators that only move elements."""
     MOVING.update(names)
     return op(*names)
 
 
 def tabled(*names: str):
-    """As ``op``, of operators each element of whose result depends on one element of the input."""
+    """Register a converter, like ``op``, of operators whose output elements depend on one input element each."""
     TABLED.update(names)
     return op(*names)
 
 
 class Context(NodeContext):
-    """The node being converted."""
+    """The node that is being converted."""
 
     __slots__ = ("between", "node", "results", "tensors")
 
@@ -59,7 +59,7 @@ class Context(NodeContext):
         self.between: list[Tensor | None] = [tensors[i] if i >= 0 else None for i in node.intermediates]
 
     def tensor(self, index: int) -> Tensor:
-        """The record of an input that must be there."""
+        """Return the record of a required input."""
         found = self.tensors[index] if index < len(self.tensors) else None
         if found is None:
             raise TVMError(f"input {index} is missing")
@@ -72,35 +72,35 @@ class Context(NodeContext):
         return found
 
     def intermediate(self, index: int) -> Tensor:
-        """The record of a value inside the operator."""
+        """Return the record of an internal tensor of the operator."""
         found = self.between[index] if index < len(self.between) else None
         if found is None:
-            raise TVMError(f"the scale of value {index} inside the operator is missing")
+            raise TVMError(f"the scale of the intermediate tensor {index} is missing")
         return found
 
     def keep(self, index: int, value: RelayExpr) -> None:
-        """The next run finds a value in an input that is the operator's state."""
+        """Store a value for the next run in an input that is the operator's state."""
         if self.tensor(index).is_variable:
             self.importer.variables[self.importer.graph.index, self.tensor(index).index] = self.made(value)
 
     @property
     def is_quantized(self) -> bool:
-        """Whether the operator works on integers that stand for real numbers."""
+        """Return whether the operator has quantized tensors."""
         return any(is_quantized(t) for t in (*self.tensors[:1], *self.results[:1]))
 
     def quantization(self, tensor: Tensor) -> Quantization:
-        """The parameters of a tensor of narrow integers with one scale."""
+        """Return the quantization parameters of a tensor of narrow integers with a single scale."""
         found = tensor.quantization
         if tensor.type not in INTEGERS:
-            raise TVMError(f"tensor '{tensor.name}' is of {tensor.type}; one of {', '.join(INTEGERS)} is wanted")
+            raise TVMError(f"tensor '{tensor.name}' has type {tensor.type}; it must be one of {', '.join(INTEGERS)}")
         if found is None or not found.is_single:
             count = "no scale" if found is None else f"{found.scale.size} scales"
-            raise TVMError(f"tensor '{tensor.name}' has {count}; one is wanted")
+            raise TVMError(f"tensor '{tensor.name}' has {count}; it must have one")
         return found
 
     def activation(self, number: int) -> str:
         if not 0 <= number < len(ACTIVATIONS) or ACTIVATIONS[number] == "SIGN_BIT":
-            raise TVMError(f"the activation number {number} is not supported")
+            raise TVMError(f"activation code {number} is not supported")
         return ACTIVATIONS[number]
 
 
@@ -109,7 +109,7 @@ def is_quantized(tensor: Tensor | None) -> bool:
 
 
 def argument(inputs: list, index: int) -> RelayExpr | None:
-    """An optional input."""
+    """Return an optional input, or None."""
     return inputs[index] if len(inputs) > index else None
 
 

@@ -1,4 +1,4 @@
-"""Marks for passes: each is the identity and says something about its place."""
+"""Annotation operators for passes: each returns its argument and stores information in its attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..record import OPAQUE, as_expr, call, device_text, op
 
 
 def _mark(name: str, doc: str, build):
-    """A record whose call is its argument; it may be of any type."""
+    """Register an annotation operator, which returns its argument of any type."""
     build.__doc__ = doc
     return op(
         name,

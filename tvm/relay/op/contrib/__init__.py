@@ -1,3 +1,3 @@
-"""Patterns that other compilers take."""
+"""Pattern tables of external compilers."""
 
 from .register import get_pattern_table, register_pattern_table

@@ -1,4 +1,4 @@
-"""Tables of patterns by the name of the compiler that takes them."""
+"""A registry of pattern tables by the name of the external compiler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TABLES: dict[str, list] = {}
 
 
 def register_pattern_table(compiler: str, table: Callable[[], list] | None = None):
-    """Name the patterns a compiler takes; ``table()`` gives them. Without a table: a decorator."""
+    """Register a function that returns the patterns of a compiler. Without ``table``, a decorator is returned."""
 
     def register(function: Callable[[], list]) -> Callable[[], list]:
         _TABLES[compiler] = function()
@@ -18,5 +18,5 @@ def register_pattern_table(compiler: str, table: Callable[[], list] | None = Non
 
 
 def get_pattern_table(compiler: str) -> list | None:
-    """The patterns of a compiler, None if it has none."""
+    """Return the patterns of a compiler; None if it has none."""
     return _TABLES.get(compiler)

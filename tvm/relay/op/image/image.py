@@ -1,4 +1,4 @@
-"""Decoding of files, resizing, cropping, sampling, morphological dilation."""
+"""Image operators: file decoding, resizing, cropping, sampling and morphological dilation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def _resize_type(attrs, types):
     letters = [c for c in attrs.layout if c.isalpha()]
     shape = list(dims(data))
     if len(letters) != len(shape):
-        raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
+        raise TypeError(f"the data has {len(shape)} dimensions, but its layout {attrs.layout} has {len(letters)}")
     names = "DHW"[-len(attrs.size) :]
     for c, size in zip(names, attrs.size):
         shape[letters.index(c)] = size
     return TensorType(shape, attrs.out_dtype or data.dtype)
 
 
-# The attributes that say how an image is resized, in the order in which topi takes them.
+# The attributes of resize operators, in the order of the topi parameters.
 _HOW = ("layout", "method", "coordinate_transformation_mode", "rounding_method", "cubic_alpha", "cubic_exclude",
         "extrapolation_value")  # fmt: skip
 
@@ -65,7 +65,7 @@ def _resize(n: int, default: str):
         if isinstance(roi, RelayExpr):
             roi = roi.data.numpy()
         if len(size) != n:
-            raise ValueError(f"resize{n}d: {n} sizes are wanted, got {len(size)}")
+            raise ValueError(f"resize{n}d: expected {n} sizes, got {len(size)}")
         return call(
             name,
             data,
@@ -106,7 +106,7 @@ def _crop_compute(attrs, inputs, out):
 def crop_and_resize(
     data, boxes, box_indices, crop_size, layout, method="bilinear", extrapolation_value=0, out_dtype=None
 ):
-    """Boxes cut out of images and brought to one size."""
+    """Crop boxes out of images and resize them to one size."""
     return call(
         "image.crop_and_resize",
         data,
@@ -136,7 +136,7 @@ def dilation2d(
     kernel_layout="IHW",
     out_dtype="",
 ):
-    """The largest sum of window and weight.
+    """Compute the morphological dilation: the maximum of the sums of window and weight.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def dilation2d(
     """
     if (data_layout, kernel_layout) not in (("NCHW", "IHW"), ("NHWC", "HWI")):
         raise ValueError(
-            f"dilation2d: layouts are NCHW with IHW or NHWC with HWI, got {data_layout} with {kernel_layout}"
+            f"dilation2d: layouts must be NCHW with IHW or NHWC with HWI, got {data_layout} with {kernel_layout}"
         )
     return call(
         "image.dilation2d",
@@ -167,7 +167,7 @@ def dilation2d(
     compute=lambda attrs, inputs, out: topi.image.affine_grid(inputs[0], attrs.target_shape, attrs.align_corners),
 )
 def affine_grid(data, target_shape=None, align_corners=True):
-    """Where matrices send the places of an image; a grid for grid_sample."""
+    """Compute the sampling grid of affine transformations for grid_sample."""
     return call("image.affine_grid", data, target_shape=ints(target_shape), align_corners=bool(align_corners))
 
 
@@ -180,7 +180,7 @@ def affine_grid(data, target_shape=None, align_corners=True):
     ),
 )
 def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
-    """The image at the places a grid names."""
+    """Sample images at the positions of a grid."""
     return call(
         "image.grid_sample",
         data,
@@ -195,7 +195,9 @@ def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zero
 def _decode_type(attrs, types):
     data = tensor(types[0], "the file")
     if len(data.shape) != 1 or data.dtype != "uint8":
-        raise TypeError(f"a file is a row of uint8, not {data.dtype} of {len(data.shape)} dimensions")
+        raise TypeError(
+            f"an encoded file must be a vector of uint8, got {data.dtype} with {len(data.shape)} dimensions"
+        )
     return TensorType((Any_(), Any_(), 1 if attrs.pixel_format == "Grayscale" else 3), "uint8")
 
 
@@ -209,14 +211,16 @@ def _decode_type(attrs, types):
     TShapeDataDependent=True,
 )
 def decode(data, pixel_format="RGB"):
-    """The pixels (height, width, channels) of an image file, which a function of the runtime decodes with Pillow; of
-    a file that cannot be decoded there are none. ``pixel_format`` is RGB, BGR or Grayscale.
+    """Decode an image file to pixels (height, width, channels).
+
+    A runtime function decodes the file with Pillow. The output is empty if the file cannot be decoded. ``pixel_format``
+    is RGB, BGR or Grayscale.
 
     Raises
     ------
     ValueError
-        The pixel format is none of these.
+        The pixel format is not supported.
     """
     if pixel_format not in ("RGB", "BGR", "Grayscale"):
-        raise ValueError(f"image.decode: the pixel format is RGB, BGR or Grayscale, not '{pixel_format}'")
+        raise ValueError(f"image.decode: the pixel format must be RGB, BGR or Grayscale, got '{pixel_format}'")
     return call("image.decode", data, pixel_format=pixel_format)

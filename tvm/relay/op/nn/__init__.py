@@ -1,4 +1,4 @@
-"""Operators of neural networks."""
+"""Neural network operators."""
 
 from ...expr import Constant, Expr, const
 from .activation import dropout, dropout_raw, fast_softmax, leaky_relu, log_softmax, prelu, relu, softmax

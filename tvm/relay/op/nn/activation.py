@@ -1,4 +1,4 @@
-"""Activations and the softmax family."""
+"""Activation functions and the softmax family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rules import check_real, dims, fixed, normalize_axis, same_as_first, tens
 
 @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
 def relu(data):
-    """max(x, 0), element by element."""
+    """Compute max(x, 0) element-wise."""
     return call("nn.relu", data)
 
 
@@ -24,7 +24,7 @@ def relu(data):
     compute=lambda attrs, inputs, out: topi.nn.leaky_relu(inputs[0], attrs.alpha),
 )
 def leaky_relu(data, alpha=0.01):
-    """x where positive, alpha * x elsewhere."""
+    """Compute x for positive elements and alpha * x for others."""
     return call("nn.leaky_relu", data, alpha=float(alpha))
 
 
@@ -51,7 +51,7 @@ def _vector_like(attrs, types):
     ),
 )
 def prelu(data, alpha, axis=1):
-    """leaky_relu with one slope for each place along an axis."""
+    """Compute leaky_relu with a separate slope for each index along an axis."""
     return call("nn.prelu", data, alpha, axis=int(axis))
 
 
@@ -91,10 +91,10 @@ log_softmax = _softmax("log_softmax", topi.nn.log_softmax, "log(softmax(x)) alon
     expand=lambda attrs, args, types: Tuple((args[0], tensor_ops.ones_like(args[0]))),
 )
 def dropout_raw(data, rate=0.5):
-    """The data with some elements at zero when training, and the mask; unchanged when predicting."""
+    """Drop out random elements in training; return the data and the mask. In inference the data is unchanged."""
     return call("nn.dropout", data, rate=float(rate))
 
 
 def dropout(data, rate=0.5):
-    """The data with some elements at zero when training; unchanged when predicting."""
+    """Drop out random elements in training. In inference the data is unchanged."""
     return TupleWrapper(dropout_raw(data, rate), 2)[0]

@@ -1,4 +1,4 @@
-"""Quantized operands: bytes minus their zero point, written in a wider type."""
+"""Match quantized operands: int8 or uint8 tensors minus their zero point, in a wider type."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ....ir.op import Op
 from ...expr import Call, Constant, RelayExpr
 
 BYTE_TYPES = ("int8", "uint8")
-# Types that hold every byte, and the difference of two: a byte cast to the other kind of bytes may be another number.
+# Types that represent all int8 and uint8 values and their differences. A cast between int8 and uint8 may change values.
 WIDE_TYPES = ("int16", "int32", "int64", "float16", "float32", "float64")
 
 
 class ByteOperand(NamedTuple):
-    """A tensor of bytes and the zero point that is taken off it."""
+    """An int8 or uint8 tensor and the zero point that is subtracted from it."""
 
     bytes: RelayExpr
     zero: int
@@ -24,8 +24,8 @@ def _is(e: RelayExpr, name: str) -> bool:
 
 
 def byte_operand(e: RelayExpr) -> ByteOperand | None:
-    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)`` of a wider type, or a reshape of them; None for
-    anything else."""
+    """Return the quantized tensor of ``cast(bytes) - zero`` or ``cast(bytes)`` in a wider type, or of a reshape of
+    these; None for other expressions."""
     if _is(e, "reshape"):
         inner = byte_operand(e.args[0])
         return None if inner is None else ByteOperand(Call(e.op, (inner.bytes,), e.attrs, (), e.span), inner.zero)

@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Convolution operators."""
 
 from __future__ import annotations
 
@@ -15,49 +15,51 @@ from .window import window_call
 
 
 def spatial_names(layout: str) -> str:
-    """The dimensions a window slides along."""
+    """Return the names of the spatial dimensions of a layout."""
     names = "".join(c for c, _ in parts(layout) if c.isupper() and c not in "NC")
     if names not in SPATIAL.values() and "".join(sorted(names)) not in SPATIAL.values():
-        raise TypeError(f"{layout} is no layout of a convolution's data")
+        raise TypeError(f"{layout} is not a data layout of a convolution")
     return "".join(sorted(names))
 
 
 def sizes_by_name(t: TensorType, layout: str, what: str) -> dict:
-    """Sizes by the letters of a layout; blocks (NCHW16c) count for the dimension they are of."""
+    """Return the sizes by the letters of a layout; blocks (NCHW16c) are multiplied with their dimension."""
     shape, named = dims(t), parts(layout)
     if len(shape) != len(named):
-        raise TypeError(f"{what} has {len(shape)} dimensions, its layout {layout} has {len(named)}")
+        raise TypeError(f"{what} has {len(shape)} dimensions, but its layout {layout} has {len(named)}")
     sizes: dict = {}
     for (letter, block), size in zip(named, shape):
         if block and isinstance(size, int) and size != block:
-            raise TypeError(f"{what} has {size} in its blocks {letter}, its layout {layout} says {block}")
+            raise TypeError(
+                f"{what} has blocks of {size} in dimension {letter}, but its layout {layout} requires {block}"
+            )
         sizes[letter.upper()] = product([sizes.get(letter.upper(), 1), size])
     return sizes
 
 
 def in_layout(sizes: dict, layout: str) -> list:
-    """The shape of a tensor of these sizes in a layout, perhaps with blocks."""
+    """Return the shape of a tensor of these sizes in a layout, which may be blocked."""
     size_of: dict[str, int] = {}
     for letter, block in parts(layout):
         if block:
             size_of[letter.upper()] = size_of.get(letter.upper(), 1) * block
     for letter, block in size_of.items():
         if isinstance(sizes[letter], int) and sizes[letter] % block:
-            raise TypeError(f"{sizes[letter]} cannot be divided into the blocks of {block} that {layout} asks for")
+            raise TypeError(f"size {sizes[letter]} is not a multiple of the block size {block} in layout {layout}")
     return [block or (sizes[letter] // size_of[letter] if letter in size_of else sizes[letter])
             for letter, block in parts(layout)]
 
 
 def check_window(attrs, window: tuple) -> None:
-    """The window that the weight has is the one that is said, and has points."""
+    """Check that the window of the weight agrees with ``kernel_size`` and is not empty."""
     if attrs.kernel_size is not None and tuple(int(k) for k in attrs.kernel_size) != window:
-        raise TypeError(f"kernel_size says {tuple(attrs.kernel_size)}, the weight has {window}")
+        raise TypeError(f"kernel_size is {tuple(attrs.kernel_size)}, but the weight has window {window}")
     if any(isinstance(k, int) and k < 1 for k in window):
-        raise TypeError(f"the window of the weight must have at least 1 point along each dimension, got {window}")
+        raise TypeError(f"the window of the weight must have size 1 or more in each dimension, got {window}")
 
 
 def conv_type(attrs, types):
-    """The shape of a convolution's result, in the data's layout."""
+    """Return the output type of a convolution, in the layout of the data."""
     data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
     names = spatial_names(attrs.data_layout)
     data = sizes_by_name(data_type, attrs.data_layout, "the data")
@@ -69,12 +71,12 @@ def conv_type(attrs, types):
         filters, per_group = weight["O"] * weight["I"], 1
     if not agree(data["C"], per_group * attrs.groups, "channels of the data against the weight's"):
         raise TypeError(
-            f"the data has {data['C']} channels, but the weight takes {per_group} for each of {attrs.groups} groups"
+            f"the data has {data['C']} channels, but the weight requires {per_group} for each of {attrs.groups} groups"
         )
     if isinstance(filters, int) and filters % attrs.groups:
         raise TypeError(f"{filters} filters cannot be divided into {attrs.groups} groups")
     if attrs.channels is not None and not agree(int(attrs.channels), filters, "channels against filters"):
-        raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
+        raise TypeError(f"channels is {attrs.channels}, but the weight has {filters} filters")
     out = {"N": data["N"], "C": filters}
     sizes = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
     before, after = pads(attrs.padding, sizes, len(names), "padding")
@@ -93,7 +95,7 @@ def conv_type(attrs, types):
 
 
 def conv_macs(attrs, types, out) -> int:
-    """An element of the result is a sum over the window and the channels of its group."""
+    """Return the number of multiply-adds: each output element sums over the window and the channels of its group."""
     window = sizes_by_name(types[1], attrs.kernel_layout, "the weight")
     filters = window["O"]
     if is_depthwise_layout(attrs) or filters_in_front(attrs, types):
@@ -102,19 +104,19 @@ def conv_macs(attrs, types, out) -> int:
 
 
 def is_depthwise_layout(attrs) -> bool:
-    """HWOI: the kernel of a depthwise convolution as TensorFlow has it."""
+    """Return whether the kernel layout is HWOI, which TensorFlow uses for depthwise convolutions."""
     return attrs.groups > 1 and attrs.kernel_layout == "HWOI"
 
 
 def has_multiplier(attrs, channels, outer, inner) -> bool:
-    """Whether the weight of a depthwise convolution is (channels, filters for each channel, ...) instead of
-    (filters, 1, ...), the same numbers in the same order."""
+    """Return whether the weight of a depthwise convolution is (channels, filters for each channel, ...) instead of the
+    equivalent (filters, 1, ...)."""
     return (attrs.groups > 1 and attrs.kernel_layout.startswith("OI") and _is_plain(attrs) and inner != 1
             and channels == outer == attrs.groups)  # fmt: skip
 
 
 def filters_in_front(attrs, types) -> tuple | None:
-    """The shape of the weight as (filters, 1, ...), if it has a multiplier."""
+    """Return the shape of the weight as (filters, 1, ...) if it has a channel multiplier, else None."""
     if attrs.groups == 1 or not _is_plain(attrs):
         return None
     channels, shape = dims(types[0])[attrs.data_layout.index("C")], dims(types[1])
@@ -122,10 +124,10 @@ def filters_in_front(attrs, types) -> tuple | None:
 
 
 def conv_inputs(attrs, types):
-    """The weight's type from the attributes, for graphs built before their parameters."""
+    """Infer the type of the weight from the attributes, for graphs that are built before their parameters."""
     data = tensor(types[0], "the data")
     if attrs.channels is None or attrs.kernel_size is None:
-        raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
+        raise TypeError("the type of the weight is unknown; give channels and kernel_size, or annotate it")
     by_name = sizes_by_name(data, attrs.data_layout, "the data")
     names = spatial_names(attrs.data_layout)
     sizes = {"O": int(attrs.channels), "I": by_name["C"] // attrs.groups, **dict(zip(names, attrs.kernel_size))}
@@ -135,7 +137,7 @@ def conv_inputs(attrs, types):
 
 
 def plain_layouts(attrs) -> tuple[str, str]:
-    """Layouts of the data and the kernel without blocks."""
+    """Return the layouts of the data and the kernel without blocks."""
     return without_blocks(attrs.data_layout), without_blocks(attrs.kernel_layout)
 
 
@@ -149,8 +151,8 @@ def _is_plain(attrs) -> bool:
 
 
 def conv_expand(name: str):
-    """A convolution in blocks, or with its result in another layout, as a plain one between changes of layout; a
-    multiplier of channels as filters."""
+    """Return the expansion of a convolution in a blocked layout, or with another output layout, to a plain convolution
+    between layout changes. A channel multiplier is converted to filters."""
 
     def expand(attrs, args, types):
         if _is_plain(attrs):
@@ -199,7 +201,7 @@ def _conv_compute(attrs, inputs, out, conv=topi.nn.conv, depthwise_nchw=topi.nn.
 
 
 def _blocked_compute(attrs, inputs, out, conv):
-    """The sum of products over data and weight as they lie in their blocks."""
+    """Compute a convolution on data and weight in their blocked layouts."""
     layout, kernel = plain_layouts(attrs)
     data = inputs[0] if layout == attrs.data_layout else topi.layout_transform(inputs[0], attrs.data_layout, layout)
     weight = inputs[1] if kernel == attrs.kernel_layout else topi.layout_transform(
@@ -238,7 +240,7 @@ def conv1d(
     out_layout="",
     out_dtype="",
 ):
-    """Cross-correlation along one dimension."""
+    """Compute a 1-D convolution (cross-correlation)."""
     return window_call("nn.conv1d", 1, locals())
 
 
@@ -257,7 +259,7 @@ def conv2d(
     out_layout="",
     out_dtype="",
 ):
-    """Cross-correlation along two dimensions.
+    """Compute a 2-D convolution (cross-correlation).
 
     Examples
     --------
@@ -284,5 +286,5 @@ def conv3d(
     out_layout="",
     out_dtype="",
 ):
-    """Cross-correlation along three dimensions."""
+    """Compute a 3-D convolution (cross-correlation)."""
     return window_call("nn.conv3d", 3, locals())

@@ -1,7 +1,8 @@
-"""Layouts CPUs like: the channels of a convolution in blocks of a vector, its weights arranged when compiling.
+"""CPU layouts: convolutions over channel blocks of the vector width, with weights rearranged at compile time.
 
-The choice depends on the number of channels and the target's vectors alone, so neighbours agree and data stays in
-blocks from the first convolution to the last. The last block is filled up with zeros where that needs fewer vectors.
+The choice depends only on the number of channels and the target's vector width. Consecutive convolutions therefore
+agree on the layout, and data stays blocked from the first convolution to the last. The last block is padded with zeros
+if this needs fewer vectors.
 """
 
 from __future__ import annotations
@@ -32,27 +33,29 @@ from .convolution import filters_in_front, is_depthwise_layout
 
 
 def lanes_of(target: Target | None) -> int | None:
-    """float32 numbers in a vector of a CPU; None for other devices."""
+    """Return the number of float32 lanes in a vector of a CPU; None for other devices."""
     if target is None or not target.features.is_cpu:
         return None
     return max(target.features.vector_bits // 32, 4)
 
 
 def _inner(data: RelayExpr, layout: str, channels: int, lanes: int) -> int:
-    """The block of the channels read. An image that enters the network is read as it lies: in blocks of one where its
-    channels are planes, in one block of all where they are last."""
+    """Return the block size of the input channels.
+
+    An input image is read without a copy: with blocks of size 1 in NCHW, and with one block of all channels in NHWC.
+    """
     is_image = isinstance(data, Var) and channels <= MAX_UNBLOCKED_CHANNELS
     return 1 if is_image and layout == "NCHW" else block_of(channels, lanes)
 
 
 def _kernel(inputs: list[RelayExpr], attrs, tinfos) -> np.ndarray | None:
-    """Constant weights as OIHW."""
+    """Return constant weights as OIHW, else None."""
     layout = attrs.kernel_layout
     if not isinstance(inputs[1], Constant) or sorted(layout) != sorted("OIHW"):
         return None
     array = elements(inputs[1].data).transpose([layout.index(c) for c in "OIHW"])
     if is_depthwise_layout(attrs) or filters_in_front(attrs, tinfos):
-        # The channels and their multiplier.
+        # Merge the channels and their multiplier into one filter axis.
         array = array.reshape(-1, 1, *array.shape[2:])
     return array
 
@@ -67,14 +70,14 @@ def _up(n: int, block: int) -> int:
 
 
 def packed_kernel(kernel: np.ndarray, inner: int, outer: int) -> Constant:
-    """OIHW as OIHW<inner>i<outer>o."""
+    """Pack an OIHW kernel as OIHW<inner>i<outer>o."""
     o, i, h, w = kernel.shape
     parted = kernel.reshape(o // outer, outer, i // inner, inner, h, w)
     return Constant(parted.transpose(0, 2, 4, 5, 3, 1))
 
 
 def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
-    """Every ``count`` groups as one, with zeros between channels that were apart."""
+    """Merge each ``count`` groups into one, with zeros between channels of different groups."""
     filters, inside, h, w = kernel.shape
     per = filters // groups
     out = np.zeros((groups // count, count, per, count, inside, h, w), kernel.dtype)
@@ -85,15 +88,15 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
 
 
 def _block_of_bytes(channels: int, target: Target | None) -> int:
-    """The block of channels of bytes that products of a target read and write."""
+    """Return the channel block size of int8 and uint8 data for a target."""
     if kind_of(target, "uint8", "int8") is not None:
         return tile_byte_block(channels)
     return byte_block(channels, dot_products.lanes(target))
 
 
 def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution of bytes with constant weights, over channels in blocks, if the target has an instruction for
-    it."""
+    """Return an int8 convolution with constant weights over blocked channels, if the target has an instruction for it;
+    else None."""
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
@@ -107,7 +110,7 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     if groups == channels == kernel.shape[0] and channels > 1:
         return _depthwise_int8(attrs, inputs[0], kernel, inner)
     if groups != 1:
-        # Groups are computed by dot products, whatever else the target has.
+        # Grouped convolutions use dot products, even if the target has AMX tiles.
         choice = byte_groups(channels, kernel.shape[0], groups, dot_products.lanes(target))
         if choice is None:
             return None
@@ -125,7 +128,7 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
 
 
 def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> RelayExpr:
-    """A depthwise convolution of bytes, over channels in blocks."""
+    """Return an int8 depthwise convolution over blocked channels."""
     channels, _, h, w = kernel.shape
     taps = np.pad(kernel[:, 0], ((0, -channels % block), (0, 0), (0, -w % BYTES)))
     parted = taps.reshape(-1, block, h, taps.shape[2] // BYTES, BYTES)
@@ -137,8 +140,11 @@ def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> R
 
 
 def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | None) -> RelayExpr | None:
-    """A convolution of bfloat16 with constant weights by products of tiles, or by dot products where there is no
-    ``kind`` of tiles; a depthwise one in the same blocks of channels."""
+    """Return a bfloat16 convolution with constant weights over blocked channels.
+
+    It uses AMX tiles, or dot-product instructions if ``kind`` is None. Depthwise convolutions use the same channel
+    blocks.
+    """
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
     if kernel is None or not all(isinstance(d, int) for d in shape):
         return None
@@ -173,10 +179,10 @@ def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | No
 
 
 def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution with constant weights, over channels in blocks: of float32, of bytes or of bfloat16."""
+    """Return a float32, int8 or bfloat16 convolution with constant weights over blocked channels, or None."""
     lanes = lanes_of(target)
     if 0 in dims(tinfos[1]):
-        # Channels that are not there fill no blocks.
+        # Empty channel dimensions cannot be blocked.
         return None
     if tinfos[0].dtype in ("int8", "uint8"):
         return alter_int8(attrs, inputs, tinfos, out_type, target)
@@ -200,7 +206,7 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
         weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
-        # Bytes are in larger blocks; what is between them stays in those.
+        # int8 data has larger blocks, which the float32 operators between int8 convolutions keep.
         is_between = dot_products.lanes(target) and byte_operand(inputs[0]) is not None
         block = _block_of_bytes(channels, target) if is_between else block_of(channels, lanes)
         weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)

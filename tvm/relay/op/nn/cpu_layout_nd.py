@@ -1,4 +1,4 @@
-"""Blocked layouts for convolutions of one and three dimensions and transposed ones; see cpu_layout."""
+"""Blocked layouts for 1-D, 3-D and transposed convolutions; see cpu_layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PLAIN = {"NCW": contrib_conv1d_ncwc, "NCDHW": contrib_conv3d_ncdhwc}
 
 
 def _lanes(attrs, inputs, tinfos, out_type, target: Target | None) -> int | None:
-    """Lanes where the call can be blocked: float32, known sizes, constant weights, one group."""
+    """Return the vector lanes if the call can use blocks (float32, static shapes, constant weights, one group), else
+    None."""
     lanes = lanes_of(target)
     known = all(isinstance(d, int) for d in dims(tinfos[0]))
     floats = tinfos[0].dtype == out_type.dtype == "float32"
@@ -27,7 +28,7 @@ def _lanes(attrs, inputs, tinfos, out_type, target: Target | None) -> int | None
 
 
 def _packed(kernel: np.ndarray, inner: int, outer: int) -> Constant:
-    """(O, I, window) as (O/o, I/i, window, i, o), zeros filling the last blocks."""
+    """Pack a kernel (O, I, window) as (O/o, I/i, window, i, o); the last blocks are padded with zeros."""
     o, i, *window = kernel.shape
     more = [(0, -o % outer), (0, -i % inner), *[(0, 0)] * len(window)]
     kernel = np.pad(kernel, more)
@@ -37,7 +38,7 @@ def _packed(kernel: np.ndarray, inner: int, outer: int) -> Constant:
 
 
 def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution of one or three dimensions over channels in blocks."""
+    """Return a 1-D or 3-D convolution over blocked channels."""
     lanes, layout = _lanes(attrs, inputs, tinfos, out_type, target), attrs.data_layout
     build = _PLAIN.get(layout)
     names = layout[2:]
@@ -56,7 +57,7 @@ def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
 
 
 def alter_transposed(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A transposed convolution as plain ones, one for each place between two elements of the data."""
+    """Return a transposed convolution as ordinary convolutions, one for each phase of the output."""
     lanes = _lanes(attrs, inputs, tinfos, out_type, target)
     layout = attrs.kernel_layout
     if lanes is None or attrs.data_layout != "NCHW" or sorted(layout) != sorted("IOHW"):
@@ -70,7 +71,7 @@ def alter_transposed(attrs, inputs, tinfos, out_type, target: Target | None) -> 
     parts = phase_kernels(kernel, strides)
     parts = np.pad(parts, [(0, -filters % outer), *[(0, 0)] * 5])
     blocks = parts.shape[0] // outer
-    # The phases of one block of filters beside each other.
+    # The phases of one block of filters are adjacent.
     parts = parts.reshape(blocks, outer, *parts.shape[1:]).transpose(0, 2, 3, 1, 4, 5, 6)
     before, after = pads(attrs.padding, window, 2, "padding")
     return contrib_conv2d_transpose_nchwc(

@@ -1,4 +1,4 @@
-"""Matrix products, bias, flattening."""
+"""Matmul operators, bias addition and flattening."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from ..rules import broadcast_dims, dims, normalize_axis, product, tensor
 
 def _same(a, b, what: str) -> None:
     if not agree(a, b, what):
-        raise TypeError(f"{what}: {a} on the left, {b} on the right")
+        raise TypeError(f"{what}: the left operand has {a}, the right operand {b}")
 
 
 def _dense_type(attrs, types):
     data, weight = tensor(types[0], "the data"), tensor(types[1], "the weight")
     x, w = dims(data), dims(weight)
     if len(w) != 2 or not x:
-        raise TypeError(f"the weight is a matrix (units, features), got {w}")
+        raise TypeError(f"the weight must be a matrix (units, features), got shape {w}")
     _same(x[-1], w[1], "features")
     if attrs.units is not None and not agree(int(attrs.units), w[0], "units against rows of the weight"):
-        raise TypeError(f"units says {attrs.units}, the weight has {w[0]} rows")
+        raise TypeError(f"units is {attrs.units}, but the weight has {w[0]} rows")
     return TensorType((*x[:-1], w[0]), attrs.out_dtype or data.dtype)
 
 
 def matmul_macs(attrs, types, out) -> int:
-    """An element of the result is a sum over the columns of the left side, or its rows where it is transposed."""
+    """Return the number of multiply-adds: each output element sums over the reduction axis."""
     return product(dims(out)) * dims(types[0])[-2 if getattr(attrs, "transpose_a", False) else -1]
 
 
 def _dense_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.units is None:
-        raise TypeError("the weight's type is not known; give units, or annotate it")
+        raise TypeError("the type of the weight is unknown; give units, or annotate it")
     return [data, TensorType((int(attrs.units), dims(data)[-1]), data.dtype)]
 
 
@@ -61,7 +61,7 @@ def _vector(inputs, out):
     compute=_dense_compute,
 )
 def dense(data, weight, units=None, out_dtype=""):
-    """The product of the data and the transposed weight.
+    """Compute the matmul of the data and the transposed weight.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _matmul_type(attrs, types):
     a, b = tensor(types[0]), tensor(types[1])
     x, y = dims(a), dims(b)
     if len(x) < 2 or len(y) != 2:
-        raise TypeError(f"a tensor of two or more dimensions and a matrix are wanted, got {x} and {y}")
+        raise TypeError(f"expected a tensor of rank 2 or more and a matrix, got shapes {x} and {y}")
     m, k = (x[-1], x[-2]) if attrs.transpose_a else (x[-2], x[-1])
     k2, n = (y[1], y[0]) if attrs.transpose_b else (y[0], y[1])
     _same(k, k2, "columns against rows")
@@ -87,7 +87,7 @@ def _matmul_type(attrs, types):
 def _matmul_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.units is None:
-        raise TypeError("the type of the second matrix is not known; give units, or annotate it")
+        raise TypeError("the type of the second matrix is unknown; give units, or annotate it")
     k, n = dims(data)[-2 if attrs.transpose_a else -1], int(attrs.units)
     return [data, TensorType((n, k) if attrs.transpose_b else (k, n), data.dtype)]
 
@@ -105,7 +105,7 @@ def _matmul_inputs(attrs, types):
     ),
 )
 def matmul(tensor_a, tensor_b, units=None, out_dtype="", transpose_a=False, transpose_b=False):
-    """The product of two matrices, either of them transposed."""
+    """Compute the matmul of two matrices, each of which may be transposed."""
     return call(
         "nn.matmul",
         tensor_a,
@@ -121,12 +121,12 @@ def _batch_matmul_type(attrs, types):
     a, b = tensor(types[0]), tensor(types[1])
     x, y = dims(a), dims(b)
     if len(x) != 3 or len(y) != 3:
-        raise TypeError(f"three dimensions are wanted on both sides, got {x} and {y}")
+        raise TypeError(f"both operands must have rank 3, got shapes {x} and {y}")
     m, k = (x[2], x[1]) if attrs.transpose_a else (x[1], x[2])
     k2, n = (y[2], y[1]) if attrs.transpose_b else (y[1], y[2])
     _same(k, k2, "columns against rows")
     if isinstance(x[0], int) and isinstance(y[0], int) and x[0] != y[0] and 1 not in (x[0], y[0]):
-        raise TypeError(f"batches of {x[0]} and {y[0]} do not go together")
+        raise TypeError(f"batch sizes {x[0]} and {y[0]} do not match")
     return TensorType((*broadcast_dims(x[:1], y[:1]), m, n), attrs.out_dtype or a.dtype)
 
 
@@ -142,7 +142,7 @@ def _batch_matmul_type(attrs, types):
     ),
 )
 def batch_matmul(tensor_a, tensor_b, out_dtype="", transpose_a=False, transpose_b=True):
-    """Products of matrices, one for each place of the batch."""
+    """Compute a batched matmul of tensors of rank 3."""
     return call(
         "nn.batch_matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b
     )
@@ -155,8 +155,10 @@ def batch_matmul(tensor_a, tensor_b, out_dtype="", transpose_a=False, transpose_
     compute=lambda attrs, inputs, out, product=topi.nn.sparse_dense: product(*inputs, attrs.sparse_lhs),
 )
 def sparse_dense(dense_mat, sparse_mat, sparse_lhs=False):
-    """dense_mat . S^T, or S . dense_mat^T where ``sparse_lhs``, of a sparse matrix S by rows of elements (CSR) or of
-    blocks (BSR)."""
+    """Compute the matmul of a dense and a sparse matrix.
+
+    The result is dense_mat . S^T, or S . dense_mat^T with ``sparse_lhs``. The sparse matrix S is in CSR or BSR format.
+    """
     if hasattr(sparse_mat, "indptr"):
         sparse_mat = (sparse_mat.data, sparse_mat.indices, sparse_mat.indptr)
     data, indices, indptr = sparse_mat
@@ -168,7 +170,7 @@ def _bias_type(attrs, types):
     x = dims(data)
     axis = normalize_axis(attrs.axis, len(x))
     if len(dims(bias)) != 1:
-        raise TypeError(f"the bias is a vector, got {dims(bias)}")
+        raise TypeError(f"the bias must be a vector, got shape {dims(bias)}")
     _same(x[axis], dims(bias)[0], f"length along axis {axis}")
     return data
 
@@ -186,7 +188,7 @@ def _bias_compute(attrs, inputs, out):
 
 @op("nn.bias_add", 2, pattern=BROADCAST, type_rule=_bias_type, infer_inputs=_bias_inputs, compute=_bias_compute)
 def bias_add(data, bias, axis=1):
-    """One number added along each place of an axis."""
+    """Add a bias vector along an axis."""
     return call("nn.bias_add", data, bias, axis=int(axis))
 
 
@@ -209,5 +211,5 @@ def _flatten_compute(attrs, inputs, out):
     moves_only=True,
 )
 def batch_flatten(data):
-    """All dimensions but the first become one."""
+    """Flatten all dimensions except the first into one."""
     return call("nn.batch_flatten", data)

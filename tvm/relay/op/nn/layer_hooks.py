@@ -1,4 +1,4 @@
-"""The hooks of ``topi.nn`` as rules of operators: passes call the function of the current target."""
+"""Register the hooks of ``topi.nn`` as operator rules: passes call the hook of the current target."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _for_current_target(rule: Callable) -> Callable:
 
 
 def packed_dense(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A dense layer over weights in blocks of at most two vectors of rows, which divide the rows."""
+    """Return a dense layer with weights in blocks of up to two vectors of rows, where the block size divides the rows.
+    """
     lanes = lanes_of(target)
     rows = dims(tinfos[1])[0]
     is_float = tinfos[0].dtype == tinfos[1].dtype == out_type.dtype == "float32"
@@ -48,7 +49,7 @@ def packed_dense(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
 
 
 def install() -> None:
-    """Make the hooks the rules of their operators, and the layouts of this compiler the defaults of the hooks."""
+    """Register the hooks as rules of their operators, with the layouts of this compiler as defaults of the hooks."""
     for name, hook in LEGALIZE.items():
         OPS[name].attrs["FTVMLegalize"] = hook
     for name, hook in ALTER_LAYOUT.items():

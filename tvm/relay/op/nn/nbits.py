@@ -1,4 +1,4 @@
-"""The matrix product with weights of 8 or 4 bits."""
+"""The matmul with 8-bit or 4-bit weights."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def _nbits_type(attrs, types):
     x, w, s = dims(data), dims(weight), dims(scale)
     bits, group = int(attrs.bits), int(attrs.group_size)
     if bits not in IN_BYTE:
-        raise TypeError(f"weights have 8 or 4 bits, not {bits}")
+        raise TypeError(f"bits must be 8 or 4, got {bits}")
     if group < 1 or group % IN_BYTE[bits]:
-        raise TypeError(f"a group has whole bytes of features; {group} of {bits} bits are none")
+        raise TypeError(f"group_size must fill whole bytes; {group} features of {bits} bits do not")
     if weight.dtype != "int8":
-        raise TypeError(f"the weight is bytes of type int8, got {weight.dtype}")
+        raise TypeError(f"the weight must be int8, got {weight.dtype}")
     if len(w) not in (2, 3) or len(s) != len(w) or (w[0], *w[2:]) != (s[0], *s[2:]):
-        raise TypeError("a weight (units, bytes) and scales (units, groups) are wanted, or panels of both, "
+        raise TypeError("expected a weight (units, bytes) and scales (units, groups), or panels of both, "
                         f"got {w} and {s}")
     groups = -(-x[-1] // group) if x and isinstance(x[-1], int) else None
     if groups is None:
-        raise TypeError(f"the number of features is known, got data of {x}")
+        raise TypeError(f"the number of features must be static, got data of shape {x}")
     if (w[1], s[1]) != (groups * group // IN_BYTE[bits], groups):
-        raise TypeError(f"{x[-1]} features in groups of {group} have {groups} scales and "
+        raise TypeError(f"{x[-1]} features in groups of {group} require {groups} scales and "
                         f"{groups * group // IN_BYTE[bits]} bytes for each unit, got {s[1]} and {w[1]}")
     width = w[2] if len(w) == 3 else 1
     units = int(attrs.units) if attrs.units is not None else w[0] * width
     if not w[0] * width - width < units <= w[0] * width:
-        raise TypeError(f"units says {units}, the weight has {w[0] * width}")
+        raise TypeError(f"units is {units}, but the weight has {w[0] * width}")
     return TensorType((*x[:-1], units), attrs.out_dtype or data.dtype)
 
 
@@ -47,16 +47,18 @@ def _nbits_type(attrs, types):
     ),
 )
 def contrib_dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, out_dtype=""):
-    """data . weight^T for a weight of signed integers of 8 or 4 bits times scales: each group of ``group_size``
-    features of a unit has one. Two integers of 4 bits are in a byte, the first one in its low half. The weight is
-    (units, bytes), the scales are (units, groups); both may be in panels (units / n, ..., n).
+    """Compute data . weight^T with signed 8-bit or 4-bit integer weights and scales.
+
+    Each group of ``group_size`` features of a unit has one scale. A byte contains two 4-bit integers, the first one in
+    its low bits. The weight has shape (units, bytes) and the scales have shape (units, groups); both may be packed into
+    panels (units / n, ..., n).
 
     Parameters
     ----------
     bits : int, optional
-        Bits of a weight, 8 or 4.
+        The number of bits of a weight, 8 or 4.
     group_size : int, optional
-        Features of a unit that have one scale.
+        The number of features of a unit that share one scale.
 
     Examples
     --------

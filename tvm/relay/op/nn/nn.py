@@ -1,4 +1,4 @@
-"""The operators of neural networks under the path TVM has them at."""
+"""Neural network operators under the module path of Apache TVM."""
 
 from .activation import *  # noqa: F403
 from .convolution import *  # noqa: F403

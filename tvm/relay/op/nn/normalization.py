@@ -1,4 +1,4 @@
-"""Normalizations and losses. Those without a computation of their own are expanded into simpler operators."""
+"""Normalization and loss operators. Operators without their own computation are expanded into simpler ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..rules import dims, fixed, may_equal, normalize_axes, normalize_axis, tens
 
 
 def _along(vector: RelayExpr, rank: int, axis: int) -> RelayExpr:
-    """A vector along ``axis`` of tensors with ``rank`` dimensions."""
+    """Reshape a vector so that it broadcasts along ``axis`` of tensors of the given rank."""
     after = rank - axis - 1
     return transform.expand_dims(vector, 1, after) if after else vector
 
@@ -38,9 +38,9 @@ def _batch_norm_type(attrs, types):
     data, size = _vector_size(attrs, types)
     for what, t in zip(("gamma", "beta", "moving_mean", "moving_var"), types[1:]):
         if not may_equal(dims(tensor(t, what)), (size,)):
-            raise TypeError(f"{what} is a vector of {size} numbers, got shape {dims(t)}")
+            raise TypeError(f"{what} must be a vector of length {size}, got shape {dims(t)}")
         if t.dtype != data.dtype:
-            raise TypeError(f"the data is {data.dtype}, {what} is {t.dtype}; cast one of them")
+            raise TypeError(f"the data is {data.dtype}, but {what} is {t.dtype}; cast one of them")
     vector = TensorType((size,), data.dtype)
     return TupleType((data, vector, vector))
 
@@ -51,7 +51,7 @@ def _vectors(attrs, types):
 
 
 def _batch_norm(attrs, args, types):
-    """One multiplication and one addition; their factors fold into constants."""
+    """Expand batch normalization into a multiplication and an addition, whose operands can be folded into constants."""
     data, gamma, beta, mean, var = args
     t = types[0]
     rank = len(t.shape)
@@ -68,7 +68,8 @@ def _batch_norm(attrs, args, types):
 
 @op("nn.batch_norm", 5, pattern=OPAQUE, type_rule=_batch_norm_type, infer_inputs=_vectors, expand=_batch_norm)
 def batch_norm(data, gamma, beta, moving_mean, moving_var, axis=1, epsilon=1e-5, center=True, scale=True):
-    """(x - mean) / sqrt(var + epsilon) * gamma + beta along an axis; also the running mean and variance."""
+    """Normalize along an axis: (x - mean) / sqrt(var + epsilon) * gamma + beta. The moving mean and variance are
+    returned too."""
     made = call(
         "nn.batch_norm",
         data,
@@ -92,7 +93,7 @@ def _norm_type(attrs, types):
 
 
 def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
-    """(x - mean) / sqrt(variance + epsilon) over axes."""
+    """Compute (x - mean) / sqrt(variance + epsilon) over axes."""
     mean = reduce_ops.mean(data, axes, True)
     centered = tensor_ops.subtract(data, mean)
     variance = reduce_ops.mean(tensor_ops.multiply(centered, centered), axes, True)
@@ -100,7 +101,7 @@ def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
 
 
 def _is_row_kernel(attrs, types, target: Target) -> bool:
-    """Whether a normalization stays one operator: its own kernel does all of a row at once on a CPU."""
+    """Return whether a normalization is compiled to one row kernel, as on CPUs."""
     rank, dtype = len(types[0].shape), types[0].dtype
     last = normalize_axis(attrs.axis, rank) == rank - 1
     return target.features.is_cpu and last and dtype in ("float32", "float64")
@@ -128,7 +129,7 @@ def _layer_norm_compute(attrs, inputs, out):
     compute=_layer_norm_compute,
 )
 def layer_norm(data, gamma, beta, axis=-1, epsilon=1e-5, center=True, scale=True):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over one axis."""
+    """Normalize over one axis: (x - mean) / sqrt(variance + epsilon) * gamma + beta."""
     return call(
         "nn.layer_norm",
         data,
@@ -151,13 +152,13 @@ def _instance_norm(attrs, args, types):
 def _instance_type(attrs, types):
     data = _norm_type(attrs, types)
     if len(dims(data)) < 3 or normalize_axis(attrs.axis, len(dims(data))) == 0:
-        raise TypeError(f"a batch, channels and at least one more dimension are wanted, got shape {dims(data)}")
+        raise TypeError(f"the data must have a batch, channels and at least one more dimension, got shape {dims(data)}")
     return data
 
 
 @op("nn.instance_norm", 3, pattern=OPAQUE, type_rule=_instance_type, infer_inputs=_vectors, expand=_instance_norm)
 def instance_norm(data, gamma, beta, axis=1, epsilon=1e-5, center=True, scale=True):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over each channel of each image."""
+    """Normalize each channel of each image: (x - mean) / sqrt(variance + epsilon) * gamma + beta."""
     return call(
         "nn.instance_norm",
         data,
@@ -184,7 +185,7 @@ def _group_norm(attrs, args, types):
     axis = normalize_axis(attrs.axis, rank)
     parted = (*shape[:axis], attrs.num_groups, shape[axis] // attrs.num_groups, *shape[axis + 1 :])
     if not all(isinstance(d, int) for d in shape):
-        # Codes of reshape for dimensions of unknown size: leading ones are kept, one is split, the rest is kept.
+        # Reshape codes for dynamic dimensions: keep the leading ones, split one into groups (-4), keep the rest (-2).
         parted, shape = (*[0] * axis, -4, attrs.num_groups, -1, -2), (*[0] * axis, -3, -2)
     axes = tuple(range(axis + 1, rank + 1)) + tuple(range(1, axis))
     value = _normal(transform.reshape(args[0], parted), types[0].dtype, axes, attrs.epsilon)
@@ -193,7 +194,7 @@ def _group_norm(attrs, args, types):
 
 @op("nn.group_norm", 3, pattern=OPAQUE, type_rule=_group_type, infer_inputs=_vectors, expand=_group_norm)
 def group_norm(data, gamma, beta, num_groups, axis=1, epsilon=1e-5, center=True, scale=True):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over groups of channels of each image."""
+    """Normalize groups of channels of each image: (x - mean) / sqrt(variance + epsilon) * gamma + beta."""
     return call(
         "nn.group_norm",
         data,
@@ -222,7 +223,7 @@ def _l2_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.nn.l2_normalize(inputs[0], attrs.eps, attrs.axis),
 )
 def l2_normalize(data, eps, axis=None):
-    """x / sqrt(max(sum(x ^ 2), eps)) along axes."""
+    """Normalize along axes: x / sqrt(max(sum(x ^ 2), eps))."""
     axis = None if axis is None else (int(axis),) if isinstance(axis, int) else tuple(int(a) for a in axis)
     return call("nn.l2_normalize", data, eps=float(eps), axis=axis)
 
@@ -243,14 +244,14 @@ def _lrn_type(attrs, types):
     ),
 )
 def lrn(data, size=5, axis=1, bias=2, alpha=1e-5, beta=0.75):
-    """x / (bias + alpha / size * (sum of squares of neighbours along an axis)) ^ beta."""
+    """Local response normalization: x / (bias + alpha / size * (sum of squares of neighbours along an axis)) ^ beta."""
     return call("nn.lrn", data, size=int(size), axis=int(axis), bias=float(bias), alpha=float(alpha), beta=float(beta))
 
 
 def _entropy_type(attrs, types):
     x, y = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
     if len(x) != 2 or not may_equal(x, y):
-        raise TypeError(f"predictions and targets are matrices (batch, classes) of one shape, got {x} and {y}")
+        raise TypeError(f"predictions and targets must be matrices (batch, classes) of one shape, got {x} and {y}")
     return TensorType((), types[0].dtype)
 
 
@@ -270,23 +271,23 @@ def _entropy(log: bool):
 
 @op("nn.cross_entropy", 2, pattern=OPAQUE, type_rule=_entropy_type, expand=_entropy(True))
 def cross_entropy(predictions, targets):
-    """-sum(log(predictions) * targets) / batch."""
+    """Compute the cross entropy -sum(log(predictions) * targets) / batch."""
     return call("nn.cross_entropy", predictions, targets)
 
 
 @op("nn.cross_entropy_with_logits", 2, pattern=OPAQUE, type_rule=_entropy_type, expand=_entropy(False))
 def cross_entropy_with_logits(predictions, targets):
-    """-sum(predictions * targets) / batch; the predictions are logarithms already."""
+    """Compute the cross entropy -sum(predictions * targets) / batch of predictions that are logarithms."""
     return call("nn.cross_entropy_with_logits", predictions, targets)
 
 
 def _nll_type(attrs, types):
     x, t = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
     if len(x) < 1 or not may_equal((x[0], *x[2:]), t) and not (len(x) == 1 and t == ()):
-        raise TypeError(f"for predictions of shape {x} the targets have shape {(x[0], *x[2:])}, got {t}")
+        raise TypeError(f"for predictions of shape {x} the targets must have shape {(x[0], *x[2:])}, got {t}")
     fixed(types[2], (x[1] if len(x) > 1 else x[0],), "the weights")
     if not types[1].dtype.startswith(("int", "uint")):
-        raise TypeError(f"the targets are integers, got {types[1].dtype}")
+        raise TypeError(f"the targets must be integers, got {types[1].dtype}")
     return TensorType(t if attrs.reduction == "none" else (), types[0].dtype)
 
 
@@ -300,7 +301,7 @@ def _nll_type(attrs, types):
     ),
 )
 def nll_loss(predictions, targets, weights, reduction="mean", ignore_index=-100):
-    """Minus the weighted prediction of each target's class.
+    """Compute the negative log likelihood: minus the weighted prediction of each target's class.
 
     Raises
     ------
@@ -308,5 +309,5 @@ def nll_loss(predictions, targets, weights, reduction="mean", ignore_index=-100)
         ``reduction`` is not none, mean or sum.
     """
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"nll_loss: the reduction is none, mean or sum, got '{reduction}'")
+        raise ValueError(f"nll_loss: reduction must be none, mean or sum, got '{reduction}'")
     return call("nn.nll_loss", predictions, targets, weights, reduction=reduction, ignore_index=int(ignore_index))

@@ -1,4 +1,4 @@
-"""Convolutions and products in blocked layouts, as the layout passes make them."""
+"""Convolutions and matmuls in blocked layouts, which the layout passes create."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _packed_type(attrs, types):
     if len(k) == 7:
         k = (*k[:4], k[4] * k[6], k[5])
     if len(x) != 5 or len(k) != 6:
-        raise TypeError(f"data NCHW<c>c of 5 and a kernel OIHW<i>i<o>o of 6 dimensions are wanted, got {x} and {k}")
+        raise TypeError(f"expected data NCHW<c>c of rank 5 and a kernel OIHW<i>i<o>o of rank 6, got shapes {x} and {k}")
     filters = k[0] * k[5]
     if attrs.channels is not None and int(attrs.channels) != filters:
-        raise TypeError(f"channels says {attrs.channels}, the kernel makes {filters}")
+        raise TypeError(f"channels is {attrs.channels}, but the kernel has {filters} filters")
     taken = k[1] * k[4] * attrs.groups
     if isinstance(x[1], int) and x[1] * x[4] != taken:
-        raise TypeError(f"the data has {x[1] * x[4]} channels, the kernel takes {taken}")
+        raise TypeError(f"the data has {x[1] * x[4]} channels, but the kernel requires {taken}")
     sizes = [(k[2 + i] - 1) * attrs.dilation[i] + 1 for i in range(2)]
     before, after = pads(attrs.padding, sizes, 2, "padding")
     more = [lo + hi - size for lo, hi, size in zip(before, after, sizes)]
@@ -37,14 +37,15 @@ def _packed_type(attrs, types):
 
 
 def _unpacked(attrs, args, types):
-    """A kernel that is divided along one of its channels only has no computation here; nn.conv2d takes any."""
+    """Expand a convolution whose kernel is blocked along only one channel axis to nn.conv2d, which supports any layout.
+    """
     if len(dims(types[1])) in (6, 7):
         return None
     return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})
 
 
 def blocked_macs(attrs, types, out) -> int:
-    """An element of the result is a sum over all of a kernel OI...<i>i<o>o but its filters."""
+    """Return the number of multiply-adds: each output element sums over a kernel OI...<i>i<o>o without its filters."""
     kernel = dims(types[1])
     if len(kernel) == len(dims(types[0])):
         return conv_macs(attrs, types, out)
@@ -85,8 +86,10 @@ def contrib_conv2d_nchwc(
     out_dtype="",
     logical=None,
 ):
-    """Convolution of data whose channels are stored in blocks. ``logical`` are the channels, filters and groups there
-    were before blocks were filled up and groups were merged."""
+    """Compute a 2-D convolution of data with blocked channels.
+
+    ``logical`` contains the numbers of channels, filters and groups before blocks were padded and groups were merged.
+    """
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_conv2d_NCHWc", 2, locals())
 
@@ -95,9 +98,9 @@ def _int8_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     k = dims(kernel)
     if len(k) != 7 or k[6] != BYTES:
-        raise TypeError(f"a kernel OIHW<i/4>i<o>o4i of 7 dimensions is wanted, got {k}")
+        raise TypeError(f"expected a kernel OIHW<i/4>i<o>o4i of rank 7, got shape {k}")
     if {data.dtype, kernel.dtype} - {"int8", "uint8"}:
-        raise TypeError(f"data and kernel are of int8 or uint8, got {data.dtype} and {kernel.dtype}")
+        raise TypeError(f"data and kernel must be int8 or uint8, got {data.dtype} and {kernel.dtype}")
     plain = TensorType((*k[:4], k[4] * BYTES, k[5]), kernel.dtype)
     return _packed_type(attrs, (data, plain))
 
@@ -127,8 +130,11 @@ def contrib_conv2d_nchwc_int8(
     out_dtype="int32",
     pad_value=0,
 ):
-    """Convolution of bytes whose channels are stored in blocks; the kernel has four channels of a filter side by side.
-    Around the data is ``pad_value``."""
+    """Compute an int8 convolution of data with blocked channels. The kernel stores four channels of a filter
+    contiguously.
+
+    The data is padded with ``pad_value``.
+    """
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_conv2d_NCHWc_int8", 2, locals())
 
@@ -137,11 +143,11 @@ def _depthwise_int8_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     k = dims(kernel)
     if len(k) != 5 or k[4] != BYTES:
-        raise TypeError(f"a kernel of 5 dimensions, the last of four taps, is wanted, got {k}")
+        raise TypeError(f"expected a kernel of rank 5 whose last dimension is 4 taps, got shape {k}")
     if {data.dtype, kernel.dtype} - {"int8", "uint8"}:
-        raise TypeError(f"data and kernel are of int8 or uint8, got {data.dtype} and {kernel.dtype}")
+        raise TypeError(f"data and kernel must be int8 or uint8, got {data.dtype} and {kernel.dtype}")
     if attrs.kernel_size is None or (k[1], k[2]) != (int(attrs.kernel_size[0]), -(-int(attrs.kernel_size[1]) // BYTES)):
-        raise TypeError(f"the kernel {k} has other taps than kernel_size says: {attrs.kernel_size}")
+        raise TypeError(f"the kernel of shape {k} does not match kernel_size {attrs.kernel_size}")
     plain = TensorType((k[0], 1, *attrs.kernel_size, 1, k[3]), kernel.dtype)
     return _packed_type(attrs, (data, plain))
 
@@ -170,8 +176,10 @@ def contrib_depthwise_conv2d_nchwc_int8(
     out_dtype="int32",
     pad_value=0,
 ):
-    """Convolution of each channel of bytes by itself, channels being stored in blocks; the kernel (C/c, kh, kw/4, c, 4)
-    has four taps of a row side by side. Around the data is ``pad_value``."""
+    """Compute an int8 depthwise convolution of data with blocked channels.
+
+    The kernel (C/c, kh, kw/4, c, 4) stores four taps of a row contiguously. The data is padded with ``pad_value``.
+    """
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_depthwise_conv2d_NCHWc_int8", 2, locals())
 
@@ -205,8 +213,8 @@ def contrib_depthwise_conv2d_nchwc(
     logical=None,
     zero_point=None,
 ):
-    """Convolution of each channel by itself, of data whose channels are stored in blocks; ``zero_point`` is taken off
-    data of bytes."""
+    """Compute a depthwise convolution of data with blocked channels; ``zero_point`` is subtracted from int8 or uint8
+    data."""
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_depthwise_conv2d_NCHWc", 2, locals())
 
@@ -215,17 +223,17 @@ def _dense_pack_type(attrs, types):
     data, weight = tensor(types[0], "the data"), tensor(types[1], "the weight")
     x, w = dims(data), dims(weight)
     if len(w) == 5:
-        # Some features of a unit lie side by side: features are filled up to whole blocks.
+        # Several features of a unit are contiguous: the features are padded to whole blocks.
         block, k = w[2] * w[4], x[-1]
         w = (w[0], k if isinstance(k, int) and 0 <= w[1] * block - k < block else -1, w[3])
     if len(w) != 3 or len(x) < 1:
-        raise TypeError(f"a weight NC<n>n of 3 dimensions is wanted, got {w}")
+        raise TypeError(f"expected a weight NC<n>n of rank 3, got shape {w}")
     if isinstance(x[-1], int) and x[-1] != w[1]:
-        raise TypeError(f"the data has {x[-1]} features, the weight {w[1]}")
+        raise TypeError(f"the data has {x[-1]} features, but the weight has {w[1]}")
     units = w[0] * w[2]
     if attrs.units is not None:
         if isinstance(units, int) and not units - w[2] < int(attrs.units) <= units:
-            raise TypeError(f"units says {attrs.units}, the weight has {w[0]} blocks of {w[2]}")
+            raise TypeError(f"units is {attrs.units}, but the weight has {w[0]} blocks of {w[2]}")
         units = int(attrs.units)
     return TensorType((*x[:-1], units), attrs.out_dtype or data.dtype)
 
@@ -239,5 +247,5 @@ def _dense_pack_type(attrs, types):
     compute=lambda attrs, inputs, out, dense=topi.nn.dense_pack: dense(*inputs, None, out.dtype, attrs.units),
 )
 def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
-    """data . weight^T for a weight whose rows are stored in blocks; one of bytes as NC<c/4>c<n>n4c."""
+    """Compute data . weight^T with a weight whose rows are stored in blocks; an int8 weight is NC<c/4>c<n>n4c."""
     return call("nn.contrib_dense_pack", data, weight, weight_layout=weight_layout, units=units, out_dtype=out_dtype)

@@ -1,4 +1,4 @@
-"""Convolutions of one and three dimensions and transposed ones in blocked layouts, as the layout pass makes them."""
+"""1-D, 3-D and transposed convolutions in blocked layouts, which the layout pass creates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def _blocked_shapes(types, n: int) -> tuple[list, list, str]:
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     x, k = dims(data), dims(kernel)
     if len(x) != n + 3 or len(k) != n + 4:
-        raise TypeError(f"data of {n + 3} and a kernel of {n + 4} dimensions are wanted, got {x} and {k}")
+        raise TypeError(f"expected data of rank {n + 3} and a kernel of rank {n + 4}, got shapes {x} and {k}")
     if x[1] * x[-1] != k[1] * k[-2]:
-        raise TypeError(f"the data has {x[1] * x[-1]} channels, the kernel takes {k[1] * k[-2]}")
+        raise TypeError(f"the data has {x[1] * x[-1]} channels, but the kernel requires {k[1] * k[-2]}")
     return list(x), list(k), data.dtype
 
 
@@ -41,13 +41,13 @@ _BLOCKED = {
 
 @op("nn.contrib_conv1d_NCWc", 2, **_BLOCKED)
 def contrib_conv1d_ncwc(data, kernel, **attrs):
-    """Convolution along one dimension of data whose channels are stored in blocks."""
+    """Compute a 1-D convolution of data with blocked channels."""
     return call("nn.contrib_conv1d_NCWc", data, kernel, **attrs)
 
 
 @op("nn.contrib_conv3d_NCDHWc", 2, **_BLOCKED)
 def contrib_conv3d_ncdhwc(data, kernel, **attrs):
-    """Convolution along three dimensions of data whose channels are stored in blocks."""
+    """Compute a 3-D convolution of data with blocked channels."""
     return call("nn.contrib_conv3d_NCDHWc", data, kernel, **attrs)
 
 
@@ -60,7 +60,8 @@ def _transposed_type(attrs, types):
 
 
 def _transposed_macs(attrs, types, out) -> int:
-    """Every element of the data meets every weight of its channel; the kernel has the filters of each phase."""
+    """Return the number of multiply-adds: each data element is multiplied with every weight of its channel. The kernel
+    contains the filters of each phase."""
     kernel = dims(types[1])
     filters = kernel[0] * kernel[-1] // product(attrs.strides)
     return product(dims(types[0])) * product(attrs.kernel_size) * filters
@@ -77,5 +78,5 @@ def _transposed_macs(attrs, types, out) -> int:
     ),
 )
 def contrib_conv2d_transpose_nchwc(data, kernel, **attrs):
-    """Transposed convolution of data whose channels are stored in blocks, with the kernels of all phases."""
+    """Compute a transposed 2-D convolution of data with blocked channels, with the kernels of all phases."""
     return call("nn.contrib_conv2d_transpose_NCHWc", data, kernel, **attrs)

@@ -1,4 +1,4 @@
-"""Pooling over one, two or three dimensions: windows, whole images, and windows chosen for a size of the result."""
+"""Pooling over windows, over whole images (global), and to a given output size (adaptive), in 1 to 3 dimensions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def _spatial_names(layout: str, rank: int) -> tuple[str, list[int]]:
-    """The spatial dimensions of a layout and where they stand; blocks of channels (NCHW16c) come along."""
+    """Return the names and indices of the spatial dimensions of a layout, which may have channel blocks (NCHW16c)."""
     letters = [c for c in layout if c.isalpha()]
     names = "".join(c for c in "DHW" if c in letters)
     if len(letters) != rank:
-        raise TypeError(f"the data has {rank} dimensions, its layout {layout} has {len(letters)}")
+        raise TypeError(f"the data has {rank} dimensions, but its layout {layout} has {len(letters)}")
     return names, [letters.index(c) for c in names]
 
 
@@ -30,7 +30,9 @@ def _pool_type(attrs, types):
     for i, at in enumerate(places):
         span = shape[at] + before[i] + after[i] - ((attrs.pool_size[i] - 1) * attrs.dilation[i] + 1)
         if not isinstance(span, PrimExpr) and span < 0:
-            raise TypeError(f"the window ({attrs.pool_size[i]} points) is larger than the padded data along {names[i]}")
+            raise TypeError(
+                f"the window ({attrs.pool_size[i]} elements) is larger than the padded data along {names[i]}"
+            )
         assume(convert(span) >= 0, f"padded data that holds the window ({attrs.pool_size[i]} points) along {names[i]}")
         shape[at] = (span + (attrs.strides[i] - 1 if attrs.ceil_mode else 0)) // attrs.strides[i] + 1
     return TensorType(shape, data.dtype)
@@ -76,7 +78,7 @@ def _max_pool(n: int):
     def build(
         data, pool_size=ones, strides=ones, dilation=ones, padding=zeros, layout=default, out_layout="", ceil_mode=False
     ):
-        """The largest element of each window."""
+        """Compute the maximum of each window."""
         return call(
             name, data, **_attributes(name, n, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode)
         )
@@ -100,7 +102,7 @@ def _avg_pool(n: int):
         ceil_mode=False,
         count_include_pad=False,
     ):
-        """The mean of each window."""
+        """Compute the mean of each window."""
         return call(
             name,
             data,

@@ -1,4 +1,4 @@
-"""Padding, space, depth and batch; queues; displaced windows; enlarged images."""
+"""Padding, space-to-depth, space-to-batch, FIFO buffers, deformable windows and upsampling."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _pad_type(attrs, types):
     data = tensor(types[0], "the data")
     shape = dims(data)
     if len(attrs.pad_width) != len(shape):
-        raise TypeError(f"the data has {len(shape)} dimensions, pad_width gives {len(attrs.pad_width)}")
+        raise TypeError(f"the data has {len(shape)} dimensions, but pad_width has {len(attrs.pad_width)} entries")
     out = [d if not (a or b) else d + (a + b) for d, (a, b) in zip(shape, attrs.pad_width)]
     for old, new, (a, b) in zip(shape, out, attrs.pad_width):
         if isinstance(new, int) and new < 0:
-            raise TypeError(f"padding {a} and {b} cut more than the {old} elements there are")
+            raise TypeError(f"negative padding {a} and {b} exceeds the dimension of size {old}")
         _check_room(attrs.get("pad_mode") or attrs.mode, old, max(a, b))
     return TensorType(out, data.dtype)
 
 
 def _check_room(mode: str, size, widest: int) -> None:
-    """Refuse padding that is taken from more elements than there are."""
+    """Raise a TypeError if mirrored or repeated padding requires more elements than the data has."""
     least = 0 if mode == "constant" or widest <= 0 else 1 if mode == "edge" else widest + (mode.lower() == "reflect")
     if isinstance(size, int) and size < least:
-        raise TypeError(f"{mode} padding by {widest} needs more than the {size} elements there are")
+        raise TypeError(f"{mode} padding by {widest} is too wide for a dimension of size {size}")
     if least:
         assume(convert(size) >= least, f"at least {least} elements for {mode} padding by {widest}")
 
@@ -60,7 +60,7 @@ def _pad_compute(attrs, inputs, out):
 
 @op("nn.pad", 2, pattern=INJECTIVE, type_rule=_pad_type, compute=_pad_compute)
 def pad(data, pad_width, pad_value=0, pad_mode="constant"):
-    """Elements around a tensor: constant, edge or reflect.
+    """Pad a tensor with a constant, with its edge elements or with a reflection.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def pad(data, pad_width, pad_value=0, pad_mode="constant"):
         The mode is not constant, edge or reflect.
     """
     if pad_mode not in ("constant", "edge", "reflect"):
-        raise ValueError(f"pad: the mode is constant, edge or reflect, got '{pad_mode}'")
+        raise ValueError(f"pad: pad_mode must be constant, edge or reflect, got '{pad_mode}'")
     data = as_expr(data)
     value = pad_value if isinstance(pad_value, RelayExpr) else const(pad_value, _known_dtype(data))
     if is_dynamic(pad_width):
@@ -88,7 +88,7 @@ def pad(data, pad_width, pad_value=0, pad_mode="constant"):
     ),
 )
 def mirror_pad(data, pad_width, mode="SYMMETRIC"):
-    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not.
+    """Pad a tensor with a mirror image: SYMMETRIC repeats the edge elements, REFLECT does not.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def mirror_pad(data, pad_width, mode="SYMMETRIC"):
         The mode is neither SYMMETRIC nor REFLECT.
     """
     if mode not in ("SYMMETRIC", "REFLECT"):
-        raise ValueError(f"mirror_pad: the mode is SYMMETRIC or REFLECT, got '{mode}'")
+        raise ValueError(f"mirror_pad: mode must be SYMMETRIC or REFLECT, got '{mode}'")
     return call("nn.mirror_pad", data, pad_width=_pairs(pad_width), mode=mode)
 
 
@@ -107,7 +107,7 @@ def mirror_pad(data, pad_width, mode="SYMMETRIC"):
     compute=lambda attrs, inputs, out: topi.nn.depth_to_space(inputs[0], attrs.block_size, attrs.layout, attrs.mode),
 )
 def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
-    """Blocks of channels become squares of points."""
+    """Rearrange blocks of channels into spatial squares."""
     return call("nn.depth_to_space", data, block_size=int(block_size), layout=layout, mode=mode)
 
 
@@ -118,7 +118,7 @@ def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
     compute=lambda attrs, inputs, out: topi.nn.space_to_depth(inputs[0], attrs.block_size, attrs.layout),
 )
 def space_to_depth(data, block_size, layout="NCHW"):
-    """Squares of points become blocks of channels."""
+    """Rearrange spatial squares into blocks of channels."""
     return call("nn.space_to_depth", data, block_size=int(block_size), layout=layout)
 
 
@@ -131,7 +131,7 @@ def space_to_depth(data, block_size, layout="NCHW"):
     ),
 )
 def space_to_batch_nd(data, block_shape, paddings, pad_value=0):
-    """Blocks of points along the dimensions after the first become further batches."""
+    """Rearrange blocks of the dimensions after the first into the batch dimension."""
     return call(
         "nn.space_to_batch_nd",
         data,
@@ -150,7 +150,7 @@ def space_to_batch_nd(data, block_shape, paddings, pad_value=0):
     ),
 )
 def batch_to_space_nd(data, block_shape, crops):
-    """Batches become blocks of points again; the borders are cut off."""
+    """Rearrange the batch dimension into blocks of other dimensions, and crop the borders."""
     return call("nn.batch_to_space_nd", data, block_shape=tuple(int(b) for b in block_shape), crops=_pairs(crops))
 
 
@@ -161,7 +161,7 @@ def batch_to_space_nd(data, block_shape, crops):
     compute=lambda attrs, inputs, out: topi.nn.dilate(inputs[0], attrs.strides, attrs.dilation_value),
 )
 def dilate(data, strides, dilation_value=0.0):
-    """A value between the elements, so that they stand ``strides`` apart."""
+    """Insert ``dilation_value`` between the elements, so that their distance is ``strides``."""
     return call("nn.dilate", data, strides=tuple(int(s) for s in strides), dilation_value=float(dilation_value))
 
 
@@ -169,7 +169,7 @@ def _fifo_type(attrs, types):
     data, buffer = tensor(types[0], "the data"), tensor(types[1], "the buffer")
     x, y = list(dims(data)), list(dims(buffer))
     if len(x) != len(y) or data.dtype != buffer.dtype:
-        raise TypeError(f"the data and the buffer must be alike, got {data} and {buffer}")
+        raise TypeError(f"the data and the buffer must have the same type and rank, got {data} and {buffer}")
     axis = normalize_axis(attrs.axis, len(x))
     longer = isinstance(x[axis], int) and isinstance(y[axis], int) and x[axis] > y[axis]
     if longer or not may_equal(tuple(x[:axis] + x[axis + 1 :]), tuple(y[:axis] + y[axis + 1 :])):
@@ -185,7 +185,7 @@ def _fifo_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.nn.fifo_buffer(inputs[0], inputs[1], attrs.axis),
 )
 def fifo_buffer(data, buffer, axis):
-    """The newest elements of a buffer followed by the data, as long as the buffer was."""
+    """Append the data to a buffer and remove the oldest elements, so that its length stays the same."""
     return call("nn.fifo_buffer", data, buffer, axis=int(axis))
 
 
@@ -204,7 +204,7 @@ def _correlation_compute(attrs, inputs, out):
 
 @op("nn.correlation", 2, pattern=OUT_ELEMWISE_FUSABLE, compute=_correlation_compute)
 def correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, layout):
-    """How alike patches of two images are, for every displacement up to a limit.
+    """Compute the correlation of patches of two images, for every displacement up to a limit.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, p
         The layout is not NCHW.
     """
     if layout != "NCHW":
-        raise ValueError(f"correlation: the layout is NCHW, got '{layout}'")
+        raise ValueError(f"correlation: layout must be NCHW, got '{layout}'")
     padding = (int(padding),) if isinstance(padding, int) else tuple(int(p) for p in padding)
     return call(
         "nn.correlation",
@@ -244,7 +244,7 @@ def _deformable_compute(attrs, inputs, out):
 
 
 def _deformable_inputs(attrs, types):
-    """Offsets have two coordinates for each point of the window at each place of the result."""
+    """Infer the type of the offsets, which have two coordinates for each window element at each output position."""
     data, weight = conv_inputs(attrs, [types[0], types[2]]) if not isinstance(types[2], TensorType) else (
         types[0], types[2])
     if isinstance(types[1], TensorType):
@@ -273,7 +273,7 @@ def deformable_conv2d(
     out_layout="",
     out_dtype="",
 ):
-    """Convolution whose window points are displaced by offsets.
+    """Compute a convolution whose window elements are displaced by offsets.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def deformable_conv2d(
         The layout is neither NCHW nor NHWC.
     """
     if data_layout not in ("NCHW", "NHWC"):
-        raise ValueError(f"deformable_conv2d: the layout is NCHW or NHWC, got '{data_layout}'")
+        raise ValueError(f"deformable_conv2d: data_layout must be NCHW or NHWC, got '{data_layout}'")
     return call(
         "nn.deformable_conv2d",
         data,
@@ -302,7 +302,7 @@ def deformable_conv2d(
 
 
 def _scales(attrs) -> list[tuple[str, float]]:
-    """The factor of each spatial dimension."""
+    """Return the scale factor of each spatial dimension."""
     return [(c, attrs[f"scale_{c.lower()}"]) for c in "DHW" if f"scale_{c.lower()}" in attrs]
 
 
@@ -310,7 +310,7 @@ def _upsampling_type(attrs, types):
     data = tensor(types[0])
     shape, letters = list(dims(data)), [c for c in attrs.layout if c.isalpha()]
     if len(letters) != len(shape):
-        raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
+        raise TypeError(f"the data has {len(shape)} dimensions, but its layout {attrs.layout} has {len(letters)}")
     for c, scale in _scales(attrs):
         at = letters.index(c)
         if isinstance(shape[at], int):
@@ -333,19 +333,19 @@ def _upsampling_expand(attrs, args, types):
 
 
 def _factor(scale) -> float:
-    """A factor by which sizes grow: a number, or a constant of the graph."""
+    """Return a scale factor given as a Python number or a constant expression."""
     return float(scale.data.numpy() if isinstance(scale, Constant) else scale)
 
 
 def _as_scalars(*scales) -> list[RelayExpr]:
-    """Factors as inputs of an operator whose sizes are known when running."""
+    """Return scale factors as scalar inputs of an operator with dynamic sizes."""
     return [s if isinstance(s, RelayExpr) else const(float(s), "float32") for s in scales]
 
 
 @op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand,
     compute=upsampling_compute, expands_blocks=True)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
-    """Images enlarged by whole or broken factors.
+    """Upsample images by integer or fractional factors.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
         The method is not nearest_neighbor, bilinear or bicubic.
     """
     if method not in METHODS:
-        raise ValueError(f"upsampling: the method is nearest_neighbor, bilinear or bicubic, got '{method}'")
+        raise ValueError(f"upsampling: method must be nearest_neighbor, bilinear or bicubic, got '{method}'")
     if is_dynamic(scale_h, scale_w):
         return call("dyn.nn.upsampling", data, *_as_scalars(scale_h, scale_w), layout=layout, method=method,
                     align_corners=bool(align_corners))
@@ -379,7 +379,7 @@ def upsampling3d(
     method="nearest_neighbor",
     coordinate_transformation_mode="half_pixel",
 ):
-    """Volumes enlarged by whole or broken factors.
+    """Upsample volumes by integer or fractional factors.
 
     Raises
     ------
@@ -387,7 +387,7 @@ def upsampling3d(
         The method is neither nearest_neighbor nor trilinear.
     """
     if method not in METHODS:
-        raise ValueError(f"upsampling3d: the method is nearest_neighbor or trilinear, got '{method}'")
+        raise ValueError(f"upsampling3d: method must be nearest_neighbor or trilinear, got '{method}'")
     if is_dynamic(scale_d, scale_h, scale_w):
         return call("dyn.nn.upsampling3d", data, *_as_scalars(scale_d, scale_h, scale_w), layout=layout, method=method,
                     coordinate_transformation_mode=coordinate_transformation_mode)

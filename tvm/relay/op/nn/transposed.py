@@ -1,4 +1,4 @@
-"""Transposed convolutions."""
+"""Transposed convolution operators."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _transposed_type(attrs, types):
     weight = sizes_by_name(weight_type, attrs.kernel_layout, "the weight")
     check_window(attrs, tuple(weight[c] for c in names))
     if not agree(data["C"], weight["I"], "channels of the data against the weight's"):
-        raise TypeError(f"the data has {data['C']} channels, but the weight takes {weight['I']}")
+        raise TypeError(f"the data has {data['C']} channels, but the weight requires {weight['I']}")
     if not divides(data["C"], attrs.groups, f"channels that divide into {attrs.groups} groups"):
         raise TypeError(f"{data['C']} channels cannot be divided into {attrs.groups} groups")
     filters = weight["O"] * attrs.groups
     if attrs.channels is not None and not agree(int(attrs.channels), filters, "channels against filters"):
-        raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
+        raise TypeError(f"channels is {attrs.channels}, but the weight has {filters} filters")
     out = {"N": data["N"], "C": filters}
     spans = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
     before, after = pads(attrs.padding, spans, len(names), "padding")
@@ -35,14 +35,14 @@ def _transposed_type(attrs, types):
         out[c] = (data[c] - 1) * s + (k - lo - hi + e)
         assume(convert(out[c]) >= 1, f"sizes of which padding {lo} and {hi} leaves something along {c}")
         if not isinstance(out[c], PrimExpr) and out[c] < 1:
-            raise TypeError(f"nothing is left along {c}: padding {lo} and {hi} cut all of it away")
+            raise TypeError(f"the output is empty along {c}: padding {lo} and {hi} removes all elements")
     return TensorType(in_layout(out, attrs.out_layout or attrs.data_layout), attrs.out_dtype or data_type.dtype)
 
 
 def _transposed_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.channels is None or attrs.kernel_size is None:
-        raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
+        raise TypeError("the type of the weight is unknown; give channels and kernel_size, or annotate it")
     size = dict(zip(spatial_names(attrs.data_layout), attrs.kernel_size))
     size["I"] = sizes_by_name(data, attrs.data_layout, "the data")["C"]
     size["O"] = int(attrs.channels) // attrs.groups
@@ -50,7 +50,7 @@ def _transposed_inputs(attrs, types):
 
 
 def transposed_macs(attrs, types, out) -> int:
-    """Every element of the data meets every weight of its channel."""
+    """Return the number of multiply-adds: each data element is multiplied with every weight of its channel."""
     channels = sizes_by_name(types[1], attrs.kernel_layout, "the weight")["I"]
     return product(dims(types[0])) * product(dims(types[1])) // channels
 
@@ -97,7 +97,7 @@ def conv1d_transpose(
     output_padding=(0,),
     out_dtype="",
 ):
-    """Transposed convolution along one dimension."""
+    """Compute a transposed 1-D convolution."""
     return window_call("nn.conv1d_transpose", 1, locals())
 
 
@@ -117,7 +117,7 @@ def conv2d_transpose(
     output_padding=(0, 0),
     out_dtype="",
 ):
-    """Transposed convolution along two dimensions."""
+    """Compute a transposed 2-D convolution."""
     return window_call("nn.conv2d_transpose", 2, locals())
 
 
@@ -137,5 +137,5 @@ def conv3d_transpose(
     output_padding=(0, 0, 0),
     out_dtype="",
 ):
-    """Transposed convolution along three dimensions."""
+    """Compute a transposed 3-D convolution."""
     return window_call("nn.conv3d_transpose", 3, locals())

@@ -1,4 +1,4 @@
-"""Calls of operators that slide a window: their builders' arguments as attributes, checked in one place."""
+"""Build calls of window operators: arguments become attributes after a common check."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _SPATIAL = frozenset({"strides", "dilation", "kernel_size", "output_padding"})
 
 
 def window_call(name: str, n: int, arguments: dict[str, Any]) -> Call:
-    """``arguments`` are a builder's own (``locals()``): two tensors, then attributes in the order of its signature.
-    The padding is written out for the beginning and the end of every dimension."""
+    """Return the call of a window operator.
+
+    ``arguments`` are the ``locals()`` of a builder: two tensors, then attributes in the order of its signature. The
+    padding is expanded to the begin and end of every dimension.
+    """
     (_, data), (_, weight), *rest = arguments.items()
     attrs: dict[str, Any] = {}
     for key, value in rest:

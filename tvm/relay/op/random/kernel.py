@@ -1,4 +1,4 @@
-"""Random numbers from a key: the same key gives the same numbers, and each draw gives the next key."""
+"""Random numbers from keys: equal keys generate equal numbers, and each operator returns the next key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..reshape import ints
 
 
 def threefry_key(seed) -> Constant:
-    """The key of a seed."""
+    """Create the key of a seed."""
     words = np.zeros(10, "uint64")
     if isinstance(seed, (list, tuple, np.ndarray)):
         words[: len(seed)] = np.asarray(seed, "uint64")
@@ -28,7 +28,7 @@ def threefry_key(seed) -> Constant:
     compute=lambda attrs, inputs, out, gpu=None: topi.random.threefry_generate(inputs[0], attrs.out_shape, gpu=gpu),
 )
 def threefry_generate(key, shape):
-    """The next key, and random 64-bit words."""
+    """Generate random 64-bit words; return the next key and the words."""
     return TupleWrapper(call("random.threefry_generate", key, out_shape=ints(shape)), 2)
 
 
@@ -36,7 +36,7 @@ def threefry_generate(key, shape):
     "random.threefry_split", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.random.threefry_split(inputs[0])
 )
 def threefry_split(key):
-    """Two keys that have nothing to do with each other."""
+    """Split a key into two independent keys."""
     return TupleWrapper(call("random.threefry_split", key), 2)
 
 
@@ -53,7 +53,7 @@ def _parameter(value, dtype: str) -> RelayExpr:
     ),
 )
 def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
-    """The next key, and numbers from ``low`` to ``high``."""
+    """Generate uniformly distributed numbers between ``low`` and ``high``; return the next key and the numbers."""
     made = call(
         "random.uniform",
         key,
@@ -74,7 +74,7 @@ def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
     ),
 )
 def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
-    """The next key, and normally distributed numbers."""
+    """Generate normally distributed numbers; return the next key and the numbers."""
     made = call(
         "random.normal",
         key,
@@ -93,5 +93,5 @@ def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
     compute=lambda attrs, inputs, out, gpu=None: topi.random.multinomial(*inputs, attrs.num_samples, gpu=gpu),
 )
 def multinomial(key, probs, num_samples=1):
-    """The next key, and classes drawn by their weights."""
+    """Draw classes with the given probabilities; return the next key and the classes."""
     return TupleWrapper(call("random.multinomial", key, probs, num_samples=int(num_samples)), 2)

@@ -1,4 +1,4 @@
-"""Strategies: which implementation of an operator a target takes."""
+"""Strategies: the implementations of operators for a target."""
 
 from ..implementation import OpImplementation, OpSpecialization, OpStrategy
 from .generic import *

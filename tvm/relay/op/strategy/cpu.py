@@ -1,4 +1,4 @@
-"""Implementations for CPUs: which functions of ``topi.cpu`` take the place of those of ``topi.nn``."""
+"""Implementations for CPUs: functions of ``topi.cpu`` that replace those of ``topi.nn``."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from functools import partial
 from typing import Any
 
 from ....topi.cpu import convolutions, matmul_nbits, matmuls
-from ..implementation import Row
+from ..implementation import FamilyImplementation
 
 
-def _on(name: str, function: Callable[..., Any]) -> Row:
-    """A function that takes the target as an argument."""
-    return Row("cpu", lambda attrs, target: {name: partial(function, target=target)})
+def _on(name: str, function: Callable[..., Any]) -> FamilyImplementation:
+    """Return an implementation that replaces function ``name`` by one with the target as an argument."""
+    return FamilyImplementation("cpu", lambda attrs, target: {name: partial(function, target=target)})
 
 
-def _blocked(function: Callable[..., Any], takes_target: bool = False, **logical: str) -> Row:
-    """A convolution over channels in blocks, which is told how many there were before blocks were filled up: arguments
-    of the function, and the attributes of calls that say it."""
+def _blocked(function: Callable[..., Any], takes_target: bool = False, **logical: str) -> FamilyImplementation:
+    """Return an implementation of a convolution over channel blocks. ``logical`` maps function arguments to the call
+    attributes that contain the sizes before padding."""
 
     def told(attrs: Any, target: Any) -> dict[str, Callable[..., Any]]:
         arguments = {name: attrs.entries.get(key) for name, key in logical.items()}
         return {"conv": partial(function, **arguments, **({"target": target} if takes_target else {}))}
 
-    return Row("cpu", told)
+    return FamilyImplementation("cpu", told)
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, FamilyImplementation] = {
     "nn.batch_matmul": _on("batch_matmul", matmuls.batch_matmul),
     "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
     "nn.contrib_dense_nbits": _on("dense", matmul_nbits.dense_nbits_pack),

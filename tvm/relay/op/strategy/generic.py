@@ -1,4 +1,4 @@
-"""Functions of ``topi`` in the form a strategy takes: which attributes of a call are their arguments.
+"""Wrappers that convert ``topi`` functions to the interface of strategies, with call attributes as arguments.
 
     strategy.add_implementation(wrap_compute_dense(my_dense), wrap_topi_schedule(my_schedule), name="dense.mine")
 """
@@ -24,12 +24,13 @@ def _wrapped(topi_compute: Callable[..., Any], arguments: Callable[[Any, list, A
 
 
 def wrap_topi_compute(topi_compute: Callable[..., Any]) -> Compute:
-    """``topi_compute(*inputs)``."""
+    """Wrap ``topi_compute(*inputs)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: inputs)
 
 
 def wrap_topi_schedule(topi_schedule: Callable[..., Any]) -> Callable[..., Any]:
-    """``topi_schedule(outs)`` as the schedule of an implementation; the target is the current one while it runs."""
+    """Wrap ``topi_schedule(outs)`` as the schedule of an implementation; it runs with the target as the current target.
+    """
 
     def wrapper(attrs: Any, outs: Any, target: Any) -> Any:
         with target:
@@ -43,18 +44,18 @@ def _out_dtype(attrs: Any, inputs: list) -> str:
 
 
 def _rewritten(auto_scheduler: bool, meta_schedule: bool) -> list:
-    """What computations that search engines may rewrite are told of it: weights lie as they are written."""
+    """Return the layout arguments for search engines that may rewrite layouts; empty, as weights keep their layout."""
     return [""] if auto_scheduler else ["", None] if meta_schedule else []
 
 
 def wrap_compute_softmax(topi_compute):
-    """``topi_compute(data, axis)``"""
+    """Wrap ``topi_compute(data, axis)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [inputs[0], int(attrs.axis)])
 
 
 def wrap_compute_conv2d(topi_compute, *, need_data_layout=False, need_kernel_layout=False, need_out_layout=False,
                         has_groups=False, need_auto_scheduler_layout=False, need_meta_schedule_layout=False):
-    """``topi_compute(data, weight, strides, padding, dilation, [groups,] [layouts,] out_dtype)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, dilation, [groups,] [layouts,] out_dtype)``."""
 
     def arguments(attrs, inputs, out_type):
         asked = ((has_groups, "groups"), (need_data_layout, "data_layout"), (need_kernel_layout, "kernel_layout"),
@@ -67,25 +68,25 @@ def wrap_compute_conv2d(topi_compute, *, need_data_layout=False, need_kernel_lay
 
 
 def wrap_compute_conv1d(topi_compute):
-    """``topi_compute(data, weight, strides, padding, dilation, out_dtype)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, dilation, out_dtype)``."""
     return wrap_compute_conv2d(topi_compute)
 
 
 def wrap_compute_group_conv1d(topi_compute):
-    """``topi_compute(data, weight, strides, padding, dilation, groups, out_dtype)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, dilation, groups, out_dtype)``."""
     return wrap_compute_conv2d(topi_compute, has_groups=True)
 
 
 def wrap_compute_conv3d(topi_compute, need_layout=False, need_auto_scheduler_layout=False,
                         need_meta_schedule_layout=False):
-    """``topi_compute(data, weight, strides, padding, dilation, groups, [layout,] out_dtype)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, dilation, groups, [layout,] out_dtype)``."""
     return wrap_compute_conv2d(topi_compute, has_groups=True, need_data_layout=need_layout,
                                need_auto_scheduler_layout=need_auto_scheduler_layout,
                                need_meta_schedule_layout=need_meta_schedule_layout)
 
 
 def wrap_compute_conv2d_transpose(topi_compute, has_groups=False, add_layout=False):
-    """``topi_compute(data, weight, strides, padding, out_dtype, output_padding, [groups,] [layout])``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, out_dtype, output_padding, [groups,] [layout])``."""
 
     def arguments(attrs, inputs, out_type):
         asked = (has_groups, "groups"), (add_layout, "data_layout")
@@ -96,77 +97,77 @@ def wrap_compute_conv2d_transpose(topi_compute, has_groups=False, add_layout=Fal
 
 
 def wrap_compute_conv1d_transpose(topi_compute):
-    """``topi_compute(data, weight, strides, padding, out_dtype, output_padding)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, out_dtype, output_padding)``."""
     return wrap_compute_conv2d_transpose(topi_compute)
 
 
 def wrap_compute_conv3d_transpose(topi_compute):
-    """``topi_compute(data, weight, strides, padding, out_dtype, output_padding)``"""
+    """Wrap ``topi_compute(data, weight, strides, padding, out_dtype, output_padding)``."""
     return wrap_compute_conv2d_transpose(topi_compute)
 
 
 def wrap_compute_deformable_conv2d(topi_compute):
-    """``topi_compute(data, offset, weight, strides, padding, dilation, deformable_groups, groups, out_dtype)``"""
+    """Wrap ``topi_compute(data, offset, weight, strides, padding, dilation, deformable_groups, groups, out_dtype)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         *inputs[:3], attrs.strides, attrs.padding, attrs.dilation, attrs.deformable_groups, attrs.groups,
         _out_dtype(attrs, inputs)])
 
 
 def wrap_compute_matmul(topi_compute, need_auto_scheduler_layout=False, need_meta_schedule_layout=False):
-    """``topi_compute(a, b, bias, out_dtype, transpose_a, transpose_b)``"""
+    """Wrap ``topi_compute(a, b, bias, out_dtype, transpose_a, transpose_b)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         *inputs[:2], None, _out_dtype(attrs, inputs), attrs.transpose_a, attrs.transpose_b,
         *_rewritten(need_auto_scheduler_layout, need_meta_schedule_layout)])
 
 
 def wrap_compute_dense(topi_compute, need_auto_scheduler_layout=False, need_meta_schedule_layout=False):
-    """``topi_compute(data, weight, bias, out_dtype)``"""
+    """Wrap ``topi_compute(data, weight, bias, out_dtype)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         *inputs[:2], None, _out_dtype(attrs, inputs),
         *_rewritten(need_auto_scheduler_layout, need_meta_schedule_layout)])
 
 
 def wrap_compute_dense_pack(topi_compute):
-    """``topi_compute(data, packed weight, bias, out_dtype)``"""
+    """Wrap ``topi_compute(data, packed weight, bias, out_dtype)``."""
     return wrap_compute_dense(topi_compute)
 
 
 def wrap_compute_batch_matmul(topi_compute, *, need_auto_scheduler_layout=False, need_meta_schedule_layout=False,
                               need_out_dtype=False):
-    """``topi_compute(a, b, shape, out_dtype or None, transpose_a, transpose_b)``"""
+    """Wrap ``topi_compute(a, b, shape, out_dtype or None, transpose_a, transpose_b)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         *inputs[:2], out_type.shape, out_type.dtype if need_out_dtype else None, attrs.transpose_a, attrs.transpose_b,
         *_rewritten(need_auto_scheduler_layout, need_meta_schedule_layout)])
 
 
 def wrap_compute_sort(topi_compute):
-    """``topi_compute(data, axis, is_ascend)``"""
+    """Wrap ``topi_compute(data, axis, is_ascend)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [inputs[0], attrs.axis, attrs.is_ascend])
 
 
 def wrap_compute_argsort(topi_compute):
-    """``topi_compute(data, valid_count=None, axis, is_ascend, dtype)``"""
+    """Wrap ``topi_compute(data, valid_count=None, axis, is_ascend, dtype)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         inputs[0], None, attrs.axis, attrs.is_ascend, attrs.dtype])
 
 
 def wrap_compute_topk(topi_compute):
-    """``topi_compute(data, k, axis, ret_type, is_ascend, dtype)``"""
+    """Wrap ``topi_compute(data, k, axis, ret_type, is_ascend, dtype)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         inputs[0], attrs.k, attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype])
 
 
 def wrap_compute_scanop(topi_compute):
-    """``topi_compute(data, axis, dtype, exclusive)``"""
+    """Wrap ``topi_compute(data, axis, dtype, exclusive)``."""
     return _wrapped(topi_compute, lambda attrs, inputs, out_type: [
         inputs[0], attrs.axis, attrs.dtype or None, attrs.exclusive])
 
 
 def _schedules(name: str) -> Callable[..., Any]:
-    """A generic function with the schedule by pattern as its default."""
+    """Return a generic function whose default is the schedule by pattern."""
 
     def schedule(attrs: Any, outs: Any, target: Any) -> Any:
-        """The schedule of a target for what the tensors are."""
+        """Return the schedule of a target that matches the output tensors."""
         return by_pattern(attrs, outs, target)
 
     schedule.__name__ = schedule.__qualname__ = name

@@ -1,4 +1,4 @@
-"""Implementations for GPUs: functions of ``topi.gpu`` in the place of those of ``topi.nn``, statements for threads."""
+"""Implementations for GPUs: functions of ``topi.gpu`` that replace those of ``topi.nn``, and statements for threads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from ....target import Target
 from ....topi.gpu import conv_transpose, convolution, matmul, winograd
-from ..implementation import Row
+from ..implementation import FamilyImplementation
 
 
-def _on(**functions: Callable[..., Any]) -> Row:
-    """Functions that take the target as an argument."""
+def _on(**functions: Callable[..., Any]) -> FamilyImplementation:
+    """Return an implementation that replaces functions by ones with the target as an argument."""
 
     def bound(attrs: Any, target: Target) -> dict[str, Callable[..., Any]]:
         return {name: partial(function, target=target) for name, function in functions.items()}
 
-    return Row("gpu", bound)
+    return FamilyImplementation("gpu", bound)
 
 
-# Operators written as statements, which are told the GPU whose threads share the work.
+# Operators defined by statements; they get the target GPU to distribute the work over its threads.
 _STATEMENTS = ("sort", "argsort", "topk", "unique", "argwhere", "cumsum", "cumprod", "random.threefry_generate",
                "random.uniform", "random.normal", "random.multinomial", "vision.get_valid_counts",
                "vision.non_max_suppression", "vision.all_class_non_max_suppression", "vision.proposal",
@@ -29,7 +29,7 @@ _CONVOLUTION = _on(conv=convolution.conv, depthwise_nchw=convolution.depthwise_c
                    depthwise_nhwc=convolution.depthwise_conv2d_nhwc)
 _TRANSPOSED = _on(conv_transpose=conv_transpose.conv_transpose)
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, FamilyImplementation] = {
     "nn.dense": _on(dense=matmul.dense),
     "nn.matmul": _on(matmul=matmul.matmul),
     "nn.batch_matmul": _on(batch_matmul=matmul.batch_matmul),
@@ -40,5 +40,5 @@ ROWS: dict[str, Row] = {
     "nn.conv2d_transpose": _TRANSPOSED,
     "nn.conv3d_transpose": _TRANSPOSED,
     "nn.contrib_conv2d_winograd_planes": _on(conv=winograd.conv2d_winograd_nchw),
-    **dict.fromkeys(_STATEMENTS, Row("gpu", lambda attrs, target: {"gpu": target})),
+    **dict.fromkeys(_STATEMENTS, FamilyImplementation("gpu", lambda attrs, target: {"gpu": target})),
 }

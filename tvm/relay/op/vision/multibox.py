@@ -1,4 +1,4 @@
-"""Anchors of single-shot detectors."""
+"""Anchor boxes of single-shot detectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _floats(values) -> tuple:
     ),
 )
 def multibox_prior(data, sizes=(1.0,), ratios=(1.0,), steps=(-1.0, -1.0), offsets=(0.5, 0.5), clip=False):
-    """Boxes of several sizes and ratios around every point."""
+    """Generate anchor boxes of several sizes and aspect ratios around every pixel."""
     return call(
         "vision.multibox_prior",
         data,
@@ -42,8 +42,10 @@ def _transform_compute(attrs, inputs, out, gpu=None):
 def multibox_transform_loc(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False
 ):
-    """Predictions as boxes (class, score, corners), and how many are above the threshold; all of them if boxes of the
-    background are kept, as class 0."""
+    """Decode predictions to boxes (class, score, corners), and count those above the threshold.
+
+    With ``keep_background`` the boxes of the background are kept as class 0 and all boxes are counted.
+    """
     made = call(
         "vision.multibox_transform_loc",
         cls_prob,

@@ -1,4 +1,4 @@
-"""Suppression of overlapping boxes."""
+"""Non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def _number(value, dtype: str) -> RelayExpr:
     ),
 )
 def get_valid_counts(data, score_threshold, id_index=0, score_index=1):
-    """How many boxes have a score above a threshold, those boxes in front, and where they were."""
+    """Move boxes with a score above a threshold to the front; return their number, the boxes and their original
+    indices."""
     made = call(
         "vision.get_valid_counts",
         data,
@@ -64,7 +65,7 @@ def non_max_suppression(
     return_indices=True,
     invalid_to_bottom=False,
 ):
-    """The best boxes that do not overlap a better one."""
+    """Select the best boxes that do not overlap a better one."""
     made = call(
         "vision.non_max_suppression",
         data,
@@ -94,7 +95,7 @@ def non_max_suppression(
 def all_class_non_max_suppression(
     boxes, scores, max_output_boxes_per_class=-1, iou_threshold=-1.0, score_threshold=-1.0, output_format="onnx"
 ):
-    """The best boxes of every class that do not overlap a better one."""
+    """Select the best boxes of each class that do not overlap a better one."""
     made = call(
         "vision.all_class_non_max_suppression",
         boxes,

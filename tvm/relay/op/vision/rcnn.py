@@ -1,4 +1,4 @@
-"""Regions of interest."""
+"""Region-of-interest operators."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def roi_align(
     aligned=False,
     weighted_max=False,
 ):
-    """Regions brought to one size by sampling between elements. ``aligned`` counts places from the middle of elements;
-    ``weighted_max`` takes the maximum of weighted neighbours, as ONNX does.
+    """Resample regions of interest to one size by interpolation.
+
+    ``aligned`` measures coordinates from pixel centers; ``weighted_max`` takes the maximum of weighted neighbours, as
+    ONNX does.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def roi_align(
         The layout is neither NCHW nor NHWC.
     """
     if layout not in ("NCHW", "NHWC"):
-        raise ValueError(f"roi_align: the layout is NCHW or NHWC, got '{layout}'")
+        raise ValueError(f"roi_align: layout must be NCHW or NHWC, got '{layout}'")
     return call(
         "vision.roi_align",
         data,
@@ -71,7 +73,7 @@ def roi_align(
     ),
 )
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
-    """Regions brought to one size by the largest element of each part.
+    """Pool regions of interest to one size by the maximum of each part.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
         The layout is neither NCHW nor NHWC.
     """
     if layout not in ("NCHW", "NHWC"):
-        raise ValueError(f"roi_pool: the layout is NCHW or NHWC, got '{layout}'")
+        raise ValueError(f"roi_pool: layout must be NCHW or NHWC, got '{layout}'")
     return call(
         "vision.roi_pool", data, rois, pooled_size=_pair(pooled_size), spatial_scale=float(spatial_scale), layout=layout
     )
@@ -114,7 +116,7 @@ def proposal(
     rpn_min_size,
     iou_loss,
 ):
-    """Regions proposed by a network: anchors moved, cut to the image, the best kept."""
+    """Generate region proposals: move the anchors, clip them to the image, and keep the best ones."""
     return call(
         "vision.proposal",
         cls_prob,

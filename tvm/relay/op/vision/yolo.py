@@ -1,4 +1,4 @@
-"""Rearrangement of channels in YOLO."""
+"""Channel rearrangement of YOLO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _reorg_type(attrs, types):
     stride = attrs.stride
     parts = ((channels, stride * stride), (height, stride), (width, stride))
     if not all(divides(size, part, f"a size that divides by {part}") for size, part in parts):
-        raise ValueError(f"{channels} channels of {height} x {width} do not divide by a stride of {stride}")
+        raise ValueError(f"{channels} channels of {height} x {width} pixels are not divisible by stride {stride}")
     shape = (batch, channels * stride * stride, height // stride, width // stride)
     return TensorType(shape, types[0].dtype)
 
@@ -27,5 +27,5 @@ def _reorg_type(attrs, types):
     compute=lambda attrs, inputs, out: topi.vision.reorg(inputs[0], attrs.stride),
 )
 def yolo_reorg(data, stride):
-    """Squares of points become channels, in the order of YOLO."""
+    """Rearrange spatial squares into channels, in the order that YOLO uses."""
     return call("vision.yolo_reorg", data, stride=int(stride))

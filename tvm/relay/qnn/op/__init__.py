@@ -1,4 +1,4 @@
-"""Operators of quantized networks."""
+"""The operators of the QNN dialect."""
 
 from . import qnn
 from .qnn import *

@@ -1,4 +1,4 @@
-"""Quantized functions of one number as lookup tables over the stored integers."""
+"""Lookup tables of quantized unary functions, indexed by the stored integer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...interpreter import create_executor
 from ...op import transform as layout
 from . import qnn
 
-_MOST_BITS = 16
+_MAX_BITS = 16
 
 
 def run_const_expr(expr: RelayExpr) -> np.ndarray:
@@ -41,12 +41,12 @@ def create_integer_lookup_table(
     in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> np.ndarray:
-    """Tabulate a function of real numbers for every stored integer of the input type.
+    """Tabulate a float function for every stored integer of the input type.
 
     Parameters
     ----------
     floating_point_func : callable
-        The function of real numbers, over NumPy arrays.
+        The float function, over NumPy arrays.
     input_scale, input_zero_point : Expr
         The quantization parameters of the input, constant scalars.
     output_scale, output_zero_point : Expr
@@ -70,9 +70,9 @@ def create_integer_lookup_table(
         if np.dtype(dtype).kind not in "iu":
             raise ValueError(f"create_integer_lookup_table: integer data types are required, got {dtype}")
     bits = 8 * np.dtype(in_dtype).itemsize
-    if bits > _MOST_BITS:
+    if bits > _MAX_BITS:
         raise ValueError(f"create_integer_lookup_table: {in_dtype} needs a table of 2^{bits} entries; "
-                         f"at most {_MOST_BITS} bits are supported")  # fmt: skip
+                         f"at most {_MAX_BITS} bits are supported")  # fmt: skip
     stored = const(np.arange(1 << bits, dtype=f"uint{bits}").view(in_dtype))
     real = run_const_expr(qnn.dequantize(stored, input_scale, input_zero_point, in_axis))
     with np.errstate(all="ignore"):
@@ -92,16 +92,16 @@ def create_integer_lookup_op(
     in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> Call:
-    """Compute a function of quantized numbers by a lookup table.
+    """Compute a unary function of a quantized tensor by a lookup table.
 
     Parameters
     ----------
     input_arg : Expr
         The quantized input.
     floating_point_func : callable
-        The function of real numbers, over NumPy arrays.
+        The float function, over NumPy arrays.
     in_scale, in_zero_point, out_scale, out_zero_point : Expr
-        The quantization parameters of input and output: constants of one number each.
+        The quantization parameters of input and output, constants with one element each.
     in_axis, out_axis : int, optional
         The channel axes of the parameters.
     in_dtype, out_dtype : str, optional
@@ -115,7 +115,7 @@ def create_integer_lookup_op(
     Raises
     ------
     ValueError
-        A quantization parameter is not a constant of one number, or a data type is not a small integer type.
+        A quantization parameter is not a constant with one element, or a data type is not a small integer type.
     """
     scales = [const(_number(e, name), "float32") for e, name in ((in_scale, "in_scale"), (out_scale, "out_scale"))]
     zeros = [const(_number(e, name), "int32")
@@ -129,7 +129,7 @@ def create_integer_lookup_op(
 
 def _number(value: RelayExpr, name: str) -> float:
     if not isinstance(value, Constant) or value.data.numpy().size != 1:
-        raise ValueError(f"create_integer_lookup_op: {name} must be a constant of one number, got {value}")
+        raise ValueError(f"create_integer_lookup_op: {name} must be a constant with one element, got {value}")
     return value.data.numpy().item()
 
 

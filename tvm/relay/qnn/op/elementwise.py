@@ -1,4 +1,4 @@
-"""Quantized operators element by element, pooling and concatenation."""
+"""Quantized element-wise operators, pooling and concatenation."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .scaling import dequantize, integers, quantize, requantize
 
 
 def _two_type(attrs, types):
-    a, b = integers(types[0], "the left side"), integers(types[1], "the right side")
+    a, b = integers(types[0], "the left operand"), integers(types[1], "the right operand")
     if a.dtype != b.dtype:
-        raise TypeError(f"both sides must have one element type, got {a.dtype} and {b.dtype}")
+        raise TypeError(f"both operands must have one element type, got {a.dtype} and {b.dtype}")
     for t, size, what in (
         (types[2], size_along(a, attrs.lhs_axis), "lhs"),
         (types[4], size_along(b, attrs.rhs_axis), "rhs"),
@@ -42,10 +42,12 @@ def _two_type(attrs, types):
 
 
 def _sum(function, cancel):
-    """An expansion of a sum or a difference. In int64, as TVM computes it, each operand is requantized to the output's
-    scale and zero point, so that both are rounded; ``cancel`` corrects the zero point, which the result then contains
-    twice or not at all. In float32, which the attribute ``compute_dtype`` or the configuration asks for, the result
-    alone is rounded."""
+    """Return the expansion of an addition or subtraction.
+
+    In int64, as in Apache TVM, each operand is requantized to the scale and zero point of the output, so that both are
+    rounded. ``cancel`` then corrects the zero point, which the output contains twice or not at all. With
+    ``compute_dtype`` float32, set by the attribute or the configuration, only the output is rounded.
+    """
 
     def expand(attrs, args, types):
         if attrs.entries.get("compute_dtype", RequantizeConfig.current().compute_dtype) != "int64":
@@ -121,7 +123,7 @@ add = _two("add", _sum(tensor_ops.add, tensor_ops.subtract), "The sum of two qua
 subtract = _two("subtract", _sum(tensor_ops.subtract, tensor_ops.add), "The difference of two quantized tensors.")
 
 
-mul = _two("mul", _times, "The product of two quantized tensors.")
+mul = _two("mul", _times, "The element-wise product of two quantized tensors.")
 
 
 def _one_type(attrs, types):
@@ -137,7 +139,7 @@ def _one_type(attrs, types):
 
 
 def _through_float(function):
-    """An expansion that computes on real numbers: dequantize, ``function(value, attrs)``, quantize."""
+    """Return an expansion that dequantizes, computes ``function(value, attrs)`` in float and quantizes the output."""
 
     def expand(attrs, args, types):
         value = function(dequantize(args[0], args[1], args[2]), attrs)
@@ -178,7 +180,7 @@ hardswish = _one("hardswish", _hardswish)
     expand=_through_float(lambda x, attrs: nn.leaky_relu(x, attrs.alpha)),
 )
 def leaky_relu(x, alpha, input_scale, input_zero_point, output_scale, output_zero_point):
-    """leaky_relu of a quantized tensor."""
+    """The leaky_relu of a quantized tensor."""
     return call(
         "qnn.leaky_relu",
         x,
@@ -198,7 +200,7 @@ def leaky_relu(x, alpha, input_scale, input_zero_point, output_scale, output_zer
     expand=_through_float(lambda x, attrs: nn.softmax(x, attrs.axis)),
 )
 def softmax(x, scale, zero_point, output_scale, output_zero_point, axis=-1):
-    """softmax of a quantized tensor."""
+    """The softmax of a quantized tensor."""
     return call(
         "qnn.softmax",
         x,
@@ -249,7 +251,7 @@ def avg_pool2d(
     layout="NHWC",
     out_layout="",
 ):
-    """The mean of each window of a quantized tensor."""
+    """The average pooling of a quantized tensor."""
     plain = nn.avg_pool2d(data, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode, count_include_pad)
     return call(
         "qnn.avg_pool2d",
@@ -267,9 +269,11 @@ def _concatenate_type(attrs, types):
 
     parts, scales, zeros = (fields(t) for t in types[:3])
     if not len(parts) == len(scales) == len(zeros):
-        raise TypeError(f"{len(parts)} tensors with {len(scales)} scales and {len(zeros)} zero points")
+        raise TypeError(
+            f"qnn.concatenate: {len(parts)} tensors do not match {len(scales)} scales and {len(zeros)} zero points"
+        )
     for t, s, z in zip(parts, scales, zeros):
-        integers(t, "a part")
+        integers(t, "an input")
         check_parameter(s, 1, "float32", "an input scale")
         check_parameter(z, 1, "int32", "an input zero point")
     check_parameter(types[3], 1, "float32", "output_scale")
@@ -294,7 +298,7 @@ def _concatenate(attrs, args, types):
 
 @op("qnn.concatenate", 5, pattern=OPAQUE, type_rule=_concatenate_type, expand=_concatenate)
 def concatenate(data, input_scales, input_zero_points, output_scale, output_zero_point, axis):
-    """Quantized tensors one after the other, brought to one scale and zero point."""
+    """The concatenation of quantized tensors, requantized to a common scale and zero point."""
     data = as_expr(list(data) if isinstance(data, (list, tuple)) else data)
     scales = as_expr([scale_of(s) for s in input_scales]) if not isinstance(input_scales, RelayExpr) else input_scales
     zeros = (

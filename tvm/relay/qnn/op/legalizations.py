@@ -1,4 +1,5 @@
-"""Rules of ``relay.qnn.transform.Legalize``: quantized operators in the integer types that a target multiplies fast."""
+"""Rules of ``relay.qnn.transform.Legalize``, which convert quantized operators to integer types with fast
+instructions."""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ from . import qnn
 from .canonicalizations import create_integer_lookup_op
 from .op import register_qnn_legalize
 
-# What is added to integers of 8 bits to move them from one type to the other.
+# The offset that converts 8-bit integers between signed and unsigned.
 _SHIFT = {"uint8": 128, "int8": -128}
 
 
 def hardswish_func(x: np.ndarray) -> np.ndarray:
-    """x * clip(x + 3, 0, 6) / 6 of real numbers.
+    """Return x * clip(x + 3, 0, 6) / 6.
 
     Parameters
     ----------
     x : numpy.ndarray
-        The numbers.
+        The input.
 
     Returns
     -------
@@ -41,19 +42,19 @@ def hardswish_func(x: np.ndarray) -> np.ndarray:
 
 
 def register_qnn_unary_op_legalize(op_name: str, floating_point_func: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """Let ``qnn.transform.Legalize`` replace a quantized function of one number by a lookup table.
+    """Register a rule of ``qnn.transform.Legalize`` that replaces a quantized unary operator by a lookup table.
 
     Parameters
     ----------
     op_name : str
-        The operator, with the operands (x, scale, zero_point, output_scale, output_zero_point).
+        The name of the operator, with the operands (x, scale, zero_point, output_scale, output_zero_point).
     floating_point_func : callable
-        The function of real numbers, over NumPy arrays.
+        The float function, over NumPy arrays.
 
     Returns
     -------
     callable
-        The rule.
+        The registered rule.
     """
 
     def legalize(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
@@ -79,7 +80,7 @@ for _name, _function in (
 
 
 def get_scalar_from_constant(expr: RelayExpr) -> int | float:
-    """The number of a constant scalar of int32 or float32.
+    """Return the value of a constant int32 or float32 scalar.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def get_scalar_from_constant(expr: RelayExpr) -> int | float:
     Raises
     ------
     ValueError
-        The expression is no such constant.
+        The expression is not such a constant.
     """
     if not isinstance(expr, Constant) or expr.data.shape or expr.data.dtype not in ("int32", "float32"):
         raise ValueError(f"a constant scalar of int32 or float32 is required, got {expr}")
@@ -101,7 +102,7 @@ def get_scalar_from_constant(expr: RelayExpr) -> int | float:
 
 
 def _shifted(data: RelayExpr, zero: RelayExpr, dtype: str) -> tuple[RelayExpr, RelayExpr]:
-    """Integers and their zero point, moved by 128 into the other type of 8 bits."""
+    """Convert integers and their zero point to the other 8-bit type by adding an offset of 128 or -128."""
     shift = const(_SHIFT[dtype], "int32")
     moved = tensor.cast(tensor.add(tensor.cast(data, "int32"), shift), dtype)
     if isinstance(zero, Constant):
@@ -124,23 +125,23 @@ def _in_types(attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Call
 def helper_change_dtypes_to_uint8_int8(
     attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Callable
 ) -> RelayExpr | None:
-    """Move data to uint8 and weights to int8, as the dot products of x86 multiply them.
+    """Convert data to uint8 and weights to int8, as the x86 dot product instructions require.
 
     Parameters
     ----------
     attrs : Attrs
         The attributes of the operator.
     inputs : list of Expr
-        Its operands.
+        The operands of the operator.
     types : list of Type
-        Their types, and that of the output.
+        The types of the operands and of the output.
     relay_op : callable
         The function that builds the operator.
 
     Returns
     -------
     Expr or None
-        The operator over other types; None where it has these types, or none of 8 bits.
+        The operator with converted types; None if it has these types already, or none of 8 bits.
     """
     return _in_types(attrs, inputs, types, relay_op, "uint8", "int8")
 
@@ -148,26 +149,29 @@ def helper_change_dtypes_to_uint8_int8(
 def helper_change_dtypes_to_int8(
     attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Callable
 ) -> RelayExpr | None:
-    """Move data and weights to int8; parameters and result as of ``helper_change_dtypes_to_uint8_int8``."""
+    """Convert data and weights to int8. Parameters and output are as in ``helper_change_dtypes_to_uint8_int8``."""
     return _in_types(attrs, inputs, types, relay_op, "int8", "int8")
 
 
 def helper_change_dtypes_to_uint8(
     attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Callable
 ) -> RelayExpr | None:
-    """Move data and weights to uint8; parameters and result as of ``helper_change_dtypes_to_uint8_int8``."""
+    """Convert data and weights to uint8. Parameters and output are as in ``helper_change_dtypes_to_uint8_int8``."""
     return _in_types(attrs, inputs, types, relay_op, "uint8", "uint8")
 
 
 def helper_change_dtypes_to_be_same(
     attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Callable
 ) -> RelayExpr | None:
-    """Move data to the type of the weights; parameters and result as of ``helper_change_dtypes_to_uint8_int8``."""
+    """Convert data to the type of the weights.
+
+    Parameters and output are as in ``helper_change_dtypes_to_uint8_int8``.
+    """
     return _in_types(attrs, inputs, types, relay_op, types[1].dtype, types[1].dtype)
 
 
 def _centered(value: RelayExpr, zero: RelayExpr, zero_type: Any, axis: int) -> RelayExpr:
-    """Integers minus their zero point, in int16."""
+    """Subtract the zero point from integers, in int16."""
     wide, zero = tensor.cast(value, "int16"), tensor.cast(zero, "int16")
     return nn.bias_add(wide, tensor.negative(zero), axis) if dims(zero_type) else tensor.subtract(wide, zero)
 
@@ -175,33 +179,33 @@ def _centered(value: RelayExpr, zero: RelayExpr, zero_type: Any, axis: int) -> R
 def helper_no_fast_int8_hw_legalization(
     attrs: Attrs, inputs: list[RelayExpr], types: list, relay_op: Callable
 ) -> RelayExpr:
-    """Subtract the zero points in int16 and use the plain operator, for processors without dot products of bytes.
+    """Subtract the zero points in int16 and use the plain operator, for processors without int8 dot products.
 
     Parameters
     ----------
     attrs : Attrs
         The attributes of the operator.
     inputs : list of Expr
-        Its operands.
+        The operands of the operator.
     types : list of Type
-        Their types, and that of the output.
+        The types of the operands and of the output.
     relay_op : callable
         The function that builds the plain operator.
 
     Returns
     -------
     Expr
-        The plain operator over int16.
+        The plain operator on int16.
     """
     data, kernel, data_zero, kernel_zero, *_ = inputs
-    # The filters of a convolution are along O of its layout, those of a dense layer are rows.
+    # The output channels are axis O of a convolution's kernel layout, and axis 0 of dense weights.
     axis = attrs.kernel_layout.index("O") if "kernel_layout" in attrs else 0
     return relay_op(_centered(data, data_zero, types[2], 1), _centered(kernel, kernel_zero, types[3], axis),
                     **dict(attrs))  # fmt: skip
 
 
 def is_fast_int8_on_intel() -> bool:
-    """Whether the current target has the vector instructions that multiply uint8 by int8.
+    """Return whether the current target has vector instructions that multiply uint8 by int8.
 
     Returns
     -------
@@ -215,13 +219,16 @@ def is_fast_int8_on_intel() -> bool:
 
 @generic_func
 def qnn_conv2d_legalize(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
-    """``qnn.conv2d`` in the types the current target prefers; None leaves it. Targets register their own function."""
+    """Convert ``qnn.conv2d`` to the types that the current target prefers.
+
+    None leaves it unchanged. Targets register their own implementation.
+    """
     return None
 
 
 @generic_func
 def qnn_conv2d_transpose_legalize(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
-    """``qnn.conv2d_transpose`` as the plain operator over int16. Targets register their own function."""
+    """Convert ``qnn.conv2d_transpose`` to the plain operator on int16. Targets register their own implementation."""
     data, kernel, data_zero, kernel_zero, *_ = inputs
     return nn.conv2d_transpose(_centered(data, data_zero, types[2], 1), _centered(kernel, kernel_zero, types[3], 1),
                                **dict(attrs))  # fmt: skip
@@ -229,7 +236,10 @@ def qnn_conv2d_transpose_legalize(attrs: Attrs, inputs: list[RelayExpr], types: 
 
 @generic_func
 def qnn_dense_legalize(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
-    """``qnn.dense`` in the types the current target prefers; None leaves it. Targets register their own function."""
+    """Convert ``qnn.dense`` to the types that the current target prefers.
+
+    None leaves it unchanged. Targets register their own implementation.
+    """
     return None
 
 
@@ -239,7 +249,10 @@ legalize_qnn_dense = register_qnn_legalize("qnn.dense", qnn_dense_legalize)
 
 
 def _keeps_bytes(attrs: Attrs, types: list) -> bool:
-    """Whether Arm processors without dot products have convolutions of bytes: NHWC, and not depthwise."""
+    """Return whether Arm processors without dot products have a kernel for the 8-bit convolution:
+
+    NHWC, not depthwise.
+    """
     return attrs.data_layout == "NHWC" and not _is_depthwise(attrs, types)
 
 
@@ -287,21 +300,21 @@ qnn_dense_legalize.register(["cuda", "gpu"])(_for_gpu(qnn.dense))
 
 @register_legalize("clip")
 def legalize_clip(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
-    """Remove a ``clip`` of a ``qnn.requantize`` to the whole range of its integer type, which changes nothing.
+    """Remove a ``clip`` after ``qnn.requantize`` whose limits include the whole range of the integer type.
 
     Parameters
     ----------
     attrs : Attrs
-        The limits.
+        The attributes of ``clip``, with its limits.
     inputs : list of Expr
-        The operand.
+        The operand of ``clip``.
     types : list of Type
-        Its type, and that of the output.
+        The types of the operand and of the output.
 
     Returns
     -------
     Expr or None
-        The operand; None where the limits are within the range, or the operand is another expression.
+        The operand; None if the limits are inside the range, or the operand is another expression.
     """
     data = inputs[0]
     if not isinstance(data, Call) or not isinstance(data.op, Op) or data.op.name != "qnn.requantize":

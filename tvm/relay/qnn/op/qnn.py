@@ -1,6 +1,6 @@
-"""Quantized convolutions and matmuls, and the names of all quantized operators.
+"""Quantized convolutions and matmuls, and the exports of all QNN operators.
 
-The record of a quantized operator has an ``expand`` rule, which rewrites it to plain operators; the simulated operators
+The record of a quantized operator has an ``expand`` rule, which rewrites it to plain operators. The simulated operators
 are kernels.
 """
 
@@ -43,11 +43,12 @@ from .scaling import dequantize, integers, quantize, requantize, simulated_dequa
 
 
 def requantize_config(**kwargs: Any) -> RequantizeConfig:
-    """How requantization rounds (``rounding``) and computes (``compute_dtype``) inside a ``with`` block."""
+    """A context manager that sets the rounding (``rounding``) and the type (``compute_dtype``) of
+    requantization."""
     return RequantizeConfig(**kwargs)
 
 
-# The integers of 8 bits minus a zero point fit into 16; wider ones are taken as they are.
+# The type of integers after subtracting the zero point. int32 is kept.
 _SHIFTED = {"int8": "int16", "uint8": "int16", "int16": "int32", "uint16": "int32", "int32": "int32"}
 
 
@@ -58,7 +59,8 @@ def _operands(args, types, kernel_axis: int):
 
 
 def _product_type(plain: str, kernel_axis):
-    """The type of the plain operator on the same shapes; integers, and parameters that fit them."""
+    """Return a type rule: the operands are integers with matching parameters, and the output has the plain operator's
+    type."""
 
     def rule(attrs, types):
         from ....ir.op import Op
@@ -124,7 +126,7 @@ def conv2d(
     out_layout="",
     out_dtype="int32",
 ):
-    """Convolution of integers less their zero points; the result's scale is the product of the scales."""
+    """The convolution of integers minus their zero points. The output scale is the product of the input scales."""
     plain = nn.conv2d(
         data,
         kernel,
@@ -184,7 +186,7 @@ def conv2d_transpose(
     output_padding=(0, 0),
     out_dtype="int32",
 ):
-    """Transposed convolution of integers less their zero points."""
+    """The transposed convolution of integers minus their zero points."""
     plain = nn.conv2d_transpose(
         data,
         weight,
@@ -219,7 +221,7 @@ def _dense(attrs, args, types):
     expand=_dense,
 )
 def dense(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, units, out_dtype="int32"):
-    """data . weight^T of integers less their zero points."""
+    """The matmul ``data . weight^T`` of integers minus their zero points."""
     plain = nn.dense(data, weight, None if units is None else int(units), out_dtype)
     return _with_parameters("qnn.dense", plain, input_zero_point, kernel_zero_point, input_scale, kernel_scale)
 
@@ -238,7 +240,7 @@ def _batch_matmul(attrs, args, types):
     expand=_batch_matmul,
 )
 def batch_matmul(x, y, x_zero_point, y_zero_point, x_scale, y_scale, out_dtype="int32"):
-    """Products of matrices of integers less their zero points; the second ones are transposed."""
+    """The batched matmul of integers minus their zero points. The second operand is transposed."""
     plain = nn.batch_matmul(x, y, out_dtype, False, True)
     return _with_parameters("qnn.batch_matmul", plain, x_zero_point, y_zero_point, x_scale, y_scale)
 

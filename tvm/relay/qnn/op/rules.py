@@ -1,4 +1,4 @@
-"""What the quantized operators share: parameters, types, and arithmetic on them."""
+"""Helpers of the QNN operators: quantization parameters, types and arithmetic."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ LIMITS = {
 
 
 class RequantizeConfig:
-    """How requantization rounds and computes; ``with requantize_config(rounding="TONEAREST"):`` changes it."""
+    """The rounding and the compute type of requantization.
+
+    ``with requantize_config(rounding="TONEAREST"):`` changes them.
+    """
 
     stack: ClassVar[list[RequantizeConfig]] = []
 
     def __init__(self, rounding: str = "UPWARD", compute_dtype: str = "int64"):
         if rounding not in ("UPWARD", "TONEAREST"):
-            raise ValueError(f"requantize_config: rounding is UPWARD or TONEAREST, got '{rounding}'")
+            raise ValueError(f"requantize_config: rounding must be UPWARD or TONEAREST, got '{rounding}'")
         if compute_dtype not in ("int64", "float32", "float64"):
-            raise ValueError(f"requantize_config: compute_dtype is int64, float32 or float64, got '{compute_dtype}'")
+            raise ValueError(
+                f"requantize_config: compute_dtype must be int64, float32 or float64, got '{compute_dtype}'"
+            )
         self.rounding = rounding
         self.compute_dtype = compute_dtype
 
@@ -61,12 +66,12 @@ def zero_of(value: Any) -> RelayExpr:
 
 
 def check_parameter(t: Type, size: Any, dtype: str, what: str) -> None:
-    """A parameter is a scalar, or a vector with one entry for each place along the axis."""
+    """Check that a quantization parameter is a scalar, or a vector with one element for each channel."""
     shape = dims(tensor(t, what))
     if t.dtype != dtype:
         raise TypeError(f"{what} must be {dtype}, got {t.dtype}")
     if shape not in ((), (1,)) and (len(shape) != 1 or isinstance(size, int) and shape[0] != size):
-        raise TypeError(f"{what} must be a scalar or a vector of {size} numbers, got shape {shape}")
+        raise TypeError(f"{what} must be a scalar or a vector of {size} elements, got shape {shape}")
 
 
 def size_along(t: TensorType, axis: int) -> Any:
@@ -74,7 +79,7 @@ def size_along(t: TensorType, axis: int) -> Any:
 
 
 def along(value: RelayExpr, t: TensorType, rank: int, axis: int) -> RelayExpr:
-    """A parameter so that it broadcasts along ``axis`` of a tensor of ``rank`` dimensions."""
+    """Reshape a parameter to broadcast along ``axis`` of a tensor with ``rank`` dimensions."""
     if dims(t) == ():
         return value
     if dims(t) == (1,):
@@ -84,7 +89,7 @@ def along(value: RelayExpr, t: TensorType, rank: int, axis: int) -> RelayExpr:
 
 
 def known(value: RelayExpr):
-    """The array of an expression of a few constants, None for others."""
+    """Return the value of a constant expression as an array, or None if it is not constant or too large."""
     from ...transform.expand_ops import typed
     from ...transform.fold_constant import FoldConstantExpr
 
@@ -104,7 +109,7 @@ def is_zero(value: RelayExpr) -> bool:
 def centered(
     value: RelayExpr, zero: RelayExpr, zero_type: TensorType, t: TensorType, axis: int, dtype: str
 ) -> RelayExpr:
-    """The integers minus their zero point, in a type that holds them."""
+    """Subtract the zero point from integers, in the type ``dtype``."""
     if is_zero(zero):
         return value
     shifted = along(tensor_ops.cast(zero, dtype), zero_type, len(dims(t)), axis)
@@ -112,13 +117,13 @@ def centered(
 
 
 def saturate(value: RelayExpr, dtype: str) -> RelayExpr:
-    """Numbers brought into the range of an integer type and cast to it."""
+    """Clip integers to the range of a type, and cast them to it."""
     low, high = LIMITS[dtype]
     return tensor_ops.cast(value if dtype == "int32" else tensor_ops.clip(value, low, high), dtype)
 
 
 def fixed_point(number: float) -> tuple[int, int]:
-    """(m, s) with number = m / 2^31 * 2^s, m within [2^30, 2^31)."""
+    """Return (m, s) with number = m / 2^31 * 2^s and m in [2^30, 2^31)."""
     if number == 0:
         return 0, 0
     mantissa, exponent = math.frexp(number)

@@ -1,4 +1,4 @@
-"""Operators between real numbers and integers: quantize, dequantize and requantize, and their simulation in float."""
+"""The operators quantize, dequantize and requantize, and their simulation in float."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _quantize(attrs, args, types):
     scale = along(args[1], types[1], rank, attrs.axis)
     value = tensor_ops.cast(args[0], "float32") if types[0].dtype != "float32" else args[0]
     rounded = tensor_ops.round(tensor_ops.divide(value, scale))
-    # The sum is taken in float: a value beyond int32 must saturate, not wrap.
+    # Add in float: a value beyond the int32 range must saturate, not wrap.
     zero = tensor_ops.cast(along(args[2], types[2], rank, attrs.axis), "float32")
     return saturate(tensor_ops.add(rounded, zero), attrs.out_dtype)
 
 
 @op("qnn.quantize", 3, pattern=OPAQUE, type_rule=_quantize_type, expand=_quantize)
 def quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """round(x / scale) + zero point, brought into the range of the type."""
+    """The quantized tensor: round(x / scale) + zero point, saturated to the range of the type."""
     return call(
         "qnn.quantize", data, scale_of(output_scale), zero_of(output_zero_point), axis=int(axis), out_dtype=out_dtype
     )
@@ -87,7 +87,7 @@ def _dequantize(attrs, args, types):
 
 @op("qnn.dequantize", 3, pattern=OPAQUE, type_rule=_dequantize_type, expand=_dequantize)
 def dequantize(data, input_scale, input_zero_point, axis=-1, out_dtype="float32"):
-    """(x - zero point) * scale."""
+    """The dequantized tensor: (x - zero point) * scale."""
     return call(
         "qnn.dequantize", data, scale_of(input_scale), zero_of(input_zero_point), axis=int(axis), out_dtype=out_dtype
     )
@@ -113,7 +113,10 @@ def _rounded(value: RelayExpr, rounding: str) -> RelayExpr:
 
 
 def _scaled(value: RelayExpr, ratio, rank: int, axis: int, rounding: str) -> RelayExpr:
-    """int32 numbers times real ones, in integers. ``ratio`` is an array: one number, or one along the axis."""
+    """Multiply int32 values by a real ratio in fixed-point arithmetic.
+
+    ``ratio`` is an array with one element, or one for each channel.
+    """
     numbers = [fixed_point(float(r)) for r in ratio.ravel()]
     if rounding == "TONEAREST":
         made = _scaled(tensor_ops.abs(value), ratio, rank, axis, "UPWARD")
@@ -164,7 +167,7 @@ def requantize(
     compute_dtype="None",
     out_dtype="int8",
 ):
-    """Integers of one scale and zero point as integers of another.
+    """The integers of one scale and zero point, converted to another scale and zero point.
 
     Raises
     ------
@@ -172,7 +175,7 @@ def requantize(
         ``rounding`` is neither UPWARD nor TONEAREST.
     """
     if rounding not in ("None", "UPWARD", "TONEAREST"):
-        raise ValueError(f"requantize: rounding is UPWARD or TONEAREST, got '{rounding}'")
+        raise ValueError(f"requantize: rounding must be UPWARD or TONEAREST, got '{rounding}'")
     return call(
         "qnn.requantize",
         data,
@@ -191,27 +194,27 @@ def _simulated_type(attrs, types):
     data = tensor(types[0], "the data")
     if not data.dtype.startswith("float"):
         raise TypeError(f"the data must be float, got {data.dtype}")
-    if dims(tensor(types[1], "the code of the type")) != ():
-        raise TypeError(f"the code of the type must be a number, got shape {dims(types[1])}")
+    if dims(tensor(types[1], "the type code")) != ():
+        raise TypeError(f"the type code must be a scalar, got shape {dims(types[1])}")
     size = size_along(data, attrs.axis)
     for t, what in ((types[2], "the scale"), (types[3], "the zero point")):
         shape = dims(tensor(t, what))
         if len(shape) == 1 and isinstance(shape[0], PrimExpr):
             count = shape[0]
             fits = primop.logical_or(primop.equal(count, 1), primop.equal(count, size))
-            assume(fits, f"{what}, which is one number or one for each place along the axis")
+            assume(fits, f"{what}, which must be a scalar or a vector with one element for each channel")
         else:
             check_parameter(t, size, t.dtype, what)
     return data
 
 
 def _simulated(name: str, data: Any, dtype: Any, scale: Any, zero: Any, axis: int) -> Call:
-    """The call of an operator whose type of integers is a number that may be known at run time alone."""
+    """Build the call of a simulated operator. Its integer type is a type code, which may be known only at run time."""
     if isinstance(dtype, str):
         codes = topi.nn.SQNN_DTYPE_TO_CODE
         if dtype not in codes:
             known_types = ", ".join(codes)
-            raise ValueError(f"{name}: the type of the integers is one of {known_types}, got '{dtype}'")
+            raise ValueError(f"{name}: the integer type must be one of {known_types}, got '{dtype}'")
         dtype = as_expr(const(codes[dtype], "int32"))
     scale, zero = (transform.reshape(part, (-1,)) for part in (scale_of(scale), zero_of(zero)))
     return call(f"qnn.{name}", data, dtype, scale, zero, axis=int(axis))
@@ -229,23 +232,23 @@ def _simulated_op(name: str, compute: Callable[..., Any]) -> Callable[[Any], Any
 
 @_simulated_op("simulated_quantize", topi.nn.simulated_quantize)
 def simulated_quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """What quantize gives, as real numbers; ``out_dtype`` is a type, or an expression of its code.
+    """The output of quantize, simulated in float. ``out_dtype`` is a type, or an expression of its type code.
 
     Raises
     ------
     ValueError
-        ``out_dtype`` is no type with a code (``tvm.topi.nn.SQNN_DTYPE_TO_CODE``).
+        ``out_dtype`` has no type code in ``tvm.topi.nn.SQNN_DTYPE_TO_CODE``.
     """
     return _simulated("simulated_quantize", data, out_dtype, output_scale, output_zero_point, axis)
 
 
 @_simulated_op("simulated_dequantize", topi.nn.simulated_dequantize)
 def simulated_dequantize(data, input_scale, input_zero_point, axis=-1, in_dtype="int8"):
-    """What dequantize gives, from integers kept as real numbers; ``in_dtype`` is a type, or an expression of its code.
+    """The output of dequantize on integers stored as floats. ``in_dtype`` is a type, or an expression of its type code.
 
     Raises
     ------
     ValueError
-        ``in_dtype`` is no type with a code (``tvm.topi.nn.SQNN_DTYPE_TO_CODE``).
+        ``in_dtype`` has no type code in ``tvm.topi.nn.SQNN_DTYPE_TO_CODE``.
     """
     return _simulated("simulated_dequantize", data, in_dtype, input_scale, input_zero_point, axis)

@@ -1,4 +1,4 @@
-"""Passes that only graphs for CPUs need."""
+"""Graph passes for CPU targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .winograd_tiles import winograd_in_tiles
 
 
 def _joined(*tables: Table) -> Table:
-    """The rules of several tables, those of the first before those of the others."""
+    """Merge tables of rules; rules of earlier tables come first."""
     names = {name for table in tables for name in table}
     return {name: tuple(rule for table in tables for rule in table.get(name, ())) for name in sorted(names)}
 

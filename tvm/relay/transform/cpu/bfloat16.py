@@ -1,7 +1,7 @@
-"""Products of bfloat16: by tiles or dot products where the target has them and they fit, else in float32.
+"""Rules for bfloat16 matmuls and convolutions.
 
-Sums are float32 in all, so a model rounds the same values to bfloat16 whichever it is.
-"""
+They use AMX tiles or dot-product instructions if the target has them and the shapes fit, else they are computed in
+float32. All variants accumulate in float32, so a model rounds the same values to bfloat16 in each of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_known(e: RelayExpr) -> bool:
 
 
 def _fits(node: Call, has_tiles: bool) -> bool:
-    """Whether there are products of tiles, or else dot products, for a call."""
+    """Return whether the target's AMX tiles (or else its dot-product instructions) can compute a call."""
     (data, weight), attrs = node.args[:2], node.attrs
     if not _is_known(data) or not _is_known(weight):
         return False
@@ -65,7 +65,7 @@ def is_fast(target: Target) -> bool:
 
 
 def rules(target: Target) -> Table:
-    """What SimplifyExpr does with products of bfloat16."""
+    """Return the SimplifyExpr rules for bfloat16 matmuls and convolutions."""
     has_tiles, has_some = kind_of(target, NARROW, NARROW) is not None, is_fast(target)
 
     def rule(node: Call, counts) -> RelayExpr | None:

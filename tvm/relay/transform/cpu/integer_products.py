@@ -1,10 +1,9 @@
-"""Products of quantized tensors in integers, where the target has an instruction for them.
+"""Compute quantized convolutions and matmuls with int8 and uint8 instructions if the target has them.
 
-A quantized convolution or matmul multiplies ``x - zero`` with integer weights. Written in float32 or int16, it is a
-product of bytes: the zero point goes out of the sum, ``sum (x - zero) * w = sum x * w - zero * sum w``, and what a
-window reads outside the data is the zero point. Bytes whose kind the instruction does not take are those of the other
-kind with another zero point. Sums are exact, as those of float32 are below 2^24.
-"""
+A quantized convolution or matmul multiplies ``x - zero`` with integer weights, in float32 or int16. The rules rewrite
+it over int8 or uint8 operands: ``sum (x - zero) * w = sum x * w - zero * sum w``, and the padding value is the zero
+point. If the instruction does not accept a type (int8 or uint8), the data is converted to the other type and the zero
+point shifted by 128. The int32 sums are exact, as float32 sums are below 2^24."""
 
 from __future__ import annotations
 
@@ -34,13 +33,13 @@ from ..simplify_expr import Table
 from .pack_dense import first_columns, pack_tiles, pack_words
 
 LOG = logging.getLogger("tvm")
-# With at most this many terms, a sum of products of two bytes, and its correction by the zero point, fit int32.
+# With at most this many terms, a sum of int8 products and its zero-point correction fit int32.
 MAX_TERMS = (2**30 - 1) // (255 * 128)
-# The largest bias that such a sum leaves room for in int32.
+# The largest bias that can be added to such a sum without overflow in int32.
 MAX_BIAS = 2**30
-# Operators that may stand between a quantized operand and its convolution or matmul.
+# Layout-changing operators that may be between a quantized operand and its convolution or matmul.
 MOVES = ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "nn.batch_flatten")
-PRODUCTS = ("nn.conv2d", "nn.dense")
+LAYERS = ("nn.conv2d", "nn.dense")
 
 
 class Weights(NamedTuple):
@@ -51,7 +50,7 @@ class Weights(NamedTuple):
 
 
 def _weights(e: RelayExpr) -> Weights | None:
-    """Constant weights that are integers and span at most 256 values."""
+    """Return constant weights as int8; None unless they are integers that span at most 256 values."""
     if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "uint8", "int16", "int32"):
         return None
     array = e.data.numpy()
@@ -62,20 +61,21 @@ def _weights(e: RelayExpr) -> Weights | None:
     return Weights((array.astype("int32") - offset).astype("int8"), offset)
 
 
-class Bytes(NamedTuple):
-    """Quantized data: the bytes, their zero point and their type."""
+class Quantized(NamedTuple):
+    """Quantized data: the int8 or uint8 tensor, its zero point and its type."""
 
     data: RelayExpr
     zero: int
     dtype: str
 
 
-def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
-    """The quantized tensor behind an operand, through operators that only move data; the operand itself where the
-    product is of int32."""
+def _quantized(e: RelayExpr, node: Call) -> Quantized | None:
+    """Return the quantized tensor from which layout-changing operators compute an operand.
+
+    For an int32 result, the operand itself is returned if it is int8 or uint8."""
     dtype = type_of(node).dtype
     if dtype == "int32" and type_of(e).dtype in BYTE_TYPES:
-        return Bytes(e, 0, type_of(e).dtype)
+        return Quantized(e, 0, type_of(e).dtype)
     moves = []
     while is_call(e, *MOVES):
         moves.append(e)
@@ -86,11 +86,12 @@ def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
     data: RelayExpr = found.bytes
     for move in reversed(moves):
         data = Call(move.op, (data,), move.attrs, (), move.span)
-    return Bytes(data, found.zero, type_of(found.bytes).dtype)
+    return Quantized(data, found.zero, type_of(found.bytes).dtype)
 
 
-def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
-    """A quantized tensor as int8 or uint8, and its zero point: the two differ by 128."""
+def as_dtype(given: Quantized, dtype: str) -> tuple[RelayExpr, int]:
+    """Convert a quantized tensor to int8 or uint8, and return it with its zero point. The conversion shifts the zero
+    point by 128."""
     if given.dtype == dtype:
         return given.data, given.zero
     middle, shift = (128, -128) if dtype == "int8" else (-128, 128)
@@ -98,34 +99,35 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
     return tensor.cast(flipped, dtype), given.zero + shift
 
 
-def _multiplies_bytes(target: Target) -> bool:
-    """Whether a target has dot products or tiles of bytes at all."""
+def _has_int8(target: Target) -> bool:
+    """Return whether a target has int8 dot-product instructions or AMX tiles."""
     return lanes(target) > 0 or kind_of(target, "uint8", "int8") is not None
 
 
-def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
-    """Whether a target has dot products or tiles for bytes of these types; tiles take known sizes without groups
-    only."""
+def _supports(node: Call, target: Target, data: str, weight: str) -> bool:
+    """Return whether a target has dot-product instructions or tiles for operands of these types. Tiles require static
+    shapes and one group."""
     is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
     has_tiles = is_known and node.attrs.entries.get("groups", 1) == 1 and kind_of(target, data, weight) is not None
     return has_tiles or dot_product(target, data, weight) is not None
 
 
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
-    """The data in the type the instruction takes, its zero point, and the weights; None where the node is an integer
-    product already."""
-    found = _bytes(node.args[0], node)
+    """Return the data in a type that the instruction accepts, its zero point, and the weights.
+
+    None if the call is not quantized or already reads integer operands."""
+    found = _quantized(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
         return None
-    if found.data is node.args[0] and _has_product(node, target, found.dtype, type_of(node.args[1]).dtype):
+    if found.data is node.args[0] and _supports(node, target, found.dtype, type_of(node.args[1]).dtype):
         return None
-    wanted = found.dtype if _has_product(node, target, found.dtype, "int8") else data_type(target, found.dtype, "int8")
-    return None if wanted is None else (*as_bytes(found, wanted), weights)
+    wanted = found.dtype if _supports(node, target, found.dtype, "int8") else data_type(target, found.dtype, "int8")
+    return None if wanted is None else (*as_dtype(found, wanted), weights)
 
 
 def _with_ones(weights: Weights, axis: int) -> np.ndarray:
-    """Weights as int8. Where they have an offset, a filter of ones is appended, which sums the data."""
+    """Return the weights as int8. If they have an offset, a filter of ones is appended, which sums the data."""
     if not weights.offset:
         return weights.array
     shape = list(weights.array.shape)
@@ -133,36 +135,39 @@ def _with_ones(weights: Weights, axis: int) -> np.ndarray:
     return np.concatenate([weights.array, np.ones(shape, "int8")], axis)
 
 
-def _restored(product: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis: int, node: Call) -> RelayExpr:
-    """The sums corrected by the zero point of the data and the offset of the weights, in the type of the node.
-    ``sums`` are those of the weights; ``axis`` is that of the filters."""
+def _corrected(output: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis: int, node: Call) -> RelayExpr:
+    """Correct an int32 output for the zero point of the data and the offset of the weights, and cast it to the type of
+    the node.
+
+    ``sums`` contains the sum of the weights of each filter; ``axis`` is the axis of the filters in the output."""
     if zero:
-        product = tensor.add(product, Constant((-zero * sums).astype("int32")))
+        output = tensor.add(output, Constant((-zero * sums).astype("int32")))
     if offset:
         count = sums.size - 1
-        inside, more = ((transform.strided_slice(product, [low], [high], axes=[axis])
+        inside, more = ((transform.strided_slice(output, [low], [high], axes=[axis])
                          for low, high in ((0, count), (count, count + 1))))  # fmt: skip
-        product = tensor.add(inside, tensor.multiply(more, const(offset, "int32")))
+        output = tensor.add(inside, tensor.multiply(more, const(offset, "int32")))
     dtype = type_of(node).dtype
-    return product if dtype == "int32" else tensor.cast(product, dtype)
+    return output if dtype == "int32" else tensor.cast(output, dtype)
 
 
-def _terms(weights: Weights) -> int:
-    """A sum of so many products is an int32."""
+def _max_terms(weights: Weights) -> int:
+    """Return the largest number of products whose sum fits int32."""
     return MAX_TERMS // 4 if weights.offset else MAX_TERMS
 
 
 def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
-    """Whether there is a kernel of bytes for a grouped convolution: sizes are known, the weights have no offset, and
-    groups are whole blocks of channels; or the convolution is depthwise with one filter per channel and without
-    dilation along rows."""
+    """Return whether an int8 kernel exists for a grouped convolution.
+
+    It requires static shapes and weights without offset. The groups must be whole channel blocks, or the convolution is
+    depthwise with one filter for each channel and no dilation along rows."""
     attrs, shape = node.attrs, type_of(node.args[0]).shape
     if weights.offset or not all(isinstance(d, IntImm) for d in shape):
         return False
     at = attrs.data_layout.index("C")
     channels, filters = int(shape[at]), weights.array.shape[attrs.kernel_layout.index("O")]
     if int(type_of(node).shape[at]) != filters:
-        # The weight of a depthwise convolution has the axes of channels and of their multiplier.
+        # Depthwise weights with a channel multiplier have separate axes for the channels and the multiplier.
         return False
     if attrs.groups == channels == filters:
         return int(attrs.dilation[1]) == 1
@@ -170,7 +175,7 @@ def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
 
 
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A convolution of quantized data as one of bytes, accumulated in int32."""
+    """Convert a convolution of quantized data to an int8 convolution that accumulates in int32."""
     attrs, found = node.attrs, _operands(node, target)
     if found is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
@@ -182,7 +187,7 @@ def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
         return None
     taken = tuple(layout.index(c) for c in "IHW")
     array = _with_ones(weights, layout.index("O"))
-    if weights.array.size // weights.array.shape[layout.index("O")] > _terms(weights):
+    if weights.array.size // weights.array.shape[layout.index("O")] > _max_terms(weights):
         return None
     filters = array.shape[layout.index("O")]
     entries = {**attrs.entries, "out_dtype": "int32", "channels": filters}
@@ -191,61 +196,61 @@ def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
         around = {"H": (top, bottom), "W": (left, right)}
         data = nn.pad(data, [around.get(c, (0, 0)) for c in attrs.data_layout], zero)
         entries["padding"] = (0, 0, 0, 0)
-    product = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
+    output = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
     sums = array.sum(axis=taken, dtype="int64")
     sums = sums.reshape(-1, 1, 1) if attrs.data_layout == "NCHW" else sums
-    return _restored(product, zero, sums, weights.offset, attrs.data_layout.index("C"), node)
+    return _corrected(output, zero, sums, weights.offset, attrs.data_layout.index("C"), node)
 
 
 def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A dense layer of quantized data as one of bytes, accumulated in int32."""
+    """Convert a dense layer of quantized data to an int8 dense layer that accumulates in int32."""
     found = _operands(node, target)
-    if found is None or found[2].array.ndim != 2 or found[2].array.shape[1] > _terms(found[2]):
+    if found is None or found[2].array.ndim != 2 or found[2].array.shape[1] > _max_terms(found[2]):
         return None
     data, zero, weights = found
     array = _with_ones(weights, 0)
     entries = {**node.attrs.entries, "out_dtype": "int32", "units": array.shape[0]}
-    product = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
-    return _restored(product, zero, array.sum(axis=1, dtype="int64"), weights.offset, -1, node)
+    output = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
+    return _corrected(output, zero, array.sum(axis=1, dtype="int64"), weights.offset, -1, node)
 
 
 def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A batched matmul of two quantized tensors as one of bytes; row and column sums correct for the zero points."""
-    attrs, (x, y) = node.attrs, (_bytes(e, node) for e in node.args)
+    """Convert a batched matmul of two quantized tensors to int8. Row and column sums correct for the zero points."""
+    attrs, (x, y) = node.attrs, (_quantized(e, node) for e in node.args)
     if x is None or y is None or attrs.transpose_a:
         return None
     types = x.dtype, y.dtype
-    wanted = types if _has_product(node, target, *types) else (data_type(target, types[0], "int8"), "int8")
+    wanted = types if _supports(node, target, *types) else (data_type(target, types[0], "int8"), "int8")
     terms = type_of(node.args[0]).shape[2]
     is_done = x.data is node.args[0] and y.data is node.args[1] and types == wanted
     if wanted[0] is None or is_done:
         return None
     if not isinstance(terms, IntImm) or terms.value > MAX_TERMS // 4:
         return None
-    (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
+    (lhs, zero_x), (rhs, zero_y) = (as_dtype(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
     entries = {**attrs.entries, "out_dtype": "int32"}
-    product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
-    # The operands may be one tensor, whose rows are also the columns of the rhs.
-    is_turned = bool(attrs.transpose_b)
-    for zero, other, axis, turns in ((zero_x, rhs, 2 if is_turned else 1, is_turned), (zero_y, lhs, 2, False)):
+    output: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
+    # If both operands are the same tensor, its rows are also the columns of the right operand.
+    is_transposed = bool(attrs.transpose_b)
+    for zero, other, axis, swaps in ((zero_x, rhs, 2 if is_transposed else 1, is_transposed), (zero_y, lhs, 2, False)):
         if zero:
             sums = reduce.sum(tensor.cast(other, "int32"), axis, keepdims=True)
-            if turns:
+            if swaps:
                 sums = transform.transpose(sums, (0, 2, 1))
-            product = tensor.add(product, tensor.multiply(sums, const(-zero, "int32")))
+            output = tensor.add(output, tensor.multiply(sums, const(-zero, "int32")))
     if zero_x and zero_y:
-        product = tensor.add(product, const(terms.value * zero_x * zero_y, "int32"))
+        output = tensor.add(output, const(terms.value * zero_x * zero_y, "int32"))
     dtype = type_of(node).dtype
-    return product if dtype == "int32" else tensor.cast(product, dtype)
+    return output if dtype == "int32" else tensor.cast(output, dtype)
 
 
 def integer_bias(node: Call, counts) -> RelayExpr | None:
-    """An integral bias is added in int32, before the sums are cast."""
+    """Add an integer-valued bias in int32, before the sums are cast to float32."""
     sums, bias = node.args
     if not is_call(sums, "cast") or not isinstance(bias, Constant) or type_of(node).dtype != "float32":
         return None
     source = sums.args[0]
-    if not is_call(source, "add", *PRODUCTS) or type_of(source).dtype != "int32" or counts.get(id(sums), 1) > 1:
+    if not is_call(source, "add", *LAYERS) or type_of(source).dtype != "int32" or counts.get(id(sums), 1) > 1:
         return None
     array = bias.data.numpy()
     is_whole = bias.data.dtype == "float32" and bool((array == np.rint(array)).all() and (abs(array) < MAX_BIAS).all())
@@ -258,16 +263,16 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 
 def rules(target: Target) -> Table:
-    """The rules of SimplifyExpr for a target with dot products or tiles of bytes."""
-    if not _multiplies_bytes(target):
+    """Return the SimplifyExpr rules for a target with int8 dot-product instructions or tiles."""
+    if not _has_int8(target):
         return {}
-    products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
-    return {**{name: (functools.partial(rule, target=target),) for name, rule in products.items()},
+    layers = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
+    return {**{name: (functools.partial(rule, target=target),) for name, rule in layers.items()},
             "add": (integer_bias,)}  # fmt: skip
 
 
-def _with_padding(node: Call, target: Target) -> RelayExpr | None:
-    """A convolution of bytes with the explicit padding of its data absorbed."""
+def _absorb_padding(node: Call, target: Target) -> RelayExpr | None:
+    """Absorb the explicit padding of the data into an int8 convolution."""
     padded = node.args[0]
     if any(node.attrs.padding) or not is_call(padded, "nn.pad") or padded.attrs.pad_mode != "constant":
         return None
@@ -281,8 +286,8 @@ def _with_padding(node: Call, target: Target) -> RelayExpr | None:
     return Call(node.op, (padded.args[0], node.args[1]), CallAttrs(entries), (), node.span)
 
 
-def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A depthwise convolution of float32 that reads bytes, a quarter of the traffic of float32."""
+def _read_int8(node: Call, target: Target) -> RelayExpr | None:
+    """Let a float32 depthwise convolution read its data as int8, a quarter of the float32 memory traffic."""
     found = byte_operand(node.args[0])
     if found is None or type_of(node).dtype != "float32":
         return None
@@ -290,13 +295,13 @@ def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
     return Call(node.op, (found.bytes, node.args[1]), CallAttrs(entries), (), node.span)
 
 
-def _in_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A dense layer of bytes whose weight is packed into panels."""
+def _pack_weight(node: Call, target: Target) -> RelayExpr | None:
+    """Pack the weight of an int8 dense layer into panels."""
     data, weight = node.args
     shape = type_of(data).shape
     if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
         return None
-    if not _has_product(node, target, type_of(data).dtype, type_of(weight).dtype):
+    if not _supports(node, target, type_of(data).dtype, type_of(weight).dtype):
         return None
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
@@ -307,16 +312,16 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
     packed = pack_words(array) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
     own = None if kind is None else array.shape[0]
-    product = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
-    return product if own == units else first_columns(product, units)
+    output = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
+    return output if own == units else first_columns(output, units)
 
 
-def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A batched matmul of bytes whose n is padded to whole panels."""
+def _pad_to_panels(node: Call, target: Target) -> RelayExpr | None:
+    """Pad the output columns of an int8 batched matmul to whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
     types = type_of(x).dtype, type_of(y).dtype
-    found = type_of(node).dtype == "int32" and _has_product(node, target, *types)
+    found = type_of(node).dtype == "int32" and _supports(node, target, *types)
     if not found or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
@@ -328,9 +333,9 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     return first_columns(Call(node.op, (x, y), attrs, (), node.span), columns)
 
 
-def _to_bytes(e: RelayExpr) -> list[Call]:
-    """The calls that dequantize a tensor of bytes elementwise, the one that reads the bytes last; empty where there
-    are none."""
+def _dequantizing_calls(e: RelayExpr) -> list[Call]:
+    """Return the element-wise calls that dequantize an int8 tensor, the one that reads the int8 tensor last; an empty
+    list if there are none."""
     calls = []
     while is_call(e, "cast", "multiply", "subtract") and all(isinstance(a, Constant) for a in e.args[1:]):
         calls.append(e)
@@ -340,10 +345,12 @@ def _to_bytes(e: RelayExpr) -> list[Call]:
     return []
 
 
-def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A residual sum of two dequantized tensors, one of which is stored as bytes: otherwise its producer would store
-    the operand of the sum, which is up to eight times as large."""
-    chains = [_to_bytes(e) for e in node.args]
+def _store_addend_as_int8(node: Call, target: Target) -> RelayExpr | None:
+    """Store one operand of a residual addition as int8.
+
+    Both operands are dequantized tensors. Without this rule, the producer of the second operand would store the
+    dequantized tensor, which is up to eight times as large."""
+    chains = [_dequantizing_calls(e) for e in node.args]
     if len(node.args) != 2 or not all(len(c) > 1 for c in chains):
         return None
     *wide, narrow = chains[1]
@@ -353,8 +360,8 @@ def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
     return Call(node.op, (node.args[0], out), node.attrs, (), node.span)
 
 
-def _moves_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """An image that is quantized first, vectorized along its rows, and then packed into blocks of its few channels."""
+def _quantize_before_packing(node: Call, target: Target) -> RelayExpr | None:
+    """Quantize an image first, vectorized along its rows, and then pack it into blocks of its few channels."""
     padded = node.args[0]
     source = padded.args[0] if is_call(padded, "nn.pad") else padded
     if not node.attrs.dst_layout.endswith("W4c") or not is_call(source, "cast") or source.attrs.dtype not in BYTE_TYPES:
@@ -365,42 +372,44 @@ def _moves_bytes(node: Call, target: Target) -> RelayExpr | None:
     return Call(node.op, (stored,), node.attrs, (), node.span)
 
 
-_READS_BYTES = {
-    "layout_transform": _moves_bytes,
-    "add": _joins_bytes,
-    "nn.contrib_conv2d_NCHWc_int8": _with_padding,
-    "nn.contrib_depthwise_conv2d_NCHWc_int8": _with_padding,
-    "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
-    "nn.dense": _in_panels,
-    "nn.batch_matmul": _whole_panels,
+_INT8_RULES = {
+    "layout_transform": _quantize_before_packing,
+    "add": _store_addend_as_int8,
+    "nn.contrib_conv2d_NCHWc_int8": _absorb_padding,
+    "nn.contrib_depthwise_conv2d_NCHWc_int8": _absorb_padding,
+    "nn.contrib_depthwise_conv2d_NCHWc": _read_int8,
+    "nn.dense": _pack_weight,
+    "nn.batch_matmul": _pad_to_panels,
 }
 
 
 def ReadBytes(target: Target) -> RelayFunctionPass:
-    """Convolutions of quantized data read bytes and absorb padding, and weights of dense layers are packed into
-    panels, where the target has dot products or tiles of bytes."""
+    """Let convolutions of quantized data read int8 and absorb padding, and pack the weights of int8 dense layers into
+    panels.
+
+    The pass needs a target with int8 dot-product instructions or tiles; for other targets it only logs a warning."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
-        return _READS_BYTES[node.op.name](node, target) if is_call(node, *_READS_BYTES) else None
+        return _INT8_RULES[node.op.name](node, target) if is_call(node, *_INT8_RULES) else None
 
     @function_pass(opt_level=3, name="ReadBytes", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        if _multiplies_bytes(target):
+        if _has_int8(target):
             return rewrite_typed(func, rule, mod)
-        if _has_products_of_bytes(func):
-            LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
+        if _has_quantized_layer(func):
+            LOG.warning("%s has no int8 dot-product instructions: quantized layers are computed in wider types", target)
         return func
 
     return read
 
 
-def _has_products_of_bytes(func: Function) -> bool:
-    """Whether a layer of the function multiplies quantized data."""
+def _has_quantized_layer(func: Function) -> bool:
+    """Return whether a layer of the function multiplies quantized data."""
     found = False
 
     def visit(node) -> None:
         nonlocal found
-        found = found or is_call(node, *PRODUCTS, "nn.contrib_conv2d_NCHWc") and byte_operand(node.args[0]) is not None
+        found = found or is_call(node, *LAYERS, "nn.contrib_conv2d_NCHWc") and byte_operand(node.args[0]) is not None
 
     post_order_visit(func, visit)
     return found

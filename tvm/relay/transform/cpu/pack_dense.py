@@ -1,9 +1,9 @@
-"""Constant weights of matmuls are packed into panels when compiling.
+"""Pack the constant weights of matmuls into panels at compile time.
 
-``data . weight^T`` with a constant weight becomes nn.contrib_dense_pack, whose weight is laid out as the kernel reads
-it: panels a few vectors wide, one row of a panel after the other. Where the data is only flattened into a matrix for
-the matmul and its result is reshaped back, both reshapes go, so that the epilogue can be fused.
-"""
+``data . weight^T`` with a constant weight becomes nn.contrib_dense_pack. Its weight consists of panels that are a few
+vectors wide, each stored row by row, in the order in which the kernel reads them. If the data is only flattened to a
+matrix for the matmul and its output is reshaped back, the pass removes both reshapes, so that the epilogue can be
+fused."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from ..combine_parallel import ParallelLayers, combine
 from ..function_pass import RelayFunctionPass, function_pass, is_call, is_contraction, replacement
 from ..fuse_ops import own_nodes
 
-# Where the last row dimension is smaller, leading dimensions are better fused into m.
+# If the last row dimension is smaller, it is faster to fuse the leading dimensions into m.
 MIN_ROWS = 8
-# The least matmuls of the same data that are combined into one.
+# The minimum number of matmuls of the same data that are combined into one.
 MIN_BRANCHES = 3
 
 
@@ -45,7 +45,8 @@ def _shape(e: RelayExpr) -> tuple[int, ...] | None:
 
 
 def pack_weight(weight: np.ndarray, width: int) -> NDArray:
-    """A weight (units, features) as panels (units / width, features, width); zeros pad the last."""
+    """Pack a weight (units, features) into panels (units / width, features, width); the last panel is padded with
+    zeros."""
     units, features = weight.shape
     whole, rest = divmod(units, width)
     full = weight[: whole * width].reshape(whole, width, features).transpose(0, 2, 1)
@@ -58,7 +59,7 @@ def pack_weight(weight: np.ndarray, width: int) -> NDArray:
 
 
 class Weight(NamedTuple):
-    """The constant rhs of a matmul: its rows are the units if ``transposed``, else its columns."""
+    """The constant right operand of a matmul. Its rows are the output units if ``transposed``, else its columns."""
 
     constant: Constant
     transposed: bool
@@ -71,7 +72,7 @@ class Weight(NamedTuple):
 
 
 class Packing:
-    """Rewrites one function; equal weights are packed once."""
+    """The rewrite of one function; equal weights are packed once."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -98,8 +99,9 @@ class Packing:
         return node.map_children(lambda c: c if isinstance(c, Op) else self.rewritten[id(c)])
 
     def reshaped_matmul(self, node: Call) -> RelayExpr | None:
-        """reshape(x . w) as reshape(x) . w, if the reshape splits the rows only: the epilogue can then be fused into
-        the matmul, and a reshape of its data costs nothing."""
+        """Rewrite ``reshape(x . w)`` as ``reshape(x) . w`` if the reshape only splits the rows.
+
+        The epilogue can then be fused into the matmul, and the reshape of the data needs no copy."""
         inner = node.args[0]
         out, flat = _shape(node), _shape(inner)
         if not (isinstance(inner, Call) and isinstance(inner.op, Op)) or out is None or flat is None:
@@ -130,7 +132,7 @@ class Packing:
         return self.packed_matmul(data, rows, weight)
 
     def nbits(self, node: Call) -> RelayExpr | None:
-        """A matmul with a weight of few bits, its integers and scales in panels."""
+        """Pack a matmul with a weight of few bits: its integers and scales become panels."""
         out, operands = _shape(node), node.args[1:]
         if not all(isinstance(e, Constant) and len(e.data.shape) == 2 for e in operands):
             return None
@@ -170,7 +172,7 @@ class Packing:
 
 
 def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
-    """A weight (units, features) as panels (units / width, features / block, block / depth, width, depth)."""
+    """Pack a weight (units, features) into panels (units / width, features / block, block / depth, width, depth)."""
     units, features = weight.shape
     width, block = panel_width_of_tiles(units), k_block(features, kind)
     assert width is not None, "weights without panels are not packed"
@@ -180,15 +182,16 @@ def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
 
 
 def first_columns(product: RelayExpr, count: int) -> RelayExpr:
-    """The first columns of a product over whole panels of dot products, which may have more."""
+    """Slice the first ``count`` columns of a matmul whose output was padded to whole panels."""
     if count % matmul_dots.PANEL == 0:
         return product
     return transform.strided_slice(product, [0], [count], axes=[-1])
 
 
 def pack_words(weight: np.ndarray) -> np.ndarray:
-    """A weight (units, features) as panels (units / 16, features / block, block / depth, 16, depth), whose last
-    dimension is a word of 32 bits."""
+    """Pack a weight (units, features) into panels (units / 16, features / block, block / depth, 16, depth).
+
+    The last dimension is a 32-bit word."""
     units, features = weight.shape
     depth = dot_products.LANE_BYTES // weight.dtype.itemsize
     wide = -(-features // depth) * depth
@@ -199,8 +202,9 @@ def pack_words(weight: np.ndarray) -> np.ndarray:
 
 
 def constant_weight(node: Call, has_tiles: bool = False, has_dots: bool = False) -> Weight | None:
-    """The rhs of a matmul that can be packed; one of bfloat16 where the target has products of tiles or dot products of
-    them."""
+    """Return the right operand of a matmul if it can be packed, else None.
+
+    A bfloat16 operand requires AMX tiles or bfloat16 dot-product instructions."""
     name = node.op.name
     if not is_contraction(node, "matmul"):
         return None
@@ -224,8 +228,8 @@ def constant_weight(node: Call, has_tiles: bool = False, has_dots: bool = False)
 
 
 def _combined(name: str, transposed: bool) -> ParallelLayers:
-    """How matmuls with weights to be packed are combined: the data is then read once, and the work is easier to
-    distribute."""
+    """Return how to combine matmuls before their weights are packed. A combined matmul reads its data once and has more
+    work to distribute over the threads."""
 
     def key(node: Call) -> bool | None:
         weight = constant_weight(node)
@@ -242,7 +246,7 @@ COMBINED = (
 
 
 def PackDense(target: Target) -> RelayFunctionPass:
-    """Pack the constant weights of matmuls into panels for the target's vector width."""
+    """Pack the constant weights of matmuls into panels of the target's vector width."""
 
     @function_pass(opt_level=3, name="PackDense", required=["InferType"])
     def pack(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,8 +1,8 @@
-"""A dilated convolution as ordinary ones: outputs that are a multiple of the dilation apart read only elements of the
-data that are a multiple of it apart. Each of these phases is a separate image, so that all of them are a batch.
+"""Compute a dilated convolution as undilated convolutions of its phases.
 
-Data and output are in a blocked layout (NCHW<c>c).
-"""
+Outputs whose coordinates are equal modulo the dilation read only data elements whose coordinates are equal modulo the
+dilation. Each such phase is a separate image, and the phases together form a batch. Data and output have a blocked
+layout (NCHW<c>c)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...op.nn import space
 
 
 class Phases(NamedTuple):
-    """One dimension: the sizes of data and output, the padding in front, and the dilation, which is the number of
-    phases."""
+    """The phases of one spatial dimension: the sizes of data and output, the leading padding, and the dilation, which
+    is the number of phases."""
 
     size: int
     output_size: int
@@ -25,31 +25,31 @@ class Phases(NamedTuple):
 
     @property
     def front(self) -> int:
-        """Zeros that are put in front of the data where the dilation does not divide its padding."""
+        """Number of zeros inserted before the data if the dilation does not divide its padding."""
         return self.padding if self.padding % self.count else 0
 
     @property
     def length(self) -> int:
-        """Elements of the data in a phase; those that the last phases lack are zeros."""
+        """Number of data elements in a phase; the last phases are padded with zeros."""
         return -(-(self.front + self.size) // self.count)
 
     @property
     def phase_outputs(self) -> int:
-        """Outputs of a phase; the last phases may have one too many."""
+        """Number of outputs of a phase; the last phases may compute one output too many."""
         return -(-self.output_size // self.count)
 
     @property
     def before(self) -> int:
-        """Padding in front of a phase."""
+        """Number of padding elements before a phase."""
         return (self.padding - self.front) // self.count
 
     def after(self, taps: int) -> int:
-        """Padding behind a phase with a window of so many taps."""
+        """Return the number of padding elements after a phase, for a window of ``taps`` elements."""
         return self.phase_outputs + taps - 1 - self.length - self.before
 
 
 def split_phases(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
-    """Move the phases of data of ``shape`` into the batch."""
+    """Move the phases of the data into the batch dimension. ``shape`` is the shape of the data."""
     if all(s.count == 1 for s in sides):
         return data
     n, c, _, _, block = shape
@@ -63,7 +63,8 @@ def split_phases(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases])
 
 
 def merge_phases(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
-    """The output of ``shape`` whose phases are in the batch."""
+    """Move the phases from the batch dimension back into the spatial dimensions. ``shape`` is the shape of the output.
+    """
     if all(s.count == 1 for s in sides):
         return result
     n, c, height, width, block = shape

@@ -1,8 +1,7 @@
-"""Per-channel gates move from the data to the weights of the convolution that follows.
+"""Move per-channel factors from the data to the weights of the following convolution.
 
-``conv(x * g, w)`` with one element of ``g`` for each channel is ``conv(x, w * g)``. Where a layer has fewer weights
-than its data has elements (the early layers of networks with squeeze and excitation), a pass over the data is saved.
-"""
+``conv(x * g, w)`` with one element of ``g`` for each channel equals ``conv(x, w * g)``. This saves a pass over the data
+if the layer has fewer weights than its data has elements, as in the early layers of squeeze-and-excitation networks."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _gated(data: RelayExpr, counts: dict[int, int]) -> tuple[RelayExpr, RelayExpr] | None:
-    """(x, g) of x * g that only the convolution reads; g has one element for each channel."""
+    """Return ``(x, g)`` of ``x * g`` if only the convolution reads the result and ``g`` has one element for each
+    channel."""
     if not is_call(data, "multiply") or counts.get(id(data), 1) > 1:
         return None
     shape = dims(type_of(data))
@@ -50,7 +50,7 @@ def scaled_weights(node: RelayExpr, counts: dict[int, int]) -> RelayExpr | None:
 
 
 def ScaleWeights() -> RelayFunctionPass:
-    """Move per-channel gates into the weights where that is less work."""
+    """Move per-channel factors into the weights if this is less work."""
 
     @function_pass(opt_level=3, name="ScaleWeights", required=["InferType"])
     def scale(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,7 +1,6 @@
-"""Convolutions 3x3 with stride 1 over blocked channels by Winograd's algorithm, where an estimate says that it pays.
+"""Use Winograd's algorithm for 3x3 convolutions with stride 1 over blocked channels if it is estimated to be faster.
 
-The weights are constants, and are transformed here. A dilated convolution is computed on its phases.
-"""
+The weights are constants and are transformed at compile time. A dilated convolution is computed on its phases."""
 
 from __future__ import annotations
 
@@ -24,20 +23,21 @@ from ..fold_scale_axis import has_integer_values
 from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
 from .phases import Phases, merge_phases, split_phases
 
-# The rows and columns of a tile of direct convolution, which skips taps that read padding for all of it.
+# The height and width of an output tile of direct convolution, which skips a tap if all pixels of the tile read
+# padding.
 DIRECT_TILE = (1, 8)
 
 
 def _image_shape(t: Type | None) -> tuple[int, ...] | None:
-    """The shape of blocked float32 data; a batch that is not known counts as one image. None where another size is not
-    known."""
+    """Return the shape of blocked float32 data; a dynamic batch counts as one image. None if another dimension is
+    dynamic."""
     if isinstance(t, TensorType) and not isinstance(t.shape[0], IntImm):
         t = TensorType((1, *t.shape[1:]), t.dtype)
     return float_shape(t)
 
 
 class Winograd:
-    """The rule, and the kernels it has transformed."""
+    """The rewrite rule, with a cache of the kernels that it has transformed."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -47,7 +47,7 @@ class Winograd:
         if not is_call(node, "nn.contrib_conv2d_NCHWc") or not isinstance(node.args[1], Constant):
             return None
         data, kernel = node.args
-        # The transform has fractions, with which sums of integers are not exact.
+        # The transform uses fractions, so sums of integers would no longer be exact.
         if has_integer_values(kernel):
             return None
         attrs = node.attrs
@@ -60,7 +60,7 @@ class Winograd:
         if x is None or out is None:
             return self.of_any_image(node, k)
         if float_shape(data.checked_type_) is None and tuple(attrs.dilation) != (1, 1):
-            # Phases are images of a batch whose size is known.
+            # Phases are images of the batch, so the batch size must be static.
             return None
         sides = [Phases(*side) for side in zip(x[2:4], out[2:4], attrs.padding, attrs.dilation)]
         plan = self.plan(k, x, out, sides)
@@ -74,7 +74,7 @@ class Winograd:
         return merge_phases(images, out, sides)
 
     def of_any_image(self, node: Call, k: tuple[int, ...]) -> Call | None:
-        """The convolution of images whose size is not known."""
+        """Return the Winograd convolution of images with dynamic height and width, or None."""
         attrs, (data, kernel) = node.attrs, node.args
         t = data.checked_type_
         is_usual = isinstance(t, TensorType) and t.dtype == "float32" and tuple(attrs.dilation) == (1, 1)
@@ -89,7 +89,8 @@ class Winograd:
     def plan(
         self, k: tuple[int, ...], x: tuple[int, ...], out: tuple[int, ...], sides: list[Phases]
     ) -> tuple[int, int] | None:
-        """The size of a tile and the vectors of filters in a group, for the phases of a dilated convolution as well."""
+        """Return the tile size and the number of filter vectors in a group, or None if direct convolution is faster.
+        The phases of a dilated convolution are included."""
         channels, filters, phases = k[1] * k[4], k[0] * k[5], prod(s.count for s in sides)
         window = [Taps(s.output_size, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
         direct = template.direct_cycles(
@@ -101,7 +102,7 @@ class Winograd:
         return template.plan(*sizes, (k[4], k[5]), self.machine, direct)
 
     def transformed(self, kernel: Constant, tile: int, vectors: int) -> Constant:
-        """The kernel OIHW<i>i<o>o for tiles and groups of a size, once for all its users."""
+        """Return the kernel OIHW<i>i<o>o, transformed for a tile size and group size. All users share the result."""
         key = (id(kernel), tile, vectors)
         if key not in self.kernels:
             blocked = kernel.data.numpy()
@@ -112,7 +113,7 @@ class Winograd:
 
 
 def WinogradConv2D(target: Target) -> RelayFunctionPass:
-    """Use Winograd's algorithm where it is estimated to be faster than direct convolution."""
+    """Use Winograd's algorithm if it is estimated to be faster than direct convolution."""
 
     @function_pass(opt_level=3, name="WinogradConv2D", required=["InferType"])
     def winograd(func: Function, mod: IRModule, ctx: PassContext) -> Function:

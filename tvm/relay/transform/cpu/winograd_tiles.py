@@ -1,4 +1,4 @@
-"""Winograd's algorithm in kernels that a search schedules, where the estimate of the templates says that it pays."""
+"""Winograd's algorithm in kernels that a search schedules, if the cost estimate of the templates favours it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..backend_passes import Operator, SearchedForm
 from ..fold_scale_axis import has_integer_values
 from ..function_pass import float_shape, is_call
 
-# Kernels are stored so, by the layout of the data; the transpositions give OIHW.
+# The permutation that transposes each kernel layout to OIHW.
 _TO_OIHW = {"HWIO": (3, 2, 0, 1), "OIHW": (0, 1, 2, 3)}
 
 
 def winograd_in_tiles(target: Target) -> SearchedForm:
-    """The rule for the convolutions of kernels: 3x3, stride 1, weights that are constants and no integers."""
+    """Return the rule for 3x3 convolutions with stride 1 and constant, non-integer weights."""
     machine = Machine(target)
 
     def form(node: Call, kernel: Constant) -> tuple[Constant, Operator] | None:
         attrs = node.attrs
-        # The level and the name of the pass that chooses the algorithm for templates count here as well.
+        # The rule also respects the optimization level and name of the pass WinogradConv2D, which serves templates.
         if not is_call(node, "nn.conv2d") or not PassContext.current().pass_enabled(PassInfo(3, "WinogradConv2D")):
             return None
         shapes = [float_shape(t) for t in (kernel.checked_type_, node.args[0].checked_type_, node.checked_type_)]
@@ -47,8 +47,8 @@ def winograd_in_tiles(target: Target) -> SearchedForm:
 
 
 def _tile(out: tuple[int, ...], layout: str, channels: tuple[int, int], machine: Machine) -> int | None:
-    """The size of a tile; None where direct convolution is estimated to be about as fast, or where filters and channels
-    fill no vectors."""
+    """Return the tile size; None if direct convolution is estimated to be about as fast, or if filters and channels do
+    not fill whole vectors."""
     lanes = machine.lanes("float32")
     if any(count % lanes for count in channels):
         return None

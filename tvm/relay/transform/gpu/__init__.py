@@ -1,4 +1,4 @@
-"""Passes that only graphs for GPUs need, and how operators become kernels there."""
+"""Graph passes and fusion rules for GPU targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def graph_passes(target: Target) -> GraphPasses:
 
 
 def fusion_rules(target: Target) -> FusionRules:
-    """Kernels of GPUs keep rows in registers: what is done to them costs no trip through memory there."""
+    """Return the fusion rules for GPUs, whose kernels keep rows in registers, so that fused operators need no memory
+    access."""
     return FusionRules(reads_through=operand_rule(target), rowwise=True)
 
 

@@ -1,5 +1,7 @@
-"""Half-precision convolutions in NHWC: the image is then contiguous along k of the implicit GEMM, and its tiles are
-copied to shared memory in whole vectors."""
+"""Convert half-precision convolutions to NHWC.
+
+In NHWC the image is contiguous along the K dimension of the implicit GEMM, and its tiles are copied to shared memory in
+whole vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ HALF_PRECISION = ("float16", "bfloat16")
 
 
 class HalfPrecisionNHWC(Desired):
-    """NHWC for fp16 and bf16 convolutions in NCHW."""
+    """Converts float16 and bfloat16 convolutions from NCHW to NHWC."""
 
     def __init__(self, target: Target):
         super().__init__({"nn.conv2d": ["NHWC", "default"]})
@@ -35,7 +37,7 @@ class HalfPrecisionNHWC(Desired):
 
 
 def GPULayout(target: Target) -> RelayFunctionPass:
-    """fp16 and bf16 convolutions in NHWC, where the target has tensor cores for them."""
+    """Convert float16 and bfloat16 convolutions to NHWC if the target has tensor cores for them."""
 
     @function_pass(opt_level=3, name="GPULayout", required=["InferType"])
     def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,9 +1,8 @@
-"""Scalars of half-precision operands, multiplied after the matmul instead of before it.
+"""Move scalar factors of half-precision matmul operands to the matmul's output.
 
-An operand that is scaled has to be stored scaled, by a kernel of its own; a matmul that accumulates in float32 scales
-its result for nothing. The operand is then not rounded after it is scaled, so the result is nearer to the exact one
-than that of the operators as they stand. Other back ends keep the rounding of the graph.
-"""
+A scaled operand has to be stored by a separate kernel, whereas a matmul that accumulates in float32 scales its output
+without extra cost. The scaled operand is then no longer rounded, so the output is more accurate than that of the
+original graph. Other back ends keep the rounding of the graph."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Matmuls of a GPU that read an operand through the operators that move it.
+"""Prepare GPU matmuls that read an operand through layout-changing ops.
 
-The pass brings graphs into the form that fusion takes: a transposed operand is absorbed into the matmul
-(``transpose_a``, ``transpose_b``), and the operators that move an operand are duplicated for the matmul if they have
-other users. The rule says of each matmul whether it reads through them.
-"""
+The pass brings the graph into the form that fusion expects: it folds transposes of operands into the matmul
+(``transpose_a``, ``transpose_b``) and duplicates layout-changing ops that have other users. A rule decides for each
+matmul whether it reads through these ops."""
 
 from __future__ import annotations
 
@@ -37,15 +36,15 @@ from ..simplify_algebra import axes_of
 
 
 def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
-    """Whether a matmul reads one of its operands through a chain of operators that move it.
+    """Return whether a matmul reads one of its operands through a chain of layout-changing ops.
 
-    It does where vectors stay contiguous: the copies of a block to shared memory are then those of the plain matmul.
-    Matmuls without a template (of small n, say) take their operands as they are."""
+    This requires that vectors stay contiguous, so that a block copies them to shared memory as in a plain matmul.
+    Matmuls without a template, for example with a small n, read their operands directly."""
     if not is_contraction(matmul, "matmul") or all(node.op.attrs.get("reshape_only") for node in chain):
         return False
     if not all(_has_sizes(e) for e in (chain[0].args[0], *matmul.args)):
         return False
-    # A statement that holds with a prime for each unknown size holds for all sizes.
+    # Dynamic dimensions are replaced by primes; a property of the nominal sizes then holds for all sizes.
     sizes = Nominal()
     view = _view(chain, sizes)
     if view is None or not _is_tiled(matmul, sizes):
@@ -54,21 +53,21 @@ def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
     return lanes in operand_layout.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
 
 
-def _numbers(e: RelayExpr, sizes: Nominal) -> list[int]:
+def _nominal_shape(e: RelayExpr, sizes: Nominal) -> list[int]:
     return [sizes.size(d) for d in e.checked_type_.shape]
 
 
 def _is_tiled(matmul: Call, sizes: Nominal) -> bool:
-    """Whether a template computes the matmul."""
-    shapes = [_numbers(a, sizes) for a in matmul.args]
-    n = _numbers(matmul, sizes)[-1]
+    """Return whether a template computes the matmul."""
+    shapes = [_nominal_shape(a, sizes) for a in matmul.args]
+    n = _nominal_shape(matmul, sizes)[-1]
     batch = matmul.checked_type_.shape[0] if matmul.op.name == "nn.batch_matmul" else 1
     batch = int(batch) if isinstance(batch, (int, IntImm)) else 1
     return min(map(len, shapes)) > 1 and gemm.fills_tiles(shapes, n, batch)
 
 
 def _axes(matmul: Call, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions of an operand along k, and along m or n; the rows of a stack of matrices are one m."""
+    """Return the axes of an operand along k, and along m or n. The row axes of stacked matrices are merged into m."""
     attrs, rank = matmul.attrs, len(dims(matmul.args[index].checked_type_))
     if matmul.op.name == "nn.dense":
         k_last = True
@@ -79,28 +78,28 @@ def _axes(matmul: Call, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _view(chain: Sequence[Call], sizes: Nominal) -> StridedView | None:
-    """Where the elements of the result of a chain lie in its source; None where that is not a matter of strides."""
-    view: StridedView | None = StridedView.of_shape(_numbers(chain[0].args[0], sizes))
+    """Return a strided view of the source of a chain that describes its output; None if strides cannot express it."""
+    view: StridedView | None = StridedView.of_shape(_nominal_shape(chain[0].args[0], sizes))
     for node, after in zip(chain, [*chain[1:], None]):
         if view is None:
             return None
         if after is not None and node.op.attrs.get("reshape_only") and after.op.attrs.get("reshape_only"):
-            # Only the last of several reshapes in a row counts.
+            # Of consecutive reshapes only the last one determines the shape.
             continue
         if node.op.name == "transpose":
             view = view.transposed(axes_of(node))
         elif node.op.name == "strided_slice":
-            shape = [const(d, "int32") for d in _numbers(node.args[0], sizes)]
+            shape = [const(d, "int32") for d in _nominal_shape(node.args[0], sizes)]
             a = node.attrs
             found = slice_bounds(shape, a.begin, a.end, a.strides, a.axes, a.slice_mode, "strided_slice")
             view = view.sliced([tuple(map(int, bound)) for bound in found])
         else:
-            view = view.reshaped(_numbers(node, sizes)) if node.op.attrs.get("reshape_only") else None
+            view = view.reshaped(_nominal_shape(node, sizes)) if node.op.attrs.get("reshape_only") else None
     return view
 
 
 def _has_sizes(e: RelayExpr) -> bool:
-    """Whether the sizes of a value are known, or are computed from variables."""
+    """Return whether the dimensions of a value are static or symbolic."""
     t = e.checked_type_
     return isinstance(t, TensorType) and not any(isinstance(d, Any_) for d in t.shape)
 
@@ -110,16 +109,17 @@ def _is_known(e: RelayExpr) -> bool:
     return isinstance(t, TensorType) and all(isinstance(d, int) for d in dims(t))
 
 
-def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
-    """A chain of operators applied to a value, as new calls."""
+def _applied(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
+    """Apply a chain of operators to a value as new calls."""
     for node in chain:
         value = with_type_of(Call(node.op, (value,), node.attrs, (), node.span), node)
     return value
 
 
 def operand_rule(target: Target) -> Callable[[Call, int, Sequence[Call]], bool] | None:
-    """The rule of a target; None where matmuls take their operands as they are: without shared memory the threads of a
-    GPU read an operand repeatedly."""
+    """Return the operand rule of a target.
+
+    None if matmuls read their operands directly: without shared memory, GPU threads read an operand repeatedly."""
     return reads_vectors if target.features.has_near_shared else None
 
 
@@ -141,7 +141,7 @@ class Operands:
         return None if new is node else new
 
     def absorb_transposes(self, node: Call) -> Call:
-        """The matmul of the operands before their transposes, where its flags express the transposes."""
+        """Fold transposes of the operands into the flags of a matmul, if the flags can express them."""
         attrs, args = dict(node.attrs.entries), list(node.args)
         for index, flag in enumerate(("transpose_a", "transpose_b")):
             untransposed = self.untransposed(args[index])
@@ -152,13 +152,13 @@ class Operands:
         return Call(node.op, tuple(args), type(node.attrs)(attrs), (), node.span)
 
     def untransposed(self, e: RelayExpr) -> RelayExpr | None:
-        """The operand with its last two dimensions exchanged, if that makes its last one contiguous."""
+        """Return the operand with its last two dimensions swapped if this makes the last one contiguous, else None."""
         if not _has_sizes(e):
             return None
         given, sizes = e, Nominal()
-        *lead, rows, columns = _numbers(e, sizes)
+        *lead, rows, columns = _nominal_shape(e, sizes)
         while is_call(e, "reshape") and self.counts.get(id(e), 1) == 1 and _has_sizes(e.args[0]):
-            if _numbers(e.args[0], sizes)[-2:] != [rows, columns]:
+            if _nominal_shape(e.args[0], sizes)[-2:] != [rows, columns]:
                 return None
             e = e.args[0]
         if not is_call(e, "transpose") or self.counts.get(id(e), 1) > 1:
@@ -169,27 +169,29 @@ class Operands:
             return None
         axes[-2:] = axes[:-3:-1]
         moved = e.args[0] if axes == list(range(rank)) else transform.transpose(e.args[0], axes)
-        if _numbers(e, sizes)[:-2] == lead:
+        if _nominal_shape(e, sizes)[:-2] == lead:
             return moved
         return transform.reshape(moved, (*lead, columns, rows)) if _is_known(given) else None
 
     def private_operand(self, matmul: Call, index: int) -> RelayExpr:
-        """The operand with the operators that move it duplicated for this matmul, as far as it reads through them."""
+        """Return the operand with its layout-changing ops duplicated for this matmul, as far as it reads through them.
+        """
         chain: list[Call] = []
         given = matmul.args[index]
         source, shared = given, False
-        while movers := _movers(source):
-            # A new call has no other users.
-            shared = shared or movers[-1] is not source or self.counts.get(id(source), 1) > 1
-            chain[:0] = movers
-            source = movers[0].args[0]
+        while calls := _layout_changing_calls(source):
+            # A new call has no other users, so it is not shared.
+            shared = shared or calls[-1] is not source or self.counts.get(id(source), 1) > 1
+            chain[:0] = calls
+            source = calls[0].args[0]
         while chain and not self.reads_through(matmul, index, chain):
             del chain[0]
-        return _moved(chain[0].args[0], chain) if chain and shared else given
+        return _applied(chain[0].args[0], chain) if chain and shared else given
 
 
-def _movers(e: RelayExpr) -> list[Call]:
-    """An expression as calls that only move data: itself, or an equivalent; none if it does not only move data."""
+def _layout_changing_calls(e: RelayExpr) -> list[Call]:
+    """Return an expression as a list of layout-changing ops: itself or an equivalent. The list is empty for other
+    expressions."""
     if is_mover(e):
         return [e]
     if isinstance(e, TupleGetItem) and is_call(e.tuple_value, "split"):
@@ -198,7 +200,7 @@ def _movers(e: RelayExpr) -> list[Call]:
 
 
 def _split_as_slice(split: Call, index: int) -> list[Call]:
-    """One output of a split as a slice."""
+    """Return one output of a split as a slice."""
     if not _is_known(split.args[0]):
         return []
     shape = dims(split.args[0].checked_type_)
@@ -213,7 +215,7 @@ def _split_as_slice(split: Call, index: int) -> list[Call]:
 
 
 def GPUOperands(target: Target) -> RelayFunctionPass:
-    """Matmuls read their operands through the operators that move them."""
+    """Let matmuls read their operands through layout-changing ops."""
 
     @function_pass(opt_level=3, name="GPUOperands", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:

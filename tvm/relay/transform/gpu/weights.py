@@ -1,4 +1,4 @@
-"""Constant weights in the layout GPU kernels read: neighbouring threads take neighbouring filters or units."""
+"""Store constant weights in the layout of GPU kernels, in which adjacent threads read adjacent filters or units."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_t
 
 
 def channel_padding(channels: int) -> int:
-    """Channels of zeros that make vector copies possible."""
+    """Return the number of zero channels to append so that channels can be copied as vectors."""
     return -channels % (4 if channels < 4 else 8) if channels % 2 else 0
 
 
 class WeightLayout:
-    """The rule, and the weights it has transposed."""
+    """The rewrite rule, with a cache of the weights that it has transposed."""
 
     def __init__(self):
         self.weights: dict[tuple[int, tuple[int, ...]], tuple[Constant, Constant]] = {}
@@ -51,7 +51,7 @@ class WeightLayout:
         return node.replace(args=(data, weight), attrs=attrs.replace(kernel_layout="HWIO"))
 
     def zero_padded(self, weight: Constant, padding: int) -> Constant:
-        """Filters with channels of zeros after theirs."""
+        """Append zero channels to each filter of a weight."""
         return Constant(np.pad(elements(weight.data), ((0, 0), (0, 0), (0, padding), (0, 0))))
 
     def transposed(self, weight: Constant, order: tuple[int, ...]) -> Constant:
@@ -62,7 +62,7 @@ class WeightLayout:
 
 
 def GPUWeights() -> RelayFunctionPass:
-    """Lay constant weights out for the threads of a GPU."""
+    """Store constant weights in the layout that GPU threads read."""
 
     @function_pass(opt_level=3, name="GPUWeights", required=["InferType"])
     def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:

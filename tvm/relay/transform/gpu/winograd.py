@@ -1,7 +1,6 @@
-"""Convolutions 3x3 with stride 1 by Winograd's algorithm over planes of tiles, where an estimate says that it pays.
+"""Use Winograd's algorithm over planes of tiles for 3x3 convolutions with stride 1 if it is estimated to be faster.
 
-The weights are constants, and are transformed here.
-"""
+The weights are constants and are transformed at compile time."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_ca
 
 
 class WinogradInPlanes:
-    """The rule, and the kernels it has transformed."""
+    """The rewrite rule, with a cache of the kernels that it has transformed."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -44,7 +43,7 @@ class WinogradInPlanes:
         return contrib_conv2d_winograd_planes(data, self.transformed(kernel, tile), attrs.padding, attrs.out_dtype)
 
     def transformed(self, kernel: Constant, tile: int) -> Constant:
-        """The kernel HWIO for tiles of a size, once for all its users."""
+        """Return the HWIO kernel transformed for a tile size. All users share the result."""
         key = (id(kernel), tile)
         if key not in self.kernels:
             plain = kernel.data.numpy().transpose(3, 2, 0, 1)
@@ -53,7 +52,7 @@ class WinogradInPlanes:
 
 
 def WinogradConv2D(target: Target) -> RelayFunctionPass:
-    """Use Winograd's algorithm where it is estimated to be faster than direct convolution."""
+    """Use Winograd's algorithm if it is estimated to be faster than direct convolution."""
 
     @function_pass(opt_level=3, name="WinogradConv2D", required=["InferType"])
     def winograd(func: Function, mod: IRModule, ctx: PassContext) -> Function:

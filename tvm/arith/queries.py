@@ -1,4 +1,4 @@
-"""The questions that rewrite rules ask: their rows name these methods."""
+"""The queries of the rewrite rules, which refer to these methods by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .modular import modular_of
 from .sums import combine
 
 
-class Questions(Context):
-    """A context that may be asked."""
+class Queries(Context):
+    """A context with the queries that rewrite rules use."""
 
     __slots__ = ()
 
@@ -63,21 +63,21 @@ class Questions(Context):
         return lo != NEG_INF and hi != POS_INF
 
     def never_above(self, a: PrimExpr, b: PrimExpr, depth: int = 0) -> bool:
-        """Whether a <= b always.
+        """Whether a <= b can be proven.
 
         Parameters
         ----------
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
         depth : int, optional
-            How many operands of min and max were taken apart on the way; at most three are.
+            The number of operands of min and max that were expanded so far; at most three are.
 
         Returns
         -------
         bool
-            False also where it is not known.
+            False also if unknown.
         """
         if self.difference_bound(a, b)[1] <= 0:
             return True
@@ -93,31 +93,31 @@ class Questions(Context):
         return False
 
     def below(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether 0 <= a < b always.
+        """Whether 0 <= a < b can be proven.
 
         Parameters
         ----------
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
 
         Returns
         -------
         bool
-            False also where it is not known.
+            False also if unknown.
         """
         return self.bound(a)[0] >= 0 and self.difference_bound(a, b)[1] < 0
 
     def decided(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether a < b is known to be true or known to be false.
+        """Whether a < b can be proven or disproven.
 
         Parameters
         ----------
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class Questions(Context):
         return hi < 0 or lo >= 0
 
     def has_product(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether the program multiplies these two already, so that the product is known to fit its type.
+        """Whether the program already multiplies these two factors, so that the product is known to fit its type.
 
         Parameters
         ----------
@@ -148,16 +148,16 @@ class Questions(Context):
         Parameters
         ----------
         chain : PrimExpr
-            The outermost node of the chain, which grows to the left.
+            The outermost node of the chain, which is nested in its left operands.
         e : PrimExpr
-            The operand that is looked for.
+            The operand to search.
         is_min : bool
-            Whether the chain is one of min.
+            True for a chain of min nodes, False for max.
 
         Returns
         -------
         bool
-            False also where it is more than eight nodes deep.
+            False also if the operand is more than eight nodes deep.
         """
         cls = Min if is_min else Max
         for _ in range(8):
@@ -180,53 +180,53 @@ class Questions(Context):
         return False
 
     def in_conjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
-        """Whether a condition is one of those that an ``and`` joins.
+        """Whether a condition is an operand of a chain of ``and`` nodes.
 
         Parameters
         ----------
         e : PrimExpr
-            The condition that is looked for.
+            The condition to search.
         tree : PrimExpr
-            The outermost ``and``; the chain grows to the left.
+            The outermost ``and``, which is nested in its left operands.
 
         Returns
         -------
         bool
-            False also where it is more than sixteen nodes deep.
+            False also if the condition is more than sixteen nodes deep.
         """
         return self._in_tree(tree, e, And)
 
     def in_disjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
-        """Whether a condition is one of those that an ``or`` joins.
+        """Whether a condition is an operand of a chain of ``or`` nodes.
 
         Parameters
         ----------
         e : PrimExpr
-            The condition that is looked for.
+            The condition to search.
         tree : PrimExpr
-            The outermost ``or``; the chain grows to the left.
+            The outermost ``or``, which is nested in its left operands.
 
         Returns
         -------
         bool
-            False also where it is more than sixteen nodes deep.
+            False also if the condition is more than sixteen nodes deep.
         """
         return self._in_tree(tree, e, Or)
 
     def implied(self, e: PrimExpr, given: PrimExpr) -> bool:
-        """Whether the comparison ``given`` makes ``e`` true, by the bound it puts on the same sum of terms.
+        """Whether the comparison ``given`` implies ``e`` by its bound on the same sum of terms.
 
         Parameters
         ----------
         e : PrimExpr
-            The comparison to be shown.
+            The comparison to prove.
         given : PrimExpr
-            The comparison that holds.
+            The comparison that is assumed to hold.
 
         Returns
         -------
         bool
-            False also where one of them is no comparison of scalar indices.
+            False also if one of them is not a comparison of scalar indices.
         """
         a, b = self._as_fact(e), self._as_fact(given)
         if a is None or b is None or len(a) != 1 or len(b) != 1:
@@ -239,14 +239,15 @@ class Questions(Context):
         return lo <= known[0] and known[1] <= hi
 
     def product_below_sum(self, a: PrimExpr, b: PrimExpr, c: int, d: int) -> bool:
-        """Whether a * b * c < (a + b) * d always: for positive numbers, whether c / d < 1 / a + 1 / b.
+        """Whether a * b * c < (a + b) * d can be proven. For positive values this is equivalent to c / d < 1 / a + 1 /
+        b.
 
         Parameters
         ----------
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
         c : int
             The factor of the product.
         d : int
@@ -255,11 +256,11 @@ class Questions(Context):
         Returns
         -------
         bool
-            False also where it is not known.
+            False also if unknown.
         """
         if c <= 0 or d <= 0 or self.bound(a)[0] <= 0 or self.bound(b)[0] <= 0:
             return False
-        # The reciprocal of a number without a bound is above zero.
+        # The reciprocal of an unbounded positive value is greater than zero.
         most = [self.bound(e)[1] for e in (a, b) if self.bound(e)[1] != POS_INF]
         least = sum(Fraction(1, m) for m in most)
         return Fraction(c, d) < least or len(most) == 1 and Fraction(c, d) == least
@@ -270,18 +271,18 @@ class Questions(Context):
         Parameters
         ----------
         a : PrimExpr
-            What the first difference is taken of.
+            The minuend of the first difference.
         b : PrimExpr
-            What the first difference takes away.
+            The subtrahend of the first difference.
         c : PrimExpr
-            What the second difference is taken of.
+            The minuend of the second difference.
         d : PrimExpr
-            What the second difference takes away.
+            The subtrahend of the second difference.
 
         Returns
         -------
         bool
-            False also where their linear forms do not show it.
+            False also if their linear forms do not show it.
         """
         left = combine(self.linear(a), self.linear(b), -1)
         right = combine(self.linear(c), self.linear(d), -1)
@@ -305,7 +306,7 @@ class Questions(Context):
         return coeff % c == 0
 
     def congruent(self, e: PrimExpr, c: int) -> int:
-        """The remainder of an expression by ``c``, which ``is_congruent`` said is known.
+        """The remainder of an expression by ``c``. ``is_congruent`` must be true for it.
 
         Parameters
         ----------
@@ -317,7 +318,7 @@ class Questions(Context):
         Returns
         -------
         int
-            From 0 to ``c`` - 1.
+            An integer from 0 to ``c`` - 1.
         """
         return modular_of(self, e)[1] % c
 
@@ -339,7 +340,7 @@ class Questions(Context):
         return coeff % c == 0 and base % c == 0
 
     def one_bucket(self, base: PrimExpr, stride: int, lanes: int, c: int) -> bool:
-        """Whether all lanes of a ramp have the same quotient by ``c`` > 0, whatever the base.
+        """Whether all lanes of a ramp have the same quotient by ``c`` > 0, for any base.
 
         Parameters
         ----------
@@ -364,19 +365,19 @@ class Questions(Context):
         return 0 <= first < step and 0 <= last < step
 
     def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether a and b differ by what divides them: 3 * x + 1 is never 0.
+        """Whether a and b can be proven to differ by divisibility: 3 * x + 1 is never 0.
 
         Parameters
         ----------
         a : PrimExpr
             An interned expression.
         b : PrimExpr
-            Another of the same type.
+            Another expression of the same type.
 
         Returns
         -------
         bool
-            False also where they are no scalar indices.
+            False also if they are not scalar indices.
         """
         if info(a.dtype).lanes != 1 or not is_index(a.dtype):
             return False
