@@ -120,7 +120,9 @@ def get_dtype_range(dtype: str) -> tuple[int, int]:
 
 
 def generate_ref_data(
-    mod: IRModule | Function, input_data: Mapping[str, Any], params: Mapping[str, Any] | None = None,
+    mod: IRModule | Function,
+    input_data: Mapping[str, Any],
+    params: Mapping[str, Any] | None = None,
     target: Any = "llvm",
 ) -> dict[str, np.ndarray]:
     """Compute the outputs of a model with the graph executor.
@@ -154,10 +156,18 @@ def generate_ref_data(
 
 
 def compile_models(
-    models: AOTTestModel | Sequence[AOTTestModel], interface_api: str, use_unpacked_api: bool,
-    workspace_byte_alignment: int = 8, constant_byte_alignment: int = 8, enable_op_fusion: bool = True,
-    pass_config: Mapping[str, Any] | None = None, use_runtime_executor: bool = True, target: Any = "c",
-    workspace_memory_pools: Any = None, constant_memory_pools: Any = None, schedule_name: str | None = None,
+    models: AOTTestModel | Sequence[AOTTestModel],
+    interface_api: str,
+    use_unpacked_api: bool,
+    workspace_byte_alignment: int = 8,
+    constant_byte_alignment: int = 8,
+    enable_op_fusion: bool = True,
+    pass_config: Mapping[str, Any] | None = None,
+    use_runtime_executor: bool = True,
+    target: Any = "c",
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    schedule_name: str | None = None,
 ) -> list[AOTCompiledTestModel]:
     """Compile models ahead of time.
 
@@ -333,8 +343,10 @@ def _check_workspaces(program: Program, extra: Sequence[int]) -> None:
         for pool in [] if model.interface.pools else model.interface.workspaces:
             found = sizes.get(model.interface.symbol_of(pool), 0)
             if abs(found - pool.nbytes) > allowed:
-                raise TVMError(f"model '{model.interface.mod_name}': the memory pool {pool.name} has {found} bytes in "
-                               f"the object file, {pool.nbytes} are planned")
+                raise TVMError(
+                    f"model '{model.interface.mod_name}': the memory pool {pool.name} has {found} bytes in "
+                    f"the object file, {pool.nbytes} are planned"
+                )
 
 
 def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:

@@ -35,7 +35,9 @@ typedef struct {
 typedef union { int64_t v_int64; double v_float64; void* v_handle; const char* v_str; } TVMValue;
 """
 # The records of the runtime's interface, as far as generated code uses them.
-RECORDS = ARRAY_RECORDS + """\
+RECORDS = (
+    ARRAY_RECORDS
+    + """\
 typedef struct { int32_t num_task; void* sync_handle; } TVMParallelGroupEnv;
 typedef struct {
   const char* function;
@@ -63,6 +65,7 @@ typedef struct {
   int32_t (*raise_value)(const char* text, int64_t value);
 } TVMRuntimeTable;
 """
+)
 
 # Fields of DLTensor by the numbers of tvm_struct_get and tvm_struct_set: the member and its dtype.
 FIELDS = {

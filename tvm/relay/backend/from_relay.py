@@ -52,8 +52,10 @@ class ProgramBuilder:
     def check(self, t: TensorType, what: str) -> None:
         if not self.any_size and has_dynamic_dims(t):
             shape = ", ".join(str(x) for x in t.shape)
-            raise TVMError(f"{what} has shape ({shape}); the executors graph and aot need static shapes; use "
-                           "relay.vm.compile for dynamic shapes")
+            raise TVMError(
+                f"{what} has shape ({shape}); the executors graph and aot need static shapes; use "
+                "relay.vm.compile for dynamic shapes"
+            )
 
     def constant(self, data: Any, device: int) -> Ref:
         """Add a constant with a name that no input has."""
@@ -183,6 +185,7 @@ def layouts(function: Function) -> dict[str, str]:
 
 def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
     """Return the expressions of the outer graph, operands first, without the bodies of fused functions."""
+
     def operands(e: RelayExpr) -> Sequence[RelayExpr]:
         return e.args if isinstance(e, Call) else () if isinstance(e, Function) else e.children()
 
@@ -226,7 +229,8 @@ def written_over(function: Function) -> set[Var]:
                 continue
             alike = isinstance(node, Call) and (
                 bool(node.op.attrs.get("reshape_only"))
-                or pattern_of(node.op) <= BROADCAST and _shape(child) == _shape(node)
+                or pattern_of(node.op) <= BROADCAST
+                and _shape(child) == _shape(node)
             )
             if id(node) in near and id(node) not in far and alike:
                 near.add(id(child))

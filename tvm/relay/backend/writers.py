@@ -63,7 +63,10 @@ _WRITERS: dict[tuple[str, str], Writer] = {}
 
 
 def register_writer(
-    executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None,
+    executor: str,
+    runtime: str,
+    write: Callable[[CompiledModel], Any],
+    refused: Mapping[str, str] | None = None,
     **traits: Any,
 ) -> None:
     """Programs for this executor and runtime are written by ``write``; ``traits`` are further fields of ``Writer``."""
