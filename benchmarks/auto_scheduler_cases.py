@@ -119,8 +119,10 @@ def _capsule(n, size, ci, co, window, stride, pad):
     y = te.compute(
         (n, out, out, co, CAPSULE, CAPSULE),
         lambda b, h, v, o, i, j: te.sum(
-            padded[b, h * stride + rh, v * stride + rw, c, i, k] * w[rh, rw, c, o, k, j], axis=[rh, rw, c, k]),
-        name="capsule_conv2d")
+            padded[b, h * stride + rh, v * stride + rw, c, i, k] * w[rh, rw, c, o, k, j], axis=[rh, rw, c, k]
+        ),
+        name="capsule_conv2d",
+    )
     return [x, w, y]
 
 
@@ -130,7 +132,7 @@ def _matmul(n, rows, columns, terms):
 
 
 def _norm(n, rows, columns):
-    x, = _inputs((n, rows, columns))
+    (x,) = _inputs((n, rows, columns))
     i, j = te.reduce_axis((0, rows), name="i"), te.reduce_axis((0, columns), name="j")
     squares = te.compute((n,), lambda b: te.sum(x[b, i, j] * x[b, i, j], axis=[i, j]), name="squares")
     return [x, te.compute((n,), lambda b: te.sqrt(squares[b]), name="norm")]

@@ -86,8 +86,13 @@ def tune_best_of_both(arguments: argparse.Namespace) -> None:
 
     os.makedirs(arguments.records, exist_ok=True)
     autotuner.tune_model(
-        frontends.load_model(model_file(arguments)), arguments.target, log_of(arguments), enable_autoscheduler=True,
-        time_budget=arguments.seconds, desired_layout=[arguments.layout] if arguments.layout else None)
+        frontends.load_model(model_file(arguments)),
+        arguments.target,
+        log_of(arguments),
+        enable_autoscheduler=True,
+        time_budget=arguments.seconds,
+        desired_layout=[arguments.layout] if arguments.layout else None,
+    )
 
 
 def tune(arguments: argparse.Namespace) -> None:
@@ -102,8 +107,12 @@ def tune(arguments: argparse.Namespace) -> None:
     log = log_of(arguments)
     os.makedirs(arguments.records, exist_ok=True)
     model = auto_scheduler.XGBModel(num_warmup_sample=4 * arguments.round, pretrained=not arguments.no_weights)
-    policies = [auto_scheduler.SketchPolicy(
-        task, model, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)]) for task in tasks]
+    policies = [
+        auto_scheduler.SketchPolicy(
+            task, model, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)]
+        )
+        for task in tasks
+    ]
 
     class Deadline(TaskSchedulerCallback):
         def pre_tune(self, task_scheduler: Any, task_id: int) -> None:
@@ -111,14 +120,21 @@ def tune(arguments: argparse.Namespace) -> None:
                 raise TimeIsUp
 
     # In a whole model, a layer's weights are not in the caches when the layer starts.
-    runner = (auto_scheduler.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
-              if arguments.cold else auto_scheduler.LocalRunner(min_repeat_ms=50))
+    runner = (
+        auto_scheduler.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
+        if arguments.cold
+        else auto_scheduler.LocalRunner(min_repeat_ms=50)
+    )
     scheduler = auto_scheduler.TaskScheduler(tasks, weights, load_log_file=log, callbacks=[Deadline()])
     cores = len(os.sched_getaffinity(0))
     options = auto_scheduler.TuningOptions(
-        num_measure_trials=1 << 20, num_measures_per_round=arguments.round, verbose=0,
-        builder=auto_scheduler.LocalBuilder(n_parallel=cores), runner=runner,
-        measure_callbacks=[auto_scheduler.RecordToFile(log)])
+        num_measure_trials=1 << 20,
+        num_measures_per_round=arguments.round,
+        verbose=0,
+        builder=auto_scheduler.LocalBuilder(n_parallel=cores),
+        runner=runner,
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+    )
     try:
         scheduler.tune(options, policies)
     except TimeIsUp:
@@ -192,7 +208,8 @@ def compare(arguments: argparse.Namespace) -> None:
     wanted = outputs[UNTUNED]
     errors = {name: float(np.linalg.norm(out - wanted) / np.linalg.norm(wanted)) for name, out in outputs.items()}
     row: dict[str, dict[str, float]] = {
-        name: {"p20_ms": result.p20 * 1e3, "error": errors[name]} for name, result in results.items()}
+        name: {"p20_ms": result.p20 * 1e3, "error": errors[name]} for name, result in results.items()
+    }
     row[SEARCHED]["of_untuned"] = row[SEARCHED]["p20_ms"] / row[UNTUNED]["p20_ms"]
     print(arguments.model, json.dumps(row), flush=True)
     facts = {"model": arguments.model, "commit": commit(), "layout": arguments.layout or "as it is",

@@ -77,11 +77,18 @@ def tune(case: Case, trials: int, folder: str) -> int:
         if done:
             model.update_from_file(log)
         policy = auto_scheduler.SketchPolicy(
-            task, model, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
-        task.tune(auto_scheduler.TuningOptions(
-            num_measure_trials=trials - done, num_measures_per_round=ROUND, verbose=0,
-            runner=auto_scheduler.LocalRunner(timeout=SLOWEST_SECONDS),
-            measure_callbacks=[auto_scheduler.RecordToFile(log)]), policy)
+            task, model, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)]
+        )
+        task.tune(
+            auto_scheduler.TuningOptions(
+                num_measure_trials=trials - done,
+                num_measures_per_round=ROUND,
+                verbose=0,
+                runner=auto_scheduler.LocalRunner(timeout=SLOWEST_SECONDS),
+                measure_callbacks=[auto_scheduler.RecordToFile(log)],
+            ),
+            policy,
+        )
     return len(auto_scheduler.load_records(log))
 
 
@@ -147,11 +154,18 @@ def measure(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) 
     """Return one row: the seconds of each program."""
     records = tune(case, options.trials, options.records)
     inputs = [[int(d) for d in t.shape] for t in task_of(case).compute_dag.tensors[:-1]]
-    given = {"kind": case.kind, "batch": case.batch, "numbers": case.shape, "inputs": inputs,
-             "records": options.records}
+    given = {
+        "kind": case.kind,
+        "batch": case.batch,
+        "numbers": case.shape,
+        "inputs": inputs,
+        "records": options.records,
+    }
     environment = {CASE: json.dumps(given)}
-    peers: dict[str, Any] = {OURS: ("benchmarks.auto_scheduler_ops:searched", environment),
-                             DEFAULT: ("benchmarks.auto_scheduler_ops:default", environment)}
+    peers: dict[str, Any] = {
+        OURS: ("benchmarks.auto_scheduler_ops:searched", environment),
+        DEFAULT: ("benchmarks.auto_scheduler_ops:default", environment),
+    }
     peers.update({name: (FRAMEWORKS[name], environment, options.peer_python) for name in frameworks})
     row = {"case": case.name, "kind": case.kind, "batch": case.batch, "records": records}
     problems: list[str] = []
@@ -179,8 +193,10 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     names = [OURS, DEFAULT, *FRAMEWORKS]
-    lines = [f"| case | {' | '.join(f'{name}, ms' for name in names)} | of PyTorch | of default |",
-             "|---" * (len(names) + 3) + "|"]
+    lines = [
+        f"| case | {' | '.join(f'{name}, ms' for name in names)} | of PyTorch | of default |",
+        "|---" * (len(names) + 3) + "|",
+    ]
     for row in rows:
         times = [f"{row['seconds'][name] * 1e3:.3f}" if name in row["seconds"] else "-" for name in names]
         shares = [f"{share:.2f}" if (share := ratio(row, others)) else "-" for others in (list(FRAMEWORKS), [DEFAULT])]
@@ -198,11 +214,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(f"against {title}: not measured")
             continue
         faster = sum(share < 1 for share in shares.values())
-        by_kind = {kind: [shares[row["case"]] for row in rows if row["kind"] == kind and row["case"] in shares]
-                   for kind in SHAPES}
+        by_kind = {
+            kind: [shares[row["case"]] for row in rows if row["kind"] == kind and row["case"] in shares]
+            for kind in SHAPES
+        }
         means = ", ".join(f"{kind} {geometric_mean(some):.2f}" for kind, some in by_kind.items() if some)
-        lines.append(f"against {title}: faster on {faster} of {len(shares)}, geometric mean of times "
-                     f"{geometric_mean(list(shares.values())):.2f} ({means})")
+        lines.append(
+            f"against {title}: faster on {faster} of {len(shares)}, geometric mean of times "
+            f"{geometric_mean(list(shares.values())):.2f} ({means})"
+        )
     return lines
 
 
@@ -254,8 +274,17 @@ def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Seque
                 return
             while waiting and free:
                 case, cores = waiting.pop(0), free.pop()
-                command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m",
-                           "benchmarks.auto_scheduler_ops", *arguments, "--only", case.name]
+                command = [
+                    "taskset",
+                    "-c",
+                    ",".join(map(str, cores)),
+                    sys.executable,
+                    "-m",
+                    "benchmarks.auto_scheduler_ops",
+                    *arguments,
+                    "--only",
+                    case.name,
+                ]
                 # Otherwise PyTorch starts a compile process for each core of the machine.
                 environment = {**os.environ, "TVM_NUM_THREADS": str(len(cores)), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
                 process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
@@ -306,8 +335,11 @@ def result_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
-    found = [case for case in cases(options.kinds, options.batches)
-             if case.shape in SHAPES[case.kind][: options.shapes] and options.only in (None, case.name)]
+    found = [
+        case
+        for case in cases(options.kinds, options.batches)
+        if case.shape in SHAPES[case.kind][: options.shapes] and options.only in (None, case.name)
+    ]
     if not found:
         raise SystemExit(f"unknown case '{options.only}'")
     return found

@@ -84,7 +84,8 @@ def throughput(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = auto_scheduler.RecordToFile(os.path.join(folder, "records.json"))
         measurer = auto_scheduler.measure.ProgramMeasurer(
-            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(), [log], verbose=0)
+            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(), [log], verbose=0
+        )
         model = auto_scheduler.XGBModel()
         for one in resnet50_tasks(arguments.target):
             before, begun = measurer.ct, time.monotonic()
@@ -95,9 +96,11 @@ def throughput(arguments: argparse.Namespace) -> None:
                   f"{one.workload_key[:90]}", flush=True)  # fmt: skip
     seconds = time.monotonic() - start
     close_pools()
-    print(f"{measurer.ct} trials of ResNet-50's tasks, {measurer.error_ct} failed, in {seconds:.1f} s: "
-          f"{measurer.ct / seconds:.2f} trials a second (target 4); other processes used {others.share():.0%} of the "
-          "machine")
+    print(
+        f"{measurer.ct} trials of ResNet-50's tasks, {measurer.error_ct} failed, in {seconds:.1f} s: "
+        f"{measurer.ct / seconds:.2f} trials a second (target 4); other processes used {others.share():.0%} of the "
+        "machine"
+    )
 
 
 def measured(chosen: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any]]:
@@ -116,10 +119,15 @@ def measured(chosen: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
     missing = wanted - len(known())
     if missing > 0:
         policy = auto_scheduler.SketchPolicy(
-            chosen, params={"eps_greedy": 1.0, "evolutionary_search_num_iters": 0}, seed=random.randrange(1 << 30),
-            verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
+            chosen,
+            params={"eps_greedy": 1.0, "evolutionary_search_num_iters": 0},
+            seed=random.randrange(1 << 30),
+            verbose=0,
+            init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)],
+        )
         measurer = auto_scheduler.measure.ProgramMeasurer(
-            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(), [auto_scheduler.RecordToFile(log)], verbose=0)
+            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(), [auto_scheduler.RecordToFile(log)], verbose=0
+        )
         deadline = time.monotonic() + arguments.seconds
         while missing > 0 and time.monotonic() < deadline:
             missing -= len(policy.continue_search_one_round(min(missing, 32), measurer)[0])
@@ -185,12 +193,17 @@ def memory(arguments: argparse.Namespace) -> None:
     how = made_up() if arguments.fake else {"runner": auto_scheduler.LocalRunner(min_repeat_ms=1)}
     with tempfile.TemporaryDirectory() as folder:
         options = auto_scheduler.TuningOptions(
-            num_measure_trials=arguments.trials, verbose=0, **how,
-            measure_callbacks=[auto_scheduler.RecordToFile(os.path.join(folder, "records.json")), Callback()])
+            num_measure_trials=arguments.trials,
+            verbose=0,
+            **how,
+            measure_callbacks=[auto_scheduler.RecordToFile(os.path.join(folder, "records.json")), Callback()],
+        )
         small.tune(options, auto_scheduler.SketchPolicy(small, auto_scheduler.XGBModel(), seed=0, verbose=0))
     search, worker = seen.growth()
-    print(f"{seen.table()}\n\n{seen.done} trials in {time.monotonic() - start:.0f} s, {seen.failed} failed; from the "
-          f"first row to the last the search gained {search:.1f} MiB, its largest worker {worker:.1f} MiB")
+    print(
+        f"{seen.table()}\n\n{seen.done} trials in {time.monotonic() - start:.0f} s, {seen.failed} failed; from the "
+        f"first row to the last the search gained {search:.1f} MiB, its largest worker {worker:.1f} MiB"
+    )
 
 
 def main() -> None:

@@ -57,15 +57,19 @@ def collect(arguments: argparse.Namespace) -> None:
     # GPU kernels take microseconds.
     number = 20 if tvm.target.Target(arguments.target).features.is_gpu else 2
     measurer = auto_scheduler.measure.ProgramMeasurer(
-        auto_scheduler.LocalBuilder(timeout=30), auto_scheduler.LocalRunner(number=number, repeat=2, min_repeat_ms=0),
-        [auto_scheduler.RecordToFile(arguments.log)], verbose=0)
+        auto_scheduler.LocalBuilder(timeout=30),
+        auto_scheduler.LocalRunner(number=number, repeat=2, min_repeat_ms=0),
+        [auto_scheduler.RecordToFile(arguments.log)],
+        verbose=0,
+    )
     tasks = training_tasks(arguments.target)
     for number, task in enumerate(tasks):
         left = arguments.trials - known[task.workload_key]
         model = auto_scheduler.XGBModel(num_warmup_sample=16, pretrained=False)
         callbacks = [auto_scheduler.PreloadMeasuredStates(arguments.log)]
         policy = auto_scheduler.SketchPolicy(
-            task, model, {"eps_greedy": 0.5}, seed=number, verbose=0, init_search_callbacks=callbacks)
+            task, model, {"eps_greedy": 0.5}, seed=number, verbose=0, init_search_callbacks=callbacks
+        )
         while left > 0 and time.monotonic() < deadline:
             inputs, _ = policy.continue_search_one_round(min(left, (arguments.trials + 1) // 2), measurer)
             if not inputs:
@@ -139,8 +143,7 @@ def tasks_of_search(path: str, models: str, target: str) -> dict[str, Any]:
     from .auto_scheduler_models import laid_out
 
     model, layout, _ = Path(path).stem.rsplit("_", 2)
-    mod, params = laid_out(
-        argparse.Namespace(model=model, layout=layout if layout != "plain" else "", models=models))
+    mod, params = laid_out(argparse.Namespace(model=model, layout=layout if layout != "plain" else "", models=models))
     tasks, _ = auto_scheduler.extract_tasks(mod, params, target)
     return {task.workload_key: task for task in tasks}
 
@@ -181,8 +184,10 @@ def check(arguments: argparse.Namespace) -> None:
     for key, value in sorted(found.items(), key=lambda item: item[1]):
         print(f"{value:5.2f} {key[:100]}")
     values = list(found.values())
-    print(f"{len(samples.rows)} states of {len(keys)} tasks; rank correlation on tasks left out: mean "
-          f"{np.mean(values):.2f}, median {np.median(values):.2f}; of the estimate alone {np.mean(estimated):.2f}")
+    print(
+        f"{len(samples.rows)} states of {len(keys)} tasks; rank correlation on tasks left out: mean "
+        f"{np.mean(values):.2f}, median {np.median(values):.2f}; of the estimate alone {np.mean(estimated):.2f}"
+    )
 
 
 def train(arguments: argparse.Namespace) -> None:

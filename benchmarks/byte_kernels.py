@@ -116,8 +116,15 @@ def measure(rounds: int, target: str) -> dict:
 
 def result_rows(result: dict) -> list[dict]:
     """Return the rows of a result file."""
-    return [{"name": row["kernel"], "values": {"ours": row["gops"], "peak": result["peak_gops"]},
-             "ratios": {"peak": row["share"]}, "details": row} for row in result["rows"]]
+    return [
+        {
+            "name": row["kernel"],
+            "values": {"ours": row["gops"], "peak": result["peak_gops"]},
+            "ratios": {"peak": row["share"]},
+            "details": row,
+        }
+        for row in result["rows"]
+    ]
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ class CrossStage(nn.Module):
         half = outputs // 2
         self.left, self.right = convolution(inputs, half), convolution(inputs, half)
         self.blocks = nn.ModuleList(
-            nn.Sequential(convolution(half, half), convolution(half, half, 3)) for _ in range(blocks))
+            nn.Sequential(convolution(half, half), convolution(half, half, 3)) for _ in range(blocks)
+        )
         self.shortcut, self.join = shortcut, convolution(2 * half, outputs)
 
     def forward(self, x):

@@ -47,12 +47,17 @@ def convolutions(path: Path, channels: int, layers: int = 12) -> None:
 
     rng = np.random.default_rng(channels)
     weights = [rng.standard_normal((channels, channels, 3, 3)).astype("float32") for _ in range(layers)]
-    nodes = [helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], pads=[1] * 4, strides=[1 + (i == 5)] * 2)
-             for i in range(layers)]
-    ends = [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, channels, 56, 56]),
-            helper.make_tensor_value_info(f"x{layers}", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, "convolutions", ends[:1], ends[1:],
-                              [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)])
+    nodes = [
+        helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], pads=[1] * 4, strides=[1 + (i == 5)] * 2)
+        for i in range(layers)
+    ]
+    ends = [
+        helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, channels, 56, 56]),
+        helper.make_tensor_value_info(f"x{layers}", TensorProto.FLOAT, None),
+    ]
+    graph = helper.make_graph(
+        nodes, "convolutions", ends[:1], ends[1:], [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
+    )
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
 
 
@@ -95,8 +100,12 @@ def main() -> None:
             for _ in range(nodes):
                 cluster.add_node(num_cpus=1, resources={"tvm": 1})
             compile_all(cluster.address, models[:2], str(Path(folder, f"first{nodes}")))
-            rows.append((compile_all(cluster.address, models[2:], str(Path(folder, f"made{nodes}"))),
-                         tune(cluster.address, args.trials)))
+            rows.append(
+                (
+                    compile_all(cluster.address, models[2:], str(Path(folder, f"made{nodes}"))),
+                    tune(cluster.address, args.trials),
+                )
+            )
             ray.shutdown()
             cluster.shutdown()
     print("| | 1 node | 2 nodes | ratio |\n|---|---|---|---|")

@@ -113,7 +113,9 @@ class Peer:
 
 
 def interleave(
-    peers: dict[str, tuple[Any, ...]], rounds: int = 100, between: Callable[[], object] | None = None,
+    peers: dict[str, tuple[Any, ...]],
+    rounds: int = 100,
+    between: Callable[[], object] | None = None,
     seconds: float = math.inf,
 ) -> dict[str, Result]:
     """Time the peers in turn and return their results.

@@ -97,8 +97,10 @@ def seconds(form: str, name: str) -> float:
 
 def result_rows(found: dict[str, dict[str, float]]) -> list[dict]:
     """Return the rows of a result file from the seconds of each format and model."""
-    return [{"name": TITLES[form], "values": {TITLES[name]: value for name, value in values.items()}}
-            for form, values in found.items()]
+    return [
+        {"name": TITLES[form], "values": {TITLES[name]: value for name, value in values.items()}}
+        for form, values in found.items()
+    ]
 
 
 def main() -> None:

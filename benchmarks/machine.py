@@ -29,9 +29,7 @@ class Loop:
         self.folder = tempfile.TemporaryDirectory()
         program = os.path.join(self.folder.name, Path(source).stem)
         subprocess.run(["cc", "-O2", str(HERE / source), "-o", program, *options], check=True)
-        self.process = subprocess.Popen(
-            [program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self) -> None:
         assert self.process.stdin is not None

@@ -232,8 +232,13 @@ class Bench:
                    for peer in workers}  # fmt: skip
         wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in workers}
         try:
-            answers = in_turn(workers, numbers, rounds, lambda peer, turn: takes_part(turn, wanted[peer], rounds),
-                              lambda turn: machine.round())
+            answers = in_turn(
+                workers,
+                numbers,
+                rounds,
+                lambda peer, turn: takes_part(turn, wanted[peer], rounds),
+                lambda turn: machine.round(),
+            )
             row["peak_gflops"] = machine.gflops()
         finally:
             machine.close()

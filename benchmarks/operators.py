@@ -157,9 +157,18 @@ def _convolution_table(rows: list[dict], peak: float, title: str) -> str:
     for row in sorted(rows, key=lambda row: -row["seconds"] * row["count"]):
         part, share = row["seconds"] * row["count"] / total, row["flop"] / row["seconds"] / peak
         mark = " <65%" if part > 0.03 and share < 0.65 else ""
-        body.append([row["what"], str(row["count"]), f"{row['seconds'] * 1e6:.0f}", f"{part:.1%}",
-                     f"{row['flop'] / 1e9:.3f}", f"{row['flop'] / row['seconds'] / 1e9:.0f}", f"{share:.0%}{mark}",
-                     row["shapes"]])
+        body.append(
+            [
+                row["what"],
+                str(row["count"]),
+                f"{row['seconds'] * 1e6:.0f}",
+                f"{part:.1%}",
+                f"{row['flop'] / 1e9:.3f}",
+                f"{row['flop'] / row['seconds'] / 1e9:.0f}",
+                f"{share:.0%}{mark}",
+                row["shapes"],
+            ]
+        )
     weighted = sum(row["flop"] ** 2 * row["count"] / row["seconds"] for row in rows) / flop / peak
     return (
         f"{title}: peak {peak / 1e9:.0f} GFLOPS, FLOP-weighted mean {weighted:.1%} of it, "

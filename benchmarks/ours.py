@@ -124,9 +124,8 @@ def _main_operator(function) -> str:
     if "conv" not in name or kernel is None:
         return name
     groups = int(call.attrs.groups)
-    return (
-        f"{name} {'x'.join(str(int(k)) for k in kernel)} /{int(call.attrs.strides[0])}"
-        + (f" g{groups}" if groups > 1 else "")
+    return f"{name} {'x'.join(str(int(k)) for k in kernel)} /{int(call.attrs.strides[0])}" + (
+        f" g{groups}" if groups > 1 else ""
     )
 
 

@@ -168,8 +168,16 @@ def kept_rows(folder: Path = result_file.FOLDER) -> list[dict]:
 
 def write(rows: Sequence[dict], seed: int, folder: Path = result_file.FOLDER) -> Path:
     """Write the rows as a result file and return its path."""
-    found = [{"name": row["model"], "input": f"{row['samples']} samples", "group": row["method"],
-              "values": {"agreement": row["agreement"], "decibels": row["decibels"]}, "details": row} for row in rows]
+    found = [
+        {
+            "name": row["model"],
+            "input": f"{row['samples']} samples",
+            "group": row["method"],
+            "values": {"agreement": row["agreement"], "decibels": row["decibels"]},
+            "details": row,
+        }
+        for row in rows
+    ]
     method = f"agreement of top-1 with float32 on crops of photos, and signal to noise in decibels; seed {seed}"
     return result_file.write("quantization", "any", found, unit="share", method=method, versions={}, folder=folder,
                              description="accuracy; independent of the machine",

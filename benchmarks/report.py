@@ -48,6 +48,7 @@ TITLES = {
     "jax": "XLA",
 }
 
+
 def key(row: dict) -> str:
     """Return the key of a row: model, shape, layout, threads, target."""
     case = row["case"]
@@ -130,8 +131,19 @@ def tables(rows: dict) -> str:
     ratios.append(["geometric mean", *(f"{m:.3f}" if m else "" for m in means)])
     times = [[k, *(_time_cell(row, p) for p in (OURS, *peers))] for k, row in rows.items()]
     facts = [_facts(k, row) for k, row in rows.items() if _ok(row, OURS)]
-    head = ["model", "GFLOP", "GFLOPS", "of peak", "compile s", "peak MiB compiling", "package MiB",
-            "peak MiB running", *(f"{p} MiB" for p in peers), *(f"{p} load s" for p in peers), "error"]
+    head = [
+        "model",
+        "GFLOP",
+        "GFLOPS",
+        "of peak",
+        "compile s",
+        "peak MiB compiling",
+        "package MiB",
+        "peak MiB running",
+        *(f"{p} MiB" for p in peers),
+        *(f"{p} load s" for p in peers),
+        "error",
+    ]
     for cells in facts:
         row = rows[cells[0]]
         for p in peers:
@@ -211,8 +223,16 @@ def _mib(size: float | None) -> str:
 
 def _facts(name: str, row: dict) -> list[str]:
     speed, share = _share(row)
-    return [name, f"{row['gflop']:.2f}", f"{speed:.0f}", f"{share:.0%}", f"{row['compile_s']:.1f}",
-            _mib(row["compile_peak_bytes"]), _mib(row["package_bytes"]), _mib(row["peers"][OURS]["peak_bytes"])]
+    return [
+        name,
+        f"{row['gflop']:.2f}",
+        f"{speed:.0f}",
+        f"{share:.0%}",
+        f"{row['compile_s']:.1f}",
+        _mib(row["compile_peak_bytes"]),
+        _mib(row["package_bytes"]),
+        _mib(row["peers"][OURS]["peak_bytes"]),
+    ]
 
 
 def compare(old: dict, new: dict) -> str:

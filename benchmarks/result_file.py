@@ -110,8 +110,15 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def record(
-    machine: str, question: str, rows: list[dict[str, Any]], *, unit: str, command: str, method: str,
-    versions: dict[str, str] | None = None, folder: Path = FOLDER,
+    machine: str,
+    question: str,
+    rows: list[dict[str, Any]],
+    *,
+    unit: str,
+    command: str,
+    method: str,
+    versions: dict[str, str] | None = None,
+    folder: Path = FOLDER,
 ) -> None:
     """Write a run on this machine, described by its number of cores and its processor, if ``machine`` is given."""
     if not machine:

@@ -217,8 +217,12 @@ def report(results, one: Machine, two: Machine, path: str) -> None:
         ("FMA peak of one core, 256-bit", narrow, "GFLOPS", ""),
         ("FMA peak of both cores at once", both, "GFLOPS", f"{both / one.gflops():.2f} of one core"),
         ("convolution, 1 thread", conv1, "GFLOPS", f"{conv1 / (wide or narrow):.2f} of peak (target 0.85)"),
-        ("convolution, 2 threads", conv2, "GFLOPS", f"{conv2 / conv1:.2f} of one thread (target 1.8), "
-         f"{conv2 / apart:.2f} of two apart"),
+        (
+            "convolution, 2 threads",
+            conv2,
+            "GFLOPS",
+            f"{conv2 / conv1:.2f} of one thread (target 1.8), {conv2 / apart:.2f} of two apart",
+        ),
         ("two convolutions, 1 thread each", apart, "GFLOPS", f"{apart / conv1:.2f} of one: what the machine gives"),
         ("convolution, AVX2", avx2, "GFLOPS", f"{avx2 / narrow:.2f} of AVX2 peak (target 0.75)"),
         ("matmul 1024, 2 threads", ours, "GFLOPS", f"{ours / numpy:.2f} of NumPy's {numpy:.0f} (target 0.90)"),
@@ -235,4 +239,3 @@ def report(results, one: Machine, two: Machine, path: str) -> None:
 
 if __name__ == "__main__":
     main()
-

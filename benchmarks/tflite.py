@@ -95,8 +95,14 @@ def measured(model: str, package: str, python: str, threads: int, rounds: int, c
 def result_rows(rows: dict[str, dict[str, float]], threads: int) -> list[dict]:
     """Return the rows of a result file."""
     group = "1 thread" if threads == 1 else f"{threads} threads"
-    return [{"name": name.removesuffix(".tflite"), "group": group,
-             "values": {"ours": row["tvm"] * 1e3, "LiteRT": row["litert"] * 1e3}} for name, row in rows.items()]
+    return [
+        {
+            "name": name.removesuffix(".tflite"),
+            "group": group,
+            "values": {"ours": row["tvm"] * 1e3, "LiteRT": row["litert"] * 1e3},
+        }
+        for name, row in rows.items()
+    ]
 
 
 def main() -> None:

@@ -179,8 +179,10 @@ def memory(spec: dict) -> dict:
     import tvm
 
     rng = np.random.default_rng(1)
-    rooms: list[Sizes] = [(int(n), 3, 8 * int(h), 8 * int(w)) for n, h, w in
-                          zip(rng.integers(1, 5, RUNS), rng.integers(4, 17, RUNS), rng.integers(4, 17, RUNS))]
+    rooms: list[Sizes] = [
+        (int(n), 3, 8 * int(h), 8 * int(w))
+        for n, h, w in zip(rng.integers(1, 5, RUNS), rng.integers(4, 17, RUNS), rng.integers(4, 17, RUNS))
+    ]
 
     def run(machine, shape: Sizes) -> int:
         machine.set_input("main", tvm.nd.array(np.zeros(shape, "float32")))
@@ -386,8 +388,10 @@ def summary(rows: list[dict]) -> list[str]:
         ratios = [(r["p20"]["vm"] / r["p20"][other], r["model"]) for r in rows if other in r["p20"]]
         if ratios:
             mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
-            said.append(f"vm against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
-                        f"({max(ratios)[1]}), {len(ratios)} rows")
+            said.append(
+                f"vm against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
+                f"({max(ratios)[1]}), {len(ratios)} rows"
+            )
     return said
 
 
@@ -413,8 +417,15 @@ def record(options: argparse.Namespace, rows: list[dict]) -> None:
     command = f"python -m benchmarks.vm --threads {options.threads}"
     if times:
         versions = result_file.installed({"onnxruntime": "onnxruntime"})
-        result_file.record(options.record, "dynamic-shapes", times, unit="ms", command=command, versions=versions,
-                           method=f"{options.threads} threads; {options.rounds} interleaved rounds")
+        result_file.record(
+            options.record,
+            "dynamic-shapes",
+            times,
+            unit="ms",
+            command=command,
+            versions=versions,
+            method=f"{options.threads} threads; {options.rounds} interleaved rounds",
+        )
     if compiled:
         result_file.record(options.record, "dynamic-compile", compiled, unit="s", command=command,
                            method="seconds from the ONNX file to the library with an empty cache; 'one size' is the "

@@ -51,8 +51,16 @@ class Graph:
         scale = (2 / (kernel * kernel * channels / groups)) ** 0.5
         weight = self.random(out, channels // groups, kernel, kernel, scale=scale)
         pad = kernel // 2
-        return self.node("Conv", x, weight, self.random(out, scale=0.1), kernel_shape=[kernel] * 2,
-                         strides=[stride] * 2, pads=[pad] * 4, group=groups)
+        return self.node(
+            "Conv",
+            x,
+            weight,
+            self.random(out, scale=0.1),
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[pad] * 4,
+            group=groups,
+        )
 
     def model(self, inputs: dict[str, tuple[str, list]], output: str, dims: list, more: dict[str, list] | None = None):
         """Return the model of these inputs; ``more`` are further outputs with their sizes."""
@@ -311,8 +319,9 @@ def recurrence(kind: str, wide: int = 256):
     first = outer.node("Concat", outer.node("Gather", dims, outer.const(np.array([1])), axis=0),
                        outer.const(np.array([wide])), axis=0)  # fmt: skip
     zero = outer.node("ConstantOfShape", first)
-    out = outer.node("Loop", steps, outer.const(np.array(True)), *(zero for _ in states), body=body,
-                     outputs=len(states))
+    out = outer.node(
+        "Loop", steps, outer.const(np.array(True)), *(zero for _ in states), body=body, outputs=len(states)
+    )
     return outer.model({"x": ("FLOAT", ["steps", "n", wide])}, out, ["n", wide])
 
 

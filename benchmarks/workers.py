@@ -130,8 +130,18 @@ def missing(peer: str, python: str) -> str:
     return rounds.missing(MODULES.get(peer, ()), python)
 
 
-__all__ = ["BEFORE", "FRAMEWORKS", "MODULES", "OURS", "PEERS", "ROOT", "Worker", "WorkerFailed", "missing",
-           "peak_bytes"]
+__all__ = [
+    "BEFORE",
+    "FRAMEWORKS",
+    "MODULES",
+    "OURS",
+    "PEERS",
+    "ROOT",
+    "Worker",
+    "WorkerFailed",
+    "missing",
+    "peak_bytes",
+]
 
 if __name__ == "__main__":
     main()

@@ -33,11 +33,12 @@ def resume_search(task: auto_scheduler.SearchTask, log_file: str, trials: int) -
     cost_model = auto_scheduler.XGBModel()
     cost_model.update_from_file(log_file)
     search_policy = auto_scheduler.SketchPolicy(
-        task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)])
+        task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)]
+    )
     measure_ctx = auto_scheduler.LocalRPCMeasureContext(min_repeat_ms=300)
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=trials, runner=measure_ctx.runner,
-        measure_callbacks=[auto_scheduler.RecordToFile(log_file)])
+        num_measure_trials=trials, runner=measure_ctx.runner, measure_callbacks=[auto_scheduler.RecordToFile(log_file)]
+    )
     task.tune(tune_option, search_policy=search_policy)
     # The measuring processes end with their context.
     del measure_ctx
@@ -52,8 +53,7 @@ def main() -> None:
         return
     target = tvm.target.Target("cuda")
     N, H, W, CO, CI, KH, KW, strides, padding = 1, 7, 7, 512, 512, 3, 3, (1, 1), (1, 1)
-    task = auto_scheduler.SearchTask(
-        func=conv2d_layer, args=(N, H, W, CO, CI, KH, KW, strides, padding), target=target)
+    task = auto_scheduler.SearchTask(func=conv2d_layer, args=(N, H, W, CO, CI, KH, KW, strides, padding), target=target)
     print("Computational DAG:")
     print(task.compute_dag)
 
@@ -62,8 +62,11 @@ def main() -> None:
         os.remove(log_file)
     measure_ctx = auto_scheduler.LocalRPCMeasureContext(min_repeat_ms=300)
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=trials, runner=measure_ctx.runner,
-        measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2)
+        num_measure_trials=trials,
+        runner=measure_ctx.runner,
+        measure_callbacks=[auto_scheduler.RecordToFile(log_file)],
+        verbose=2,
+    )
     task.tune(tune_option)
     sch, args = task.apply_best(log_file)
     del measure_ctx

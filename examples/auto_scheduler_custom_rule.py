@@ -40,14 +40,20 @@ def main() -> None:
     trials = parser.parse_args().trials
     task = auto_scheduler.SearchTask(func=matmul_auto_scheduler_test, args=(64, 64, 64), target="llvm")
     policy = auto_scheduler.SketchPolicy(
-        task, program_cost_model=auto_scheduler.XGBModel(),
-        init_search_callbacks=[auto_scheduler.PreloadCustomSketchRule(meet_condition_func, apply_func)])
+        task,
+        program_cost_model=auto_scheduler.XGBModel(),
+        init_search_callbacks=[auto_scheduler.PreloadCustomSketchRule(meet_condition_func, apply_func)],
+    )
     sketches = policy.generate_sketches(print_for_debug=True)
     assert [len(sketch.stages[2].iters) for sketch in sketches] == [3, 4]
 
     log_file = "custom_rule.json"
-    task.tune(auto_scheduler.TuningOptions(
-        num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)]), policy)
+    task.tune(
+        auto_scheduler.TuningOptions(
+            num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)]
+        ),
+        policy,
+    )
     sch, args = task.apply_best(log_file)
     func = tvm.build(sch, args, task.target)
     a, b, c = (np.random.uniform(size=get_const_tuple(x.shape)).astype(x.dtype) for x in args)

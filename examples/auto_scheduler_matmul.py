@@ -24,7 +24,8 @@ def matmul_add(N, L, M, dtype):
     k = te.reduce_axis((0, L), name="k")
     # B is a weight: a schedule may store it in the order in which it reads it.
     matmul = te.compute(
-        (N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="matmul", attrs={"layout_free_placeholders": [B]})
+        (N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="matmul", attrs={"layout_free_placeholders": [B]}
+    )
     out = te.compute((N, M), lambda i, j: matmul[i, j] + C[i, j], name="out")
     return [A, B, C, out]
 
@@ -48,9 +49,11 @@ def resume_search(task: auto_scheduler.SearchTask, log_file: str, trials: int) -
     cost_model = auto_scheduler.XGBModel()
     cost_model.update_from_file(log_file)
     search_policy = auto_scheduler.SketchPolicy(
-        task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)])
+        task, cost_model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log_file)]
+    )
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)])
+        num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)]
+    )
     task.tune(tune_option, search_policy=search_policy)
 
 
@@ -69,7 +72,8 @@ def main() -> None:
     if os.path.exists(log_file):
         os.remove(log_file)
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=arguments.trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2)
+        num_measure_trials=arguments.trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2
+    )
     task.tune(tune_option)
     sch, args = task.apply_best(log_file)
     print("Lowered TIR:")

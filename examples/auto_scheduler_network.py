@@ -28,17 +28,24 @@ def get_network(name, batch_size, layout="NHWC", dtype="float32", image=224):
     input_shape, output_shape = (batch_size, *image_shape), (batch_size, 1000)
     if name.startswith("resnet-"):
         mod, params = relay.testing.resnet.get_workload(
-            num_layers=int(name.split("-")[1]), batch_size=batch_size, layout=layout, dtype=dtype,
-            image_shape=image_shape)
+            num_layers=int(name.split("-")[1]),
+            batch_size=batch_size,
+            layout=layout,
+            dtype=dtype,
+            image_shape=image_shape,
+        )
     elif name == "mobilenet":
         mod, params = relay.testing.mobilenet.get_workload(
-            batch_size=batch_size, layout=layout, dtype=dtype, image_shape=image_shape)
+            batch_size=batch_size, layout=layout, dtype=dtype, image_shape=image_shape
+        )
     elif name == "squeezenet_v1.1":
         mod, params = relay.testing.squeezenet.get_workload(
-            version="1.1", batch_size=batch_size, dtype=dtype, image_shape=image_shape)
+            version="1.1", batch_size=batch_size, dtype=dtype, image_shape=image_shape
+        )
     elif name == "mlp":
         mod, params = relay.testing.mlp.get_workload(
-            batch_size=batch_size, dtype=dtype, image_shape=image_shape, num_classes=1000)
+            batch_size=batch_size, dtype=dtype, image_shape=image_shape, num_classes=1000
+        )
     else:
         raise ValueError(f"unknown network '{name}'")
     return mod, params, input_shape, output_shape
@@ -64,7 +71,8 @@ def main() -> None:
 
     print("Get model...")
     mod, params, input_shape, output_shape = get_network(
-        network, batch_size, layout, dtype=dtype, image=arguments.image)
+        network, batch_size, layout, dtype=dtype, image=arguments.image
+    )
     print("Extract tasks...")
     tasks, task_weights = auto_scheduler.extract_tasks(mod["main"], params, target)
     for idx, task in enumerate(tasks):

@@ -98,13 +98,12 @@ def main() -> None:
 
     log_file = "sparse_dense.json"
     tune_option = auto_scheduler.TuningOptions(
-        num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2)
+        num_measure_trials=trials, measure_callbacks=[auto_scheduler.RecordToFile(log_file)], verbose=2
+    )
     search_policy = auto_scheduler.SketchPolicy(
         task,
         program_cost_model=auto_scheduler.XGBModel(),
-        init_search_callbacks=[
-            auto_scheduler.PreloadCustomSketchRule(meet_condition_func, apply_func, "SparseDense")
-        ],
+        init_search_callbacks=[auto_scheduler.PreloadCustomSketchRule(meet_condition_func, apply_func, "SparseDense")],
     )
     task.tune(tune_option, search_policy)
     sch, args = task.apply_best(log_file)

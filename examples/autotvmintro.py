@@ -44,7 +44,8 @@ def tune(tasks, trials: int, log_file: str) -> None:
         tuner = XGBTuner(task, plan_size=16)
         count = min(trials, len(task.config_space))
         tuner.tune(
-            n_trial=count, measure_option=option,
+            n_trial=count,
+            measure_option=option,
             callbacks=[autotvm.callback.progress_bar(count, prefix=prefix), autotvm.callback.log_to_file(log_file)],
         )
 

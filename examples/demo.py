@@ -35,8 +35,10 @@ def run() -> int:
     with tempfile.TemporaryDirectory() as folder:
         package = os.path.join(folder, "mobilenet_v2.tar")
         shapes = "data:[1,3,224,224]"
-        print(f'tvmc compile --target llvm --input-shapes "{shapes}" --output mobilenet_v2.tar mobilenet_v2.onnx',
-              flush=True)
+        print(
+            f'tvmc compile --target llvm --input-shapes "{shapes}" --output mobilenet_v2.tar mobilenet_v2.onnx',
+            flush=True,
+        )
         start = time.perf_counter()
         if main._main(["compile", "--target", "llvm", "--input-shapes", shapes, "--output", package, MODEL]):
             return 1

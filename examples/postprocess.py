@@ -1,6 +1,6 @@
 """Print the five most likely labels of predictions.npz.
 
-    python postprocess.py [PREDICTIONS [LABELS]]
+python postprocess.py [PREDICTIONS [LABELS]]
 """
 
 from __future__ import annotations

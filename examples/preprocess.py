@@ -1,6 +1,6 @@
 """Convert a photo to the input of an ImageNet model: imagenet_cat.npz with the array `data`.
 
-    python preprocess.py [PHOTO]
+python preprocess.py [PHOTO]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Use tvmc from Python: load, inspect, compile, run and save a model.
 
-    python tvmcpythonintro.py [MODEL]
+python tvmcpythonintro.py [MODEL]
 """
 
 from __future__ import annotations

@@ -70,9 +70,13 @@ def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_draw
     names = tmp_path / "skipped.txt"
     here = run_suite(tmp_path, TVM_TEST_SEED="5", TVM_TEST_SKIPPED=str(names))
     assert names.read_text().splitlines() == [
-        *(f"test_it.py::test_that_needs_a_thing[{i}]" for i in range(40)), "test_it.py::test_that_needs_another"]
+        *(f"test_it.py::test_that_needs_a_thing[{i}]" for i in range(40)),
+        "test_it.py::test_that_needs_another",
+    ]
     assert [line for line in here if " skipped: " in line] == [
-        "40 skipped: there is no such thing", "1 skipped: nor another"]
+        "40 skipped: there is no such thing",
+        "1 skipped: nor another",
+    ]
     assert len(drawn(here)) == 2 + 5 * HAS_HYPOTHESIS
     # The same in continuous integration, and others with another seed.
     assert drawn(run_suite(tmp_path, TVM_TEST_SEED="5", CI="true")) == drawn(here)

@@ -23,8 +23,15 @@ def ours(modules: set[str]) -> set[str]:
 def test_import_tvm_loads_the_runtime_alone():
     modules = loaded("import tvm")
     compiler = {name for name in ours(modules) if name.split(".")[1:2] not in ([], ["runtime"], ["_ffi"])}
-    assert compiler <= {"tvm.error", "tvm.dtype", "tvm.hooks", "tvm.object_path", "tvm.registry", "tvm._bootstrap",
-                        "tvm.not_built"}
+    assert compiler <= {
+        "tvm.error",
+        "tvm.dtype",
+        "tvm.hooks",
+        "tvm.object_path",
+        "tvm.registry",
+        "tvm._bootstrap",
+        "tvm.not_built",
+    }
     assert not modules & {"numpy", "ml_dtypes", "llvmlite", "argparse", "pathlib", "tempfile", "subprocess"}
     assert len(ours(modules)) <= 40
 
@@ -38,13 +45,16 @@ def test_programs_compare_numbers_where_pytest_is_not_installed():
     assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith("pip install pytest")
 
 
-@pytest.mark.parametrize("program", [
-    "import tvm; assert isinstance(tvm.runtime.convert(3), tvm.runtime.Object)",
-    "import tvm; assert isinstance(tvm.tir.Var('x', 'int32'), tvm.Object)",
-    "import tvm; assert tvm.ir.load_json(tvm.ir.save_json(tvm.runtime.ShapeTuple([1, 2]))) == (1, 2)",
-    "from tvm.ir import EnvFunc; import tvm; tvm.register_func('f', lambda: 1); assert EnvFunc.get('f')() == 1",
-    "from tvm import ir, runtime; assert issubclass(ir.Node, runtime.Object)",
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import tvm; assert isinstance(tvm.runtime.convert(3), tvm.runtime.Object)",
+        "import tvm; assert isinstance(tvm.tir.Var('x', 'int32'), tvm.Object)",
+        "import tvm; assert tvm.ir.load_json(tvm.ir.save_json(tvm.runtime.ShapeTuple([1, 2]))) == (1, 2)",
+        "from tvm.ir import EnvFunc; import tvm; tvm.register_func('f', lambda: 1); assert EnvFunc.get('f')() == 1",
+        "from tvm import ir, runtime; assert issubclass(ir.Node, runtime.Object)",
+    ],
+)
 def test_the_ir_is_joined_to_the_runtime_whichever_is_named_first(program):
     assert "tvm.ir" in loaded(program)
 
@@ -63,8 +73,10 @@ def test_a_command_loads_the_modules_it_needs():
 
 @pytest.mark.slow("starts an interpreter for each import")
 def test_relay_brings_the_templates_that_scripts_name():
-    loaded("from tvm import autotvm, relay\n"
-           "a, b = (('TENSOR', (n, 8), 'float32') for n in (4, 16))\n"
-           "task = autotvm.task.create('dense_pack.x86', (a, b, None, 'float32'), 'llvm')\n"
-           "assert task.flop == 2 * 4 * 8 * 16\n"
-           "autotvm.task.create('dense_small_batch.gpu', (a, b, None, 'float32'), 'cuda')")
+    loaded(
+        "from tvm import autotvm, relay\n"
+        "a, b = (('TENSOR', (n, 8), 'float32') for n in (4, 16))\n"
+        "task = autotvm.task.create('dense_pack.x86', (a, b, None, 'float32'), 'llvm')\n"
+        "assert task.flop == 2 * 4 * 8 * 16\n"
+        "autotvm.task.create('dense_small_batch.gpu', (a, b, None, 'float32'), 'cuda')"
+    )

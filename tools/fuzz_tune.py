@@ -134,13 +134,19 @@ def search_sketches(records: str, trials: int, policy: str) -> None:
     from tvm import auto_scheduler
     from tvm.testing import auto_scheduler as workloads
 
-    work = [(workloads.matmul_auto_scheduler_test, (64, 64, 64)), (workloads.softmax_nm_auto_scheduler_test, (64, 64)),
-            (workloads.conv2d_nchw_bn_relu_auto_scheduler_test, (1, 14, 14, 16, 16, 3, 1, 1))]
+    work = [
+        (workloads.matmul_auto_scheduler_test, (64, 64, 64)),
+        (workloads.softmax_nm_auto_scheduler_test, (64, 64)),
+        (workloads.conv2d_nchw_bn_relu_auto_scheduler_test, (1, 14, 14, 16, 16, 3, 1, 1)),
+    ]
     tasks = [auto_scheduler.SearchTask(func=function, args=args, target="llvm") for function, args in work]
     options = auto_scheduler.TuningOptions(
-        num_measure_trials=trials, num_measures_per_round=4, verbose=0,
+        num_measure_trials=trials,
+        num_measures_per_round=4,
+        verbose=0,
         runner=auto_scheduler.LocalRunner(number=1, min_repeat_ms=0),
-        measure_callbacks=[auto_scheduler.RecordToFile(records)])
+        measure_callbacks=[auto_scheduler.RecordToFile(records)],
+    )
     scheduler = auto_scheduler.TaskScheduler(tasks, load_log_file=records, callbacks=[])
     scheduler.tune(options, policy, {"evolutionary_search_population": 32, "evolutionary_search_num_iters": 2})
 

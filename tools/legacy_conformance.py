@@ -98,8 +98,10 @@ def table(name: str, results: dict[str, str]) -> str:
     for operator, own in cases_by_operator(name, results).items():
         bad = [f"{n}: {results[n]}".replace("|", "\\|") for n in own if results[n]]
         rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'no case')} |")
-    head = (f"## {title} operators\n\n{len(names)} operators, compared with {oracle}; `python -m tools "
-            f"conformance {name}` writes this table.\n")
+    head = (
+        f"## {title} operators\n\n{len(names)} operators, compared with {oracle}; `python -m tools "
+        f"conformance {name}` writes this table.\n"
+    )
     return "\n".join([head, *rows])
 
 

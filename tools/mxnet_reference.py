@@ -85,8 +85,9 @@ def _separable(data):
     first = mx.sym.Convolution(data, kernel=(3, 3), num_filter=4, num_group=4, pad=(1, 1), no_bias=True, name="conv")
     relu = mx.sym.Activation(mx.sym.BatchNorm(first, name="bn", fix_gamma=False), act_type="relu")
     second = mx.sym.Convolution(relu, kernel=(1, 1), num_filter=10, name="conv2")
-    third = mx.sym.Convolution(mx.sym.clip(second, 0, 6), kernel=(3, 3), num_filter=5, num_group=5, stride=(2, 2),
-                               name="conv3")
+    third = mx.sym.Convolution(
+        mx.sym.clip(second, 0, 6), kernel=(3, 3), num_filter=5, num_group=5, stride=(2, 2), name="conv3"
+    )
     return mx.sym.BatchNorm(third, name="bn2")
 
 
@@ -119,12 +120,18 @@ def fused() -> dict:
                                           quantize_mode="smart", label_names=None)  # fmt: skip
             found[f"{name}/{kind}"] = (made.get_backend_symbol("MKLDNN_QUANTIZE"), *given)
         for case, (made, args, auxs) in found.items():
-            bound = made.bind(mx.cpu(), {**args, "data": mx.nd.array(data[: shape[0]])}, aux_states=auxs,
-                              grad_req="null")
+            bound = made.bind(
+                mx.cpu(), {**args, "data": mx.nd.array(data[: shape[0]])}, aux_states=auxs, grad_req="null"
+            )
             out[f"{case}|symbol"] = np.array(made.tojson())
             out[f"{case}|data"], out[f"{case}|out"] = data[: shape[0]], bound.forward(is_train=False)[0].asnumpy()
-            out.update({f"{case}|{k}:{n}": a.asnumpy() for k, group in (("arg", args), ("aux", auxs))
-                        for n, a in group.items()})
+            out.update(
+                {
+                    f"{case}|{k}:{n}": a.asnumpy()
+                    for k, group in (("arg", args), ("aux", auxs))
+                    for n, a in group.items()
+                }
+            )
     return out
 
 
@@ -141,13 +148,15 @@ def main() -> int:
         # MXNet's own kernels support cases that its oneDNN kernels do not.
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "left.npz")
-            subprocess.run([sys.executable, __file__, file, *left], env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"},
-                           check=True)
+            subprocess.run(
+                [sys.executable, __file__, file, *left], env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"}, check=True
+            )
             with np.load(file) as found:
                 out.update(found)
     np.savez_compressed(FOLDER / "cases.npz", **out)
-    np.savez_compressed(FOLDER / "networks.npz", **{
-        f"{name}|{k}": a for name in networks.NETWORKS for k, a in enumerate(network(name))})
+    np.savez_compressed(
+        FOLDER / "networks.npz", **{f"{name}|{k}": a for name in networks.NETWORKS for k, a in enumerate(network(name))}
+    )
     np.savez_compressed(FOLDER / "fused.npz", **fused())
     missing = [n for n in CASES if f"{n}|0" not in out]
     print(len(CASES), "cases; refused by MXNet:", ", ".join(missing) or "none")

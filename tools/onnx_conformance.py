@@ -118,8 +118,9 @@ _NEEDS = (
     ("decoders of image files", ("ImageDecoder",)),
     ("run-time sizes", ("when compiling", "known only when the model runs")),
 )
-_ALIGNED = ("the expected output divides by the unrounded output length; the specification and onnxruntime by the "
-            "rounded one")
+_ALIGNED = (
+    "the expected output divides by the unrounded output length; the specification and onnxruntime by the rounded one"
+)
 # Tests whose expected outputs a correct implementation does not produce.
 _NOTES = {
     "bernoulli": ("random numbers", "the outputs are random; the expected output is one sample"),

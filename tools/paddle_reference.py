@@ -83,8 +83,15 @@ def layers(paddle) -> dict:
         def __init__(self):
             super().__init__()
             self.body = nn.Sequential(
-                nn.Conv2D(3, 8, 3, stride=2, padding=1), nn.BatchNorm2D(8), nn.Hardswish(), nn.MaxPool2D(2, 2),
-                nn.Conv2D(8, 12, 3, padding=1, groups=4), nn.BatchNorm2D(12), nn.ReLU(), nn.MaxPool2D((4, 1), (4, 1)))
+                nn.Conv2D(3, 8, 3, stride=2, padding=1),
+                nn.BatchNorm2D(8),
+                nn.Hardswish(),
+                nn.MaxPool2D(2, 2),
+                nn.Conv2D(8, 12, 3, padding=1, groups=4),
+                nn.BatchNorm2D(12),
+                nn.ReLU(),
+                nn.MaxPool2D((4, 1), (4, 1)),
+            )
             self.lstm, self.head = nn.LSTM(12, 10, 2, direction="bidirect"), nn.Linear(20, 17)
             self.softmax = nn.Softmax(2)
 

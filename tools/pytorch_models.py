@@ -147,8 +147,10 @@ def _line(name: str, row: list[str]) -> str:
 
 def write(rows: dict[str, list[str]], names) -> None:
     kept = [name for name in sorted(rows) if name in names]
-    static, dynamic = ("".join(_line(name, rows[name]) for name in kept if name.startswith(_PREFIX) is is_dynamic)
-                       for is_dynamic in (False, True))
+    static, dynamic = (
+        "".join(_line(name, rows[name]) for name in kept if name.startswith(_PREFIX) is is_dynamic)
+        for is_dynamic in (False, True)
+    )
     DOCUMENT.write_text(_HEAD + static + (_DYNAMIC_HEAD + dynamic if dynamic else ""))
 
 

@@ -99,9 +99,11 @@ def table(results: dict[str, str]) -> str:
         own = [n for n in results if n.split("/")[0].split(".")[0] == operator]
         bad = [f"{n}: {results[n]}" for n in own if results[n]]
         rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'in graphs')} |")
-    head = (f"## TensorFlow operators\n\n{len(names)} operators; `python -m tools conformance tensorflow` writes "
-            "this table. Float outputs agree within 1e-5, integers exactly. \"In graphs\": tested in whole models and "
-            "by separate tests.\n")
+    head = (
+        f"## TensorFlow operators\n\n{len(names)} operators; `python -m tools conformance tensorflow` writes "
+        'this table. Float outputs agree within 1e-5, integers exactly. "In graphs": tested in whole models and '
+        "by separate tests.\n"
+    )
     return "\n".join([head, *rows])
 
 

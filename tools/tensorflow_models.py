@@ -56,7 +56,8 @@ def model(name: str, kind: str):
 def _application(name: str, size: int):
     def build(tf, rng):
         made = getattr(tf.keras.applications, name)(
-            weights=None, input_shape=(size, size, 3), classes=100, classifier_activation=None)
+            weights=None, input_shape=(size, size, 3), classes=100, classifier_activation=None
+        )
         # With initial statistics, all images would have nearly equal, small outputs.
         for weight in made.weights:
             drawn = {"moving_variance": (0.5, 1.5), "variance": (0.5, 1.5), "gamma": (0.8, 1.2)}
@@ -131,7 +132,8 @@ def unet(tf, rng):
     up = layers.Conv2DTranspose(16, 3, strides=2, padding="same")(c)
     up = layers.UpSampling2D(2, interpolation="bilinear")(layers.Concatenate()([up, b]))
     return tf.keras.Model(x, layers.Conv2D(2, 1)(layers.Concatenate()([up, a]))), [
-        rng.uniform(-1, 1, (1, 32, 48, 3)).astype("float32")]
+        rng.uniform(-1, 1, (1, 32, 48, 3)).astype("float32")
+    ]
 
 
 @model("3-D network frozen", "frozen")
@@ -150,8 +152,9 @@ def module(tf, rng):
         def __init__(self):
             super().__init__()
             self.weight = tf.Variable(rng.uniform(-1, 1, (4, 3)).astype("float32"))
-            self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
-                tf.constant([3, 5, 8], "int64"), tf.constant([0.5, 1.5, 2.5])), -1.0)
+            self.table = tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(tf.constant([3, 5, 8], "int64"), tf.constant([0.5, 1.5, 2.5])), -1.0
+            )
 
         @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
         def serve(self, x):
@@ -170,8 +173,11 @@ def v1_loop(tf, rng):
     v1 = tf.compat.v1
     x = v1.placeholder("float32", [3, 4], "x")
     steps = v1.placeholder("int32", [], "n")
-    out = v1.while_loop(lambda i, a: tf.logical_and(i < steps, tf.reduce_sum(a) < 1e6),
-                        lambda i, a: (i + 1, a * 1.5 + tf.cast(i, "float32")), [tf.constant(0), x])
+    out = v1.while_loop(
+        lambda i, a: tf.logical_and(i < steps, tf.reduce_sum(a) < 1e6),
+        lambda i, a: (i + 1, a * 1.5 + tf.cast(i, "float32")),
+        [tf.constant(0), x],
+    )
     return [out[0], out[1]], {x: rng.uniform(0, 1, (3, 4)).astype("float32"), steps: 6}
 
 
@@ -210,7 +216,8 @@ def v1_detector(tf, rng):
     boxes = tf.concat([low, low + 0.1 + tf.sigmoid(rows[:, 2:4])], 1)
     kept = tf.image.non_max_suppression(boxes, tf.sigmoid(rows[:, 4]), 8, 0.5, 0.3)
     return [tf.gather(boxes, kept), tf.gather(tf.sigmoid(rows[:, 4]), kept)], {
-        x: rng.uniform(-1, 1, (1, 32, 32, 3)).astype("float32")}
+        x: rng.uniform(-1, 1, (1, 32, 32, 3)).astype("float32")
+    }
 
 
 # The larger models come last.
@@ -282,8 +289,7 @@ def compare(name: str) -> tuple[str, str, float, float]:
                 source, outputs, feeds, wanted = _of_graph(tf, build, rng)
             else:
                 made = build(tf, rng)
-                source, outputs, feeds, wanted = (
-                    _frozen(tf, *made) if kind == "frozen" else _saved(tf, *made, folder))
+                source, outputs, feeds, wanted = _frozen(tf, *made) if kind == "frozen" else _saved(tf, *made, folder)
             begin = time.perf_counter()
             mod = from_tensorflow(source, outputs=outputs)[0]
             seconds = time.perf_counter() - begin

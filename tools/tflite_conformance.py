@@ -111,16 +111,23 @@ def table(results: dict[str, str]) -> str:
     names = sorted({*CONVERTERS.names(), *QUANTIZED.names()})
     for operator in names:
         own = [n for n, c in CASES.items() if c.operator == operator.removeprefix("CUSTOM ")]
-        way = "as the reference kernel" if operator in QUANTIZED.names() else "moved" if operator in MOVING else (
-            "by a table" if operator in TABLED else "dequantized")
+        way = (
+            "as the reference kernel"
+            if operator in QUANTIZED.names()
+            else "moved"
+            if operator in MOVING
+            else ("by a table" if operator in TABLED else "dequantized")
+        )
         bad = [f"{n}: {results[n]}" for n in own if results[n]]
         verdict = "; ".join(bad) or ("yes" if own else "no case")
         rows.append(f"| {operator} | {way} | {len(own)} | {verdict} |")
-    head = (f"## TFLite operators\n\n{len(names)} operators; `python -m tools conformance tflite` writes this table. "
-            "Float outputs agree within 1e-5, integers exactly, except `RESIZE_BILINEAR` of uint8 within one step: its "
-            "sums can be exactly between two integers and depend on the order of additions. Lookup tables of float "
-            "values (int16, and concatenations of uint8 with several scales) are those of LiteRT for AArch64, which "
-            "uses fused multiply-adds.\n")
+    head = (
+        f"## TFLite operators\n\n{len(names)} operators; `python -m tools conformance tflite` writes this table. "
+        "Float outputs agree within 1e-5, integers exactly, except `RESIZE_BILINEAR` of uint8 within one step: its "
+        "sums can be exactly between two integers and depend on the order of additions. Lookup tables of float "
+        "values (int16, and concatenations of uint8 with several scales) are those of LiteRT for AArch64, which "
+        "uses fused multiply-adds.\n"
+    )
     tail = ["", "Operators without a converter:", "", *missing(names)]
     return "\n".join([head, *rows, *tail])
 

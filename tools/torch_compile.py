@@ -170,8 +170,14 @@ def dynamic_outcomes(name: str, seconds: int) -> list[str]:
 def _found(program: str, name: str, seconds: int) -> tuple[list[str], str]:
     """Return the results that a program prints for a model, and how it ended."""
     try:
-        done = subprocess.run([sys.executable, "-c", program, name], cwd=ROOT, capture_output=True, text=True,
-                              timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        done = subprocess.run(
+            [sys.executable, "-c", program, name],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         words = done.stderr.strip().rpartition("\n")[2].replace("|", "/")[:160]
         text, ended = done.stdout, f"ended with {done.returncode}: {words}"
     except subprocess.TimeoutExpired as late:

@@ -53,7 +53,8 @@ def record(machine: str, results: dict[str, Any], folder: Path = result_file.FOL
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        "python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        "python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default=",".join(USUAL), metavar="PARTS", help="comma-separated parts")
     parser.add_argument("--output", default="gpu_results", help="folder for results (default: gpu_results)")
     parser.add_argument("--target", default="cuda")

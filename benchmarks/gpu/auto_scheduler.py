@@ -163,11 +163,13 @@ class Tuning:
             policy.params.update(evolutionary_search_population=options.population)
         self.rounds = [0] * len(tasks)
         self.over = [False] * len(tasks)
-        runner = SharedRunner(
-            options.lock, timeout=10, number=3, repeat=1, min_repeat_ms=options.min_repeat_ms)
+        runner = SharedRunner(options.lock, timeout=10, number=3, repeat=1, min_repeat_ms=options.min_repeat_ms)
         self.measurer = ProgramMeasurer(
-            auto_scheduler.LocalBuilder(timeout=30, n_parallel=options.cores), runner,
-            [auto_scheduler.RecordToFile(records)], verbose=0)
+            auto_scheduler.LocalBuilder(timeout=30, n_parallel=options.cores),
+            runner,
+            [auto_scheduler.RecordToFile(records)],
+            verbose=0,
+        )
 
     def best(self, number: int) -> float:
         return self.measurer.best_cost.get(self.tasks[number].workload_key, float("inf")) * 1e6
@@ -197,7 +199,8 @@ def task_of(case: Case, target: Any) -> Any:
     tensors = [te.placeholder(shape, case.dtype, name=f"in{n}") for n, shape in enumerate(case.shapes)]
     dag = auto_scheduler.ComputeDAG([*tensors, case.compute(*tensors)])
     return auto_scheduler.SearchTask(
-        compute_dag=dag, workload_key=json.dumps([case.name]), target=target, desc=case.name)
+        compute_dag=dag, workload_key=json.dumps([case.name]), target=target, desc=case.name
+    )
 
 
 def tune_some(names: list[str], references: list[float], options: Options, records: str) -> tuple[dict, list[int]]:
@@ -241,8 +244,11 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for group in GROUPS:
         for name in ("default", "torch"):
-            ratios = [row["found_us"] / row[f"{name}_us"] for row in rows
-                      if row["group"] == group and row.get("found_us") and row.get(f"{name}_us")]
+            ratios = [
+                row["found_us"] / row[f"{name}_us"]
+                for row in rows
+                if row["group"] == group and row.get("found_us") and row.get(f"{name}_us")
+            ]
             if ratios:
                 lines.append(f"{group}: found/{name} geometric mean {statistics.geometric_mean(ratios):.2f}, worst "
                              f"{max(ratios):.2f}, of {len(ratios)}")  # fmt: skip
@@ -285,9 +291,14 @@ def main(argv: list[str] | None = None) -> int:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         options = Options(
-            arguments.target, arguments.seconds or (QUICK_SECONDS if arguments.quick else 540.0),
-            arguments.trials_per_round, arguments.population, arguments.min_repeat_ms,
-            max(arguments.cores // arguments.processes, 2), os.path.join(folder, "lock"))
+            arguments.target,
+            arguments.seconds or (QUICK_SECONDS if arguments.quick else 540.0),
+            arguments.trials_per_round,
+            arguments.population,
+            arguments.min_repeat_ms,
+            max(arguments.cores // arguments.processes, 2),
+            os.path.join(folder, "lock"),
+        )
         errors = tune_all(timed, options, arguments.processes, os.path.abspath(arguments.records))
     spent = time.monotonic() - begin
     rows, trials = [one.row for one in timed], sum(errors.values())

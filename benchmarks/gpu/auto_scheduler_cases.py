@@ -88,8 +88,14 @@ def half_convolution(channels: int, size: int, filters: int, window: int) -> Cas
         made = t.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), None, 1, pad)
         return made.permute(0, 2, 3, 1)
 
-    plain = Case(f"conv2d NHWC {size}x{size}x{channels} > {filters} {window}x{window}", "half",
-                 [(1, size, size, channels), (window, window, channels, filters)], topi.nn.conv2d_nhwc, None, torch)
+    plain = Case(
+        f"conv2d NHWC {size}x{size}x{channels} > {filters} {window}x{window}",
+        "half",
+        [(1, size, size, channels), (window, window, channels, filters)],
+        topi.nn.conv2d_nhwc,
+        None,
+        torch,
+    )
     return half(plain, lambda x, w: topi.nn.conv2d_nhwc(x, w, 1, pad, 1, "float32"),
                 lambda x, w: topi.cuda.conv2d_nhwc(x, w, 1, pad, 1, "float32"))  # fmt: skip
 

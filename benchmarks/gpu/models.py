@@ -173,10 +173,21 @@ def measure(name: str, rounds: int, target: str, dtype: str, profile: bool) -> d
             times[key].append(program.once())
     best = {key: float(np.percentile(row, 20)) * 1e3 for key, row in times.items()}
     fastest = min(best["NCHW"], best["NHWC"])
-    row = {"model": name, "dtype": dtype, "ours_ms": best["ours"], "torch_ms": fastest, "ratio": best["ours"] / fastest,
-           "error": mistake, "torch_error": theirs, "compile_s": ours.compile_seconds}
-    print(f"| {name} | {row['ours_ms']:.3f} | {fastest:.3f} | {row['ratio']:.2f} | {mistake:.1e} | "
-          f"{row['compile_s']:.1f} |", flush=True)
+    row = {
+        "model": name,
+        "dtype": dtype,
+        "ours_ms": best["ours"],
+        "torch_ms": fastest,
+        "ratio": best["ours"] / fastest,
+        "error": mistake,
+        "torch_error": theirs,
+        "compile_s": ours.compile_seconds,
+    }
+    print(
+        f"| {name} | {row['ours_ms']:.3f} | {fastest:.3f} | {row['ratio']:.2f} | {mistake:.1e} | "
+        f"{row['compile_s']:.1f} |",
+        flush=True,
+    )
     end_turn()
     return row
 

@@ -1,6 +1,6 @@
 """The quick start of Relay on a GPU as in the guides, and the same network on the CPU for comparison.
 
-    python -m benchmarks.gpu.quick_start [--target cuda] [--size 224]
+python -m benchmarks.gpu.quick_start [--target cuda] [--size 224]
 """
 
 from __future__ import annotations

@@ -264,7 +264,9 @@ class Bench:
 
 
 def measure(
-    jobs: list[tuple[Candidate, str, str, str]], benches: dict[Size, Bench], until: float,
+    jobs: list[tuple[Candidate, str, str, str]],
+    benches: dict[Size, Bench],
+    until: float,
     change: tuple[str, str] = ("", ""),
 ) -> list[Timed]:
     """Build on all cores but one, and time built candidates until the time limit."""
@@ -298,13 +300,17 @@ def table(rows: list[Timed], size: Size, reference: float) -> list[str]:
     some = [row for row in rows if row.candidate.size == size]
     ranks = {id(row): i for i, row in enumerate(sorted(some, key=lambda row: row.candidate.cost), start=1)}
     good = sorted(((row.milliseconds, i, row) for i, row in enumerate(some) if row.milliseconds is not None))
-    lines = [f"{size_text(size)}: cuBLAS {reference:.4f} ms, {work / reference / 1e6:.0f} GFLOP/s; {len(good)} of "
-             f"{len(some)} configurations timed",
-             f"{'rank':>5} {'kilocycles':>10} {'ms':>8} {'GFLOP/s':>9} {'ratio':>6}  configuration"]
+    lines = [
+        f"{size_text(size)}: cuBLAS {reference:.4f} ms, {work / reference / 1e6:.0f} GFLOP/s; {len(good)} of "
+        f"{len(some)} configurations timed",
+        f"{'rank':>5} {'kilocycles':>10} {'ms':>8} {'GFLOP/s':>9} {'ratio':>6}  configuration",
+    ]
     for milliseconds, _, row in good[:SHOWN]:
         knobs = " ".join(f"{k}={written(v)}" for k, v in row.candidate.config.items())
-        lines.append(f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.4f} "
-                     f"{work / milliseconds / 1e6:9.0f} {reference / milliseconds:6.2f}  {knobs}")
+        lines.append(
+            f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.4f} "
+            f"{work / milliseconds / 1e6:9.0f} {reference / milliseconds:6.2f}  {knobs}"
+        )
     notes: dict[str, int] = {}
     for row in some:
         if row.milliseconds is None:
@@ -313,8 +319,14 @@ def table(rows: list[Timed], size: Size, reference: float) -> list[str]:
 
 
 def search(
-    sizes: list[Size], kind: str, target_text: str, seconds: float, records: str | None, only: Sequence[str] = (),
-    change: tuple[str, str] = ("", ""), in_graph: bool = False,
+    sizes: list[Size],
+    kind: str,
+    target_text: str,
+    seconds: float,
+    records: str | None,
+    only: Sequence[str] = (),
+    change: tuple[str, str] = ("", ""),
+    in_graph: bool = False,
 ) -> None:
     import tvm
 
@@ -329,8 +341,10 @@ def search(
         jobs = [(c, kind, target_text, str(pathlib.Path(folder) / f"{i}.so")) for i, c in enumerate(in_turn)]
         rows = measure(jobs, benches, started + seconds, change)
     if records is not None:
-        plain = [{**c._asdict(), "kind": kind, "cublas": references[c.size], "milliseconds": milliseconds, "note": note}
-                 for c, milliseconds, note in rows]
+        plain = [
+            {**c._asdict(), "kind": kind, "cublas": references[c.size], "milliseconds": milliseconds, "note": note}
+            for c, milliseconds, note in rows
+        ]
         pathlib.Path(records).write_text(json.dumps(plain, indent=1))
     for size in sizes:
         print("\n".join(table(rows, size, references[size])), end="\n\n")

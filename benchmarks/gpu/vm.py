@@ -240,7 +240,8 @@ class Bench:
 
         shapes = CASES[name].shapes[at]
         machine = tvm.runtime.profiler_vm.VirtualMachineProfiler(
-            tvm.runtime.load_module(self.builds.get(name, None)), self.device)
+            tvm.runtime.load_module(self.builds.get(name, None)), self.device
+        )
         feeds = {k: tvm.nd.array(v, self.device) for k, v in sample(shapes).items()}
         machine.set_input("main", **feeds)
         machine.profile(func_name="main")
@@ -256,7 +257,8 @@ class Bench:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "python -m benchmarks.gpu.vm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        "python -m benchmarks.gpu.vm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
     add("--models", default=",".join(MODELS), help="comma-separated names; none for no model")
     add("--target", default="cuda -arch=sm_90a")

@@ -29,9 +29,9 @@ print(mod)
 
 # %%
 with tvm.transform.PassContext(opt_level=3):
-    fused = tvm.transform.Sequential([
-        relay.transform.SimplifyInference(), relay.transform.FoldConstant(), relay.transform.FuseOps()
-    ])(mod)
+    fused = tvm.transform.Sequential(
+        [relay.transform.SimplifyInference(), relay.transform.FoldConstant(), relay.transform.FuseOps()]
+    )(mod)
 print(fused)
 
 # %%

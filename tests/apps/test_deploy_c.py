@@ -25,8 +25,7 @@ def program(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("classify") / "classify"
     folder = Path(runtime.find_library()).parent
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{runtime.include_path()}", f"-L{folder}"]
-    subprocess.run(
-        [compiler, str(SOURCE), *flags, f"-Wl,-rpath,{folder}", "-ltvm_runtime", "-o", str(out)], check=True)
+    subprocess.run([compiler, str(SOURCE), *flags, f"-Wl,-rpath,{folder}", "-ltvm_runtime", "-o", str(out)], check=True)
     return out
 
 
@@ -49,8 +48,12 @@ def model(tmp_path_factory) -> Path:
         helper.make_node("MatMul", ["f", "d"], ["out"]),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 8, 8])],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", CLASSES])], initializers)
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 8, 8])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", CLASSES])],
+        initializers,
+    )
     path = tmp_path_factory.mktemp("model") / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
     return path
@@ -99,5 +102,7 @@ def test_bad_files_are_told(program, files, tmp_path):
     assert missing.returncode == 1 and "none.bin: cannot be read" in missing.stderr
     broken = subprocess.run(
         [program, files / "mod.so", tmp_path / "short.bin", files / "mod.params", tmp_path / "short.bin"],
-        capture_output=True, text=True)
+        capture_output=True,
+        text=True,
+    )
     assert broken.returncode == 1 and broken.stderr.startswith("graph: ")

@@ -102,8 +102,9 @@ def _all_answers(questions: tuple[Question, ...]) -> dict[Callable, dict[str, li
     """The answers of every file to every question, from before where neither has changed."""
     known = {q: _kept(q) for q in questions}
     digests = {name: _digest(text) for name, text in texts().items()}
-    new = {name: [q.ask.__name__ for q in questions if known[q].get(name, ("",))[0] != digests[name]]
-           for name in digests}
+    new = {
+        name: [q.ask.__name__ for q in questions if known[q].get(name, ("",))[0] != digests[name]] for name in digests
+    }
     new = {name: asked for name, asked in new.items() if asked}
     for name, found in zip(new, _asked(list(new.items()))):
         for q in questions:

@@ -15,8 +15,13 @@ from tvm.error import not_defined
 @question(r"raise NotImplementedError(?:\(\))?\s")
 def without_words(tree: ast.AST) -> list[int]:
     """The lines that raise NotImplementedError and do not say what is not there."""
-    return [node.lineno for node, _ in statements(tree) if isinstance(node, ast.Raise) and node.exc is not None
-            and ast.unparse(node.exc) in ("NotImplementedError", "NotImplementedError()")]
+    return [
+        node.lineno
+        for node, _ in statements(tree)
+        if isinstance(node, ast.Raise)
+        and node.exc is not None
+        and ast.unparse(node.exc) in ("NotImplementedError", "NotImplementedError()")
+    ]
 
 
 def test_what_is_not_there_is_said():
@@ -26,8 +31,17 @@ def test_what_is_not_there_is_said():
 
 
 # Errors that say all by their class, or whose words are the system's or the test's own.
-WORDLESS = ("AssertionError", "KeyError", "KeyboardInterrupt", "ProcessLookupError", "RPCError", "SystemExit",
-            "TimeoutError", "ZeroDivisionError", "dataclasses.FrozenInstanceError")
+WORDLESS = (
+    "AssertionError",
+    "KeyError",
+    "KeyboardInterrupt",
+    "ProcessLookupError",
+    "RPCError",
+    "SystemExit",
+    "TimeoutError",
+    "ZeroDivisionError",
+    "dataclasses.FrozenInstanceError",
+)
 
 
 def refusals_without_words(text: str) -> list[str]:
@@ -49,12 +63,15 @@ def test_an_expectation_without_words_is_found():
     assert refusals_without_words(f"{line}ValueError, match='x'):\n{line}ValueError) as e:\n{line}KeyError):\n") == []
 
 
-@pytest.mark.parametrize("text, lines", [
-    ("raise NotImplementedError", [1]),
-    ("raise NotImplementedError()", [1]),
-    ("def f():\n    raise NotImplementedError('no f')", []),
-    ("try:\n    f()\nexcept ValueError:\n    raise", []),
-])
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ("raise NotImplementedError", [1]),
+        ("raise NotImplementedError()", [1]),
+        ("def f():\n    raise NotImplementedError('no f')", []),
+        ("try:\n    f()\nexcept ValueError:\n    raise", []),
+    ],
+)
 def test_an_error_without_words_is_found(text, lines):
     assert without_words(ast.parse(text)) == lines
 

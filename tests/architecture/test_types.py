@@ -38,12 +38,15 @@ def test_types_are_written_by_one_function_and_by_constructors():
     assert not wrong, f"use with_type, with_type_of or with_derived_type of {WRITER}: {', '.join(wrong)}"
 
 
-@pytest.mark.parametrize("text, owners", [
-    ("e.checked_type_ = t", ["e"]),
-    ("a.b.checked_type_, a.b.virtual_device_ = t, None", ["a.b"]),
-    ("if x:\n    e.checked_type_: Type = t", ["e"]),
-    ("object.__setattr__(e, 'checked_type_', t)", ["e"]),
-    ("t = e.checked_type_\nf(x=e.checked_type_)\ngetattr(e, 'checked_type_', None).shape", []),
-])
+@pytest.mark.parametrize(
+    "text, owners",
+    [
+        ("e.checked_type_ = t", ["e"]),
+        ("a.b.checked_type_, a.b.virtual_device_ = t, None", ["a.b"]),
+        ("if x:\n    e.checked_type_: Type = t", ["e"]),
+        ("object.__setattr__(e, 'checked_type_', t)", ["e"]),
+        ("t = e.checked_type_\nf(x=e.checked_type_)\ngetattr(e, 'checked_type_', None).shape", []),
+    ],
+)
 def test_writes_are_recognized(text, owners):
     assert [owner for _, owner in writes(ast.parse(text))] == owners

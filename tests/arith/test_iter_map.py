@@ -412,9 +412,7 @@ def test_subspace_divide_inside_a_fused_mark():
     dom = domain({x: 4, y: 2, z: 6, w: 3})
     fused = y * 6 + z
     indices = [x * 2 + fused // 3 // 2, fused // 3 % 2, fused % 3 * 3 + w]
-    assert_pairs(
-        divided(indices, dom, [z, w]), [(x * 2 + y, 0), (0, z // 3), (0, z % 3 * 3 + w), (True, True)]
-    )
+    assert_pairs(divided(indices, dom, [z, w]), [(x * 2 + y, 0), (0, z // 3), (0, z % 3 * 3 + w), (True, True)])
     assert_pairs(
         divided(indices, dom, [y, z, w]),
         [(x, fused // 6), (0, fused % 6 // 3), (0, fused % 3 * 3 + w), (True, True)],

@@ -48,7 +48,9 @@ def test_values_that_wrap_lie_in_their_bounds(dtype):
             point = {var: rng.choice(values) for var, values in points.items()}
             got = value(e, point, wraps=True)
             inside = got is None or ((low <= got or low == NEG_INF) and got <= high)
-            assert inside, f"seed {SEED} round {number}: {show(e)} at {({v.name: p for v, p in point.items()})}: {got}"
+            assert inside, (
+                f"seed {SEED} round {number}: {show(e)} at { ({v.name: p for v, p in point.items()}) }: {got}"
+            )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])

@@ -11,8 +11,12 @@ from tvm.ir.module import IRModule
 def small_model(channels: int = 8, seed: int = 0):
     """A module and its parameters; ``data`` is its input."""
     rng = np.random.default_rng(seed)
-    shapes = {"w1": (channels, 3, 3, 3), "b1": (channels,), "w2": (2 * channels, channels, 1, 1),
-              "w3": (10, 2 * channels)}
+    shapes = {
+        "w1": (channels, 3, 3, 3),
+        "b1": (channels,),
+        "w2": (2 * channels, channels, 1, 1),
+        "w3": (10, 2 * channels),
+    }
     params = {name: rng.uniform(-1, 1, shape).astype("float32") for name, shape in shapes.items()}
     x = relay.var("data", shape=(1, 3, 9, 9))
     given = {name: relay.var(name, shape=shape) for name, shape in shapes.items()}

@@ -56,8 +56,10 @@ def test_a_consumer_that_broadcasts_or_transposes_does_not_match_one_that_reads_
 def test_common_outer_loops_are_counted_along_all_paths():
     dag = ComputeDAG(workloads.softmax_abcd_auto_scheduler_test(2, 3, 4, 5))
     analyzer = dag.access_analyzer
-    count = [analyzer.num_common_outer_iterators(op(dag, f"T_softmax_{name}"), dag.ops[-1])
-             for name in ("maxelem", "exp", "expsum", "norm")]
+    count = [
+        analyzer.num_common_outer_iterators(op(dag, f"T_softmax_{name}"), dag.ops[-1])
+        for name in ("maxelem", "exp", "expsum", "norm")
+    ]
     assert count == [3, 3, 3, 4]
 
 

@@ -18,8 +18,18 @@ from tvm.testing import auto_scheduler as workloads
 def test_operations_come_in_the_order_that_records_number_them():
     dag = ComputeDAG(workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 9, 9, 3, 4, 3, 1, 1))
     assert [op.name for op in dag.ops] == [
-        "Data", "pad_temp", "Kernel", "conv2d", "Bias", "Bias_add", "Bn_scale", "Bn_mul", "Bn_offset", "Bn_add",
-        "T_relu"]
+        "Data",
+        "pad_temp",
+        "Kernel",
+        "conv2d",
+        "Bias",
+        "Bias_add",
+        "Bn_scale",
+        "Bn_mul",
+        "Bn_offset",
+        "Bn_add",
+        "T_relu",
+    ]
     dag = ComputeDAG(workloads.double_matmul_auto_scheduler_test(8))
     assert [op.name for op in dag.ops] == ["A", "B", "D", "C", "E"]
 
@@ -47,7 +57,7 @@ def test_it_is_copied_with_what_it_computes():
 def test_the_caches_of_a_schedule_are_operations():
     A, B, C = workloads.matmul_auto_scheduler_test(4, 5, 6)
     schedule = te.create_schedule(C.op)
-    local, = schedule.cache_write([C], "local")
+    (local,) = schedule.cache_write([C], "local")
     schedule.cache_read(A, "shared", [local])
     state = ComputeDAG([A, B, C]).get_init_state()
     state.cache_read(A, "shared", [state.cache_write(C, "local")])

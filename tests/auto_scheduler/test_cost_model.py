@@ -50,14 +50,36 @@ def test_features_of_a_product_are_what_can_be_counted_by_hand():
     hardware = HardwareParams(num_cores=4, vector_unit_bytes=16, target="llvm")
     rows, registers = FeatureExtractor(dag, hardware).rows(state.state_object), 2
     expected = {
-        "iterations": 64 * 32 * 16, "multiply operations": 64 * 32 * 16, "add operations": 64 * 32 * 16,
-        "elements": 64 * 32, "terms": 16, "parallel iterations": 16, "parallel waste": 1, "lanes": 8,
-        "contiguous reads": 1, "broadcast reads": 1, "strided reads": 0, "contiguous store": 1, "accumulators": 32,
-        "accumulator bytes": 128, "unique bytes": 4 * (64 * 16 + 16 * 32 + 64 * 32), "buffers": 3, "loops": 5,
-        "innermost elements": 32, "innermost terms": 16, "unrolled": 4, "most unrolled": 16,
+        "iterations": 64 * 32 * 16,
+        "multiply operations": 64 * 32 * 16,
+        "add operations": 64 * 32 * 16,
+        "elements": 64 * 32,
+        "terms": 16,
+        "parallel iterations": 16,
+        "parallel waste": 1,
+        "lanes": 8,
+        "contiguous reads": 1,
+        "broadcast reads": 1,
+        "strided reads": 0,
+        "contiguous store": 1,
+        "accumulators": 32,
+        "accumulator bytes": 128,
+        "unique bytes": 4 * (64 * 16 + 16 * 32 + 64 * 32),
+        "buffers": 3,
+        "loops": 5,
+        "innermost elements": 32,
+        "innermost terms": 16,
+        "unrolled": 4,
+        "most unrolled": 16,
         # Four rows of eight lanes, each element of A with a vector of B, for sixteen terms without a store.
-        "body vectors": 4 * registers, "body accumulators": 4 * registers, "carried terms": 16, "trips": 16,
-        "body loads": 4 + registers, "lanes gathered": 0, "registers": 4 + 5 * registers, "spilled": 0,
+        "body vectors": 4 * registers,
+        "body accumulators": 4 * registers,
+        "carried terms": 16,
+        "trips": 16,
+        "body loads": 4 + registers,
+        "lanes gathered": 0,
+        "registers": 4 + 5 * registers,
+        "spilled": 0,
     }
     for name, value in expected.items():
         assert math.isclose(feature(rows, name)[0], value, rel_tol=1e-4, abs_tol=1e-4), name
@@ -144,8 +166,10 @@ def test_adaptive_training_waits_for_more(seed):
 def test_states_that_failed_are_the_slowest(seed):
     task, inputs, results = labelled(60, seed)
     bad = {inp.state.transform_steps for inp in inputs if inp.state.transform_steps[0].code == "CHW"}
-    given = [MeasureResult([1e10], 4, "crashed", 1, 1) if inp.state.transform_steps in bad else res
-             for inp, res in zip(inputs, results)]
+    given = [
+        MeasureResult([1e10], 4, "crashed", 1, 1) if inp.state.transform_steps in bad else res
+        for inp, res in zip(inputs, results)
+    ]
     model = auto_scheduler.XGBModel(num_warmup_sample=10, seed=0)
     model.update(inputs, given)
     scores = dict(zip((inp.state.transform_steps for inp in inputs), model.predict(task, [i.state for i in inputs])))
@@ -165,7 +189,8 @@ def test_a_model_by_chance_is_repeated_by_its_seed():
 def test_a_model_that_has_read_records_scores_and_learns_from_other_copies_of_their_workload(tmp_path, seed):
     def task():
         return auto_scheduler.SearchTask(
-            func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1), target="llvm")
+            func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1), target="llvm"
+        )
 
     def inputs(of):
         policy = auto_scheduler.SketchPolicy(of, params={"sample_init_min_population": 4}, seed=seed, verbose=0)
@@ -187,8 +212,10 @@ def test_scores_of_stages_add_up_to_those_of_their_states(seed):
     policy = auto_scheduler.SketchPolicy(task, params={"sample_init_min_population": 4}, seed=seed, verbose=0)
     states = policy.sample_initial_population()
     model = auto_scheduler.XGBModel(num_warmup_sample=2)
-    model.update([auto_scheduler.MeasureInput(task, state) for state in states],
-                 [auto_scheduler.MeasureResult([1e-3 * (n + 1)], 0, "", 0.1, 1) for n in range(4)])
+    model.update(
+        [auto_scheduler.MeasureInput(task, state) for state in states],
+        [auto_scheduler.MeasureResult([1e-3 * (n + 1)], 0, "", 0.1, 1) for n in range(4)],
+    )
     scores = model.predict(task, states)
     found = model.predict_stages(task, states)
     assert found[:4] == scores and model.predict_stages(task, []) == []

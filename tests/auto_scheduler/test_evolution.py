@@ -34,8 +34,9 @@ PROGRAMS = {
 
 def breeder_of(name: str, generator: random.Random) -> Breeder:
     function, args = PROGRAMS[name]
-    task = SearchTask(func=function, args=args, target="llvm",
-                      hardware_params=HardwareParams(num_cores=4, target="llvm"))
+    task = SearchTask(
+        func=function, args=args, target="llvm", hardware_params=HardwareParams(num_cores=4, target="llvm")
+    )
     return Breeder(task.compute_dag, SketchPolicy(task, verbose=0).breeder.sketches, Limits(4), generator)
 
 
@@ -107,8 +108,7 @@ def test_factors_are_all_and_fit():
     assert divisors(12) == (1, 2, 3, 4, 6, 12)
     ways = factorizations(12, 2, 4)
     assert len(ways) == len(set(ways))
-    assert sorted(ways) == sorted(
-        (a, b) for a in range(1, 13) for b in range(1, 5) if 12 % (a * b) == 0)
+    assert sorted(ways) == sorted((a, b) for a in range(1, 13) for b in range(1, 5) if 12 % (a * b) == 0)
 
 
 def test_policies_give_states_by_chance_and_by_evolution(seed):
@@ -131,8 +131,9 @@ def test_whole_rows_of_small_matrices_are_lanes_together(seed):
         number = next(n for n, one in enumerate(breeder.sketches) if len(one.stages) == 3 and is_tiled(one.stages[2]))
         tiles = {("tile", 1): (1, 1, rows), ("tile", 2): (1, 1, columns)}
         states = [made.state for made in (breeder.annotated(number, tiles) for _ in range(64)) if made is not None]
-        return max(it.extent for state in states for it in state.stages[2].iters
-                   if it.annotation is Annotation.VECTORIZE)
+        return max(
+            it.extent for state in states for it in state.stages[2].iters if it.annotation is Annotation.VECTORIZE
+        )
 
     assert lanes(4, 4) == 16
     # Five rows of four are more than a vector, and have no part that divides them.
@@ -140,23 +141,31 @@ def test_whole_rows_of_small_matrices_are_lanes_together(seed):
 
 
 def test_stages_of_a_row_are_computed_together_in_most_states(seed):
-    task = SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(80, 24), target="llvm",
-                      hardware_params=HardwareParams(num_cores=4, target="llvm"))
+    task = SearchTask(
+        func=workloads.softmax_nm_auto_scheduler_test,
+        args=(80, 24),
+        target="llvm",
+        hardware_params=HardwareParams(num_cores=4, target="llvm"),
+    )
     policy = SketchPolicy(task, seed=seed % 1000, verbose=0)
     space = policy.space
     assert space is not None
     attached = [[stage.attach for stage in skeleton.state.stages if stage.attach] for skeleton in space.skeletons]
     names = [[stage.op.name for stage in skeleton.state.stages] for skeleton in space.skeletons]
-    rows = [all(target == len(own) - 1 for target, _ in found) and len(found) >= 3
-            for own, found in zip(names, attached)]
+    rows = [
+        all(target == len(own) - 1 for target, _ in found) and len(found) >= 3 for own, found in zip(names, attached)
+    ]
     # The exponentials have two readers: their sum, and the last stage inside whose loops that is computed.
     assert sum(rows) > len(rows) // 8
     for skeleton in space.skeletons:
         last = skeleton.state.stages[-1]
         for stage in skeleton.state.stages:
             # No stage is computed inside the loop over the elements of a row, for each of them anew.
-            assert stage.attach is None or stage.attach[0] != len(skeleton.state.stages) - 1 or (
-                last.iters[stage.attach[1]].name == "i0")
+            assert (
+                stage.attach is None
+                or stage.attach[0] != len(skeleton.state.stages) - 1
+                or (last.iters[stage.attach[1]].name == "i0")
+            )
 
 
 def test_no_register_tile_takes_most_of_a_round_while_there_are_others(seed):

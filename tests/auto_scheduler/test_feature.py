@@ -23,10 +23,10 @@ def task_of(dag) -> SearchTask:
 
 def numbers(state, dag) -> list[dict[str, float]]:
     """The features of a state by name, as numbers instead of logarithms."""
-    rows, = feature.get_per_store_features_from_states([state], task_of(dag))
+    (rows,) = feature.get_per_store_features_from_states([state], task_of(dag))
     plain = [name for name in NAMES if "_type." not in name and name != "is_gpu"]
     found = [dict(zip(NAMES, row)) for row in rows]
-    return [{name: 2.0 ** value - 1 if name in plain else value for name, value in row.items()} for row in found]
+    return [{name: 2.0**value - 1 if name in plain else value for name, value in row.items()} for row in found]
 
 
 def tiled(n: int, m: int, k: int):
@@ -62,7 +62,7 @@ def test_names_are_those_of_a_row():
 
 def test_a_product_in_tiles_has_the_counts_of_its_loops():
     dag, state = tiled(8, 6, 5)
-    row, = numbers(state, dag)
+    (row,) = numbers(state, dag)
     total = 8 * 6 * 5
     assert row["float_mul"] == row["float_addsub"] == pytest.approx(total) and row["outer_prod"] == pytest.approx(total)
     assert row["num_loops"] == pytest.approx(5) and row["auto_unroll_max_step"] == pytest.approx(64)
@@ -91,7 +91,7 @@ def test_what_one_statement_stores_and_the_next_one_reads_is_reused_at_once():
     state.compute_at(1, 2, state.stages[2].iters[1])
     rows = numbers(state, dag)
     read = [{name: row[f"{place}.{name}"] for name in feature._BUFFER} for row in rows for place in ("B0", "B1")]
-    serial, = [one for one in read if one["reuse_type.kSerialMultipleReadWrite"]]
+    (serial,) = [one for one in read if one["reuse_type.kSerialMultipleReadWrite"]]
     # Between them lie the three tensors, B twice.
     assert serial["reuse_dis_iter"] == pytest.approx(1) and serial["reuse_dis_bytes"] == pytest.approx(16)
     assert serial["acc_type.kRead"] == 1 and serial["reuse_ct"] == pytest.approx(1)
@@ -105,7 +105,7 @@ def test_threads_of_a_gpu_are_told():
     block, virtual, thread = state.split(C, state[C].iters[0], [2, 2])
     for it, name in ((block, "blockIdx.x"), (virtual, "vthread"), (thread, "threadIdx.x")):
         state.bind(C, it, name)
-    row, = numbers(state, dag)
+    (row,) = numbers(state, dag)
     assert row["is_gpu"] == 1
     lengths = [row[f"{name}_len"] for name in ("blockIdx_x", "blockIdx_y", "vthread", "threadIdx_x")]
     assert lengths == pytest.approx([2, 1, 2, 2]) and row["outer_prod"] == pytest.approx(8 * 8 * 4)

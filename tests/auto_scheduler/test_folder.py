@@ -70,8 +70,12 @@ def test_states_that_are_measured_elsewhere_are_ordinary_records(tmp_path):
 def test_constants_in_the_order_of_a_schedule(tmp_path):
     tensors, _ = convolution()
     dag = ComputeDAG(tensors)
-    task = SearchTask(compute_dag=dag, workload_key=dag.workload_key(), target="llvm",
-                      layout_rewrite_option=LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+    task = SearchTask(
+        compute_dag=dag,
+        workload_key=dag.workload_key(),
+        target="llvm",
+        layout_rewrite_option=LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED,
+    )
     assert write_candidates(inputs_of(task, 3), tmp_path, MEASURE) == (3, 0)
     rows = files.read_candidates(str(tmp_path))
     assert all(row.args == rows[0].args for row in rows) and any(row.shapes for row in rows)
@@ -81,11 +85,19 @@ def test_constants_in_the_order_of_a_schedule(tmp_path):
 def test_orders_of_one_shape_are_compared_with_results_of_their_own(tmp_path):
     x, w = te.placeholder((4, 3, 3), name="X"), te.placeholder((8, 3, 3), name="W")
     a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")
-    y = te.compute((4, 8), lambda i, j: te.sum(x[i, a, b] * w[j, a, b], axis=[a, b]), name="Y",
-                   attrs={"layout_free_placeholders": [w]})
+    y = te.compute(
+        (4, 8),
+        lambda i, j: te.sum(x[i, a, b] * w[j, a, b], axis=[a, b]),
+        name="Y",
+        attrs={"layout_free_placeholders": [w]},
+    )
     dag = ComputeDAG([x, w, y])
-    task = SearchTask(compute_dag=dag, workload_key=dag.workload_key(), target="llvm",
-                      layout_rewrite_option=LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+    task = SearchTask(
+        compute_dag=dag,
+        workload_key=dag.workload_key(),
+        target="llvm",
+        layout_rewrite_option=LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED,
+    )
     found: dict[tuple, dict[str, MeasureInput]] = {}
     for inp in inputs_of(task, 24, evolutionary_search_population=64):
         key = dag.layouts_key(inp.state, task.layout_rewrite_option)

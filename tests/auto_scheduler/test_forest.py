@@ -23,9 +23,14 @@ def test_rows_go_left_where_they_are_less():
     assert read.predict(rows).tolist() == [1.0, 2.0, 3.0, 4.0] and read.names == ("a", "b")
 
 
-@pytest.mark.parametrize("features, thresholds, leaves", [
-    ([[0, 1]], [[0.5, 2.0]], [[1.0, 2.0, 3.0]]), ([[0]], [[0.5]], [[1.0]]), ([[2]], [[0.5]], [[1.0, 2.0]]),
-])
+@pytest.mark.parametrize(
+    "features, thresholds, leaves",
+    [
+        ([[0, 1]], [[0.5, 2.0]], [[1.0, 2.0, 3.0]]),
+        ([[0]], [[0.5]], [[1.0]]),
+        ([[2]], [[0.5]], [[1.0, 2.0]]),
+    ],
+)
 def test_what_is_no_forest_of_full_trees_is_refused(features, thresholds, leaves):
     with pytest.raises(tvm.TVMError, match="forest"):
         Forest(features, thresholds, leaves, ["a", "b"])
@@ -43,10 +48,16 @@ def test_a_forest_scores_as_its_booster(seed):
     np.testing.assert_allclose(read.predict(rows), booster.predict(data), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("target, family", [
-    ("llvm -mtriple=aarch64-linux-gnu", "aarch64"), ("llvm -mtriple=x86_64-linux-gnu", "x86_64"),
-    ("llvm -mtriple=riscv64-linux-gnu", ""), ("cuda -arch=sm_80", "nvidia"), ("opencl", ""),
-])
+@pytest.mark.parametrize(
+    "target, family",
+    [
+        ("llvm -mtriple=aarch64-linux-gnu", "aarch64"),
+        ("llvm -mtriple=x86_64-linux-gnu", "x86_64"),
+        ("llvm -mtriple=riscv64-linux-gnu", ""),
+        ("cuda -arch=sm_80", "nvidia"),
+        ("opencl", ""),
+    ],
+)
 def test_targets_belong_to_families(target, family):
     assert weights.family_of(tvm.target.Target(target)) == family
 

@@ -67,22 +67,37 @@ def two_products(n=32):
 
 
 PROGRAMS = {
-    "nt": matmul, "nn": lambda: matmul(transposed=(False, False)), "tn": lambda: matmul(transposed=(True, False)),
-    "tt": lambda: matmul(transposed=(True, True)), "half sums": lambda: matmul(dtypes=(HALF, HALF, HALF)),
-    "bfloat16": lambda: matmul(dtypes=("bfloat16", "bfloat16", "float32")), "epilogue": epilogue,
-    "prologue": prologue, "batches": batches, "1x1": lambda: convolution(1), "3x3": convolution,
-    "split-k": lambda: matmul(32, 32, 512), "two products": two_products,
+    "nt": matmul,
+    "nn": lambda: matmul(transposed=(False, False)),
+    "tn": lambda: matmul(transposed=(True, False)),
+    "tt": lambda: matmul(transposed=(True, True)),
+    "half sums": lambda: matmul(dtypes=(HALF, HALF, HALF)),
+    "bfloat16": lambda: matmul(dtypes=("bfloat16", "bfloat16", "float32")),
+    "epilogue": epilogue,
+    "prologue": prologue,
+    "batches": batches,
+    "1x1": lambda: convolution(1),
+    "3x3": convolution,
+    "split-k": lambda: matmul(32, 32, 512),
+    "two products": two_products,
 }
 # Lengths that are no whole fragments, some less than one.
 PADDED = {
-    "padded nt": lambda: matmul(33, 17, 50), "padded nn": lambda: matmul(40, 52, 36, (False, False)),
-    "padded tn": lambda: matmul(23, 44, 90, (True, False)), "padded tt": lambda: matmul(50, 35, 31, (True, True)),
-    "padded epilogue": lambda: epilogue(37, 24, 40), "padded prologue": lambda: prologue(20, 70, 33),
-    "padded batches": lambda: batches(17, 34, 20), "padded 3x3": lambda: convolution(3, 14, 24, 20),
-    "padded 1x1": lambda: convolution(1, 7, 9, 40), "one row": lambda: matmul(1, 40, 100),
-    "few elements": lambda: matmul(7, 9, 11), "many rows": lambda: matmul(1000, 10, 16),
+    "padded nt": lambda: matmul(33, 17, 50),
+    "padded nn": lambda: matmul(40, 52, 36, (False, False)),
+    "padded tn": lambda: matmul(23, 44, 90, (True, False)),
+    "padded tt": lambda: matmul(50, 35, 31, (True, True)),
+    "padded epilogue": lambda: epilogue(37, 24, 40),
+    "padded prologue": lambda: prologue(20, 70, 33),
+    "padded batches": lambda: batches(17, 34, 20),
+    "padded 3x3": lambda: convolution(3, 14, 24, 20),
+    "padded 1x1": lambda: convolution(1, 7, 9, 40),
+    "one row": lambda: matmul(1, 40, 100),
+    "few elements": lambda: matmul(7, 9, 11),
+    "many rows": lambda: matmul(1000, 10, 16),
     "padded half sums": lambda: matmul(20, 30, 40, dtypes=(HALF, HALF, HALF)),
-    "padded split-k": lambda: matmul(20, 30, 512), "padded two products": lambda: two_products(24),
+    "padded split-k": lambda: matmul(20, 30, 512),
+    "padded two products": lambda: two_products(24),
 }
 PROGRAMS.update(PADDED)  # fmt: skip
 
@@ -116,8 +131,12 @@ def states_of(policy, count, seed):
 
 def names_in(policy):
     """The intrinsics that multiply."""
-    return {step.intrinsic for sketch in policy.breeder.sketches for step in sketch.transform_steps
-            if isinstance(step, TensorizeStep) and "load" not in step.intrinsic and "store" not in step.intrinsic}
+    return {
+        step.intrinsic
+        for sketch in policy.breeder.sketches
+        for step in sketch.transform_steps
+        if isinstance(step, TensorizeStep) and "load" not in step.intrinsic and "store" not in step.intrinsic
+    }
 
 
 @pytest.mark.parametrize("tensors, target, expected", [
@@ -233,24 +252,27 @@ def test_a_state_that_is_written_and_read_is_the_same_candidate(name, seed):
         assert str(recovered.state) == str(candidate.state)
 
 
-@pytest.mark.parametrize("name", sorted(
-    name for name in PROGRAMS if not name.endswith(("split-k", "two products"))))
+@pytest.mark.parametrize("name", sorted(name for name in PROGRAMS if not name.endswith(("split-k", "two products"))))
 def test_a_block_has_what_its_lowered_kernel_has(name, seed):
     policy = policy_of(PROGRAMS[name](), seed=seed)
     dag = policy.search_task.compute_dag
     for candidate in states_of(policy, 2, seed):
         schedule, args = dag.apply_steps_from_state(candidate.state)
         lowered = sorted(map(facts, lowered_kernels(schedule, args, CUDA).functions.values()))
-        found = sorted((b.blocks, b.threads, b.dynamic_bytes, b.local_bytes)
-                       for b in kernels_of(dag, candidate.state).values())
+        found = sorted(
+            (b.blocks, b.threads, b.dynamic_bytes, b.local_bytes) for b in kernels_of(dag, candidate.state).values()
+        )
         assert found == lowered, str(candidate.state)
 
 
-@pytest.mark.parametrize("limit, what", [
-    ({"max_threads_per_block": 64}, lambda b: b.threads <= 64),
-    ({"max_shared_memory_per_block": 6144}, lambda b: b.dynamic_bytes <= 6144),
-    ({"max_local_memory_per_block": 8192}, lambda b: b.local_bytes * b.threads <= 8192),
-])
+@pytest.mark.parametrize(
+    "limit, what",
+    [
+        ({"max_threads_per_block": 64}, lambda b: b.threads <= 64),
+        ({"max_shared_memory_per_block": 6144}, lambda b: b.dynamic_bytes <= 6144),
+        ({"max_local_memory_per_block": 8192}, lambda b: b.local_bytes * b.threads <= 8192),
+    ],
+)
 def test_states_keep_to_what_is_said_of_the_machine(limit, what, seed):
     tensors = matmul(128, 128, 64)
     limited = policy_of(tensors, seed=seed, hardware=HardwareParams(target=CUDA, **limit))

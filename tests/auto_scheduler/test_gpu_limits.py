@@ -48,12 +48,15 @@ def test_a_block_has_what_its_lowered_kernel_has(name, seed):
         assert found == lowered, str(candidate.state)
 
 
-@pytest.mark.parametrize("limit, what", [
-    ({"max_threads_per_block": 64}, lambda b: b.threads <= 64),
-    ({"max_shared_memory_per_block": 1024}, lambda b: b.shared_bytes <= 1024),
-    ({"max_vthread_extent": 2}, lambda b: b.virtual_threads <= 2),
-    ({"max_local_memory_per_block": 4096}, lambda b: b.local_bytes * b.threads <= 4096),
-])
+@pytest.mark.parametrize(
+    "limit, what",
+    [
+        ({"max_threads_per_block": 64}, lambda b: b.threads <= 64),
+        ({"max_shared_memory_per_block": 1024}, lambda b: b.shared_bytes <= 1024),
+        ({"max_vthread_extent": 2}, lambda b: b.virtual_threads <= 2),
+        ({"max_local_memory_per_block": 4096}, lambda b: b.local_bytes * b.threads <= 4096),
+    ],
+)
 def test_states_keep_to_what_is_said_of_the_machine(limit, what, seed):
     hardware = HardwareParams(target=CUDA, **limit)
     policy = policy_of(workloads.matmul_auto_scheduler_test, (64, 96, 64), seed=seed, hardware=hardware)

@@ -28,8 +28,17 @@ SHAPES = {
     "gpu_row_norm": (row_norm, (128, 768)),
     "gpu_winograd": (workloads.conv2d_winograd_nhwc_auto_scheduler_test, (1, 28, 28, 128, 128, 3, 1, 1)),
 }
-COUNTS = {"gpu_matmul": 1, "gpu_small_matmul": 5, "gpu_conv2d": 1, "gpu_depthwise": 1, "gpu_max_pool2d": 1,
-          "gpu_softmax": 4, "gpu_norms": 2, "gpu_row_norm": 4, "gpu_winograd": 1}
+COUNTS = {
+    "gpu_matmul": 1,
+    "gpu_small_matmul": 5,
+    "gpu_conv2d": 1,
+    "gpu_depthwise": 1,
+    "gpu_max_pool2d": 1,
+    "gpu_softmax": 4,
+    "gpu_norms": 2,
+    "gpu_row_norm": 4,
+    "gpu_winograd": 1,
+}
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
@@ -107,11 +116,15 @@ def test_stages_that_a_users_rule_leaves_plain_get_blocks_and_threads():
     table = {number: name for name, number in State.ANNOTATION_TRANS_TABLE.items()}
     iters = policy.breeder.random().state.stages[2].iters
     assert [(it.name, table[it.annotation]) for it in iters] == [
-        ("j@i@.0", "blockIdx.x"), ("j@i@.1", "threadIdx.x"), ("k", "none")]
+        ("j@i@.0", "blockIdx.x"),
+        ("j@i@.1", "threadIdx.x"),
+        ("k", "none"),
+    ]
 
 
 def test_structures_that_do_not_begin_with_three_levels_of_elements_are_refused():
     for structure in ("SSRSRS", "SSSRS", "SSSS"):
         with pytest.raises(ValueError, match=f"gpu_multi_level_tiling_structure.*'{structure}'"):
-            policy_of(workloads.matmul_auto_scheduler_test, (8, 8, 8),
-                      params={"gpu_multi_level_tiling_structure": structure})
+            policy_of(
+                workloads.matmul_auto_scheduler_test, (8, 8, 8), params={"gpu_multi_level_tiling_structure": structure}
+            )

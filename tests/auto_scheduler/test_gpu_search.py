@@ -119,8 +119,13 @@ def tuned(target: str, log: str) -> list[int]:
     builder = auto_scheduler.LocalBuilder(timeout=300, n_parallel=2)
     policy = SketchPolicy(task, EstimateModel(), {"evolutionary_search_population": 8}, seed=0, verbose=0)
     options = auto_scheduler.TuningOptions(
-        3, num_measures_per_round=3, verbose=0, builder=builder, runner=runner,
-        measure_callbacks=[auto_scheduler.RecordToFile(log)])
+        3,
+        num_measures_per_round=3,
+        verbose=0,
+        builder=builder,
+        runner=runner,
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+    )
     task.tune(options, policy)
     greedy = task.compute_dag.get_init_state()
     (stage,) = [n for n, s in enumerate(greedy.stages) if not s.is_placeholder]
@@ -153,8 +158,13 @@ with cuda_emulator.building():
 @needs_emulator
 def test_a_search_on_the_emulator_of_cuda(tmp_path):
     environment = {**cuda_emulator.environment(), "TVM_NO_CACHE": "1"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "log.json")], env=environment,
-                          cwd=cuda_emulator.ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "log.json")],
+        env=environment,
+        cwd=cuda_emulator.ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))
     *found, greedy, good = json.loads(line.removeprefix("FOUND "))

@@ -32,8 +32,9 @@ def convolution():
 def product():
     a, b = te.placeholder((9, 20), name="a"), te.placeholder((20, 15), name="b")
     k = te.reduce_axis((0, 20), name="k")
-    c = te.compute((9, 15), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c",
-                   attrs={"layout_free_placeholders": [b]})
+    c = te.compute(
+        (9, 15), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c", attrs={"layout_free_placeholders": [b]}
+    )
     return [a, b, c], lambda x, y: x @ y
 
 
@@ -92,8 +93,12 @@ def test_what_lies_so_already_or_is_not_simple_stays():
     assert not layouts_of(dag, state.transform_steps), "15 columns in fours leave a rest"
     plain = [te.placeholder((4, 4), name="a"), te.placeholder((4, 4), name="b")]
     k = te.reduce_axis((0, 2), name="k")
-    half = te.compute((4, 4), lambda i, j: te.sum(plain[0][i, k] * plain[1][k * 2, j], axis=k), name="c",
-                      attrs={"layout_free_placeholders": [plain[1]]})
+    half = te.compute(
+        (4, 4),
+        lambda i, j: te.sum(plain[0][i, k] * plain[1][k * 2, j], axis=k),
+        name="c",
+        attrs={"layout_free_placeholders": [plain[1]]},
+    )
     assert not layouts_of(ComputeDAG([*plain, half]), ())
 
 
@@ -108,11 +113,19 @@ def test_constants_of_models_are_stored_as_schedules_read_them():
     mod, params = small_model()
     tasks, _ = auto_scheduler.extract_tasks(mod, params, "llvm")
     assert {t.layout_rewrite_option for t in tasks if "conv2d" in t.desc} == {
-        LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED}
+        LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+    }
     chosen = []
     for task in tasks:
-        found = next(((pair, task) for seed in range(9) for pair in pairs([task], seed)
-                      if layouts_of(task.compute_dag, pair[0].state.transform_steps)), None)
+        found = next(
+            (
+                (pair, task)
+                for seed in range(9)
+                for pair in pairs([task], seed)
+                if layouts_of(task.compute_dag, pair[0].state.transform_steps)
+            ),
+            None,
+        )
         chosen += [] if found is None else [found[0]]
     assert len(chosen) >= 3
     library = built(mod, params, ApplyHistoryBest(chosen))
@@ -120,8 +133,9 @@ def test_constants_of_models_are_stored_as_schedules_read_them():
     assert len(stored) == len(chosen)
     np.testing.assert_allclose(outputs(library), reference(params, DATA), rtol=2e-4, atol=1e-5)
     # What such a kernel says that it computes is what it computes, whatever its schedule.
-    plain = tvm.transform.PassContext(opt_level=3, disabled_pass=["AutoSchedulerLayoutRewrite"],
-                                      config={"relay.backend.use_auto_scheduler": True})
+    plain = tvm.transform.PassContext(
+        opt_level=3, disabled_pass=["AutoSchedulerLayoutRewrite"], config={"relay.backend.use_auto_scheduler": True}
+    )
     with ApplyHistoryBest(chosen), plain:
         other = relay.build(mod, target="llvm", params=params)
     assert not any(stored_places(k.function) for k in other.kernels)

@@ -37,10 +37,18 @@ def test_a_nest_runs_as_often_as_the_loops_around_it(seed):
             assert nest.times * nest.iterations() == total
 
 
-@pytest.mark.parametrize("index, reach", [
-    (lambda i, j: i, 4), (lambda i, j: i + 3, 4), (lambda i, j: i * 2 + j, 11), (lambda i, j: i - j, 8),
-    (lambda i, j: te.indexdiv(i, 2), 2), (lambda i, j: te.indexmod(i, 3), 3), (lambda i, j: te.indexmod(j, 100), 5),
-])
+@pytest.mark.parametrize(
+    "index, reach",
+    [
+        (lambda i, j: i, 4),
+        (lambda i, j: i + 3, 4),
+        (lambda i, j: i * 2 + j, 11),
+        (lambda i, j: i - j, 8),
+        (lambda i, j: te.indexdiv(i, 2), 2),
+        (lambda i, j: te.indexmod(i, 3), 3),
+        (lambda i, j: te.indexmod(j, 100), 5),
+    ],
+)
 def test_how_far_an_index_reaches(index, reach):
     i, j = te.var("i"), te.var("j")
     assert reach_of(index(i, j))({i: 4, j: 5}) == reach

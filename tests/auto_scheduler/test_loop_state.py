@@ -104,7 +104,8 @@ def test_text_shows_loops_where_they_run():
         "        C.local = ...\n"
         "  for i.1 (0,4)\n"
         "    for j (0,4)\n"
-        "      C = ...\n")
+        "      C = ...\n"
+    )
     assert "for i.c (None)" in str(state)
 
 

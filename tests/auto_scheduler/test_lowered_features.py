@@ -38,8 +38,15 @@ def stores(function: Any) -> list[tuple[BufferStore, dict[Any, int]]]:
 def value_of(index: Any, grid: dict[Any, np.ndarray]) -> np.ndarray:
     """An index for all iterations at once."""
     known: dict[int, Any] = {}
-    operators = {prim.Add: np.add, prim.Sub: np.subtract, prim.Mul: np.multiply, prim.FloorDiv: np.floor_divide,
-                 prim.FloorMod: np.mod, prim.Min: np.minimum, prim.Max: np.maximum}
+    operators = {
+        prim.Add: np.add,
+        prim.Sub: np.subtract,
+        prim.Mul: np.multiply,
+        prim.FloorDiv: np.floor_divide,
+        prim.FloorMod: np.mod,
+        prim.Min: np.minimum,
+        prim.Max: np.maximum,
+    }
     for node in post_order(index):
         if isinstance(node, prim.Var):
             known[id(node)] = grid[node]
@@ -62,7 +69,8 @@ def counted(node: BufferStore, loops: dict[Any, int]) -> dict[str, float]:
     return {
         "multiply operations": runs * sum(isinstance(n, prim.Mul) for n in floats),
         "add operations": runs * sum(isinstance(n, (prim.Add, prim.Sub)) for n in floats),
-        "iterations": runs, "unique bytes": 4 * sum(len(places) for places in touched.values()),
+        "iterations": runs,
+        "unique bytes": 4 * sum(len(places) for places in touched.values()),
     }
 
 
@@ -77,12 +85,14 @@ def test_features_are_those_of_lowered_programs(name, seed):
         with tvm.transform.PassContext(config={"tir.disable_vectorize": True}):
             function = tvm.lower(schedule, args, simple_mode=True)["main"]
         # What starts a reduction is no term of it.
-        found = [counted(*one) for one in stores(function)
-                 if not isinstance(one[0].value, (prim.FloatImm, prim.IntImm))]
+        found = [
+            counted(*one) for one in stores(function) if not isinstance(one[0].value, (prim.FloatImm, prim.IntImm))
+        ]
         for kind in ("multiply operations", "add operations", "iterations"):
             got, wanted = rows[:, NAMES.index(kind)].sum(), sum(one[kind] for one in found)
             np.testing.assert_allclose(got, wanted, rtol=1e-4, err_msg=f"{kind} of\n{state}")
         if all(stage.attach is None for stage in state.stages):
             bytes_touched = sorted(one["unique bytes"] for one in found)
-            np.testing.assert_allclose(sorted(rows[:, NAMES.index("unique bytes")]), bytes_touched, rtol=1e-4,
-                                       err_msg=str(state))
+            np.testing.assert_allclose(
+                sorted(rows[:, NAMES.index("unique bytes")]), bytes_touched, rtol=1e-4, err_msg=str(state)
+            )

@@ -17,19 +17,46 @@ from tvm.testing import auto_scheduler as workloads
 KEY = '["matmul_auto_scheduler_test", 16, 16, 16]'
 # As logs of these versions have them: the task ends sooner in the earlier ones, and targets have flags of their time.
 OLD_LINES = {
-    "v0.2": {"i": [[KEY, "llvm"], [[], [["SP", 2, 0, 16, [4], 1], ["AN", 2, 0, 3]]]],
-             "r": [[0.001], 0, 0.5, 1606960401], "v": "v0.2"},
-    "v0.3": {"i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0]],
-                   [[], [["CHW", 2, "local"], ["CA", 2, 3, 0], ["PR", 2, 0, "auto_unroll_max_step$16"]]]],
-             "r": [[0.002, 0.004], 0, 0.5, 1611093265], "v": "v0.3"},
-    "v0.4": {"i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0], "llvm"],
-                   [[], [["SP", 2, 1, 16, [8], 1], ["AN", 2, 2, 2]]]],
-             "r": [[0.005], 0, 0.5, 1614000000], "v": "v0.4"},
-    "v0.5": {"i": [[KEY, "cuda -keys=cuda,gpu -max_num_threads=1024 -thread_warp_size=32",
-                    [-1, 16, 64, 49152, 65536, 1024, 8, 32], "", 1], [[], [["AN", 2, 0, 5], ["AN", 2, 1, 6]]]],
-             "r": [[0.0001], 0, 0.5, 1617000000], "v": "v0.5"},
-    "v0.6": {"i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0], "", 2, ["input"]],
-                   [[], [["CI", 2]]]], "r": [[1e10], 2, 0.5, 1627000000], "v": "v0.6"},
+    "v0.2": {
+        "i": [[KEY, "llvm"], [[], [["SP", 2, 0, 16, [4], 1], ["AN", 2, 0, 3]]]],
+        "r": [[0.001], 0, 0.5, 1606960401],
+        "v": "v0.2",
+    },
+    "v0.3": {
+        "i": [
+            [KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0]],
+            [[], [["CHW", 2, "local"], ["CA", 2, 3, 0], ["PR", 2, 0, "auto_unroll_max_step$16"]]],
+        ],
+        "r": [[0.002, 0.004], 0, 0.5, 1611093265],
+        "v": "v0.3",
+    },
+    "v0.4": {
+        "i": [
+            [KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0], "llvm"],
+            [[], [["SP", 2, 1, 16, [8], 1], ["AN", 2, 2, 2]]],
+        ],
+        "r": [[0.005], 0, 0.5, 1614000000],
+        "v": "v0.4",
+    },
+    "v0.5": {
+        "i": [
+            [
+                KEY,
+                "cuda -keys=cuda,gpu -max_num_threads=1024 -thread_warp_size=32",
+                [-1, 16, 64, 49152, 65536, 1024, 8, 32],
+                "",
+                1,
+            ],
+            [[], [["AN", 2, 0, 5], ["AN", 2, 1, 6]]],
+        ],
+        "r": [[0.0001], 0, 0.5, 1617000000],
+        "v": "v0.5",
+    },
+    "v0.6": {
+        "i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0], "", 2, ["input"]], [[], [["CI", 2]]]],
+        "r": [[1e10], 2, 0.5, 1627000000],
+        "v": "v0.6",
+    },
 }
 
 
@@ -75,7 +102,8 @@ def test_saved_records_come_back_as_they_were(tmp_path):
     steps = ["CHW", 2, "local"], ["SP", 3, 0, 16, [4, 2], 1], ["FSP", 2, 0, 1, 2], ["CA", 2, 3, 1]
     state = state_of(search_task, *steps)
     auto_scheduler.save_records(
-        path, [MeasureInput(search_task, state)], [MeasureResult([0.25, 0.5], 0, "", 1.5, 1700000000.75)])
+        path, [MeasureInput(search_task, state)], [MeasureResult([0.25, 0.5], 0, "", 1.5, 1700000000.75)]
+    )
     inputs, results = auto_scheduler.RecordReader(path).read_lines()
     assert inputs[0].state.transform_steps == state.transform_steps
     assert (results[0].costs, results[0].all_cost, results[0].timestamp) == ((0.25, 0.5), 1.5, 1700000000)
@@ -95,20 +123,24 @@ def test_lines_are_read_in_parts(log):
     inputs, results = reader.read_lines(max_lines=2, skip_lines=1)
     assert [res.timestamp for res in results] == [1611093265, 1614000000] and len(inputs) == 2
     reader.check_workload_key(inputs)
-    unknown, _ = measure_record.load_record_from_string(json.dumps({**OLD_LINES["v0.2"], "i": [
-        ['["a registered function nobody has", 1]', "llvm"], [[], []]]}))
+    unknown, _ = measure_record.load_record_from_string(
+        json.dumps({**OLD_LINES["v0.2"], "i": [['["a registered function nobody has", 1]', "llvm"], [[], []]]})
+    )
     with pytest.raises(tvm.TVMError, match="'a registered function nobody has' is not registered"):
         reader.check_workload_key([unknown])
 
 
-@pytest.mark.parametrize("line, complaint", [
-    ("{", "a record must be a JSON object"),
-    ('{"input": [], "config": {}, "result": [], "version": 0.2}', "must have the keys i, r and v"),
-    ('{"i": [["k", "llvm"], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6", "x": 1}', "must have the keys i, r and v"),
-    ('{"i": [["k"], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6"}', "a task must be a list"),
-    ('{"i": [["k", "llvm"], [[], [["XX"]]]], "r": [[1], 0, 1, 1], "v": "v0.6"}', "a step of a record"),
-    ('{"i": [["k", "llvm"], [[], []]], "r": [[1], 0], "v": "v0.6"}', "invalid field in a record"),
-])
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        ("{", "a record must be a JSON object"),
+        ('{"input": [], "config": {}, "result": [], "version": 0.2}', "must have the keys i, r and v"),
+        ('{"i": [["k", "llvm"], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6", "x": 1}', "must have the keys i, r and v"),
+        ('{"i": [["k"], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6"}', "a task must be a list"),
+        ('{"i": [["k", "llvm"], [[], [["XX"]]]], "r": [[1], 0, 1, 1], "v": "v0.6"}', "a step of a record"),
+        ('{"i": [["k", "llvm"], [[], []]], "r": [[1], 0], "v": "v0.6"}', "invalid field in a record"),
+    ],
+)
 def test_what_is_no_record_is_refused_with_its_line(line, complaint, tmp_path):
     with pytest.raises(tvm.TVMError, match=complaint):
         measure_record.load_record_from_string(line)
@@ -143,7 +175,8 @@ def test_the_best_record_is_the_fastest_that_ran_for_the_kind_of_target(log):
     assert auto_scheduler.load_best_record(log)[1].mean_cost == 0.0001
     assert auto_scheduler.load_best_record(log, '["matmul_auto_scheduler_test", 32, 32, 32]', "llvm") == (None, None)
     inp, res = auto_scheduler.load_best_record(
-        log, '["matmul_auto_scheduler_test", 32, 32, 32]', "llvm", include_compatible=True)
+        log, '["matmul_auto_scheduler_test", 32, 32, 32]', "llvm", include_compatible=True
+    )
     assert res.mean_cost == 0.001
     assert auto_scheduler.load_best_record(log, '["other", 16, 16, 16]', "llvm", True) == (None, None)
 

@@ -40,10 +40,14 @@ def copies(sketch):
     return [step for step in sketch.transform_steps if isinstance(step, CacheReadStep)]
 
 
-@pytest.mark.parametrize("function, args, count", [
-    ("matmul_auto_scheduler_test_rename_1", (64, 64, 64), 1), (packing_test_convolution, (14, 16, 32), 1),
-    (workloads.double_matmul_auto_scheduler_test, (64,), 2),
-])
+@pytest.mark.parametrize(
+    "function, args, count",
+    [
+        ("matmul_auto_scheduler_test_rename_1", (64, 64, 64), 1),
+        (packing_test_convolution, (14, 16, 32), 1),
+        (workloads.double_matmul_auto_scheduler_test, (64,), 2),
+    ],
+)
 def test_what_lanes_read_again_and_again_is_copied_in_a_twin_of_each_sketch(function, args, count):
     policy = policy_of(function, *args)
     dag, plain = policy.search_task.compute_dag, [state.state_object for state in policy.generate_sketches()]
@@ -53,17 +57,26 @@ def test_what_lanes_read_again_and_again_is_copied_in_a_twin_of_each_sketch(func
     assert [packed(dag, twin) for twin in twins] == [None] * len(twins)
 
 
-@pytest.mark.parametrize("function, args", [
-    (workloads.matmul_auto_scheduler_test, (64, 64, 64)), (packing_test_transposed, (64,)),
-    (workloads.softmax_nm_auto_scheduler_test, (8, 64)), (workloads.max_pool2d_auto_scheduler_test, (1, 8, 8, 16, 1)),
-])
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        (workloads.matmul_auto_scheduler_test, (64, 64, 64)),
+        (packing_test_transposed, (64,)),
+        (workloads.softmax_nm_auto_scheduler_test, (8, 64)),
+        (workloads.max_pool2d_auto_scheduler_test, (1, 8, 8, 16, 1)),
+    ],
+)
 def test_free_layouts_columns_and_what_is_not_tiled_have_no_copies(function, args):
     assert not any(copies(sketch) for sketch in policy_of(function, *args).breeder.sketches)
 
 
-@pytest.mark.parametrize("function, args", [
-    ("matmul_auto_scheduler_test_rename_1", (30, 48, 36)), (packing_test_convolution, (9, 6, 20)),
-])
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        ("matmul_auto_scheduler_test_rename_1", (30, 48, 36)),
+        (packing_test_convolution, (9, 6, 20)),
+    ],
+)
 def test_states_with_copies_compute_what_plain_loops_do(function, args):
     policy = policy_of(function, *args)
     dag, breeder = policy.search_task.compute_dag, policy.breeder
@@ -104,4 +117,5 @@ def test_terms_beside_each_other_are_no_lanes():
     policy = policy_of(packing_test_pool, "NCHW", (1, 44, 5, 6))
     dag = policy.search_task.compute_dag
     assert [with_sums_in_lanes(dag, state.state_object) for state in policy.generate_sketches()] == [None] * len(
-        policy.generate_sketches())
+        policy.generate_sketches()
+    )

@@ -13,17 +13,29 @@ from tvm.te.steps import to_plain
 from tvm.testing import auto_scheduler as workloads
 
 MATMUL = [
-    ["CHW", 2, "local"], ["CHR", 0, "global", [2]], ["SP", 4, 0, 32, [2, 4], 1], ["SP", 4, 3, 24, [3], 0],
-    ["RE", 4, [0, 3, 1, 4, 2]], ["FU", 4, [0, 1]], ["AN", 4, 0, 3], ["FSP", 3, 0, 2, 2], ["CA", 3, 4, 0],
-    ["CA", 1, 3, 3], ["SA", 1, 0, 8, 1], ["PR", 3, 0, "auto_unroll_max_step$16"], ["AN", 4, 3, 2],
+    ["CHW", 2, "local"],
+    ["CHR", 0, "global", [2]],
+    ["SP", 4, 0, 32, [2, 4], 1],
+    ["SP", 4, 3, 24, [3], 0],
+    ["RE", 4, [0, 3, 1, 4, 2]],
+    ["FU", 4, [0, 1]],
+    ["AN", 4, 0, 3],
+    ["FSP", 3, 0, 2, 2],
+    ["CA", 3, 4, 0],
+    ["CA", 1, 3, 3],
+    ["SA", 1, 0, 8, 1],
+    ["PR", 3, 0, "auto_unroll_max_step$16"],
+    ["AN", 4, 3, 2],
 ]
 RFACTOR = [["SP", 2, 2, 64, [8], 1], ["RF", 2, 3, 2], ["AN", 2, 2, 1], ["AN", 3, 0, 3]]
 CASES = {
     "matmul": (lambda: workloads.matmul_auto_scheduler_test(32, 24, 20), MATMUL),
     "rfactor": (lambda: workloads.matmul_auto_scheduler_test(8, 8, 64), RFACTOR),
     "scalar": (lambda: workloads.zero_rank_compute_auto_scheduler_test(4), [["FU", 1, []]]),
-    "inlined": (lambda: workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 6, 6, 3, 4, 3, 1, 1),
-                [["CI", 9], ["CI", 7], ["CI", 5], ["CR", 1], ["AN", 10, 1, 3]]),
+    "inlined": (
+        lambda: workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 6, 6, 3, 4, 3, 1, 1),
+        [["CI", 9], ["CI", 7], ["CI", 5], ["CR", 1], ["AN", 10, 1, 3]],
+    ),
 }
 
 

@@ -21,12 +21,14 @@ def task_of(m, n, k, epilogue, target):
     dag = auto_scheduler.ComputeDAG([*inputs, out])
     hardware = auto_scheduler.HardwareParams(num_cores=2, target=target) if target == "llvm" else None
     return auto_scheduler.SearchTask(
-        compute_dag=dag, workload_key=dag.workload_key(), target=target, hardware_params=hardware)
+        compute_dag=dag, workload_key=dag.workload_key(), target=target, hardware_params=hardware
+    )
 
 
 def policy_of(m, n, k, epilogue, target="llvm", seed=0):
     return auto_scheduler.SketchPolicy(
-        task_of(m, n, k, epilogue, target), params={"evolutionary_search_population": 64}, seed=seed, verbose=0)
+        task_of(m, n, k, epilogue, target), params={"evolutionary_search_population": 64}, seed=seed, verbose=0
+    )
 
 
 def learn(policy, states):

@@ -52,10 +52,13 @@ def test_tasks_are_the_plain_computations_of_kernels_and_say_how_often_they_run(
     y = x
     for _ in range(3):
         y = relay.nn.relu(relay.nn.conv2d(y, w, padding=(1, 1)))
-    tasks, weights = auto_scheduler.extract_tasks(tvm.IRModule.from_expr(relay.Function([x], relay.exp(y) + x)), {},
-                                                  "llvm")
-    assert sorted(weights) == [1, 2] and {t.desc for t in tasks} == {"fused_nn_conv2d_nn_relu",
-                                                                    "fused_nn_conv2d_nn_relu_exp_add"}
+    tasks, weights = auto_scheduler.extract_tasks(
+        tvm.IRModule.from_expr(relay.Function([x], relay.exp(y) + x)), {}, "llvm"
+    )
+    assert sorted(weights) == [1, 2] and {t.desc for t in tasks} == {
+        "fused_nn_conv2d_nn_relu",
+        "fused_nn_conv2d_nn_relu_exp_add",
+    }
     for task in tasks:
         name, *shapes = json.loads(task.workload_key)
         assert name == task.compute_dag.hash_key and shapes[0] == [1, 4, 8, 8] and shapes[1] == [4, 4, 3, 3]
@@ -70,7 +73,8 @@ def test_simple_tasks_are_taken_where_asked_for_and_views_never(tmp_path):
     assert auto_scheduler.extract_tasks(mod, {}, "llvm") == ([], [])
     log = tmp_path / "dags.json"
     tasks, weights = auto_scheduler.extract_tasks(
-        mod, {}, "llvm", include_simple_tasks=True, dump_workload_to_dag_log=str(log))
+        mod, {}, "llvm", include_simple_tasks=True, dump_workload_to_dag_log=str(log)
+    )
     assert weights == [1] and [t.desc for t in tasks] == ["fused_nn_relu_add_reshape"]
     assert json.loads(log.read_text()) == {tasks[0].workload_key: str(tasks[0].compute_dag)}
 
@@ -142,7 +146,8 @@ def test_tensors_get_the_schedule_that_the_context_has():
         return a, b, topi.nn.relu(topi.nn.dense(a, b))
 
     task = auto_scheduler.SearchTask(
-        compute_dag=(dag := auto_scheduler.ComputeDAG(product())), workload_key=dag.workload_key(), target="llvm")
+        compute_dag=(dag := auto_scheduler.ComputeDAG(product())), workload_key=dag.workload_key(), target="llvm"
+    )
     a, b, c = product()
     with tvm.target.Target("llvm"), ApplyHistoryBest(pairs([task])):
         schedule = auto_schedule_topi("product", c)

@@ -39,8 +39,13 @@ class Runner(ProgramRunner):
 
 
 def a_search(runner, **given):
-    task = SearchTask(func=workloads.matmul_auto_scheduler_test, args=(16, 16, 16), target="llvm", desc="fused_product",
-                      hardware_params=given.pop("hardware", None))
+    task = SearchTask(
+        func=workloads.matmul_auto_scheduler_test,
+        args=(16, 16, 16),
+        target="llvm",
+        desc="fused_product",
+        hardware_params=given.pop("hardware", None),
+    )
     policy = SketchPolicy(task, params=SMALL, seed=0, verbose=0)
     return SketchSearch(task, policy, Builder(), runner, untuned=given.pop("untuned", [lambda: None] * 2), **given)
 

@@ -28,9 +28,13 @@ class Heard(PythonBasedMeasureCallback):
 
 def options(log, trials=2, **kwargs):
     return auto_scheduler.TuningOptions(
-        num_measure_trials=trials, num_measures_per_round=2, verbose=0,
+        num_measure_trials=trials,
+        num_measures_per_round=2,
+        verbose=0,
         runner=auto_scheduler.LocalRunner(number=1, min_repeat_ms=0),
-        measure_callbacks=[auto_scheduler.RecordToFile(log)], **kwargs)
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+        **kwargs,
+    )
 
 
 def test_a_task_is_made_of_a_function_a_key_or_a_computation():
@@ -40,8 +44,10 @@ def test_a_task_is_made_of_a_function_a_key_or_a_computation():
     d = auto_scheduler.create_task("matmul_auto_scheduler_test", (16, 16, 16), "llvm")
     assert a.workload_key == b.workload_key == d.workload_key and c.workload_key == "test"
     assert str(a.compute_dag) == str(b.compute_dag) == str(c.compute_dag)
-    for wrong, complaint in (({"target": "llvm"}, "pass func and args, or workload_key"),
-                             ({"workload_key": a.workload_key}, "no target is given")):
+    for wrong, complaint in (
+        ({"target": "llvm"}, "pass func and args, or workload_key"),
+        ({"workload_key": a.workload_key}, "no target is given"),
+    ):
         with pytest.raises(ValueError, match=complaint):
             SearchTask(**wrong)
 
@@ -90,11 +96,19 @@ def test_tuning_records_are_applied_and_printed(tmp_path, seed):
 def test_what_was_measured_before_is_not_measured_again(tmp_path, seed):
     log = tmp_path / "log.json"
     for _ in range(2):
-        search_task = SearchTask(func=workloads.zero_rank_reduce_auto_scheduler_test, args=(6,), target="llvm",
-                                 hardware_params=HardwareParams(num_cores=4, target="llvm"))
+        search_task = SearchTask(
+            func=workloads.zero_rank_reduce_auto_scheduler_test,
+            args=(6,),
+            target="llvm",
+            hardware_params=HardwareParams(num_cores=4, target="llvm"),
+        )
         policy = auto_scheduler.SketchPolicy(
-            search_task, seed=seed, verbose=0, params={"evolutionary_search_population": 16},
-            init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
+            search_task,
+            seed=seed,
+            verbose=0,
+            params={"evolutionary_search_population": 16},
+            init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)],
+        )
         search_task.tune(options(log, 4), policy)
     keys = [inp.state.transform_steps for inp, _ in auto_scheduler.load_records(log)]
     assert len(keys) == len(set(keys)) > 4
@@ -163,7 +177,8 @@ def test_options_that_are_not_known_are_refused():
         auto_scheduler.SketchPolicy(task(), params={"evolutionary_search_mutation_prob": 0.5})
     with pytest.raises(ValueError, match="must not exceed evolutionary_search_population, 8"):
         auto_scheduler.SketchPolicy(
-            task(), params={"evolutionary_search_population": 8, "sample_init_min_population": 9})
+            task(), params={"evolutionary_search_population": 8, "sample_init_min_population": 9}
+        )
     with pytest.raises(tvm.TVMError, match="only CPUs and GPUs are supported, not ext_dev"):
         auto_scheduler.SketchPolicy(SearchTask(workload_key=task().workload_key, target="ext_dev"))
 

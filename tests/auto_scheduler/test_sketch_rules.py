@@ -12,8 +12,9 @@ from tvm.testing import auto_scheduler as workloads
 
 
 def sketches(function, args, callbacks=None):
-    task = SearchTask(func=function, args=args, target="llvm",
-                      hardware_params=HardwareParams(num_cores=4, target="llvm"))
+    task = SearchTask(
+        func=function, args=args, target="llvm", hardware_params=HardwareParams(num_cores=4, target="llvm")
+    )
     return SketchPolicy(task, verbose=0, init_search_callbacks=callbacks).generate_sketches()
 
 
@@ -23,8 +24,10 @@ def where(state, place: int) -> str:
 
 
 tiled, cached, factored = (
-    _ffi_api.SearchPolicyUtilsIsTiled, _ffi_api.SearchPolicyUtilsHasCacheWriteStage,
-    _ffi_api.SearchPolicyUtilsHasRfactorStage)
+    _ffi_api.SearchPolicyUtilsIsTiled,
+    _ffi_api.SearchPolicyUtilsHasCacheWriteStage,
+    _ffi_api.SearchPolicyUtilsHasRfactorStage,
+)
 
 
 def test_a_product_is_tiled_with_and_without_a_cache():
@@ -60,14 +63,17 @@ def test_a_convolution_is_computed_in_the_tiles_of_its_elementwise_consumer():
         assert [where(state, place) for place in (5, 7, 9)] == ["inlined"] * 3
 
 
-@pytest.mark.parametrize("function, args, count", [
-    (workloads.max_pool2d_auto_scheduler_test, (1, 56, 56, 512, 1), 1),
-    (workloads.min_nm_auto_scheduler_test, (10, 1024), 3),
-    (workloads.softmax_nm_auto_scheduler_test, (1, 1024), 9),
-    (workloads.softmax_abcd_auto_scheduler_test, (1, 12, 128, 128), 9),
-    (workloads.zero_rank_reduce_auto_scheduler_test, (128,), 3),
-    (workloads.zero_rank_compute_auto_scheduler_test, (128,), 1),
-])
+@pytest.mark.parametrize(
+    "function, args, count",
+    [
+        (workloads.max_pool2d_auto_scheduler_test, (1, 56, 56, 512, 1), 1),
+        (workloads.min_nm_auto_scheduler_test, (10, 1024), 3),
+        (workloads.softmax_nm_auto_scheduler_test, (1, 1024), 9),
+        (workloads.softmax_abcd_auto_scheduler_test, (1, 12, 128, 128), 9),
+        (workloads.zero_rank_reduce_auto_scheduler_test, (128,), 3),
+        (workloads.zero_rank_compute_auto_scheduler_test, (128,), 1),
+    ],
+)
 def test_reductions_without_reuse_are_plain_or_kept_apart(function, args, count):
     found = sketches(function, args)
     assert len(found) == count
@@ -76,8 +82,12 @@ def test_reductions_without_reuse_are_plain_or_kept_apart(function, args, count)
 
 @pytest.mark.parametrize("rows, count", [(32, 9), (33, 4)])
 def test_a_search_keeps_parallel_parts_of_a_reduction_for_few_elements(rows, count):
-    task = SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(rows, 64), target="llvm",
-                      hardware_params=HardwareParams(num_cores=2, target="llvm"))
+    task = SearchTask(
+        func=workloads.softmax_nm_auto_scheduler_test,
+        args=(rows, 64),
+        target="llvm",
+        hardware_params=HardwareParams(num_cores=2, target="llvm"),
+    )
     policy = SketchPolicy(task, verbose=0)
     assert len(policy.generate_sketches()) == 9
     assert len(policy.breeder.sketches) == count
@@ -124,8 +134,12 @@ def test_rules_of_a_user_come_first():
 
 def test_a_users_rule_that_passes_leaves_the_others_and_one_that_applies_adds_to_them():
     def rule(answer):
-        return [PreloadCustomSketchRule(lambda policy, state, stage_id: answer if stage_id == 2 else 0,
-                                        lambda policy, state, stage_id: [[state, stage_id - 1]])]
+        return [
+            PreloadCustomSketchRule(
+                lambda policy, state, stage_id: answer if stage_id == 2 else 0,
+                lambda policy, state, stage_id: [[state, stage_id - 1]],
+            )
+        ]
 
     args = workloads.matmul_auto_scheduler_test, (512, 512, 512)
     assert len(sketches(*args, rule(PreloadCustomSketchRule.PASS))) == 3
@@ -134,8 +148,9 @@ def test_a_users_rule_that_passes_leaves_the_others_and_one_that_applies_adds_to
 
 
 def test_consumers_are_those_that_compute():
-    task = SearchTask(func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1),
-                      target="llvm")
+    task = SearchTask(
+        func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1), target="llvm"
+    )
     state = task.compute_dag.get_init_state()
     consumers = _ffi_api.SearchPolicyUtilsGetConsumers(task, state, 3)
     assert list(consumers) == [5] and consumers.items()[0][0] == 5
@@ -170,7 +185,8 @@ def batch_of_products(batch, n):
 
 def test_a_search_leaves_the_axis_of_a_batch_outside_of_all_tiles():
     policy = SketchPolicy(SearchTask(func=batch_of_products, args=(16, 64), target="llvm"), verbose=0)
-    tiles = [[it.name for it in stage.iters] for sketch in policy.breeder.sketches for stage in sketch.stages
-             if tiled(stage)]
+    tiles = [
+        [it.name for it in stage.iters] for sketch in policy.breeder.sketches for stage in sketch.stages if tiled(stage)
+    ]
     # Loops of a cache write have names of their own.
     assert tiles and all([name for name in names if name.startswith("b")] in (["b"], ["b.c"]) for names in tiles)

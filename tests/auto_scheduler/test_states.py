@@ -120,8 +120,9 @@ def candidates(policy: SketchPolicy, count: int) -> list[Any]:
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_states_that_are_written_and_read_compute_what_plain_loops_compute(name, seed):
     function, args = PROGRAMS[name]
-    task = SearchTask(func=function, args=args, target="llvm",
-                      hardware_params=HardwareParams(num_cores=4, target="llvm"))
+    task = SearchTask(
+        func=function, args=args, target="llvm", hardware_params=HardwareParams(num_cores=4, target="llvm")
+    )
     dag = task.compute_dag
     arrays = arrays_of(dag, seed)
     expected = run(dag, dag.init_state, arrays)

@@ -55,16 +55,19 @@ def test_short_lines_are_read(line):
     assert steps.from_json(json.loads(json.dumps(line))).to_json() == line
 
 
-@pytest.mark.parametrize("line, complaint", [
-    (["XX", 1], "begins with one of AN"),
-    ([], "begins with one of AN"),
-    ("SP", "begins with one of AN"),
-    (["CI"], "step CI must have 1 fields"),
-    (["CI", "1"], "step CI: invalid value '1' for stage_id"),
-    (["SP", 1, 0, 8, [None], 1], "step SP: invalid value"),
-    (["SP", 1, 0, 8, [2], 2], "step SP: invalid value 2 for inner_to_outer"),
-    (["CHW", 1, 3], "step CHW: invalid value 3 for scope_name"),
-])
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        (["XX", 1], "begins with one of AN"),
+        ([], "begins with one of AN"),
+        ("SP", "begins with one of AN"),
+        (["CI"], "step CI must have 1 fields"),
+        (["CI", "1"], "step CI: invalid value '1' for stage_id"),
+        (["SP", 1, 0, 8, [None], 1], "step SP: invalid value"),
+        (["SP", 1, 0, 8, [2], 2], "step SP: invalid value 2 for inner_to_outer"),
+        (["CHW", 1, 3], "step CHW: invalid value 3 for scope_name"),
+    ],
+)
 def test_what_is_no_step_is_refused(line, complaint):
     with pytest.raises(tvm.TVMError, match=complaint):
         steps.from_json(line)
@@ -72,9 +75,13 @@ def test_what_is_no_step_is_refused(line, complaint):
 
 def test_steps_that_do_not_fit_the_program_are_refused_when_they_are_applied():
     dag = ComputeDAG(workloads.matmul_auto_scheduler_test(8, 8, 8))
-    for line, complaint in ((["CI", 9], "stage number 9 is out of range"), (["AN", 2, 7, 3], "has no loop number 7"),
-                            (["AN", 2, 0, 99], "unknown annotation number 99"), (["CA", 2, 2, 0], "inside itself"),
-                            (["CHR", 0, "global", [8]], "stage number 8 is out of range")):
+    for line, complaint in (
+        (["CI", 9], "stage number 9 is out of range"),
+        (["AN", 2, 7, 3], "has no loop number 7"),
+        (["AN", 2, 0, 99], "unknown annotation number 99"),
+        (["CA", 2, 2, 0], "inside itself"),
+        (["CHR", 0, "global", [8]], "stage number 8 is out of range"),
+    ):
         with pytest.raises(tvm.TVMError, match=complaint):
             dag.state_of([steps.from_json(line)])
     with pytest.raises(tvm.TVMError, match="stage number 9 is out of range"):

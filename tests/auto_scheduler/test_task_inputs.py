@@ -51,8 +51,9 @@ def test_measurements_run_on_the_arrays_of_the_user():
 
 
 def test_the_reference_of_a_measurement_runs_on_the_arrays_of_the_user():
-    task = SearchTask(func=picked_for_task_inputs_test, args=(12,), target="llvm",
-                      task_inputs={"place": np.zeros(1, "int32")})
+    task = SearchTask(
+        func=picked_for_task_inputs_test, args=(12,), target="llvm", task_inputs={"place": np.zeros(1, "int32")}
+    )
     inp = MeasureInput(task, task.compute_dag.init_state)
     (built,) = auto_scheduler.LocalBuilder().build([inp])
 
@@ -65,8 +66,15 @@ def test_the_reference_of_a_measurement_runs_on_the_arrays_of_the_user():
 
 def test_an_array_of_another_shape_or_name_is_refused_in_words():
     def run(name, array):
-        return measured(SearchTask(func=picked_for_task_inputs_test, args=(12,), target="llvm",
-                                   task_inputs={name: array}, task_inputs_overwrite=True))
+        return measured(
+            SearchTask(
+                func=picked_for_task_inputs_test,
+                args=(12,),
+                target="llvm",
+                task_inputs={name: array},
+                task_inputs_overwrite=True,
+            )
+        )
 
     with pytest.raises(tvm.TVMError, match=r"'place' must be int32 of shape \(1,\), got float32 of shape \(2,\)"):
         run("place", np.zeros(2, "float32"))
@@ -76,8 +84,13 @@ def test_an_array_of_another_shape_or_name_is_refused_in_words():
 
 def test_the_first_array_of_a_name_stays_unless_it_is_to_be_replaced(caplog):
     def task(value, **kwargs):
-        return SearchTask(func=picked_for_task_inputs_test, args=(4,), target="llvm",
-                          task_inputs={"place": np.array([value], "int32")}, **kwargs)
+        return SearchTask(
+            func=picked_for_task_inputs_test,
+            args=(4,),
+            target="llvm",
+            task_inputs={"place": np.array([value], "int32")},
+            **kwargs,
+        )
 
     key = task(1).workload_key
     task(2)
@@ -89,8 +102,13 @@ def test_the_first_array_of_a_name_stays_unless_it_is_to_be_replaced(caplog):
 def test_a_saved_array_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     array = np.array([7], "int32")
-    task = SearchTask(func=picked_for_task_inputs_test, args=(9,), target="llvm", task_inputs={"place": array},
-                      task_inputs_save_to_file=True)
+    task = SearchTask(
+        func=picked_for_task_inputs_test,
+        args=(9,),
+        target="llvm",
+        task_inputs={"place": array},
+        task_inputs_save_to_file=True,
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["place.1_int32.npy"]
     monkeypatch.setattr("tvm.auto_scheduler.task_inputs.TASK_INPUT_BUFFER_TABLE", {})
     assert get_task_input_buffer(task.workload_key, "place").numpy() == [7]
@@ -107,7 +125,10 @@ def test_operations_and_functions_of_the_user_name_inputs():
     prefix = "sparse_dense_bsr_8_8_2_1_5_5_"
     found = names_of_inputs(tensors)
     assert [found[t] for t in tensors[:5]] == [
-        "x", *(prefix + name for name in ("W_data", "W_indices", "W_indptr")), "bias"]
+        "x",
+        *(prefix + name for name in ("W_data", "W_indices", "W_indptr")),
+        "bias",
+    ]
 
     @register_task_input_check_func("second")
     def second(args):
@@ -129,8 +150,11 @@ def test_records_and_other_processes_know_the_names():
     text = auto_scheduler.measure_record.dump_record_to_string(inp, result)
     others = [
         _ffi_api.DeserializeSearchTask(_ffi_api.SerializeSearchTask(task)),
-        auto_scheduler.measure_record.load_record_from_string(text)[0].task, copy.copy(task),
-        MeasureInput.deserialize(inp.serialize()).task, auto_scheduler.measure.recover_measure_input(inp).task]
+        auto_scheduler.measure_record.load_record_from_string(text)[0].task,
+        copy.copy(task),
+        MeasureInput.deserialize(inp.serialize()).task,
+        auto_scheduler.measure.recover_measure_input(inp).task,
+    ]
     for other in others:
         assert other.task_input_names == ("input_0", "input_1") and other.workload_key == task.workload_key
         assert str(other.target) == str(task.target) and other.hardware_params == task.hardware_params

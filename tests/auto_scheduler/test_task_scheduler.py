@@ -47,14 +47,20 @@ class Turns(TaskSchedulerCallback):
 
 def tasks():
     return [SearchTask(func=workloads.matmul_auto_scheduler_test, args=(n, n, n), target="llvm") for n in (16, 32)] + [
-        SearchTask(func=workloads.min_nm_auto_scheduler_test, args=(64, 64), target="llvm")]
+        SearchTask(func=workloads.min_nm_auto_scheduler_test, args=(64, 64), target="llvm")
+    ]
 
 
 def options(given, seconds, trials, gains=(0.01,) * 3, log=None, **kwargs):
     return TuningOptions(
-        num_measure_trials=trials, num_measures_per_round=2, verbose=0, builder=Builder(),
+        num_measure_trials=trials,
+        num_measures_per_round=2,
+        verbose=0,
+        builder=Builder(),
         runner=Runner(given, seconds, gains),
-        measure_callbacks=[auto_scheduler.RecordToFile(log)] if log else [], **kwargs)
+        measure_callbacks=[auto_scheduler.RecordToFile(log)] if log else [],
+        **kwargs,
+    )
 
 
 def test_every_task_has_a_round_and_the_slow_one_the_rest():
@@ -90,8 +96,9 @@ def test_a_run_ends_where_nothing_is_gained():
     scheduler.tune(options(given, (1.0, 1.0, 1.0), 1000, gains=(0.0,) * 3, early_stopping=8), "sketch.random", PARAMS)
     assert scheduler.ct == 6 + 8
     scheduler = TaskScheduler(given, callbacks=[])
-    scheduler.tune(options(given, (1.0, 1.0, 1.0), 1000, gains=(0.0,) * 3), "sketch.random", PARAMS,
-                   per_task_early_stopping=4)
+    scheduler.tune(
+        options(given, (1.0, 1.0, 1.0), 1000, gains=(0.0,) * 3), "sketch.random", PARAMS, per_task_early_stopping=4
+    )
     assert scheduler.dead_tasks == {0, 1, 2} and scheduler.ct == 3 * 2 * 3
 
 

@@ -97,8 +97,9 @@ def test_sketches_have_the_blocks_that_fit(tensors, expected):
     assert tiles_in(policy) == expected
     plain = [sketch for sketch in policy.breeder.sketches
              if not any(isinstance(step, TensorizeStep) for step in sketch.transform_steps)]  # fmt: skip
-    assert plain and ("vpdpbusd" in str(names_in(policy))) is (tensors[0].dtype == "uint8" and len(expected) > 1
-                                                               and tensors[1].dtype == "int8")
+    assert plain and ("vpdpbusd" in str(names_in(policy))) is (
+        tensors[0].dtype == "uint8" and len(expected) > 1 and tensors[1].dtype == "int8"
+    )
 
 
 def test_sketches_have_what_the_target_has():
@@ -278,8 +279,10 @@ def test_records_of_models_fit_weights_that_are_stored_and_others(is_constant, o
     x, w = rng.integers(-128, 128, (32, 64), dtype="int8"), rng.integers(-128, 128, (64, 64), dtype="int8")
     data, weight = relay.var("data", shape=x.shape, dtype="int8"), relay.var("weight", shape=w.shape, dtype="int8")
     given = [relay.const(w), weight]
-    mods = [tvm.IRModule.from_expr(relay.Function(
-        relay.analysis.free_vars(y), y)) for y in (relay.nn.dense(data, one, out_dtype="int32") for one in given)]
+    mods = [
+        tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(y), y))
+        for y in (relay.nn.dense(data, one, out_dtype="int32") for one in given)
+    ]
     # Dot products of bytes would store constant weights with the sums that unsigned data need.
     target = "llvm -mattr=-avx512vnni,-avxvnni" if platform.machine() == "x86_64" else "llvm"
     ((task,), _) = auto_scheduler.extract_tasks(mods[0], {}, target)

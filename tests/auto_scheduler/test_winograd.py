@@ -22,8 +22,7 @@ def direct(data, kernel, padding):
     top, left, bottom, right = padding
     x = np.pad(data.astype("float64"), ((0, 0), (top, bottom), (left, right), (0, 0)))
     height, width = x.shape[1] - 2, x.shape[2] - 2
-    return sum(x[:, i : i + height, j : j + width] @ kernel[i, j].astype("float64")
-               for i in range(3) for j in range(3))
+    return sum(x[:, i : i + height, j : j + width] @ kernel[i, j].astype("float64") for i in range(3) for j in range(3))
 
 
 def convolution(layout="NHWC", kernel=None, size=28, channels=64, **attrs):
@@ -32,8 +31,14 @@ def convolution(layout="NHWC", kernel=None, size=28, channels=64, **attrs):
     order = (0, 1, 2, 3) if layout == "NHWC" else (3, 2, 0, 1)
     weight = relay.const(np.ascontiguousarray(kernel.transpose(order)))
     bias = np.linspace(-1, 1, channels, dtype="float32").reshape((channels,) if layout == "NHWC" else (channels, 1, 1))
-    options = {"padding": (1, 1), "channels": channels, "kernel_size": (3, 3), "data_layout": layout,
-               "kernel_layout": "HWIO" if layout == "NHWC" else "OIHW", **attrs}
+    options = {
+        "padding": (1, 1),
+        "channels": channels,
+        "kernel_size": (3, 3),
+        "data_layout": layout,
+        "kernel_layout": "HWIO" if layout == "NHWC" else "OIHW",
+        **attrs,
+    }
     y = relay.nn.relu(relay.nn.conv2d(x, weight, **options) + relay.const(bias))
     return tvm.IRModule.from_expr(relay.Function([x], y)), bias.reshape(-1)
 

@@ -58,8 +58,13 @@ with cuda_emulator.building():
 def run(program: str, argument: list) -> str:
     """What a program says whose GPU is emulated, and refuses everything after a fault."""
     environment = {**cuda_emulator.environment(), "TVM_EMULATED_STICKY": "1", "TVM_NO_CACHE": "1"}
-    done = subprocess.run([sys.executable, "-c", program, json.dumps(argument)], env=environment,
-                          cwd=cuda_emulator.ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(argument)],
+        env=environment,
+        cwd=cuda_emulator.ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -99,8 +104,6 @@ def test_any_configuration_gives_what_the_cpu_gives(name, measured):
     assert len(rows) == 3 and all(row[2] == 0 for row in rows), rows
 
 
-
-
 @pytest.mark.slow("builds and measures candidates in worker processes")
 def test_tune_compile_and_run(tmp_path):
     """The commands of the guides; the model is a convolution and a product."""
@@ -109,24 +112,48 @@ def test_tune_compile_and_run(tmp_path):
 
     numbers = np.random.default_rng(1)
     weights = {"w": numbers.uniform(-1, 1, (8, 4, 3, 3)), "v": numbers.uniform(-1, 1, (128, 10))}
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
-             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("MatMul", ["c", "v"], ["y"])]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Flatten", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "v"], ["y"]),
+    ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 4, 4, 4))],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, (1, 4, 4, 4))],
         [helper.make_tensor_value_info("y", 1, (1, 10))],
-        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()])
+        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()],
+    )
     model, records, inputs = str(tmp_path / "m.onnx"), str(tmp_path / "r.json"), str(tmp_path / "in.npz")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
     np.savez(inputs, x=numbers.uniform(-1, 1, (1, 4, 4, 4)).astype("float32"))
     target, results = "cuda -arch=sm_80", [str(tmp_path / name) for name in ("gpu.npz", "cpu.npz")]
-    text = run(COMMANDS, [
-        ["tune", "--target", target, "--trials", "4", "--number", "1", "--min-repeat-ms", "1", "--timeout", "300", "-o",
-         records, model],
-        ["compile", "--target", target, "--tuning-records", records, "-o", str(tmp_path / "gpu.tar"), model],
-        ["run", "--device", "cuda", "-i", inputs, "-o", results[0], str(tmp_path / "gpu.tar")],
-        ["compile", "--target", "llvm", "-o", str(tmp_path / "cpu.tar"), model],
-        ["run", "-i", inputs, "-o", results[1], str(tmp_path / "cpu.tar")],
-    ])
+    text = run(
+        COMMANDS,
+        [
+            [
+                "tune",
+                "--target",
+                target,
+                "--trials",
+                "4",
+                "--number",
+                "1",
+                "--min-repeat-ms",
+                "1",
+                "--timeout",
+                "300",
+                "-o",
+                records,
+                model,
+            ],
+            ["compile", "--target", target, "--tuning-records", records, "-o", str(tmp_path / "gpu.tar"), model],
+            ["run", "--device", "cuda", "-i", inputs, "-o", results[0], str(tmp_path / "gpu.tar")],
+            ["compile", "--target", "llvm", "-o", str(tmp_path / "cpu.tar"), model],
+            ["run", "-i", inputs, "-o", results[1], str(tmp_path / "cpu.tar")],
+        ],
+    )
     assert text.count("Done.") == 2 and "dense_small_batch 1x128 10x128" in text
     outputs = [np.load(path)["output_0"] for path in results]
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-4, atol=1e-3)

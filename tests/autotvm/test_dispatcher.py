@@ -45,7 +45,10 @@ def row(entity, cost=1e-3, target="llvm -keys=cpu ", **more) -> str:
     line = {
         "input": [target, "test/dispatched", [64], {}],
         "config": {"index": 3, "code_hash": None, "entity": entity},
-        "result": [[cost], 0, 1.5, 1600000000.0], "version": 0.2, "tvm_version": "0.11.dev0", **more,
+        "result": [[cost], 0, 1.5, 1600000000.0],
+        "version": 0.2,
+        "tvm_version": "0.11.dev0",
+        **more,
     }
     return json.dumps(line)
 
@@ -68,21 +71,25 @@ def applied(path, lines: list[str], caplog, target: str = "llvm"):
 def test_classic_records_apply_where_the_knobs_are_those_of_the_template(tmp_path, caplog):
     tiles, lines = applied(tmp_path / "log", [row(FITTING)], caplog)
     assert tiles == ([-1, 8], 4)
-    assert lines == [
-        "tuning records: 1 operator uses a record, 1 from another version (0.11.dev0)"
-    ]
+    assert lines == ["tuning records: 1 operator uses a record, 1 from another version (0.11.dev0)"]
 
 
-@pytest.mark.parametrize("entity", [
-    FITTING[:-1], changed("tile_y", "sp", [-1, 8, 2]), changed("order", "re", [2, 1, 0]), changed("unroll", "ot", 5),
-    changed("unroll", "an", ["unroll"]), [],
-])
+@pytest.mark.parametrize(
+    "entity",
+    [
+        FITTING[:-1],
+        changed("tile_y", "sp", [-1, 8, 2]),
+        changed("order", "re", [2, 1, 0]),
+        changed("unroll", "ot", 5),
+        changed("unroll", "an", ["unroll"]),
+        [],
+    ],
+)
 def test_other_knobs_are_left_out(tmp_path, caplog, entity):
     fallback = used_by_default()
     tiles, lines = applied(tmp_path / "log", [row(entity)], caplog)
     assert tiles == fallback
-    assert lines == ["tuning records: the records of 1 operator do not match the template "
-                     "and are ignored"]
+    assert lines == ["tuning records: the records of 1 operator do not match the template and are ignored"]
     tiles, _ = applied(tmp_path / "log", [row(entity, cost=1e-6), row(FITTING)], caplog)
     assert tiles == ([-1, 8], 4), "a slower record that fits is used"
 
@@ -104,8 +111,10 @@ def test_records_of_another_processor_apply_and_one_line_says_so(tmp_path, caplo
     other = "haswell" if HERE != "haswell" else "broadwell"
     tiles, lines = applied(tmp_path / "log", [row(FITTING, target=f"llvm -mcpu={other}")], caplog)
     assert tiles == ([-1, 8], 4)
-    assert lines == [f"tuning records: 1 operator uses a record, 1 from another CPU ({other}; the code is "
-                     f"for {HERE}) and 1 from another version (0.11.dev0)"]
+    assert lines == [
+        f"tuning records: 1 operator uses a record, 1 from another CPU ({other}; the code is "
+        f"for {HERE}) and 1 from another version (0.11.dev0)"
+    ]
 
 
 def test_records_of_this_processor_come_first(tmp_path, caplog):
@@ -121,8 +130,10 @@ def test_everything_else_in_the_file_is_counted_in_the_same_line(tmp_path, caplo
     lines = ["nonsense", row(FITTING), '{"v": 0.1}', '{"v": 0.1}', row(FITTING)[:70]]
     tiles, said = applied(tmp_path / "log", lines, caplog)
     assert tiles == ([-1, 8], 4)
-    assert said == ["tuning records: 1 operator uses a record, 1 from another version (0.11.dev0); 2 lines "
-                    "are not in the record format; 2 lines are of log version 0.1, which is no longer supported"]
+    assert said == [
+        "tuning records: 1 operator uses a record, 1 from another version (0.11.dev0); 2 lines "
+        "are not in the record format; 2 lines are of log version 0.1, which is no longer supported"
+    ]
 
 
 def dense_model():
@@ -150,34 +161,43 @@ def model_file(tmp_path_factory) -> str:
 
     weight = numpy_helper.from_array(np.random.default_rng(0).uniform(-1, 1, (64, 48)).astype("float32"), "w")
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, (4, 64))],
-        [helper.make_tensor_value_info("y", 1, (4, 48))], [weight])
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, (4, 64))],
+        [helper.make_tensor_value_info("y", 1, (4, 48))],
+        [weight],
+    )
     path = tmp_path_factory.mktemp("model") / "dense.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return str(path)
 
 
-@pytest.mark.parametrize("kind, said", [
-    ("own", []),
-    ("elsewhere", [f"1 operator uses a record, 1 from another CPU (znver9; the code is for {HERE})"]),
-    ("old", ["1 operator uses a record, 1 from another version (0.9.0)"]),
-    ("classic knobs", ["the records of 1 operator do not match the template and are "
-                       "ignored"]),
-    ("another model", ["1 operator has no record"]),
-])
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        ("own", []),
+        ("elsewhere", [f"1 operator uses a record, 1 from another CPU (znver9; the code is for {HERE})"]),
+        ("old", ["1 operator uses a record, 1 from another version (0.9.0)"]),
+        ("classic knobs", ["the records of 1 operator do not match the template and are ignored"]),
+        ("another model", ["1 operator has no record"]),
+    ],
+)
 def test_compiling_a_model_says_what_became_of_its_records(kind, said, dense_task, model_file, tmp_path, caplog):
     records = tmp_path / "records.json"
     own = dense_line(dense_task, dense_task.config_space.start[0])
     knobs = {"index": 0, "code_hash": None, "entity": [["tile_y", "sp", [-1, 1, 4]], ["tile_x", "sp", [-1, 1, 48]]]}
     lines = {
-        "own": own, "elsewhere": json.dumps({**json.loads(own), "made_on": {"cpu": "znver9"}}),
+        "own": own,
+        "elsewhere": json.dumps({**json.loads(own), "made_on": {"cpu": "znver9"}}),
         "old": json.dumps({**json.loads(own), "tvm_version": "0.9.0"}),
-        "classic knobs": json.dumps({**json.loads(own), "config": knobs}), "another model": row(FITTING),
+        "classic knobs": json.dumps({**json.loads(own), "config": knobs}),
+        "another model": row(FITTING),
     }
     records.write_text(lines[kind] + "\n")
     with caplog.at_level(logging.WARNING, "autotvm"):
-        code = _main(["compile", "--target", "llvm", "-o", str(tmp_path / "m.tar"), "--tuning-records", str(records),
-                      model_file])
+        code = _main(
+            ["compile", "--target", "llvm", "-o", str(tmp_path / "m.tar"), "--tuning-records", str(records), model_file]
+        )
     assert code == 0
     found = [m.removeprefix("tuning records: ") for m in caplog.messages if m.startswith("tuning records")]
     assert len(found) == len(said) and all(f.startswith(s) for f, s in zip(found, said)), found

@@ -39,8 +39,15 @@ def tuner_of(name, task):
     return RandomTuner(task) if name == "random" else GridSearchTuner(task)
 
 
-def tune_tasks(tasks, measure_option, tuner="xgb", n_trial=3, early_stopping=None, log_filename="tuning.log",
-               use_transfer_learning=True):
+def tune_tasks(
+    tasks,
+    measure_option,
+    tuner="xgb",
+    n_trial=3,
+    early_stopping=None,
+    log_filename="tuning.log",
+    use_transfer_learning=True,
+):
     tmp_log_file = log_filename + ".tmp"
     if os.path.exists(tmp_log_file):
         os.remove(tmp_log_file)
@@ -82,7 +89,8 @@ def test_the_loop_over_a_models_tasks(tuner, tmp_path, capsys):
     }
     mod, params = get_network()
     tasks = autotvm.task.extract_from_program(
-        mod["main"], target=target, params=params, ops=(relay.op.get("nn.conv2d"),))
+        mod["main"], target=target, params=params, ops=(relay.op.get("nn.conv2d"),)
+    )
     assert [task.name for task in tasks] == ["conv2d_nchw.cuda"]
     tune_tasks(tasks, **tuning_option)
     assert "Done." in capsys.readouterr().out
@@ -133,15 +141,17 @@ def conv2d_by_hand(n, h, w, co, ci, kh, kw, stride, padding):
     blocks, virtual, threads, inner = zip(*parts)
     s[out].reorder(n_axis, *blocks, *virtual, *threads, *inner)
     s[out].bind(s[out].fuse(n_axis, blocks[0]), te.thread_axis("blockIdx.z"))
-    for axis, tag in zip((*blocks[1:], *virtual, *threads),
-                         ("blockIdx.y", "blockIdx.x", "vthread", "vthread", "vthread",
-                          "threadIdx.z", "threadIdx.y", "threadIdx.x")):
+    for axis, tag in zip(
+        (*blocks[1:], *virtual, *threads),
+        ("blockIdx.y", "blockIdx.x", "vthread", "vthread", "vthread", "threadIdx.z", "threadIdx.y", "threadIdx.x"),
+    ):
         s[out].bind(axis, te.thread_axis(tag))
     s[sums].compute_at(s[out], threads[2])
     n_axis, f, y, x = s[sums].op.axis
     rc, ry, rx = s[sums].op.reduce_axis
     (rco, rci), (ryo, ryi), (rxo, rxi) = (
-        cfg[name].apply(s, sums, axis) for name, axis in (("tile_rc", rc), ("tile_ry", ry), ("tile_rx", rx)))
+        cfg[name].apply(s, sums, axis) for name, axis in (("tile_rc", rc), ("tile_ry", ry), ("tile_rx", rx))
+    )
     s[sums].reorder(rco, ryo, rxo, rci, ryi, rxi, n_axis, f, y, x)
     for near in (near_data, near_weight):
         s[near].compute_at(s[sums], rxo)
@@ -162,7 +172,8 @@ def test_a_template_for_threads_written_by_hand(tmp_path, caplog):
     assert len(task.config_space) > 1000
     measure_option = autotvm.measure_option(
         builder=autotvm.LocalBuilder(timeout=60),
-        runner=autotvm.LocalRunner(number=1, repeat=2, timeout=60, verify=True))
+        runner=autotvm.LocalRunner(number=1, repeat=2, timeout=60, verify=True),
+    )
     log = str(tmp_path / "conv2d.log")
     tuner = autotvm.tuner.XGBTuner(task)
     tuner.tune(n_trial=6, measure_option=measure_option, callbacks=[autotvm.callback.log_to_file(log)])

@@ -104,7 +104,16 @@ def test_a_graph_is_a_list_of_nodes_with_their_ancestors():
     numbers, nodes = {}, []
     utils.expr2graph(net, [dense], numbers, nodes, "llvm")
     assert [getattr(n["op"], "name", None) for n in nodes] == [
-        None, None, "nn.dense", None, "multiply", "add", None, "add", None, "nn.dense"
+        None,
+        None,
+        "nn.dense",
+        None,
+        "multiply",
+        "add",
+        None,
+        "add",
+        None,
+        "nn.dense",
     ]
     assert all(numbers[n["node"]] == i for i, n in enumerate(nodes))
     assert [i[0] for i in nodes[5]["inputs"]] == [2, 4] and nodes[9]["types"][0].shape[1] == 20

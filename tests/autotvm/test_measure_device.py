@@ -150,7 +150,8 @@ def test_a_small_kernel_is_not_slow_because_its_launch_is(call, wanted, monkeypa
 def test_cuda_is_compiled_by_the_worker():
     task = autotvm.task.create("test/device_threads", args=(N,), target="cuda -arch=sm_80")
     (built,) = autotvm.LocalBuilder(timeout=120).build(
-        [autotvm.MeasureInput(task.target, task, task.config_space.get(0))])
+        [autotvm.MeasureInput(task.target, task, task.config_space.get(0))]
+    )
     assert built.filename is None and b"\x7fELF" in built.code.device and built.code.device[:8] == b"TVMDEV01"
 
 
@@ -192,7 +193,8 @@ def test_a_fault_in_a_kernel_costs_that_candidate_only(target):
         pytest.skip(f"this machine has no device for {target}")
     task = autotvm.task.create("test/device_fault", args=(64,), target=target)
     option = autotvm.measure_option(
-        autotvm.LocalBuilder(timeout=60), autotvm.LocalRunner(timeout=120, number=1, repeat=1, min_repeat_ms=1))
+        autotvm.LocalBuilder(timeout=60), autotvm.LocalRunner(timeout=120, number=1, repeat=1, min_repeat_ms=1)
+    )
     measure = create_measure_batch(task, option)
     order = [0, 1, 0, 1, 0]
     results = measure([autotvm.MeasureInput(task.target, task, task.config_space.get(i)) for i in order])

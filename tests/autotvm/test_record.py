@@ -63,8 +63,25 @@ def test_lines_that_are_no_records_are_counted(tmp_path, caplog):
     assert any("3 lines" in line for line in caplog.messages)
 
 
-ODD = [None, True, -1, 1e400, float("nan"), "", "llvm -mcpu=nonsense", "cuda", [], [[]], {}, {"a": 1}, "\0", [1, 2],
-       ["TENSOR"], ["TENSOR", None, 3], 10**40]
+ODD = [
+    None,
+    True,
+    -1,
+    1e400,
+    float("nan"),
+    "",
+    "llvm -mcpu=nonsense",
+    "cuda",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    "\0",
+    [1, 2],
+    ["TENSOR"],
+    ["TENSOR", None, 3],
+    10**40,
+]
 
 
 def spoilt(node, chance: random.Random):
@@ -102,9 +119,14 @@ def test_costs_that_are_none_make_no_record(costs):
     assert list(autotvm.record.load_from_buffer([json.dumps(row)])) == []
 
 
-@pytest.mark.parametrize("tail, kept", [
-    *[(CLASSIC[:n], "") for n in (1, 9, 40, len(CLASSIC) - 1)], (CLASSIC, CLASSIC + "\n"), ("a note", "a note\n"),
-])
+@pytest.mark.parametrize(
+    "tail, kept",
+    [
+        *[(CLASSIC[:n], "") for n in (1, 9, 40, len(CLASSIC) - 1)],
+        (CLASSIC, CLASSIC + "\n"),
+        ("a note", "a note\n"),
+    ],
+)
 def test_appending_takes_away_a_record_that_was_cut(tmp_path, tail, kept):
     path = tmp_path / "cut.log"
     for before in ("", CLASSIC + "\n"):
@@ -195,8 +217,10 @@ def test_command_lines(tmp_path):
     source = tmp_path / "all.log"
     RecordFile(source).append(autotvm.record.encode(i, r) for i, r in get_sample_records(3))
     out = tmp_path / "picked.log"
-    for command in (["tvm.autotvm.record", "--mode", "pick", "--i", str(source), "--o", str(out)],
-                    ["tvm.exec.autotvm_log_editor", "--act", "pick-best", "--i", str(source)]):
+    for command in (
+        ["tvm.autotvm.record", "--mode", "pick", "--i", str(source), "--o", str(out)],
+        ["tvm.exec.autotvm_log_editor", "--act", "pick-best", "--i", str(source)],
+    ):
         done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert out.read_text() == (tmp_path / "all.log.best.log").read_text()

@@ -144,8 +144,7 @@ def test_records_of_another_template_are_left_out_and_counted(model, caplog):
         with tvm.transform.PassContext(opt_level=3):
             relay.build(mod, "llvm", params=params)
     lines = [line for line in caplog.messages if "left out" in line]
-    assert lines == ["tuning records: those of 3 are for another template or "
-                     "other knobs and are left out"]
+    assert lines == ["tuning records: those of 3 are for another template or other knobs and are left out"]
 
 
 @pytest.mark.slow("builds and measures candidates in worker processes")
@@ -166,12 +165,18 @@ def test_records_in_the_users_folder_are_found(model, tmp_path, monkeypatch):
 TENSOR = "TENSOR"
 F = "float32"
 SMALL_TASKS = [
-    ("conv2d_NCHWc.x86", ((TENSOR, (1, 32, 9, 9), F), (TENSOR, (32, 32, 3, 3), F), (1, 1), (1, 1, 1, 1), (1, 1),
-                          "NCHW", "NCHW", F)),
-    ("conv2d_NCHWc.x86", ((TENSOR, (1, 64, 7, 7), F), (TENSOR, (64, 32, 3, 3), F), (2, 2), (1, 1, 1, 1), (1, 1),
-                          "NCHW", "NCHW", F)),
-    ("depthwise_conv2d_NCHWc.x86", ((TENSOR, (1, 32, 9, 9), F), (TENSOR, (32, 1, 3, 3), F), (1, 1), (1, 1, 1, 1),
-                                    (1, 1), "NCHW", "NCHW", F)),
+    (
+        "conv2d_NCHWc.x86",
+        ((TENSOR, (1, 32, 9, 9), F), (TENSOR, (32, 32, 3, 3), F), (1, 1), (1, 1, 1, 1), (1, 1), "NCHW", "NCHW", F),
+    ),
+    (
+        "conv2d_NCHWc.x86",
+        ((TENSOR, (1, 64, 7, 7), F), (TENSOR, (64, 32, 3, 3), F), (2, 2), (1, 1, 1, 1), (1, 1), "NCHW", "NCHW", F),
+    ),
+    (
+        "depthwise_conv2d_NCHWc.x86",
+        ((TENSOR, (1, 32, 9, 9), F), (TENSOR, (32, 1, 3, 3), F), (1, 1), (1, 1, 1, 1), (1, 1), "NCHW", "NCHW", F),
+    ),
     ("conv2d_winograd_NCHWc.x86", ((TENSOR, (1, 32, 10, 10), F), (TENSOR, (32, 32, 3, 3), F), (1, 1, 1, 1), 4, F)),
     ("dense_pack.x86", ((TENSOR, (12, 40), F), (TENSOR, (50, 40), F), None, F)),
 ]

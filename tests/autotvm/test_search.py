@@ -78,7 +78,8 @@ def test_compiling_uses_the_winner_of_the_final_rounds(world, tmp_path):
     """One configuration is lucky when it is first measured, another one is fast each time."""
     lucky, fast = 3, 5
     world.cost = lambda index, times: (
-        1e-5 if index == lucky and times == 1 else {BASELINE: 1e-3, fast: 5e-4}.get(index, 2e-3))
+        1e-5 if index == lucky and times == 1 else {BASELINE: 1e-3, fast: 5e-4}.get(index, 2e-3)
+    )
     task = a_task()
     run = run_of(world, tmp_path, task, "gridsearch")
     assert run.tasks[0].winner == fast

@@ -47,8 +47,14 @@ def test_split_policies_give_every_way_to_cut(policy: str, n: int, parts: int):
 
 def test_counts_that_classic_tvm_has():
     cfg = ConfigSpace()
-    for name, n, policy, count in (("a", 256, "factors", 45), ("b", 256, "power2", 45), ("c", 256, "verbose", 45),
-                                   ("d", 224, "factors", 63), ("e", 224, "power2", 36), ("f", 224, "verbose", 84)):
+    for name, n, policy, count in (
+        ("a", 256, "factors", 45),
+        ("b", 256, "power2", 45),
+        ("c", 256, "verbose", 45),
+        ("d", 224, "factors", 63),
+        ("e", 224, "power2", 36),
+        ("f", 224, "verbose", 84),
+    ):
         cfg.define_split(name, cfg.axis(n), policy=policy, num_outputs=3)
         assert len(cfg.space_map[name]) == count, (n, policy)
 

@@ -21,7 +21,8 @@ def conv_schedule(dtype: str, out_dtype: str):
     out = te.compute(
         (1, 4, 8, 8),
         lambda n, f, i, j: te.sum(
-            data[n, c, i + y, j + x].astype(out_dtype) * kernel[f, c, y, x].astype(out_dtype), axis=[c, y, x]),
+            data[n, c, i + y, j + x].astype(out_dtype) * kernel[f, c, y, x].astype(out_dtype), axis=[c, y, x]
+        ),
     )
     return te.create_schedule(out.op)
 
@@ -121,8 +122,8 @@ def test_records_of_another_cpu_are_used_and_one_line_says_so(caplog):
     with target:
         assert first == best_of(task.instantiate(records[0][0].config))
     assert [line for line in caplog.messages if "another CPU" in line] == [
-        "tuning records: 1 operator uses a record, 1 from another CPU (broadwell; the code is for "
-        f"{OLDER})"]
+        f"tuning records: 1 operator uses a record, 1 from another CPU (broadwell; the code is for {OLDER})"
+    ]
 
 
 def test_unknown_template_says_what_to_do():

@@ -47,8 +47,10 @@ class ConvolutionLike:
         return fast * (1 + noise.uniform(-0.02, 0.02))
 
 
-@pytest.mark.parametrize("feature, loss, wanted", [
-    ("itervar", "reg", 0.8), ("itervar", "rank", 0.7), ("knob", "reg", 0.6), ("curve", "rank-binary", 0.3)])
+@pytest.mark.parametrize(
+    "feature, loss, wanted",
+    [("itervar", "reg", 0.8), ("itervar", "rank", 0.7), ("knob", "reg", 0.6), ("curve", "rank-binary", 0.3)],
+)
 def test_model_ranks_configurations_it_has_not_seen(feature: str, loss: str, wanted: float):
     task, noise = ConvolutionLike(), random.Random(7)
     random.seed(11)

@@ -33,7 +33,8 @@ def channels_first(kind, arrays):
     wanted = "OI" + "".join(letter for letter in order if letter not in "OI")
     found = [np.moveaxis(image, -1, 1), filters.transpose([order.index(letter) for letter in wanted])]
     assert [list(one.shape) for one in found] == auto_scheduler_torch.shapes_in_torch(
-        kind, [one.shape for one in arrays])
+        kind, [one.shape for one in arrays]
+    )
     return found
 
 
@@ -55,16 +56,21 @@ def direct(x, w, stride, pad, dilation=1, groups=1):
     return out
 
 
-@pytest.mark.parametrize("kind, numbers, options", [
-    ("C1D", (2, 9, 3, 4, 3, 2, 1), {}), ("C2D", (2, 7, 3, 4, 3, 2, 1), {}), ("C3D", (1, 4, 5, 2, 3, 3, 2, 1), {}),
-    ("GRP", (1, 5, 8, 4, 3, 1, 1), {"groups": 4}), ("DIL", (1, 7, 2, 3, 3, 1, 2), {"dilation": 2}),
-    ("DEP", (1, 6, 4, 4, 3, 2, 1), {"groups": 4}),
-])
+@pytest.mark.parametrize(
+    "kind, numbers, options",
+    [
+        ("C1D", (2, 9, 3, 4, 3, 2, 1), {}),
+        ("C2D", (2, 7, 3, 4, 3, 2, 1), {}),
+        ("C3D", (1, 4, 5, 2, 3, 3, 2, 1), {}),
+        ("GRP", (1, 5, 8, 4, 3, 1, 1), {"groups": 4}),
+        ("DIL", (1, 7, 2, 3, 3, 1, 2), {"dilation": 2}),
+        ("DEP", (1, 6, 4, 4, 3, 2, 1), {"groups": 4}),
+    ],
+)
 def test_convolutions_are_those_of_their_class(kind, numbers, options):
     given, found = run(kind, *numbers)
     x, w = channels_first(kind, given)
-    np.testing.assert_allclose(
-        np.moveaxis(found, -1, 1), direct(x, w, *numbers[-2:], **options), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.moveaxis(found, -1, 1), direct(x, w, *numbers[-2:], **options), rtol=1e-4, atol=1e-4)
 
 
 def test_the_other_operators_are_those_of_their_class():
@@ -121,16 +127,19 @@ def test_a_program_that_does_not_run_costs_its_own_time_alone(tmp_path, monkeypa
 
 def test_rows_with_and_without_peers_make_a_table():
     times = {"searched": 1e-3, "default schedule": 2e-3}
-    rows = [{"case": "a", "kind": "C2D", "seconds": {**times, "torch": 4e-3, "torch.compile": 2e-3}},
-            {"case": "b", "kind": "GMM", "seconds": {**times, "torch": 5e-4}},
-            {"case": "c", "kind": "GMM", "seconds": {}, "problem": "it ended"}]
+    rows = [
+        {"case": "a", "kind": "C2D", "seconds": {**times, "torch": 4e-3, "torch.compile": 2e-3}},
+        {"case": "b", "kind": "GMM", "seconds": {**times, "torch": 5e-4}},
+        {"case": "c", "kind": "GMM", "seconds": {}, "problem": "it ended"},
+    ]
     text = auto_scheduler_ops.table(rows)
     assert "| a | 1.000 | 2.000 | 4.000 | - | 2.000 | 0.50 | 0.50 |" in text
     assert "| b | 1.000 | 2.000 | 0.500 | - | - | 2.00 | 0.50 |" in text and "| c (it ended) | - |" in text
     assert "against PyTorch (its best): faster on 1 of 2, geometric mean of times 1.00" in text
     assert "against default schedules: faster on 2 of 2, geometric mean of times 0.50" in text
     assert "against PyTorch (its best): not measured" in auto_scheduler_ops.table(
-        [{"case": "d", "kind": "NRM", "seconds": times}])
+        [{"case": "d", "kind": "NRM", "seconds": times}]
+    )
 
 
 @pytest.mark.slow("runs a benchmark from its start to its end")

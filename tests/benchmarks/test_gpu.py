@@ -105,7 +105,10 @@ def test_limits_of_a_program_and_of_all(tmp_path):
     outcomes, _ = run(jobs, tmp_path, seconds=2.0)
     assert time.monotonic() - begin < LONG / 2
     assert {name: o.status for name, o in outcomes.items()} == {
-        "slow": "stopped: no time was left", "next": "not run: no time was left", "absent": "torch is not installed"}
+        "slow": "stopped: no time was left",
+        "next": "not run: no time was left",
+        "absent": "torch is not installed",
+    }
 
 
 def test_the_plan_has_everything(tmp_path, capsys):

@@ -28,8 +28,10 @@ def ending() -> Callable[[], float]:
 
 def test_a_program_that_ends_is_named():
     with pytest.raises(PeerEnded, match="benchmark 'b' ended before it printed 'ready'") as caught:
-        interleave({"a": ("tests.benchmarks.test_harness:talkative", {}),
-                    "b": ("tests.benchmarks.test_harness:ending", {})}, rounds=1)
+        interleave(
+            {"a": ("tests.benchmarks.test_harness:talkative", {}), "b": ("tests.benchmarks.test_harness:ending", {})},
+            rounds=1,
+        )
     assert caught.value.name == "b"
 
 

@@ -126,8 +126,7 @@ def test_operators_by_search_have_the_names_and_classes_of_the_file():
         found = auto_scheduler_ops.result_row(row["details"])
         assert (found["name"], found["group"]) == (row["name"], row["group"])
         assert found["values"] == pytest.approx(row["values"], rel=1e-3)
-    without = auto_scheduler_ops.result_row(
-        {**row["details"], "seconds": {"searched": 1.0, "default schedule": 2.0}})
+    without = auto_scheduler_ops.result_row({**row["details"], "seconds": {"searched": 1.0, "default schedule": 2.0}})
     assert without["values"] == {"ours": 1000.0, "default schedule": 2000.0}
 
 

@@ -302,7 +302,8 @@ def test_a_language_is_a_table():
     )))  # fmt: skip
     body = tvm.tir.Allocate(near.data, "float32", [64], True, body)
     source = c.emit_source([("k", prim_func([x, out, h], body, "k"))], Kernels)
-    assert source.functions == ["""\
+    assert source.functions == [
+        """\
 kernel int k(real* restrict x, real* restrict out, small* restrict h) {
   group real near[64];
   const int threadIdx_x = thread(0); /* threadIdx.x */
@@ -321,4 +322,5 @@ kernel int k(real* restrict x, real* restrict out, small* restrict h) {
   out[threadIdx_x] = floor(near[threadIdx_x]);
   return 0;
 }
-"""]
+"""
+    ]

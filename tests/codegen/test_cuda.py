@@ -50,7 +50,9 @@ def call(name: str, *args, dtype: str = "handle"):
 
 def test_a_vector_is_one_access():
     text = text_of(programs.kernels_of(*programs.elementwise(lambda x: x * 2.0 + 1.0, lanes=4), programs.CUDA))
-    assert kernel_of(text) == """\
+    assert (
+        kernel_of(text)
+        == """\
 extern "C" __global__ void __launch_bounds__(16) f_kernel(const float* __restrict__ A, float* __restrict__ B) {
   const int blockIdx_x = (int)blockIdx.x; /* blockIdx.x */
   const int threadIdx_x = (int)threadIdx.x; /* threadIdx.x */
@@ -64,6 +66,7 @@ extern "C" __global__ void __launch_bounds__(16) f_kernel(const float* __restric
   *(float4*)(B + ((blockIdx_x * 64) + (threadIdx_x * 4))) = *(float4*)(v + 0);
 }
 """
+    )
     for ptx in compile_everywhere(text).values():
         assert "ld.global.nc.v4.f32" in ptx and "st.global.v4.f32" in ptx
 

@@ -57,8 +57,11 @@ class Case:
         call("tvm_store_matrix_sync", sums, rows, columns, terms, 0, out, columns, "row_major")
 
     def function(self):
-        shapes = {"a": ((self.length(0),), self.dtype), "b": ((self.length(1),), self.dtype),
-                  "c": ((self.sizes[0] * self.sizes[1],), "float32")}
+        shapes = {
+            "a": ((self.length(0),), self.dtype),
+            "b": ((self.length(1),), self.dtype),
+            "c": ((self.sizes[0] * self.sizes[1],), "float32"),
+        }
         return programs.by_hand(shapes, self.body, THREADS)
 
 

@@ -41,10 +41,17 @@ def matmul(m, n, k, block=(2, 2), kind=BFLOAT16):
     return s, [a, b, c]
 
 
-@pytest.mark.parametrize("kind", [
-    BFLOAT16, Kind("int8", "int8", "int32", 4), Kind("uint8", "int8", "int32", 4), Kind("int8", "uint8", "int32", 4),
-    Kind("uint8", "uint8", "int32", 4),
-], ids=lambda kind: f"{kind.lhs}-{kind.rhs}")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        BFLOAT16,
+        Kind("int8", "int8", "int32", 4),
+        Kind("uint8", "int8", "int32", 4),
+        Kind("int8", "uint8", "int32", 4),
+        Kind("uint8", "uint8", "int32", 4),
+    ],
+    ids=lambda kind: f"{kind.lhs}-{kind.rhs}",
+)
 def test_a_matmul_of_tiles_equals_numpy(kind):
     m, n, k = 64, 32, 3 * kind.k
     rng = np.random.default_rng(0)

@@ -20,8 +20,10 @@ from tvm.error import TVMError
 
 def test_shared_library_executable_and_archive_from_a_c_source(tmp_path):
     source = tmp_path / "f.c"
-    source.write_text("#include <stdio.h>\nint twice(int x) { return 2 * x; }\n#ifdef MAIN\n"
-                      "int main(void) { printf(\"%d\\n\", twice(21)); return 0; }\n#endif\n")
+    source.write_text(
+        "#include <stdio.h>\nint twice(int x) { return 2 * x; }\n#ifdef MAIN\n"
+        'int main(void) { printf("%d\\n", twice(21)); return 0; }\n#endif\n'
+    )
     cc.create_shared(str(tmp_path / "f.so"), [str(source)])
     assert (tmp_path / "f.so").read_bytes()[:4] == b"\x7fELF"
     cc.create_executable(str(tmp_path / "f"), str(source), options=["-DMAIN"])
@@ -65,13 +67,15 @@ def test_temporary_folders_go_when_they_are_done():
 
 
 def test_all_temporary_folders_can_be_removed_at_once(tmp_path):
-    code = (f"import sys; from tvm.contrib.utils import TempDirectory as T; made = T({str(tmp_path / 'a')!r});"
-            f" left = T({str(tmp_path / 'b')!r}); kept = T({str(tmp_path / 'c')!r}, keep_for_debug=True);"
-            " assert T.TEMPDIRS == {made.path, left.path}; made.remove(); assert T.TEMPDIRS == {left.path};"
-            f" again = T({str(tmp_path / 'a')!r}); del made;"
-            " import os; assert os.path.isdir(again.path); T.remove_tempdirs();"
-            " assert not T.TEMPDIRS and not os.path.exists(again.path) and not os.path.exists(left.path);"
-            f" last = T({str(tmp_path / 'd')!r})")
+    code = (
+        f"import sys; from tvm.contrib.utils import TempDirectory as T; made = T({str(tmp_path / 'a')!r});"
+        f" left = T({str(tmp_path / 'b')!r}); kept = T({str(tmp_path / 'c')!r}, keep_for_debug=True);"
+        " assert T.TEMPDIRS == {made.path, left.path}; made.remove(); assert T.TEMPDIRS == {left.path};"
+        f" again = T({str(tmp_path / 'a')!r}); del made;"
+        " import os; assert os.path.isdir(again.path); T.remove_tempdirs();"
+        " assert not T.TEMPDIRS and not os.path.exists(again.path) and not os.path.exists(left.path);"
+        f" last = T({str(tmp_path / 'd')!r})"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert os.listdir(tmp_path) == ["c"]
 

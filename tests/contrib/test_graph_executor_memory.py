@@ -33,8 +33,16 @@ def lib():
     x, y, w = (relay.var(n, shape=SHAPE) for n in NAMES)
     value = relay.nn.relu(x * w + y)
     total = x + y
-    outputs = [value, relay.reshape(x, (16, 4)), relay.negative(value), value,
-               relay.concatenate([total, x * y], 0), total, y, value]
+    outputs = [
+        value,
+        relay.reshape(x, (16, 4)),
+        relay.negative(value),
+        value,
+        relay.concatenate([total, x * y], 0),
+        total,
+        y,
+        value,
+    ]
     return relay.build(tvm.IRModule.from_expr(relay.Function([x, y, w], relay.Tuple(outputs))), "llvm")
 
 

@@ -164,12 +164,13 @@ def test_the_configuration_is_plain_data_in_the_order_of_the_modules():
     assert text[0].splitlines() == ["Inputs", "  |x: mod0:a", "  |y: mod1:c"]
     assert text[1].splitlines() == ["output", "  |output(0) : mod2.output(0)", "  |output(1) : mod0.output(2)"]
     assert text[2].splitlines() == [
-        "connections", "  |mod0.output(0)-> mod1.b", "  |mod0.output(1)-> mod2.d", "  |mod1.output(0)-> mod2.e"
+        "connections",
+        "  |mod0.output(0)-> mod1.b",
+        "  |mod0.output(1)-> mod2.d",
+        "  |mod1.output(0)-> mod2.e",
     ]
     found = config.get_config()
-    assert found["input_connection"][1] == {
-        "global_interface_name": "y", "mod_idx": 1, "module_interface_name": "c"
-    }
+    assert found["input_connection"][1] == {"global_interface_name": "y", "mod_idx": 1, "module_interface_name": "c"}
     assert found["module_connection"][mods[1]] == {
         "pipeline": {"mod_idx": 1, "cpu_affinity": "", "output": [
             {"output_idx": 0, "dependencies": [{"mod_idx": 2, "input_name": "e"}]}]},

@@ -169,7 +169,8 @@ def test_a_cycle_of_somebody_elses_graph_is_printed():
 def test_without_graphviz_dot_text_and_a_picture_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(dot.shutil, "which", lambda name: None)
     plotter = relay_viz.DotPlotter(
-        {"color": "red"}, {"color": "blue"}, {"color": "black"}, lambda node: {"shape": "box", "tip": HOSTILE})
+        {"color": "red"}, {"color": "blue"}, {"color": "black"}, lambda node: {"shape": "box", "tip": HOSTILE}
+    )
     viz = relay_viz.RelayVisualizer(small_module(), {"w": None}, plotter, relay_viz.DotVizParser())
     viz.render(str(tmp_path / "hello"))
     text, found = (tmp_path / "hello").read_text(), collected(small_module(), {"w": None})
@@ -183,8 +184,9 @@ def test_without_graphviz_dot_text_and_a_picture_are_written(tmp_path, monkeypat
 def test_formats_that_need_graphviz_say_so_and_unknown_options_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(dot.shutil, "which", lambda name: None)
     for options in ({"format": "png"}, {"engine": "neato"}):
-        viz = relay_viz.RelayVisualizer(small_module(), None, relay_viz.DotPlotter(render_kwargs=options),
-                                        relay_viz.DotVizParser())
+        viz = relay_viz.RelayVisualizer(
+            small_module(), None, relay_viz.DotPlotter(render_kwargs=options), relay_viz.DotVizParser()
+        )
         with pytest.raises(RuntimeError, match="'(png|neato)' needs Graphviz"):
             viz.render(str(tmp_path / "x"))
     with pytest.raises(ValueError, match="unsupported key 'view' in render_kwargs"):
@@ -193,8 +195,9 @@ def test_formats_that_need_graphviz_say_so_and_unknown_options_are_refused(tmp_p
 
 def test_text_alone_goes_into_the_folder_that_is_named(tmp_path):
     options = {"format": "gv", "directory": str(tmp_path / "new"), "filename": "model"}
-    relay_viz.RelayVisualizer(small_module(), None, relay_viz.DotPlotter(render_kwargs=options),
-                              relay_viz.DotVizParser()).render()
+    relay_viz.RelayVisualizer(
+        small_module(), None, relay_viz.DotPlotter(render_kwargs=options), relay_viz.DotVizParser()
+    ).render()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["model.gv"]
 
 
@@ -203,7 +206,8 @@ def test_with_graphviz_its_program_draws_and_the_text_is_removed(tmp_path, monke
     monkeypatch.setattr(dot.shutil, "which", lambda name: f"bin/{name}")
     monkeypatch.setattr(dot.subprocess, "run", lambda command, check: ran.append(command))
     relay_viz.RelayVisualizer(small_module(), None, relay_viz.DotPlotter(), relay_viz.DotVizParser()).render(
-        str(tmp_path / "x"))
+        str(tmp_path / "x")
+    )
     assert ran == [["bin/dot", "-Tpdf", "-o", str(tmp_path / "x.pdf"), str(tmp_path / "x")]]
     assert not (tmp_path / "x").exists()
 
@@ -283,14 +287,36 @@ def graph_of(count: int) -> str:
 
     nodes = [{"op": "null", "name": "data", "inputs": []}]
     for i in range(count):
-        attrs = {"func_name": f"tvmgen_default_fused_nn_contrib_conv2d_NCHWc_add_nn_relu_{i}", "hash": "0" * 16,
-                 "num_inputs": "2", "num_outputs": "1", "flatten_data": "0", "source": f"layer{i}/conv"}
-        nodes.append({"op": "tvm_op", "name": attrs["func_name"], "attrs": attrs,
-                      "inputs": [[max(i - k, 0), 0, 0] for k in range(2)]})
+        attrs = {
+            "func_name": f"tvmgen_default_fused_nn_contrib_conv2d_NCHWc_add_nn_relu_{i}",
+            "hash": "0" * 16,
+            "num_inputs": "2",
+            "num_outputs": "1",
+            "flatten_data": "0",
+            "source": f"layer{i}/conv",
+        }
+        nodes.append(
+            {
+                "op": "tvm_op",
+                "name": attrs["func_name"],
+                "attrs": attrs,
+                "inputs": [[max(i - k, 0), 0, 0] for k in range(2)],
+            }
+        )
     shapes = [[1, 64, 56, 56]] * (count + 1)
-    return json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[count, 0, 0]], "node_row_ptr": [*range(count + 2)],
-                       "attrs": {"shape": ["list_shape", shapes], "dltype": ["list_str", ["float32"] * (count + 1)],
-                                 "storage_id": ["list_int", [*range(count + 1)]]}})
+    return json.dumps(
+        {
+            "nodes": nodes,
+            "arg_nodes": [0],
+            "heads": [[count, 0, 0]],
+            "node_row_ptr": [*range(count + 2)],
+            "attrs": {
+                "shape": ["list_shape", shapes],
+                "dltype": ["list_str", ["float32"] * (count + 1)],
+                "storage_id": ["list_int", [*range(count + 1)]],
+            },
+        }
+    )
 
 
 def test_a_page_of_200_kernels_is_small():

@@ -92,9 +92,17 @@ SCHEDULES = [softmax, reduction, gpu, scan, group_and_inline, extern]
 def test_the_dataflow_names_stages_tensors_and_their_ports():
     text = tedd.viz_dataflow_graph(softmax(), False, "", True)
     assert text.startswith('digraph "Dataflow Graph" {')
-    for edge in ("Stage_0:O_0 -> Tensor_0_0", "Tensor_0_0 -> Stage_1:I_0", "Stage_1:O_0 -> Tensor_1_0",
-                 "Tensor_0_0 -> Stage_2:I_0", "Tensor_1_0 -> Stage_2:I_1", "Stage_2:O_0 -> Tensor_2_0",
-                 "Tensor_2_0 -> Stage_3:I_0", "Tensor_4_0 -> Stage_5:I_1", "Stage_5:O_0 -> Tensor_5_0"):
+    for edge in (
+        "Stage_0:O_0 -> Tensor_0_0",
+        "Tensor_0_0 -> Stage_1:I_0",
+        "Stage_1:O_0 -> Tensor_1_0",
+        "Tensor_0_0 -> Stage_2:I_0",
+        "Tensor_1_0 -> Stage_2:I_1",
+        "Stage_2:O_0 -> Tensor_2_0",
+        "Tensor_2_0 -> Stage_3:I_0",
+        "Tensor_4_0 -> Stage_5:I_1",
+        "Stage_5:O_0 -> Tensor_5_0",
+    ):
         assert f"\t{edge}\n" in text, edge
 
 
@@ -104,16 +112,22 @@ def test_the_axes_of_a_split_are_joined_through_its_ports():
     assert "subgraph cluster_Stage_0 {" in text and "subgraph cluster_Stage_1 {" in text
     assert "(kDataPar)<br/>T.Range(0, n)" in text and "(kCommReduce)<br/>T.Range(0, m)" in text
     assert re.search(r"Split_Relation_1_0 .+>Split", text)
-    for edge in ("IterVar_1_1:itervar -> Split_Relation_1_0:Input", "Split_Relation_1_0:Outer -> IterVar_1_2:itervar",
-                 "Split_Relation_1_0:Inner -> IterVar_1_3:itervar"):
+    for edge in (
+        "IterVar_1_1:itervar -> Split_Relation_1_0:Input",
+        "Split_Relation_1_0:Outer -> IterVar_1_2:itervar",
+        "Split_Relation_1_0:Inner -> IterVar_1_3:itervar",
+    ):
         assert edge in text
 
 
 def test_the_tree_shows_scopes_loops_and_where_stages_are_computed():
     text = tedd.viz_schedule_tree(gpu(), False, "", True)
     assert text.startswith('digraph "Schedule Tree" {') and "label=ROOT" in text and "subgraph cluster_legend" in text
-    assert re.search(r"Stage_1.*A\.shared<br/>Scope: shared.+>0.+>ax0.*\(kDataPar\).+>1.+ax1.*\(kDataPar\).+>2.+>ax2"
-                     r".*\(kDataPar\).+>\[A\[ax0, ax1, ax2\]\]", text)
+    assert re.search(
+        r"Stage_1.*A\.shared<br/>Scope: shared.+>0.+>ax0.*\(kDataPar\).+>1.+ax1.*\(kDataPar\).+>2.+>ax2"
+        r".*\(kDataPar\).+>\[A\[ax0, ax1, ax2\]\]",
+        text,
+    )
     assert re.search(r"bk.*\(kVectorized\)", text) and re.search(r"r\.outer.*\(kCommReduce\)", text)
     assert 'Stage_3 -> Stage_4:itervar_0 [color="#000000"]' in text and 'Stage_1 -> ROOT [color="#000000"]' in text
     assert "threadIdx.x" in text and "blockIdx.x" in text

@@ -233,12 +233,15 @@ def test_gradients_are_those_of_pytorch():
     torch.testing.assert_close(got, model.weight.grad, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"speed": 3}, "there is no option 'speed'"),
-    ({"opt_level": "3"}, "opt_level must be an integer"),
-    ({"precision": "int8"}, "the option precision must be one of float32, float16, bfloat16"),
-    ({"tuning_records": "missing.log"}, "names 'missing.log', which is not a file"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"speed": 3}, "there is no option 'speed'"),
+        ({"opt_level": "3"}, "opt_level must be an integer"),
+        ({"precision": "int8"}, "the option precision must be one of float32, float16, bfloat16"),
+        ({"tuning_records": "missing.log"}, "names 'missing.log', which is not a file"),
+    ],
+)
 def test_an_option_that_is_not_known_is_refused(options, words):
     with pytest.raises(Exception, match=words) as found:
         torch.compile(torch.nn.ReLU(), backend=tvm_classic, options=options)(torch.ones(2))

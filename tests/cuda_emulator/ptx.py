@@ -110,7 +110,7 @@ def _operation(i: Instruction, kind: str, operands: list[str]) -> str:
     elif name in ("min", "max"):
         text = f"f{name}f({values[0]}, {values[1]})"
         if i.has("NaN"):
-            text = f"(isnan({values[0]}) || isnan({values[1]}) ? __builtin_nanf(\"\") : {text})"
+            text = f'(isnan({values[0]}) || isnan({values[1]}) ? __builtin_nanf("") : {text})'
     elif name == "neg":
         text = f"-{values[0]}"
     elif name == "abs":

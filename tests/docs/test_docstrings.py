@@ -165,7 +165,8 @@ def test_what_a_docstring_lacks_about_values_and_errors_is_said(docstring_rules)
         return docstring_rules.complaints(docstring_rules.Public("here", "f", function))
 
     assert said(load) == [
-        "here.f raises ValueError, which it does not describe", "here.f gives the type alone of what it returns"
+        "here.f raises ValueError, which it does not describe",
+        "here.f gives the type alone of what it returns",
     ]
     assert said(bare) == ["here.f does not say what it returns"]
     assert said(size) == said(nothing) == []
@@ -203,9 +204,12 @@ def test_what_the_docstring_of_a_method_lacks_is_said(docstring_rules, public_na
 
     found = list(public_names.methods(docstring_rules.Public("here", "D", Derived)))
     assert [public_names.complaint(method) for method in found] == [
-        "here.D.make does not describe a", "here.D.take does not describe a"]
-    assert [public_names.complaint(method) for method in public_names.methods(
-        docstring_rules.Public("here", "B", Base))] == [None]
+        "here.D.make does not describe a",
+        "here.D.take does not describe a",
+    ]
+    assert [
+        public_names.complaint(method) for method in public_names.methods(docstring_rules.Public("here", "B", Base))
+    ] == [None]
 
 
 def test_a_value_is_added_before_the_errors_that_a_docstring_describes():

@@ -84,8 +84,11 @@ def test_a_written_file_is_read_again_and_a_second_one_of_the_day_is_numbered(tm
 
 def test_each_case_is_that_of_the_newest_run_with_the_programs_of_the_table():
     without_other = {"name": "a", "values": {"ours": 9.0}}
-    runs = [run("2026-01-01", [row("a", 1, 2), row("b", 3, 4)]), run("2026-01-02", [row("a", 5, 2)]),
-            run("2026-01-03", [without_other])]
+    runs = [
+        run("2026-01-01", [row("a", 1, 2), row("b", 3, 4)]),
+        run("2026-01-02", [row("a", 5, 2)]),
+        run("2026-01-03", [without_other]),
+    ]
     found = newest_rows(runs, SPEED)
     assert {label: rows[0].row["values"]["ours"] for label, rows in found.items()} == {"a": 5, "b": 3}
     assert newest_rows(runs, SPEED._replace(machine="h200")) == {}

@@ -93,9 +93,17 @@ def test_a_result_written_over_an_input_begins_where_that_ends():
         return {"op": "tvm_op", "name": name, "attrs": {"func_name": name}, "inputs": [[i, 0, 0] for i in inputs]}
 
     nodes = [{"op": "null", "name": "x", "inputs": []}, node("f", 0), node("<g>", 1), node("h", 2)]
-    graph = {"nodes": nodes, "arg_nodes": [0], "heads": [[3, 0, 0]], "node_row_ptr": [0, 1, 2, 3, 4],
-             "attrs": {"shape": ["list_shape", [[8]] * 4], "dltype": ["list_str", ["float32"] * 4],
-                       "storage_id": ["list_int", [0, 1, 1, 2]]}}
+    graph = {
+        "nodes": nodes,
+        "arg_nodes": [0],
+        "heads": [[3, 0, 0]],
+        "node_row_ptr": [0, 1, 2, 3, 4],
+        "attrs": {
+            "shape": ["list_shape", [[8]] * 4],
+            "dltype": ["list_str", ["float32"] * 4],
+            "storage_id": ["list_int", [0, 1, 1, 2]],
+        },
+    }
     memory = memory_of(json.dumps(graph))
     assert [(v.name, v.first, v.last) for v in memory.values] == [("f", 0, 0), ("<g>", 1, 2), ("h", 2, 2)]
     assert memory.live() == [32, 32, 64] and memory.planned == 64 and memory.given == 32
@@ -104,7 +112,11 @@ def test_a_result_written_over_an_input_begins_where_that_ends():
 
 
 def test_a_model_without_kernels_is_said_to_be_one():
-    empty = {"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]],
-             "node_row_ptr": [0, 1], "attrs": {"shape": ["list_shape", [[8]]], "dltype": ["list_str", ["float32"]],
-                                               "storage_id": ["list_int", [0]]}}
+    empty = {
+        "nodes": [{"op": "null", "name": "x", "inputs": []}],
+        "arg_nodes": [0],
+        "heads": [[0, 0, 0]],
+        "node_row_ptr": [0, 1],
+        "attrs": {"shape": ["list_shape", [[8]]], "dltype": ["list_str", ["float32"]], "storage_id": ["list_int", [0]]},
+    }
     assert "makes no values" in memory_body(memory_of(json.dumps(empty)))

@@ -10,7 +10,15 @@ import pytest
 from tvm.drawing.page import FRAGMENT, escape, fragment, page, table
 
 HOSTILE = [
-    "<script>alert(1)</script>", '" onload="x', "a & b", "]]>", "\x00\x08\x1f", "\ud800", "&lt;", "'--><!--", "ü日",
+    "<script>alert(1)</script>",
+    '" onload="x',
+    "a & b",
+    "]]>",
+    "\x00\x08\x1f",
+    "\ud800",
+    "&lt;",
+    "'--><!--",
+    "ü日",
 ]
 
 

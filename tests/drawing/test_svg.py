@@ -36,8 +36,10 @@ def test_coordinates_are_short(value, text):
     assert at(value) == text
 
 
-@pytest.mark.parametrize("low, high, logarithmic, wanted", [
-    (0, 10, False, [0, 2, 4, 6, 8, 10]), (0, 0.3, False, [0, 0.1, 0.2, 0.3]), (1, 1000, True, [1, 10, 100, 1000])])
+@pytest.mark.parametrize(
+    "low, high, logarithmic, wanted",
+    [(0, 10, False, [0, 2, 4, 6, 8, 10]), (0, 0.3, False, [0, 0.1, 0.2, 0.3]), (1, 1000, True, [1, 10, 100, 1000])],
+)
 def test_axes_have_round_numbers(low, high, logarithmic, wanted):
     assert ticks(low, high, logarithmic) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 

@@ -26,8 +26,9 @@ def test_a_target_without_back_end_is_refused_by_name(kind):
     s = te.create_schedule(b.op)
     s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
     assert 'T.launch_thread("threadIdx.x", 64)' in str(tvm.lower(s, [a, b]))
-    with pytest.raises(TVMError, match=f"no back end generates code for target kind '{kind}'; target kinds with a back "
-                                       "end: .*llvm"):
+    with pytest.raises(
+        TVMError, match=f"no back end generates code for target kind '{kind}'; target kinds with a back end: .*llvm"
+    ):
         tvm.build(s, [a, b], kind)
 
 
@@ -74,6 +75,7 @@ def test_kernels_that_come_one_by_one_are_compiled_alike_every_time(tmp_path):
 
 def test_a_function_that_comes_again_is_one():
     """Kernels bring the functions that they call."""
+
     def again():
         yield from kernels(20)
         yield from kernels(1, begin=3)
@@ -109,7 +111,9 @@ build.host_cpu.usable_cores = lambda: 2
 os.register_at_fork(before=begins.set)
 """
 
-FORKED = WAITING + """
+FORKED = (
+    WAITING
+    + """
 built = build_kernels(kernels(9, begin=1), tvm.target.Target("llvm"))
 assert not all(part.done() for part in build._PARTS)
 child = os.fork()
@@ -120,9 +124,12 @@ if not child:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
+)
 
 
-FORKED_AFTER_AN_ERROR = WAITING + """
+FORKED_AFTER_AN_ERROR = (
+    WAITING
+    + """
 kept = []
 
 def failing():
@@ -142,6 +149,7 @@ if not child:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
+)
 
 
 @pytest.mark.slow("starts a process that forks while LLVM compiles")

@@ -113,8 +113,19 @@ def test_tvmc_tunes_on_a_device_of_the_tracker(pool, sketches, tmp_path):
     module = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w)))
     model = tvmc.TVMCModel(module, {"w": tvm.nd.array(np.ones((4, 8), "float32"))})
     records = tvmc.tune(
-        model, "llvm", str(tmp_path / "records.json"), enable_autoscheduler=sketches, hostname="127.0.0.1", port=pool,
-        rpc_key="board", trials=1, tuner="random", timeout=60, repeat=1, number=1, parallel=1,
+        model,
+        "llvm",
+        str(tmp_path / "records.json"),
+        enable_autoscheduler=sketches,
+        hostname="127.0.0.1",
+        port=pool,
+        rpc_key="board",
+        trials=1,
+        tuner="random",
+        timeout=60,
+        repeat=1,
+        number=1,
+        parallel=1,
     )
     with open(records, encoding="utf-8") as file:
         assert file.read().strip()

@@ -53,7 +53,8 @@ def tune(option, path, trials):
 
 def farm_option(cluster):
     return autotvm.measure_option(
-        autotvm.RayBuilder(address=cluster.address), autotvm.RayRunner(cluster.address, number=2, repeat=1))
+        autotvm.RayBuilder(address=cluster.address), autotvm.RayRunner(cluster.address, number=2, repeat=1)
+    )
 
 
 def test_a_farm_writes_the_records_that_this_machine_writes(cluster, tmp_path):
@@ -74,10 +75,15 @@ def test_a_search_without_templates_measures_on_the_farm(cluster, tmp_path):
 
     task = auto_scheduler.SearchTask(func=farm_add_reduce, args=(64,), target="llvm")
     path = str(tmp_path / "farm.json")
-    task.tune(auto_scheduler.TuningOptions(
-        num_measure_trials=8, builder=auto_scheduler.RayBuilder(address=cluster.address),
-        runner=auto_scheduler.RayRunner(cluster.address, min_repeat_ms=1),
-        measure_callbacks=[auto_scheduler.RecordToFile(path)], verbose=0))
+    task.tune(
+        auto_scheduler.TuningOptions(
+            num_measure_trials=8,
+            builder=auto_scheduler.RayBuilder(address=cluster.address),
+            runner=auto_scheduler.RayRunner(cluster.address, min_repeat_ms=1),
+            measure_callbacks=[auto_scheduler.RecordToFile(path)],
+            verbose=0,
+        )
+    )
     rows = list(auto_scheduler.load_records(path))
     assert len(rows) == 8 and all(result.error_no == 0 for _, result in rows)
 
@@ -89,12 +95,33 @@ def test_many_models_are_compiled_by_the_nodes(cluster, tmp_path):
         size = number + 3
         node = helper.make_node("Mul" if number % 2 else "Add", ["x", "x"], ["y"])
         value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [size]) for n in "xy"]
-        save(helper.make_model(helper.make_graph([node], "g", value[:1], value[1:]),
-                               opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / f"m{number}.onnx")
+        save(
+            helper.make_model(
+                helper.make_graph([node], "g", value[:1], value[1:]),
+                opset_imports=[helper.make_opsetid("", 17)],
+                ir_version=9,
+            ),
+            tmp_path / f"m{number}.onnx",
+        )
     models = [str(tmp_path / f"m{n}.onnx") for n in range(16)]
     done = subprocess.run(
-        [sys.executable, "-m", "tvm.driver.tvmc", "compile", "--farm", "ray", "--farm-address", cluster.address,
-         "-o", str(tmp_path / "made"), *models], capture_output=True, text=True, timeout=300)
+        [
+            sys.executable,
+            "-m",
+            "tvm.driver.tvmc",
+            "compile",
+            "--farm",
+            "ray",
+            "--farm-address",
+            cluster.address,
+            "-o",
+            str(tmp_path / "made"),
+            *models,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 16
     for number in (0, 7, 15):
@@ -108,9 +135,24 @@ def test_a_model_that_does_not_compile_costs_itself_alone(cluster, tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     (tmp_path / "good.relay").write_text('#[version = "0.0.5"]\ndef @main(%x: Tensor[(4), float32]) { add(%x, %x) }')
     done = subprocess.run(
-        [sys.executable, "-m", "tvm.driver.tvmc", "compile", "--farm", "ray", "--farm-address", cluster.address,
-         "-o", str(tmp_path / "made"), str(tmp_path / "good.relay"), str(tmp_path / "bad.onnx")],
-        capture_output=True, text=True, timeout=300)
+        [
+            sys.executable,
+            "-m",
+            "tvm.driver.tvmc",
+            "compile",
+            "--farm",
+            "ray",
+            "--farm-address",
+            cluster.address,
+            "-o",
+            str(tmp_path / "made"),
+            str(tmp_path / "good.relay"),
+            str(tmp_path / "bad.onnx"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 4, done.stdout + done.stderr
     assert "bad.onnx" in done.stderr
 

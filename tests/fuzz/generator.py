@@ -59,8 +59,20 @@ class Program:
 
     def new_compute(self) -> None:
         kind = self.rng.choice(
-            ["elementwise", "elementwise", "two", "stencil", "reduce", "matmul", "transpose", "pad", "tuple", "argmax",
-             "broadcast", "flatten"]
+            [
+                "elementwise",
+                "elementwise",
+                "two",
+                "stencil",
+                "reduce",
+                "matmul",
+                "transpose",
+                "pad",
+                "tuple",
+                "argmax",
+                "broadcast",
+                "flatten",
+            ]
         )
         made = getattr(self, "make_" + kind)()
         self.tensors.extend(made if isinstance(made, (list, tuple)) else [made])
@@ -68,14 +80,19 @@ class Program:
     def make_elementwise(self):
         x = self.pick()
         c = self.rng.randint(1, 5)
-        form = self.rng.choice([lambda v: v * c + 1, lambda v: v - c, lambda v: te.max(v, c) + v,
-                                lambda v: tir.Select(v > c, v, v * 2)])
+        form = self.rng.choice(
+            [lambda v: v * c + 1, lambda v: v - c, lambda v: te.max(v, c) + v, lambda v: tir.Select(v > c, v, v * 2)]
+        )
         return te.compute(x.shape, lambda *i: form(x(*i)), name=self.name("E"))
 
     def make_two(self):
         x = self.pick()
-        same = [t for t in self.tensors if len(t.shape) == len(x.shape)
-                and all(a is b or getattr(a, "value", -1) == getattr(b, "value", -2) for a, b in zip(t.shape, x.shape))]
+        same = [
+            t
+            for t in self.tensors
+            if len(t.shape) == len(x.shape)
+            and all(a is b or getattr(a, "value", -1) == getattr(b, "value", -2) for a, b in zip(t.shape, x.shape))
+        ]
         y = self.rng.choice(same)
         return te.compute(x.shape, lambda *i: x(*i) + y(*i) * 2, name=self.name("T"))
 
@@ -88,8 +105,11 @@ class Program:
         x = self.pick()
         order = list(range(len(x.shape)))
         self.rng.shuffle(order)
-        return te.compute([x.shape[d] for d in order],
-                          lambda *i: x(*[i[order.index(d)] for d in range(len(order))]), name=self.name("P"))
+        return te.compute(
+            [x.shape[d] for d in order],
+            lambda *i: x(*[i[order.index(d)] for d in range(len(order))]),
+            name=self.name("P"),
+        )
 
     def make_stencil(self):
         x = self.pick()
@@ -179,8 +199,13 @@ class Program:
 
         argmax = te.comm_reducer(fcombine, fidentity, name="argmax")
         shape = list(x.shape[:-1]) or [1]
-        return list(te.compute(shape, lambda *i: argmax(
-            (k.var, x(*(list(i)[: len(x.shape) - 1] + [k.var]))), axis=k), name=self.name("X")))
+        return list(
+            te.compute(
+                shape,
+                lambda *i: argmax((k.var, x(*(list(i)[: len(x.shape) - 1] + [k.var]))), axis=k),
+                name=self.name("X"),
+            )
+        )
 
 
 class RandomSchedule:
@@ -199,11 +224,33 @@ class RandomSchedule:
         return self.rng.choice([s for s in self.schedule.stages if not isinstance(s.op, PlaceholderOp)])
 
     def move(self) -> None:
-        kind = self.rng.choice([
-            "split", "split", "split", "nparts", "fuse", "reorder", "tile", "compute_at", "compute_at", "compute_at",
-            "inline", "root", "vectorize", "unroll", "parallel", "cache_read", "cache_write", "rfactor", "align",
-            "pragma", "double_buffer", "prefetch", "overlap",
-        ])
+        kind = self.rng.choice(
+            [
+                "split",
+                "split",
+                "split",
+                "nparts",
+                "fuse",
+                "reorder",
+                "tile",
+                "compute_at",
+                "compute_at",
+                "compute_at",
+                "inline",
+                "root",
+                "vectorize",
+                "unroll",
+                "parallel",
+                "cache_read",
+                "cache_write",
+                "rfactor",
+                "align",
+                "pragma",
+                "double_buffer",
+                "prefetch",
+                "overlap",
+            ]
+        )
         try:
             getattr(self, "do_" + kind)()
             self.applied.append(kind)

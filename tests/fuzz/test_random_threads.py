@@ -16,7 +16,6 @@ CASES = int(os.environ.get("TVM_FUZZ_CASES", "20"))
 BATCH = 10
 
 
-
 @pytest.mark.slow("compiles ten random kernels for a GPU")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))

@@ -164,8 +164,9 @@ class Draw:
 
         def wanted():
             pad = attrs["padding"]
-            return spread(x, w, attrs["strides"], pad[:n], pad[n:], attrs["dilation"], attrs["groups"],
-                          attrs["output_padding"])
+            return spread(
+                x, w, attrs["strides"], pad[:n], pad[n:], attrs["dilation"], attrs["groups"], attrs["output_padding"]
+            )
 
         name = f"conv{n}d_transpose"
         return Call(f"{name} {attrs}", lambda d, k: getattr(relay.nn, name)(d, k, **attrs), [x, w], wanted)
@@ -178,8 +179,17 @@ class Draw:
 
         def wanted():
             pad = attrs["padding"]
-            return pooled(x, kind, attrs["pool_size"], attrs["strides"], pad[:n], pad[n:], attrs["dilation"],
-                          attrs["ceil_mode"], more.get("count_include_pad"))
+            return pooled(
+                x,
+                kind,
+                attrs["pool_size"],
+                attrs["strides"],
+                pad[:n],
+                pad[n:],
+                attrs["dilation"],
+                attrs["ceil_mode"],
+                more.get("count_include_pad"),
+            )
 
         name = f"{kind}_pool{n}d"
         return Call(f"{name} {attrs} {more}", lambda d: getattr(relay.nn, name)(d, **attrs, **more), [x], wanted)
@@ -189,8 +199,12 @@ class Draw:
         x = self.data(1, 2, *[self.random.randint(1, 8) for _ in range(n)])
         output = tuple(self.random.choice((None, self.size(1, 6))) for _ in range(n))
         name = f"adaptive_{kind}_pool{n}d"
-        return Call(f"{name} {x.shape} {output}", lambda d: getattr(relay.nn, name)(d, output), [x],
-                    lambda: adaptive(x, kind, output))
+        return Call(
+            f"{name} {x.shape} {output}",
+            lambda d: getattr(relay.nn, name)(d, output),
+            [x],
+            lambda: adaptive(x, kind, output),
+        )
 
     def blocks(self, n: int) -> Call:
         """Squares of points become channels."""

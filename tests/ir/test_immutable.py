@@ -30,6 +30,7 @@ f(tvm.nd.array(x), out)
 numpy.testing.assert_allclose(out.numpy(), (x * 2 + 1).sum(1), rtol=1e-4)
 """
 
+
 def run(program: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, "TVM_DEBUG": "1"}
     return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)

@@ -304,8 +304,16 @@ def test_negation():
 
 def test_bit_operators():
     x = Var("x", "int32")
-    for got, name in ((x << 2, "shift_left"), (x >> 2, "shift_right"), (x & 3, "bitwise_and"), (x | 3, "bitwise_or"),
-                      (x ^ 3, "bitwise_xor"), (~x, "bitwise_not"), (10 & x, "bitwise_and"), (10 << x, "shift_left")):
+    for got, name in (
+        (x << 2, "shift_left"),
+        (x >> 2, "shift_right"),
+        (x & 3, "bitwise_and"),
+        (x | 3, "bitwise_or"),
+        (x ^ 3, "bitwise_xor"),
+        (~x, "bitwise_not"),
+        (10 & x, "bitwise_and"),
+        (10 << x, "shift_left"),
+    ):
         assert isinstance(got, Call) and got.op.name == "tir." + name and got.dtype == "int32"
     assert (const(1, "int32") << 4).value == 16 and (~const(0, "uint8")).value == 255 and (x << 0) is x
     assert (const(1, "int8x2") >> 1).dtype == "int8x2"

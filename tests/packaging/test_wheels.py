@@ -91,8 +91,9 @@ def check_runtime(environment: Environment) -> None:
     assert environment.run("python", "-c", f"{deploy_programs()[1]}\n{loaded}").endswith("[]\n")
     said = environment.run("python", "-c", COMPILER_NAMES).splitlines()
     assert len(said) == 7
-    assert all("tvm-classic-runtime contains only the "
-               "runtime" in line and "pip install tvm-classic" in line for line in said)
+    assert all(
+        "tvm-classic-runtime contains only the runtime" in line and "pip install tvm-classic" in line for line in said
+    )
     assert "Measure built candidates" in environment.run("python", "-m", "tvm.runtime.measure_files", "--help")
     said = environment.run("tvmc-runtime", "compile", "--target", "llvm", "model.onnx", fails=True)
     assert said.startswith("Error: tvmc compile: ") and "pip install tvm-classic" in said

@@ -10,8 +10,22 @@ from tvm.relay.infer import dims, infer_type
 from tvm.runtime.container import ADT
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8)
-UNARY = ("exp", "tanh", "sigmoid", "abs", "negative", "floor", "nn.relu", "sqrt", "rsqrt", "sin", "copy", "zeros_like",
-         "ones_like", "erf")
+UNARY = (
+    "exp",
+    "tanh",
+    "sigmoid",
+    "abs",
+    "negative",
+    "floor",
+    "nn.relu",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "copy",
+    "zeros_like",
+    "ones_like",
+    "erf",
+)
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "divide")
 FLOOR = tvm.ir.Op.get("floor")
 
@@ -80,7 +94,7 @@ class Maker:
         elif choice < 0.7:
             y = self.constant(tuple(n if self.rng.random() < 0.5 else 1 for n in shape))
         else:
-            y = self.constant(shape[int(self.rng.integers(0, len(shape) + 1)):])
+            y = self.constant(shape[int(self.rng.integers(0, len(shape) + 1)) :])
         name = self.pick(BINARY)
         if name == "divide":
             y = relay.abs(y) + relay.const(0.5)
@@ -124,8 +138,11 @@ class Maker:
             wide = relay.cast(whole, self.pick(("int32", "float64", "int64", "int8")))
             return relay.cast(wide + wide, "float32")
         parts = relay.split(x, shape[axis], axis) if shape[axis] <= 4 else relay.split(x, (1, 3), axis)
-        return relay.add(parts[0], relay.const(1.0)) if len(parts) == 1 else relay.concatenate(
-            [parts[len(parts) - 1], parts[0]], axis)
+        return (
+            relay.add(parts[0], relay.const(1.0))
+            if len(parts) == 1
+            else relay.concatenate([parts[len(parts) - 1], parts[0]], axis)
+        )
 
     def reduced(self):
         x = self.with_axes()
@@ -189,8 +206,17 @@ class Maker:
         return relay.tanh(x + relay.const(0.5)) * relay.tanh(x + relay.const(0.5))
 
     def grow(self, steps: int) -> tvm.IRModule:
-        kinds = (self.unary, self.binary, self.binary, self.moved, self.moved, self.reduced, self.layer, self.parallel,
-                 self.repeated)
+        kinds = (
+            self.unary,
+            self.binary,
+            self.binary,
+            self.moved,
+            self.moved,
+            self.reduced,
+            self.layer,
+            self.parallel,
+            self.repeated,
+        )
         for _ in range(steps):
             got = infer_type(self.pick(kinds)())
             shape = self.shape_of(got)

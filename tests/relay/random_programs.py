@@ -34,9 +34,14 @@ class RandomProgram:
         self.suffix = suffix
         self.list, self.cons, self.nil = self.prelude.get_type("List")
         self.names = 0
-        self.types = {"tensor": self.tensor, "number": NUMBER, "bool": BOOLEAN, "list": self.list(self.tensor),
-                      "pair": relay.TupleType([self.tensor, NUMBER]),
-                      "function": relay.FuncType([self.tensor], self.tensor)}
+        self.types = {
+            "tensor": self.tensor,
+            "number": NUMBER,
+            "bool": BOOLEAN,
+            "list": self.list(self.tensor),
+            "pair": relay.TupleType([self.tensor, NUMBER]),
+            "function": relay.FuncType([self.tensor], self.tensor),
+        }
         self.loops = [self.loop(tail) for tail in (True, False)]
         x, n = self.var("tensor"), self.var("number")
         kinds = [self.draw.choice(list(self.types)[:-1]) for _ in range(self.draw.randint(1, 3))]
@@ -78,8 +83,11 @@ class RandomProgram:
         return made
 
     def branch(self, kind: str, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
-        return relay.If(self.make("bool", depth, scope, calls), self.inner(kind, depth, scope, calls),
-                        self.inner(kind, depth, scope, calls))
+        return relay.If(
+            self.make("bool", depth, scope, calls),
+            self.inner(kind, depth, scope, calls),
+            self.inner(kind, depth, scope, calls),
+        )
 
     def inner(self, kind: str, depth: int, scope: dict[str, list], calls: bool, **more: Any) -> relay.Expr:
         """An expression in a block of its own."""
@@ -183,8 +191,9 @@ class RandomProgram:
         if depth > 0 and self.draw.random() < 0.3:
             return self.branch("function", depth, scope, calls)
         if depth > 0 and self.draw.random() < 0.2:
-            return self.prelude.compose(self.make("function", depth, scope, calls),
-                                        self.make("function", depth, scope, calls))
+            return self.prelude.compose(
+                self.make("function", depth, scope, calls), self.make("function", depth, scope, calls)
+            )
         x = self.var("tensor")
         return relay.Function([x], self.inner("tensor", depth, scope, calls, tensor=[x]), self.tensor)
 

@@ -22,12 +22,15 @@ def run(kind: str, text: str, *args):
 
 @KINDS
 def test_a_match_takes_the_first_clause_that_fits(kind):
-    text = TYPES + """
+    text = (
+        TYPES
+        + """
     def @area(%s: Shape) -> float32 {
       match (%s) { Circle(%r) => %r * %r * 3f, Box(%a, %b) => %a * %b, Point => 0f, }
     }
     def @main(%x: float32) { (@area(Circle(%x)), @area(Box(%x, 2f)), @area(Point)) }
     """
+    )
     assert [r.numpy().item() for r in run(kind, text, np.float32(4))] == [48, 8, 0]
 
 
@@ -54,27 +57,30 @@ def prelude_run(body: str, kind: str = "debug"):
 
 
 @KINDS
-@pytest.mark.parametrize("body, want", [
-    (f"@sum({lists('1 2 3')})", 6),
-    (f"@length({lists('1f 2f')})", 2),
-    (f"@nth({lists('5 6 7')}, 2)", 7),
-    (f"@hd(@rev({lists('5 6 7')}))", 7),
-    (f"@sum(@map(fn (%x: int32) -> int32 {{ %x * 10 }}, {lists('1 2')}))", 30),
-    (f"@foldl(fn (%a: int32, %x: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 123),
-    (f"@foldr(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 321),
-    (f"@sum(@filter(fn (%x: int32) -> bool {{ %x > 1 }}, {lists('1 2 3')}))", 5),
-    (f"@sum(@concat({lists('1 2')}, {lists('3')}))", 6),
-    ("@size(Rose(1, Cons(Rose(2, Nil), Cons(Rose(3, Nil), Nil))))", 3),
-    ("match (Some(4)) { Some(%x) => %x, None => 0, }", 4),
-    (f"@nth(@update({lists('5 6 7')}, 1, 9), 1)", 9),
-    (f"@foldr1(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, {lists('1 2 3')})", 321),
-    (f"@map_accumr(fn (%a: int32, %x: int32) {{ (%a * 10 + %x, %x) }}, 0, {lists('1 2 3')}).0", 321),
-    (f"@hd(@map_accuml(fn (%a: int32, %x: int32) {{ (%a + %x, %x) }}, 0, {lists('1 2 3')}).1)", 3),
-    ("@compose(fn (%x: int32) -> int32 { %x + 1 }, fn (%x: int32) -> int32 { %x * 5 })(2)", 11),
-    ("@iterate(fn (%x: int32) -> int32 { %x * 2 }, 3)(1)", 8),
-    (f"@hd(@unfoldr({COUNT_DOWN}, 3))", 3),
-    (f"@hd(@unfoldl({COUNT_DOWN}, 3))", 1),
-])
+@pytest.mark.parametrize(
+    "body, want",
+    [
+        (f"@sum({lists('1 2 3')})", 6),
+        (f"@length({lists('1f 2f')})", 2),
+        (f"@nth({lists('5 6 7')}, 2)", 7),
+        (f"@hd(@rev({lists('5 6 7')}))", 7),
+        (f"@sum(@map(fn (%x: int32) -> int32 {{ %x * 10 }}, {lists('1 2')}))", 30),
+        (f"@foldl(fn (%a: int32, %x: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 123),
+        (f"@foldr(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 321),
+        (f"@sum(@filter(fn (%x: int32) -> bool {{ %x > 1 }}, {lists('1 2 3')}))", 5),
+        (f"@sum(@concat({lists('1 2')}, {lists('3')}))", 6),
+        ("@size(Rose(1, Cons(Rose(2, Nil), Cons(Rose(3, Nil), Nil))))", 3),
+        ("match (Some(4)) { Some(%x) => %x, None => 0, }", 4),
+        (f"@nth(@update({lists('5 6 7')}, 1, 9), 1)", 9),
+        (f"@foldr1(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, {lists('1 2 3')})", 321),
+        (f"@map_accumr(fn (%a: int32, %x: int32) {{ (%a * 10 + %x, %x) }}, 0, {lists('1 2 3')}).0", 321),
+        (f"@hd(@map_accuml(fn (%a: int32, %x: int32) {{ (%a + %x, %x) }}, 0, {lists('1 2 3')}).1)", 3),
+        ("@compose(fn (%x: int32) -> int32 { %x + 1 }, fn (%x: int32) -> int32 { %x * 5 })(2)", 11),
+        ("@iterate(fn (%x: int32) -> int32 { %x * 2 }, 3)(1)", 8),
+        (f"@hd(@unfoldr({COUNT_DOWN}, 3))", 3),
+        (f"@hd(@unfoldl({COUNT_DOWN}, 3))", 1),
+    ],
+)
 def test_functions_of_the_prelude(body, want, kind):
     assert prelude_run(body, kind).numpy() == want
 
@@ -89,12 +95,15 @@ def test_constructors_are_called_from_python(kind):
     assert p.get_ctor("Option", "Some").name_hint == "Some"
 
 
-@pytest.mark.parametrize("body, what", [
-    ("@sum(Cons(1f, Nil))", "argument 0 of @?sum|expected"),
-    ("match (1f) { Some(%x) => %x, }", "cannot match a value of type float32"),
-    ("match (Some(1)) { Some(%x, %y) => %x, }", "Some has 1 fields, but the pattern has 2"),
-    ("match (Some(1)) { Some(%x) => %x, None => 1f, }", "different types: int32 and float32"),
-])
+@pytest.mark.parametrize(
+    "body, what",
+    [
+        ("@sum(Cons(1f, Nil))", "argument 0 of @?sum|expected"),
+        ("match (1f) { Some(%x) => %x, }", "cannot match a value of type float32"),
+        ("match (Some(1)) { Some(%x, %y) => %x, }", "Some has 1 fields, but the pattern has 2"),
+        ("match (Some(1)) { Some(%x) => %x, None => 1f, }", "different types: int32 and float32"),
+    ],
+)
 def test_wrong_types_are_refused_in_words(body, what):
     with pytest.raises(DiagnosticError, match=what):
         prelude_run(body)
@@ -136,6 +145,8 @@ def test_names_of_type_variables_do_not_count():
 
 
 def test_variables_of_patterns_are_annotated_by_inference():
-    text = "type List[A] {{ Cons(A, List[A]), Nil, }}\ndef @length[A](%xs: List[A]) -> int32 {{\n" \
-           "  match (%xs) {{ Cons(_, %rest{}) => 1 + @length(%rest), Nil => 0, }}\n}}"
+    text = (
+        "type List[A] {{ Cons(A, List[A]), Nil, }}\ndef @length[A](%xs: List[A]) -> int32 {{\n"
+        "  match (%xs) {{ Cons(_, %rest{}) => 1 + @length(%rest), Nil => 0, }}\n}}"
+    )
     assert tvm.ir.structural_equal(relay.parse(text.format("")), relay.parse(text.format(": List[A]")), True)

@@ -174,7 +174,8 @@ def test_several_results_are_the_body_of_a_function():
     function = relay.Function([x], relay.split(x, 2))
     assert isinstance(function.body, relay.Call)
     halves = relay.create_executor("graph", tvm.IRModule.from_expr(function), target="llvm").evaluate()(
-        np.arange(4, dtype="float32"))
+        np.arange(4, dtype="float32")
+    )
     assert [h.numpy().tolist() for h in halves] == [[0, 1], [2, 3]]
 
 

@@ -120,7 +120,9 @@ def recurrent(kind: str, steps: int, hidden: int = 8, width: int = 4):
     weights = {name: rng.normal(scale=0.3, size=shape).astype("float32") for name, shape in shapes.items()}
     node = helper.make_node(kind, ["X", *weights], ["Y"], hidden_size=hidden)
     graph = helper.make_graph(
-        [node], "recurrent", [helper.make_tensor_value_info("X", TensorProto.FLOAT, (steps, 1, width))],
+        [node],
+        "recurrent",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, (steps, 1, width))],
         [helper.make_tensor_value_info("Y", TensorProto.FLOAT, (steps, 1, 1, hidden))],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )

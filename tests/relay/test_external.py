@@ -33,14 +33,20 @@ def run(mod, *values):
 
 
 def partition(mod, toy, merge=True):
-    passes = [transform.AnnotateTarget([toy]), *([transform.MergeCompilerRegions()] if merge else []),
-              transform.PartitionGraph()]
+    passes = [
+        transform.AnnotateTarget([toy]),
+        *([transform.MergeCompilerRegions()] if merge else []),
+        transform.PartitionGraph(),
+    ]
     return tvm.transform.Sequential(passes)(mod)
 
 
 def external(mod) -> dict[str, dict[str, int]]:
-    return {v.name_hint: analysis.list_op_freqs(tvm.IRModule.from_expr(f.without_attr("global_symbol")))
-            for v, f in mod.functions.items() if "Compiler" in f.attrs}
+    return {
+        v.name_hint: analysis.list_op_freqs(tvm.IRModule.from_expr(f.without_attr("global_symbol")))
+        for v, f in mod.functions.items()
+        if "Compiler" in f.attrs
+    }
 
 
 def check_same(mod, new, rng):
@@ -165,8 +171,11 @@ def test_inlining_keeps_kernels_whole():
 
 def marks(mod) -> list[tuple[str, str]]:
     """(mark, compiler) in the order of the graph."""
-    return [(n.op.name.rsplit("_", 1)[-1], n.attrs.compiler) for n in tvm.ir.visit.post_order(mod["main"].body)
-            if isinstance(n, relay.Call) and hasattr(n.op, "name") and n.op.name.startswith("annotation.compiler")]
+    return [
+        (n.op.name.rsplit("_", 1)[-1], n.attrs.compiler)
+        for n in tvm.ir.visit.post_order(mod["main"].body)
+        if isinstance(n, relay.Call) and hasattr(n.op, "name") and n.op.name.startswith("annotation.compiler")
+    ]
 
 
 def test_what_no_compiler_takes_is_marked_default_and_every_use_has_its_own_end(toy):

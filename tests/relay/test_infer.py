@@ -97,10 +97,21 @@ def test_inference_of_one_graph_gives_the_same_each_time():
     ("NHWC", "HWIO", (2, 9, 8, 4), (2, 5, 4, 36), (3, 3, 4, 6)),
 ])  # fmt: skip
 def test_offsets_and_weights_of_a_deformable_convolution_are_known_from_its_attributes(
-        layout, kernel_layout, data, offset, weight):
+    layout, kernel_layout, data, offset, weight
+):
     x, o, w = relay.var("x", shape=data), relay.var("o"), relay.var("w")
-    body = relay.nn.deformable_conv2d(x, o, w, strides=2, padding=1, kernel_size=(3, 3), channels=6,
-                                      deformable_groups=2, data_layout=layout, kernel_layout=kernel_layout)
+    body = relay.nn.deformable_conv2d(
+        x,
+        o,
+        w,
+        strides=2,
+        padding=1,
+        kernel_size=(3, 3),
+        channels=6,
+        deformable_groups=2,
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+    )
     got = run_infer_type(relay.Function([x, o, w], body))
     assert [tuple(int(d) for d in p.type_annotation.shape) for p in got.params] == [data, offset, weight]
 
@@ -220,7 +231,9 @@ def test_too_few_arguments_of_a_polymorphic_function_are_refused():
 
 
 def test_types_that_a_global_function_is_called_with_are_found():
-    mod = tvm.relay.fromtext('#[version = "0.0.5"]\ndef @same[A](%x: A) -> A { %x }\n'
-                             "def @main(%f: Tensor[(3), float32]) { (@same(%f), @same(1)) }")
+    mod = tvm.relay.fromtext(
+        '#[version = "0.0.5"]\ndef @same[A](%x: A) -> A { %x }\n'
+        "def @main(%f: Tensor[(3), float32]) { (@same(%f), @same(1)) }"
+    )
     first, second = relay.transform.InferType()(mod)["main"].body.fields
     assert first.type_args == (relay.TensorType((3,)),) and second.type_args == (relay.TensorType((), "int32"),)

@@ -15,9 +15,11 @@ def test_importers_are_reached_through_relay_without_an_import_of_their_own():
 
 @pytest.mark.slow("starts an interpreter that loads importers")
 def test_modules_that_scripts_reach_through_others_are_there():
-    code = ("from tvm import relay\n"
-            "assert relay.frontend.common.infer_type and relay.contrib is relay.op.contrib\n"
-            "assert relay.data_dep_optimization.simplify_fc_transpose\n"
-            "kinds = relay.transform.mixed_precision\n"
-            "assert [getattr(kinds, f'MIXED_PRECISION_{n}') for n in ('ALWAYS', 'FOLLOW', 'NEVER')] == [0, 1, 2]\n")
+    code = (
+        "from tvm import relay\n"
+        "assert relay.frontend.common.infer_type and relay.contrib is relay.op.contrib\n"
+        "assert relay.data_dep_optimization.simplify_fc_transpose\n"
+        "kinds = relay.transform.mixed_precision\n"
+        "assert [getattr(kinds, f'MIXED_PRECISION_{n}') for n in ('ALWAYS', 'FOLLOW', 'NEVER')] == [0, 1, 2]\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

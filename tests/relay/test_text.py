@@ -82,11 +82,22 @@ def test_functions_tuples_attributes_and_references_read_back():
     check_round_trip(module(x, body=relay.Tuple([relay.RefRead(cell), relay.concatenate([parts[0], parts[2]], 1)])))
 
 
-@pytest.mark.parametrize("value, dtype, text", [
-    (3, "int32", "3"), (-7, "int64", "-7i64"), (0.1, "float32", "0.1f"), (0.1, "float64", "0.1f64"),
-    (2, "float16", "2f16"), (1e-30, "float32", "1e-30f"), (True, "bool", "True"), (float("inf"), "float32", "inff"),
-    (float("nan"), "float32", "nanf"), (float("-inf"), "float64", "-inff64"), (5, "uint8", "5u8"),
-])
+@pytest.mark.parametrize(
+    "value, dtype, text",
+    [
+        (3, "int32", "3"),
+        (-7, "int64", "-7i64"),
+        (0.1, "float32", "0.1f"),
+        (0.1, "float64", "0.1f64"),
+        (2, "float16", "2f16"),
+        (1e-30, "float32", "1e-30f"),
+        (True, "bool", "True"),
+        (float("inf"), "float32", "inff"),
+        (float("nan"), "float32", "nanf"),
+        (float("-inf"), "float64", "-inff64"),
+        (5, "uint8", "5u8"),
+    ],
+)
 def test_scalars_are_literals_that_read_back_exactly(value, dtype, text):
     mod = module(body=relay.const(value, dtype))
     assert text in str(mod)
@@ -126,14 +137,17 @@ def test_several_functions_call_each_other():
     check_round_trip(mod)
 
 
-@pytest.mark.parametrize("text, where, what", [
-    ("def @main(%x: Tensor[(3), float32]) {\n  nn.relo(%x)\n}", ":2:3:", "nn.relu"),
-    ("def @main(%x: Tensor[(3), float32]) {\n  nn.relu(%y)\n}", ":2:11:", "%y is not defined"),
-    ("def @main(%x: Tensr[(3), float32]) { %x }", ":1:15:", "Tensor"),
-    ("def @main(%x: float32) { add(%x, meta[relay.Constant][2]) }", ":1:34:", "metadata"),
-    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "expected ')'"),
-    ("def @main(%x: float32) { @g(%x) }", "", "@g is used but not defined"),
-])
+@pytest.mark.parametrize(
+    "text, where, what",
+    [
+        ("def @main(%x: Tensor[(3), float32]) {\n  nn.relo(%x)\n}", ":2:3:", "nn.relu"),
+        ("def @main(%x: Tensor[(3), float32]) {\n  nn.relu(%y)\n}", ":2:11:", "%y is not defined"),
+        ("def @main(%x: Tensr[(3), float32]) { %x }", ":1:15:", "Tensor"),
+        ("def @main(%x: float32) { add(%x, meta[relay.Constant][2]) }", ":1:34:", "metadata"),
+        ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "expected ')'"),
+        ("def @main(%x: float32) { @g(%x) }", "", "@g is used but not defined"),
+    ],
+)
 def test_errors_name_the_place_and_the_mistake(text, where, what):
     with pytest.raises(DiagnosticError) as caught:
         relay.parse(text)

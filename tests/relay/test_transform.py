@@ -23,8 +23,10 @@ def operators(mod) -> dict[str, int]:
 
 def check_same_result(before: tvm.IRModule, after: tvm.IRModule, rng, tolerance: float = 1e-4) -> None:
     after = transform.InferType()(after)
-    values = [rng.uniform(-1, 1, [int(d) for d in p.checked_type.shape]).astype(p.checked_type.dtype)
-              for p in before["main"].params]
+    values = [
+        rng.uniform(-1, 1, [int(d) for d in p.checked_type.shape]).astype(p.checked_type.dtype)
+        for p in before["main"].params
+    ]
     a = relay.create_executor("debug", before).evaluate()(*values)
     b = relay.create_executor("debug", after).evaluate()(*values)
     for x, y in zip(a if isinstance(a, ADT) else [a], b if isinstance(b, ADT) else [b]):
@@ -76,26 +78,33 @@ def test_equal_expressions_are_computed_once():
     assert operators(skipped)["exp"] == 2
 
 
-@pytest.mark.parametrize("build, kept", [
-    (lambda x: relay.reshape(relay.reshape(x, (6, 4)), (2, 3, 4)), {}),
-    (lambda x: relay.reshape(relay.expand_dims(x, 0), (4, 6)), {"reshape": 1}),
-    (lambda x: relay.transpose(relay.transpose(x, (0, 2, 1)), (0, 2, 1)), {}),
-    (lambda x: relay.transpose(relay.transpose(x, (1, 0, 2)), (0, 2, 1)), {"transpose": 1}),
-    (lambda x: relay.cast(relay.cast(x, "float64"), "float32"), {}),
-    (lambda x: relay.cast(relay.cast(x, "int8"), "float32"), {"cast": 2}),
-    (lambda x: x * relay.const(1.0) + relay.const(0.0), {}),
-    (lambda x: (x + relay.const(2.0)) + relay.const(3.0), {"add": 1}),
-    (lambda x: relay.const(1.0) / relay.sqrt(relay.abs(x)), {"abs": 1, "rsqrt": 1}),
-    (lambda x: relay.cast(x, "float32"), {}),
-    (lambda x: relay.transpose(relay.expand_dims(x, 1), (1, 0, 2, 3)), {"reshape": 1}),
-    (lambda x: relay.transpose(relay.expand_dims(x, 1), (2, 1, 0, 3)), {"expand_dims": 1, "transpose": 1}),
-    (lambda x: relay.take(x, relay.const(1), axis=1), {"strided_slice": 1, "reshape": 1}),
-    (lambda x: relay.take(x, relay.const(-1), axis=2, mode="wrap"), {"take": 1}),
-    (lambda x: relay.take(x, relay.const([1]), axis=1), {"take": 1}),
-    (lambda x: relay.nn.batch_matmul(x, relay.transpose(x, (0, 2, 1)), transpose_b=False), {"nn.batch_matmul": 1}),
-    (lambda x: relay.nn.batch_matmul(x, relay.transpose(relay.exp(x), (0, 2, 1)) + relay.const(1.0), transpose_b=False),
-     {"exp": 1, "transpose": 1, "add": 1, "nn.batch_matmul": 1}),
-])
+@pytest.mark.parametrize(
+    "build, kept",
+    [
+        (lambda x: relay.reshape(relay.reshape(x, (6, 4)), (2, 3, 4)), {}),
+        (lambda x: relay.reshape(relay.expand_dims(x, 0), (4, 6)), {"reshape": 1}),
+        (lambda x: relay.transpose(relay.transpose(x, (0, 2, 1)), (0, 2, 1)), {}),
+        (lambda x: relay.transpose(relay.transpose(x, (1, 0, 2)), (0, 2, 1)), {"transpose": 1}),
+        (lambda x: relay.cast(relay.cast(x, "float64"), "float32"), {}),
+        (lambda x: relay.cast(relay.cast(x, "int8"), "float32"), {"cast": 2}),
+        (lambda x: x * relay.const(1.0) + relay.const(0.0), {}),
+        (lambda x: (x + relay.const(2.0)) + relay.const(3.0), {"add": 1}),
+        (lambda x: relay.const(1.0) / relay.sqrt(relay.abs(x)), {"abs": 1, "rsqrt": 1}),
+        (lambda x: relay.cast(x, "float32"), {}),
+        (lambda x: relay.transpose(relay.expand_dims(x, 1), (1, 0, 2, 3)), {"reshape": 1}),
+        (lambda x: relay.transpose(relay.expand_dims(x, 1), (2, 1, 0, 3)), {"expand_dims": 1, "transpose": 1}),
+        (lambda x: relay.take(x, relay.const(1), axis=1), {"strided_slice": 1, "reshape": 1}),
+        (lambda x: relay.take(x, relay.const(-1), axis=2, mode="wrap"), {"take": 1}),
+        (lambda x: relay.take(x, relay.const([1]), axis=1), {"take": 1}),
+        (lambda x: relay.nn.batch_matmul(x, relay.transpose(x, (0, 2, 1)), transpose_b=False), {"nn.batch_matmul": 1}),
+        (
+            lambda x: relay.nn.batch_matmul(
+                x, relay.transpose(relay.exp(x), (0, 2, 1)) + relay.const(1.0), transpose_b=False
+            ),
+            {"exp": 1, "transpose": 1, "add": 1, "nn.batch_matmul": 1},
+        ),
+    ],
+)
 def test_simplifications(build, kept, rng):
     mod = module(build(relay.var("x", shape=(2, 3, 4))))
     new = transform.SimplifyExpr(kernels=True)(mod)
@@ -154,8 +163,11 @@ def test_convolutions_and_their_neighbours_change_layout(rng):
     # Data, weights and the number per channel go in, one value comes out; constants are folded by another pass.
     assert operators(new)["layout_transform"] == 5
     assert operators(transform.FoldConstant()(new))["layout_transform"] == 2
-    layouts = {n.attrs.data_layout for n in tvm.ir.visit.post_order(new["main"]) if isinstance(n, relay.Call)
-               and n.op.name == "nn.conv2d"}
+    layouts = {
+        n.attrs.data_layout
+        for n in tvm.ir.visit.post_order(new["main"])
+        if isinstance(n, relay.Call) and n.op.name == "nn.conv2d"
+    }
     assert layouts == {"NHWC"}
     check_same_result(mod, new, rng)
 
@@ -170,8 +182,11 @@ def test_half_precision_goes_where_it_pays(rng):
     c = relay.nn.relu(relay.nn.conv2d(image(), weight(rng, 6, 4, 3, 3)))
     mod = module(relay.nn.softmax(relay.nn.batch_flatten(c)))
     new = transform.ToMixedPrecision("float16")(mod)
-    types = {n.op.name: n.checked_type.dtype for n in tvm.ir.visit.post_order(new["main"])
-             if isinstance(n, relay.Call) and n.op.name != "cast"}
+    types = {
+        n.op.name: n.checked_type.dtype
+        for n in tvm.ir.visit.post_order(new["main"])
+        if isinstance(n, relay.Call) and n.op.name != "cast"
+    }
     assert types["nn.relu"] == "float16" and types["nn.softmax"] == "float32"
     check_same_result(mod, new, rng, 2e-2)
 
@@ -225,8 +240,10 @@ def test_a_normal_form_keeps_the_order_of_reads_and_writes():
     inner = relay.Let(done, relay.RefWrite(ref, relay.const(2)), read)
     body = relay.Let(ref, relay.RefCreate(relay.const(1)), relay.add(inner, read))
     mod = transform.ToANormalForm()(tvm.IRModule.from_expr(relay.Function([], body)))
-    run = [relay.create_executor("debug", m).evaluate()().numpy() for m in (tvm.IRModule.from_expr(
-        relay.Function([], body)), mod)]
+    run = [
+        relay.create_executor("debug", m).evaluate()().numpy()
+        for m in (tvm.IRModule.from_expr(relay.Function([], body)), mod)
+    ]
     assert run[0] == run[1] == 4
 
 
@@ -276,8 +293,11 @@ def test_passes_that_are_not_offered_say_why():
 
 def test_the_pipeline_honours_level_disabled_and_required_passes(rng):
     mod = module(relay.nn.conv2d(image(), weight(rng, 4, 4, 1, 1)) * relay.const(2.0))
-    for options, count in (({"opt_level": 0}, 1), ({"opt_level": 3}, 0),
-                           ({"opt_level": 3, "disabled_pass": ["BackwardFoldScaleAxis"]}, 1)):
+    for options, count in (
+        ({"opt_level": 0}, 1),
+        ({"opt_level": 3}, 0),
+        ({"opt_level": 3, "disabled_pass": ["BackwardFoldScaleAxis"]}, 1),
+    ):
         with tvm.transform.PassContext(**options):
             new, _ = relay.optimize(mod, "llvm")
         assert operators(new).get("multiply", 0) == count, options
@@ -330,7 +350,7 @@ def test_half_precision_products_keep_single_precision_sums_until_the_end():
     x = relay.var("x", shape=(1, 2049), dtype="float16")
     w = relay.var("w", shape=(4, 2049), dtype="float16")
     mod = module(relay.nn.dense(x, w))
-    given = np.full((1, 2049), 2.0 ** -11, "float16")
+    given = np.full((1, 2049), 2.0**-11, "float16")
     given[0, 0] = 1
     run = relay.create_executor("graph", mod=mod, target="llvm").evaluate()
     np.testing.assert_array_equal(run(given, np.ones((4, 2049), "float16")).numpy(), np.full((1, 4), 2, "float16"))

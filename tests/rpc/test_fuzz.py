@@ -111,9 +111,13 @@ def message(draw: random.Random) -> bytes:
     key, number = draw.choice(("k", "board")), draw.randrange(100)
     made = draw.choice(
         (
-            [base.PUT, key, [number, f"{key}:{number}"], None], [base.REQUEST, key, "", draw.randrange(3)],
-            [base.UPDATE_INFO, {"key": f"server:{key}", "addr": [None, number]}], [base.SUMMARY],
-            [base.GET_PENDING_MATCHKEYS], [base.PING], value(draw),
+            [base.PUT, key, [number, f"{key}:{number}"], None],
+            [base.REQUEST, key, "", draw.randrange(3)],
+            [base.UPDATE_INFO, {"key": f"server:{key}", "addr": [None, number]}],
+            [base.SUMMARY],
+            [base.GET_PENDING_MATCHKEYS],
+            [base.PING],
+            value(draw),
         )
     )
     if isinstance(made, list) and made and draw.random() < 0.2:

@@ -119,10 +119,17 @@ def test_arrays_that_do_not_lie_in_their_memory_are_refused(c_server):
         assert kind == RETURN
         good = array_value(array, (64,))
         for bad in (
-            array_value(array, (65,)), array_value(array, (64,), 1), array_value(array, (8,), (1 << 64) - 4),
-            array_value(array, (1 << 62, 4)), array_value(array, (-1,)), array_value(array, (17,), 0, (2, 32, 1)),
-            array_value(array, (1,) * 33), array_value(array + (1 << 32), (64,)),
-            array_value(array, (4,), 0, (0, 0, 1)), struct.pack("<I", 3) + bytes(8), struct.pack("<I", 8) + bytes(8),
+            array_value(array, (65,)),
+            array_value(array, (64,), 1),
+            array_value(array, (8,), (1 << 64) - 4),
+            array_value(array, (1 << 62, 4)),
+            array_value(array, (-1,)),
+            array_value(array, (17,), 0, (2, 32, 1)),
+            array_value(array, (1,) * 33),
+            array_value(array + (1 << 32), (64,)),
+            array_value(array, (4,), 0, (0, 0, 1)),
+            struct.pack("<I", 3) + bytes(8),
+            struct.pack("<I", 8) + bytes(8),
             struct.pack("<I", 99),
         ):
             sock.sendall(frame(CALL, struct.pack("<QI", copy, 2) + good + bad))
@@ -143,8 +150,12 @@ def test_arrays_that_do_not_lie_in_their_memory_are_refused(c_server):
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "..", "", "a/..", "x" * 5000])
 def test_paths_outside_the_folder_are_refused(remote, name):
-    for use in (lambda: remote.upload(b"x", name or None), lambda: remote.download(name), lambda: remote.remove(name),
-                lambda: remote.load_module(name)):
+    for use in (
+        lambda: remote.upload(b"x", name or None),
+        lambda: remote.download(name),
+        lambda: remote.remove(name),
+        lambda: remote.load_module(name),
+    ):
         words = "outside the folder of the session|requires a file name|does not exist"
         with pytest.raises((ValueError, RPCError), match=words):
             use()

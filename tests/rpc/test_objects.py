@@ -58,8 +58,10 @@ def test_objects_of_a_c_compiler_and_what_they_lack(c_server, tmp_path):
     (tmp_path / "thread.c").write_text("_Thread_local int x; int f(void) { return ++x; }\n")
     server = c_server()
     with rpc.connect(server.host, server.port) as remote:
-        for name, text in (("lacks", "needs the symbol 'nothing_of_the_kind', which is not "
-                                     "defined"), ("thread", "need a linker")):
+        for name, text in (
+            ("lacks", "needs the symbol 'nothing_of_the_kind', which is not defined"),
+            ("thread", "need a linker"),
+        ):
             subprocess.run(["cc", "-c", "-fPIC", "-o", tmp_path / f"{name}.o", tmp_path / f"{name}.c"], check=True)
             remote.upload(str(tmp_path / f"{name}.o"))
             with pytest.raises(RPCError, match=text):

@@ -82,8 +82,12 @@ def test_what_is_not_the_clients_memory_is_not_taken(c_server, tmp_path):
     with open(file, "r+b") as other, greeted(server) as sock:
         share = ask_function(sock, "tvm.rpc.server.share")
         for pid, number, token in (
-            (os.getpid(), other.fileno(), bytes(32)), (os.getpid(), sock.fileno(), bytes(32)), (1 << 40, 3, bytes(32)),
-            (-1, -1, bytes(32)), (os.getpid(), other.fileno(), b""), (os.getpid(), other.fileno(), bytes(33)),
+            (os.getpid(), other.fileno(), bytes(32)),
+            (os.getpid(), sock.fileno(), bytes(32)),
+            (1 << 40, 3, bytes(32)),
+            (-1, -1, bytes(32)),
+            (os.getpid(), other.fileno(), b""),
+            (os.getpid(), other.fileno(), bytes(33)),
         ):
             assert call_share(sock, share, pid, number, token) == no
         alloc, copy = ask_function(sock, "tvm.rpc.server.alloc"), ask_function(sock, "tvm.rpc.server.copy_shared")

@@ -117,7 +117,8 @@ def test_what_a_server_offered_goes_with_it(tracker):
     assert ask(server, base.PUT, "k", [77, "k:1"], "board.local") == base.SUCCESS
     assert ask(client, base.GET_PENDING_MATCHKEYS) == ["k:1"]
     assert ask(client, base.SUMMARY)[1] == {
-        "queue_info": {"k": {"free": 1, "pending": 0}}, "server_info": [{"key": "server:k", "addr": ["127.0.0.1", 77]}]
+        "queue_info": {"k": {"free": 1, "pending": 0}},
+        "server_info": [{"key": "server:k", "addr": ["127.0.0.1", 77]}],
     }
     assert ask(client, base.REQUEST, "k", "", 1) == [0, ["board.local", 77, "k:1"]]
     assert ask(server, base.PUT, "k", [77, "k:2"], None) == base.SUCCESS
@@ -129,9 +130,21 @@ def test_what_a_server_offered_goes_with_it(tracker):
 @pytest.mark.parametrize(
     "message",
     [
-        [], {}, "x", 3, None, [99], [base.PUT], [base.PUT, 3, [1, "a"], None], [base.PUT, "k", ["a", 1], None],
-        [base.PUT, "k", [1, "a"], 5], [base.REQUEST, "k", "", "high"], [base.UPDATE_INFO, {"key": 5}],
-        [base.UPDATE_INFO, 3], [base.UPDATE_INFO, {"addr": "here"}], [base.STOP, "now"],
+        [],
+        {},
+        "x",
+        3,
+        None,
+        [99],
+        [base.PUT],
+        [base.PUT, 3, [1, "a"], None],
+        [base.PUT, "k", ["a", 1], None],
+        [base.PUT, "k", [1, "a"], 5],
+        [base.REQUEST, "k", "", "high"],
+        [base.UPDATE_INFO, {"key": 5}],
+        [base.UPDATE_INFO, 3],
+        [base.UPDATE_INFO, {"addr": "here"}],
+        [base.STOP, "now"],
     ],
 )
 def test_what_is_no_message_fails_and_the_connection_goes_on(tracker, message):
@@ -144,9 +157,11 @@ def test_what_is_no_message_fails_and_the_connection_goes_on(tracker, message):
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET / HTTP/1.1\r\n\r\n", struct.pack("<ii", base.TRACKER_MAGIC, -1),
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<ii", base.TRACKER_MAGIC, -1),
         struct.pack("<ii", base.TRACKER_MAGIC, 1 << 30),
-        struct.pack("<ii", base.TRACKER_MAGIC, 3) + b"[[[", struct.pack("<ii", base.TRACKER_MAGIC, 2) + b"\xff\xff",
+        struct.pack("<ii", base.TRACKER_MAGIC, 3) + b"[[[",
+        struct.pack("<ii", base.TRACKER_MAGIC, 2) + b"\xff\xff",
         struct.pack("<ii", base.TRACKER_MAGIC, 100000) + b"[" * 100000,
     ],
     ids=["http", "negative", "too long", "no json", "no text", "nested"],
@@ -276,8 +291,18 @@ def test_the_summary_is_a_table():
     servers = [{"key": "server:a", "addr": ["10.0.0.1", 9090]}]
     text = format_summary({"queue_info": {"b": {"free": 1, "pending": 2}}, "server_info": servers})
     assert text.splitlines() == [
-        "Server List", "-------------------------", "server-address   key", "-------------------------",
-        "10.0.0.1:9090    server:a", "-------------------------", "", "Queue Status", "----------------------------",
-        "key   total   free   pending", "----------------------------", "a     1       0      0",
-        "b     0       1      2", "----------------------------",
+        "Server List",
+        "-------------------------",
+        "server-address   key",
+        "-------------------------",
+        "10.0.0.1:9090    server:a",
+        "-------------------------",
+        "",
+        "Queue Status",
+        "----------------------------",
+        "key   total   free   pending",
+        "----------------------------",
+        "a     1       0      0",
+        "b     0       1      2",
+        "----------------------------",
     ]

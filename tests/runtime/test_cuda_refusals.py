@@ -39,27 +39,33 @@ def run(code: str, **environment: str) -> str:
 
 @pytest.mark.slow("starts a process with an emulated driver")
 def test_memory_is_refused_with_what_was_asked_and_what_is_free():
-    out = run("""
+    out = run(
+        """
 held = tvm.nd.array(np.zeros(1 << 18, "float32"), tvm.cuda(0))
 refused(lambda: tvm.nd.empty((1 << 19,), "float32", tvm.cuda(0)))
 # What fits still does, and what was released can be had again.
 tvm.nd.empty((1 << 17,), "float32", tvm.cuda(0))
 del held
 tvm.nd.empty((1 << 18,), "float32", tvm.cuda(0))
-""", TVM_EMULATED_MEMORY=str(2 << 20))
+""",
+        TVM_EMULATED_MEMORY=str(2 << 20),
+    )
     want = r"cuda\(0\): cannot allocate 2097152 bytes: 1048576 of the device's 2097152 bytes are free; "
     assert re.search(want + "the arrays of this process take 1048576", out), out
 
 
 @pytest.mark.slow("starts a process with an emulated driver")
 def test_a_model_that_does_not_fit_is_refused():
-    out = run("""
+    out = run(
+        """
 from tvm.contrib import graph_executor
 x = relay.var("x", shape=(1, 1024), dtype="float32")
 w = relay.const(np.zeros((1024, 1024), "float32"))
 lib = relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, w))), "cuda -arch=sm_80")
 refused(lambda: graph_executor.GraphModule(lib["default"](tvm.cuda(0))))
-""", TVM_EMULATED_MEMORY=str(1 << 20))
+""",
+        TVM_EMULATED_MEMORY=str(1 << 20),
+    )
     found = re.search(r"cuda\(0\): cannot allocate (\d+) bytes: (\d+) of the device's 1048576 bytes are free", out)
     assert found and int(found.group(1)) >= 1 << 22 > int(found.group(2)), out
 

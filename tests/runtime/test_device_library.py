@@ -72,7 +72,9 @@ for path, words in ((sys.argv[1], "cannot open the device library"),
 @pytest.mark.slow("builds a library of a device")
 def test_a_graph_runs_on_a_device_of_a_library(plugin):
     """Code for the host runs on it, because its memory is the host's: the target says whose memory it computes on."""
-    program = PROGRAM + """
+    program = (
+        PROGRAM
+        + """
 x = relay.var("x", shape=(3, 5))
 w = np.random.default_rng(1).standard_normal((4, 5)).astype("float32")
 mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(relay.nn.dense(x, relay.const(w)))))
@@ -95,4 +97,5 @@ except tvm.TVMError as error:
 else:
     raise AssertionError("ran on the CPU")
 """
+    )
     run(program, plugin)

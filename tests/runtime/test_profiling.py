@@ -48,7 +48,10 @@ def test_chrome_trace_lays_calls_end_to_end(tmp_path):
     report().to_chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [(e["name"], e["ts"], e["dur"], e["ph"]) for e in events] == [
-        ("conv", 0.0, 30.0, "X"), ("relu", 30.0, 5.0, "X"), ("conv", 35.0, 15.0, "X")]
+        ("conv", 0.0, 30.0, "X"),
+        ("relu", 30.0, 5.0, "X"),
+        ("conv", 35.0, 15.0, "X"),
+    ]
     assert events[0]["args"]["Device"] == "cpu0"
 
 

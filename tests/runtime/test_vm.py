@@ -26,8 +26,10 @@ def library():
     added = te.compute((3,), lambda i: a[i] + b[i], name="added")
     n = te.placeholder((), "int32", name="n")
     less = te.compute((), lambda: n() - 1, name="less")
-    parts = [tvm.lower(te.create_schedule(added.op), [a, b, added], name="add"),
-             tvm.lower(te.create_schedule(less.op), [n, less], name="less")]
+    parts = [
+        tvm.lower(te.create_schedule(added.op), [a, b, added], name="add"),
+        tvm.lower(te.create_schedule(less.op), [n, less], name="less"),
+    ]
     whole = tvm.IRModule()
     for part in parts:
         whole.update(part)
@@ -96,8 +98,13 @@ def test_results_outlive_later_runs_and_the_machine(library, memory):
 
 def test_a_pool_needs_no_more_than_the_largest_run():
     """Storage of a size that the caller gives: the pool has at most what was in use at once."""
-    code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
-                        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")), i("ret", 2))
+    code = one_function(
+        "n",
+        3,
+        i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
+        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")),
+        i("ret", 2),
+    )
     run = machine(code)
     draw = random.Random(1)
     largest = 0
@@ -120,8 +127,13 @@ def address(array) -> int:
 def test_free_blocks_become_one_where_none_of_them_was_enough():
     """The layers of a network: each is in use together with the next one alone. After a run that gave blocks back they
     have parts of one block, at one end and the other in turn."""
-    code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
-                        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")), i("ret", 2))
+    code = one_function(
+        "n",
+        3,
+        i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
+        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")),
+        i("ret", 2),
+    )
     run = machine(code)
 
     def layers() -> list[int]:
@@ -146,8 +158,13 @@ def test_free_blocks_become_one_where_none_of_them_was_enough():
 
 def test_a_large_block_is_parted_for_smaller_ones_and_one_again_after_them():
     """Memory that a large run has left serves smaller ones: nothing is given back and asked for anew."""
-    code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
-                        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")), i("ret", 2))
+    code = one_function(
+        "n",
+        3,
+        i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
+        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")),
+        i("ret", 2),
+    )
     run = machine(code)
     of_size(run, 1 << 20)
     held = run.module["get_memory"]()
@@ -334,8 +351,15 @@ def test_a_saved_executable_runs_elsewhere_and_damage_is_seen(library, tmp_path)
 
 
 def test_large_constants_are_bound_late(tmp_path):
-    code = one_function("", 3, i("load_const", 0, 0), i("load_const", 1, 1), i("alloc_data", 2, 0, [0, 1]), i("ret", 2),
-                        constants=[ConstantSlot("small"), ConstantSlot("large")])
+    code = one_function(
+        "",
+        3,
+        i("load_const", 0, 0),
+        i("load_const", 1, 1),
+        i("alloc_data", 2, 0, [0, 1]),
+        i("ret", 2),
+        constants=[ConstantSlot("small"), ConstantSlot("large")],
+    )
     exe = vm.Executable.load_exec(seal(to_words(code)), None)
     exe.load_late_bound_consts_from_map({"small": three(1, 2, 3), "large": np.arange(100, dtype="float32")})
     exe.move_late_bound_consts(tmp_path / "large.params", 64)

@@ -43,8 +43,10 @@ def test_what_a_record_refers_to_is_there(kind):
 
 
 def test_a_kind_without_a_back_end_is_refused_by_name():
-    with pytest.raises(TVMError, match="no back end generates code for target kind 'metal'; target kinds with a back "
-                                       "end: c, cuda, llvm"):
+    with pytest.raises(
+        TVMError,
+        match="no back end generates code for target kind 'metal'; target kinds with a back end: c, cuda, llvm",
+    ):
         backend_of(Target("metal"))
     assert not is_host(Target("metal")) and templates_of(Target("metal")) == "gpu"
     assert templates_of(Target("ext_dev")) == ""

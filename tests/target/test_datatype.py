@@ -30,6 +30,7 @@ def myfloat():
 @pytest.fixture
 def functions():
     """All that the library of the type has."""
+
     def register(name, *args, **kwargs):
         datatype.register_op(datatype.create_lower_func(name), *args, **kwargs)
 
@@ -56,9 +57,12 @@ def test_names_and_codes():
     assert tvm.DataType("custom_myfloat32") == OWN and tvm.DataType(OWN + "x4").lanes == 4
     assert tvm.DataType(OWN).type_code == 150 and tvm.DataType(OWN).bits == 32
     datatype.register("myfloat", 150)
-    for name, code, words in (("myfloat", 151, "is already registered with code 150"),
-                              ("other", 150, "already used by 'myfloat'"),
-                              ("other", 5, "between 129 and 255, got 5"), ("a-b", 200, "must be an identifier")):
+    for name, code, words in (
+        ("myfloat", 151, "is already registered with code 150"),
+        ("other", 150, "already used by 'myfloat'"),
+        ("other", 5, "between 129 and 255, got 5"),
+        ("a-b", 200, "must be an identifier"),
+    ):
         with pytest.raises(TVMError, match=words):
             datatype.register(name, code)
     with pytest.raises(TVMError, match="no custom data type is called 'myfloats'.*did you mean 'myfloat'"):
@@ -79,8 +83,14 @@ def test_missing_functions_are_named_one_by_one():
     a = np.array([1, 2, 3], FLOAT)
     register = lambda names, *args: datatype.register_op(datatype.create_lower_func(names), *args)
     for words, names, *args in (
-        ("Cast from float32 to custom.myfloat.32: no lowering function is registered for target llvm",
-         {(32, 32): "FloatToCustom32"}, "Cast", "llvm", "float", "myfloat"),
+        (
+            "Cast from float32 to custom.myfloat.32: no lowering function is registered for target llvm",
+            {(32, 32): "FloatToCustom32"},
+            "Cast",
+            "llvm",
+            "float",
+            "myfloat",
+        ),
         ("Add of custom.myfloat.32: no lowering function", {16: "Custom16Add"}, "Add", "llvm", "myfloat"),
         ("no function for 32 bits is given, which lowering", {32: "Custom32Add"}, "Add", "llvm", "myfloat"),
         ("Cast from custom.myfloat.32 to float32", {(32, 32): "Custom32ToFloat"}, "Cast", "llvm", "myfloat", "float"),

@@ -395,8 +395,15 @@ def test_the_architecture_of_the_gpu_that_is_here(monkeypatch):
         detect.local_arch.cache_clear()
 
 
-@pytest.mark.parametrize("text", ["llvm -mcpu=cortex-a72 -mattr=+neon,+fp16", "nvidia/jetson-nano", "cuda --host llvm",
-                                  "composite --host=llvm --devices=cuda,opencl"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "llvm -mcpu=cortex-a72 -mattr=+neon,+fp16",
+        "nvidia/jetson-nano",
+        "cuda --host llvm",
+        "composite --host=llvm --devices=cuda,opencl",
+    ],
+)
 def test_a_target_is_saved_and_loaded_alone_and_in_a_function(text):
     target = Target(text)
     assert tvm.ir.load_json(tvm.ir.save_json(target)) == target

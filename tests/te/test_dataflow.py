@@ -342,6 +342,7 @@ def test_padded_windows_read_zeros_past_the_end():
 
 def test_sums_that_padding_would_change_are_not_padded():
     a, b = te.placeholder((8, 12), name="A"), te.placeholder((12, 8), name="B")
+
     def refused(term, reducer=te.sum, shape=(8, 8), terms=10):
         k = te.reduce_axis((0, terms), "k")
         c = te.compute(shape, lambda *at: reducer(term(*at, k), axis=k), name="C")

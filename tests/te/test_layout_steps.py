@@ -192,12 +192,23 @@ def test_strides_are_aligned_along_axes_of_the_layout():
     np.testing.assert_array_equal(run(s, [a, b], [x], (8, 6)), x * 3 + 1)
 
 
-@pytest.mark.parametrize("mapping, error, words", [
-    (lambda i: [i // 4, i % 4], ScheduleError, r"not bijective on \(14\): the extent 14 is padded to a multiple of 4"),
-    (lambda i: [i // 2], ScheduleError, "not bijective"),
-    (lambda i: [i, te.AXIS_SEPARATOR], ScheduleError, r"axis separators must be between axes; they are at \[1\] of 1"),
-    (lambda i, j: [i, j], ExprValueError, "takes 2 indices, not 1"),
-])
+@pytest.mark.parametrize(
+    "mapping, error, words",
+    [
+        (
+            lambda i: [i // 4, i % 4],
+            ScheduleError,
+            r"not bijective on \(14\): the extent 14 is padded to a multiple of 4",
+        ),
+        (lambda i: [i // 2], ScheduleError, "not bijective"),
+        (
+            lambda i: [i, te.AXIS_SEPARATOR],
+            ScheduleError,
+            r"axis separators must be between axes; they are at \[1\] of 1",
+        ),
+        (lambda i, j: [i, j], ExprValueError, "takes 2 indices, not 1"),
+    ],
+)
 def test_layouts_that_are_refused(mapping, error, words):
     *_, b, s = program((14,))
     with pytest.raises(error, match=words):
@@ -296,9 +307,16 @@ def test_a_rolling_buffer_gives_the_same_values(place):
         np.testing.assert_array_equal(run(s, [a, c], [x], want.shape), want)
 
 
-@pytest.mark.parametrize("place, size, times", [
-    ("rows", 3 * 18, 1), ("elements", 3 * 18, 1), ("tiles", 5 * 18, 1), ("columns", 3 * 16, 1), ("parallel", 9, 2.625),
-])
+@pytest.mark.parametrize(
+    "place, size, times",
+    [
+        ("rows", 3 * 18, 1),
+        ("elements", 3 * 18, 1),
+        ("tiles", 5 * 18, 1),
+        ("columns", 3 * 16, 1),
+        ("parallel", 9, 2.625),
+    ],
+)
 def test_a_rolling_buffer_has_the_size_of_its_window_and_computes_each_element_once(place, size, times):
     calls = []
     tvm.register_func("tests.te.rolling", lambda x: calls.append(x) or x, override=True)

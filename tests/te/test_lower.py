@@ -153,7 +153,8 @@ def _one_by_one(s, sums, out):
 
 
 @pytest.mark.parametrize(
-    "change", [_split_rows, _split_terms, _split_both, _inside_of_the_reader, _one_by_one], ids=lambda f: f.__name__)
+    "change", [_split_rows, _split_terms, _split_both, _inside_of_the_reader, _one_by_one], ids=lambda f: f.__name__
+)
 def test_the_length_of_a_reduction_may_be_decided_by_data(change):
     lengths = [3, 0, 5, 1, 2, 7, 0]
     starts, data, sums, out = rows_of(lengths)
@@ -227,8 +228,9 @@ def test_axes_of_a_guarded_fused_axis_of_unknown_length_need_no_guards(height, w
     s[b].unroll(inner)
     stmt = te.schedule.ScheduleOps(s.normalize(), te.schedule.InferBound(s.normalize()))
     tests = [n for n in post_order(stmt) if isinstance(n, tir.Call) and n.op.name == "tir.likely"]
-    assert len(tests) == 2 and not any(isinstance(n, (tir.FloorMod, tir.FloorDiv)) for t in tests for n in
-                                       post_order(t.args[0].a))
+    assert len(tests) == 2 and not any(
+        isinstance(n, (tir.FloorMod, tir.FloorDiv)) for t in tests for n in post_order(t.args[0].a)
+    )
     data = np.random.default_rng(0).standard_normal((height, width), dtype="float32")
     out = tvm.nd.array(np.full(((height + 1) // 2, (width + 1) // 2), -7, "float32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)

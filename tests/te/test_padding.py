@@ -22,8 +22,9 @@ def convolution(size, taps, dilation, stride=1, before=None, after=None, value=0
     padded = topi.nn.pad(x, (0, *before), (0, *after), value, name="padded")
     c = te.reduce_axis((0, 3), "c")
     kh, kw = (te.reduce_axis((0, k), name) for k, name in zip(taps, ("kh", "kw")))
-    out = [(n + lo + hi - (k - 1) * d - 1) // stride + 1
-           for n, lo, hi, k, d in zip(size, before, after, taps, dilation)]
+    out = [
+        (n + lo + hi - (k - 1) * d - 1) // stride + 1 for n, lo, hi, k, d in zip(size, before, after, taps, dilation)
+    ]
 
     def body(i, j):
         at = padded[c, i * stride + kh * dilation[0], j * stride + kw * dilation[1]]
@@ -62,7 +63,7 @@ def reference(y, arrays, taps, dilation, stride, before, after, combine="sum"):
         for v in range(taps[1]):
             a, b = u * dilation[0], v * dilation[1]
             rows = slice(a, a + (out.shape[0] - 1) * stride + 1, stride)
-            part = padded[:, rows, b: b + (out.shape[1] - 1) * stride + 1: stride]
+            part = padded[:, rows, b : b + (out.shape[1] - 1) * stride + 1 : stride]
             out = np.maximum(out, part.max(0)) if combine == "max" else out + np.einsum("chw,c->hw", part, w[:, u, v])
     return out
 

@@ -29,8 +29,17 @@ def reduction(n=16, m=12):
 
 def snapshot(s):
     return [
-        (x.op, tuple(x.leaf_iter_vars), tuple(x.relations), x.attach_type, x.attach_stage, x.attach_ivar, x.scope,
-         {a: v.iter_type for a, v in x.iter_var_attrs.items() if v.iter_type}) for x in s.stages
+        (
+            x.op,
+            tuple(x.leaf_iter_vars),
+            tuple(x.relations),
+            x.attach_type,
+            x.attach_stage,
+            x.attach_ivar,
+            x.scope,
+            {a: v.iter_type for a, v in x.iter_var_attrs.items() if v.iter_type},
+        )
+        for x in s.stages
     ], len(s.steps)
 
 
@@ -109,21 +118,24 @@ def test_tile_orders_outer_loops_before_inner_ones():
     assert s[c].leaf_iter_vars == [x_outer, y_outer, x_inner, y_inner]
 
 
-@pytest.mark.parametrize("words, act", [
-    ("split on stage C: pass factor or nparts", lambda s, c: s[c].split(c.op.axis[0])),
-    ("not both", lambda s, c: s[c].split(c.op.axis[0], factor=2, nparts=2)),
-    ("factor of axis i must be at least 1, got 0", lambda s, c: s[c].split(c.op.axis[0], factor=0)),
-    ("must be an integer or an expression", lambda s, c: s[c].split(c.op.axis[0], factor="4")),
-    ("expected an axis of the stage, got int", lambda s, c: s[c].split(0, factor=2)),
-    ("must be neighbours in this order", lambda s, c: s[c].fuse(c.op.axis[1], c.op.axis[0])),
-    ("the same axis is given twice", lambda s, c: s[c].reorder(c.op.axis[0], c.op.axis[0])),
-    ("the two axes must differ", lambda s, c: s[c].tile(c.op.axis[0], c.op.axis[0], 2, 2)),
-    ("expected a thread axis", lambda s, c: s[c].bind(c.op.axis[0], c.op.axis[1])),
-    ("expected a tensor intrinsic", lambda s, c: s[c].tensorize(c.op.axis[0], 3)),
-    ("it is an output: its memory belongs to the caller", lambda s, c: s[c].double_buffer()),
-    ("it is an output of the program", lambda s, c: s[c].compute_inline()),
-    ("only a scan can have environment threads", lambda s, c: s[c].env_threads(te.thread_axis("threadIdx.x"))),
-])
+@pytest.mark.parametrize(
+    "words, act",
+    [
+        ("split on stage C: pass factor or nparts", lambda s, c: s[c].split(c.op.axis[0])),
+        ("not both", lambda s, c: s[c].split(c.op.axis[0], factor=2, nparts=2)),
+        ("factor of axis i must be at least 1, got 0", lambda s, c: s[c].split(c.op.axis[0], factor=0)),
+        ("must be an integer or an expression", lambda s, c: s[c].split(c.op.axis[0], factor="4")),
+        ("expected an axis of the stage, got int", lambda s, c: s[c].split(0, factor=2)),
+        ("must be neighbours in this order", lambda s, c: s[c].fuse(c.op.axis[1], c.op.axis[0])),
+        ("the same axis is given twice", lambda s, c: s[c].reorder(c.op.axis[0], c.op.axis[0])),
+        ("the two axes must differ", lambda s, c: s[c].tile(c.op.axis[0], c.op.axis[0], 2, 2)),
+        ("expected a thread axis", lambda s, c: s[c].bind(c.op.axis[0], c.op.axis[1])),
+        ("expected a tensor intrinsic", lambda s, c: s[c].tensorize(c.op.axis[0], 3)),
+        ("it is an output: its memory belongs to the caller", lambda s, c: s[c].double_buffer()),
+        ("it is an output of the program", lambda s, c: s[c].compute_inline()),
+        ("only a scan can have environment threads", lambda s, c: s[c].env_threads(te.thread_axis("threadIdx.x"))),
+    ],
+)
 def test_primitives_refuse_and_leave_the_schedule_as_it_was(words, act):
     a, b, c = program()
     s = te.create_schedule(c.op)
@@ -194,8 +206,11 @@ def test_compute_at_refuses_what_cannot_be_inside():
     s = te.create_schedule(c.op)
     refuses(s, "pass s\\[C\\] instead of C", lambda: s[b].compute_at(c, c.op.axis[0]))
     refuses(s, "i is not a loop of stage C", lambda: s[b].compute_at(s[c], b.op.axis[0]))
-    refuses(s, "it is an output of the program; outputs are computed at the root",
-            lambda: s[c].compute_at(s[b], b.op.axis[0]))
+    refuses(
+        s,
+        "it is an output of the program; outputs are computed at the root",
+        lambda: s[c].compute_at(s[b], b.op.axis[0]),
+    )
     refuses(s, "a stage cannot be computed inside itself", lambda: s[b].compute_at(s[b], b.op.axis[0]))
 
 

@@ -90,6 +90,7 @@ def everything():
 
 def state(s):
     """All that a schedule says, with axes and stages by their numbers, so that two schedules compare."""
+
     def plain(stage, value):
         if isinstance(value, te.Stage):
             return value.uid
@@ -103,9 +104,20 @@ def state(s):
     out = []
     for x in s.stages + s.groups:
         attrs = {plain(x, a): [plain(x, getattr(v, n)) for n in v.__slots__] for a, v in x.iter_var_attrs.items()}
-        fields = [str(x.op), len(x.all_iter_vars), x.leaf_iter_vars, [type(r).__name__ for r in x.relations],
-                  x.attach_type, x.attach_stage, x.attach_ivar, x.scope, x.double_buffered, x.env_thread_axes,
-                  x.store_predicate, x.group]
+        fields = [
+            str(x.op),
+            len(x.all_iter_vars),
+            x.leaf_iter_vars,
+            [type(r).__name__ for r in x.relations],
+            x.attach_type,
+            x.attach_stage,
+            x.attach_ivar,
+            x.scope,
+            x.double_buffered,
+            x.env_thread_axes,
+            x.store_predicate,
+            x.group,
+        ]
         out.append((x.uid, [plain(x, f) for f in fields], attrs))
     return out, [str(op) for op in s.outputs], list(s.steps)
 
@@ -147,22 +159,25 @@ def test_steps_written_by_hand_make_the_loops_of_the_methods():
     np.testing.assert_allclose(out.numpy(), x.sum(1, keepdims=True) * (x + 1) * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("step, words", [
-    (SplitStep(3, AxisRef(3, 7), 2), "split on stage D: it has no axis 7; the loops are i, j, k"),
-    (SplitStep(3, AxisRef(2, 0), 2), "split on stage D: it has no axis 0"),
-    (SplitStep(9, AxisRef(9, 0), 2), "no stage with number 9"),
-    (SplitStep(3, AxisRef(3, 0), 0), "factor of axis i must be at least 1, got 0"),
-    (SplitStep(3, AxisRef(3, 0), float("inf")), "factor of axis i must be an integer or an expression, got inf"),
-    (SplitStep(0, AxisRef(0, 0), 2), "split on stage A: it is a placeholder"),
-    (FuseStep(3, (AxisRef(3, 0), AxisRef(3, 2))), "must be neighbours"),
-    (ComputeAtStep(2, StageRef(3), AxisRef(3, 5)), "compute_at on stage D: it has no axis 5"),
-    (ComputeAtStep(2, StageRef(0), AxisRef(0, 0)), "compute_at on stage A: it is a placeholder"),
-    (CacheReadStep(TensorRef(1, 2), "local", (TensorRef(3, 0),)), "stage B has no output 2"),
-    (CacheReadStep(TensorRef(1, 0), "local", (TensorRef(3, 0),)), "cache_read of B: D does not read it"),
-    (CacheWriteStep((), "local"), "the list of tensors is empty"),
-    (RfactorStep(TensorRef(3, 0), AxisRef(3, 0)), "axis i is not a reduction axis"),
-    (RfactorStep(TensorRef(3, 0), AxisRef(3, 2), 4), "factor_axis 4 is not within its 3 dimensions"),
-])
+@pytest.mark.parametrize(
+    "step, words",
+    [
+        (SplitStep(3, AxisRef(3, 7), 2), "split on stage D: it has no axis 7; the loops are i, j, k"),
+        (SplitStep(3, AxisRef(2, 0), 2), "split on stage D: it has no axis 0"),
+        (SplitStep(9, AxisRef(9, 0), 2), "no stage with number 9"),
+        (SplitStep(3, AxisRef(3, 0), 0), "factor of axis i must be at least 1, got 0"),
+        (SplitStep(3, AxisRef(3, 0), float("inf")), "factor of axis i must be an integer or an expression, got inf"),
+        (SplitStep(0, AxisRef(0, 0), 2), "split on stage A: it is a placeholder"),
+        (FuseStep(3, (AxisRef(3, 0), AxisRef(3, 2))), "must be neighbours"),
+        (ComputeAtStep(2, StageRef(3), AxisRef(3, 5)), "compute_at on stage D: it has no axis 5"),
+        (ComputeAtStep(2, StageRef(0), AxisRef(0, 0)), "compute_at on stage A: it is a placeholder"),
+        (CacheReadStep(TensorRef(1, 2), "local", (TensorRef(3, 0),)), "stage B has no output 2"),
+        (CacheReadStep(TensorRef(1, 0), "local", (TensorRef(3, 0),)), "cache_read of B: D does not read it"),
+        (CacheWriteStep((), "local"), "the list of tensors is empty"),
+        (RfactorStep(TensorRef(3, 0), AxisRef(3, 0)), "axis i is not a reduction axis"),
+        (RfactorStep(TensorRef(3, 0), AxisRef(3, 2), 4), "factor_axis 4 is not within its 3 dimensions"),
+    ],
+)
 def test_a_step_that_does_not_fit_is_refused_and_changes_nothing(step, words):
     *_, d = program()
     s = te.create_schedule(d.op)

@@ -43,8 +43,11 @@ def vector_add(n):
     x, y = te.placeholder((n,), name="x"), te.placeholder((n,), name="y")
     z = te.compute((n,), lambda i: x[i] + y[i], name="z")
     return te.decl_tensor_intrin(
-        z.op, lambda ins, outs: tvm.tir.call_packed("test.tensor_compute.add", *ins, *outs), name="vector_add",
-        default_buffer_params={"offset_factor": 1})
+        z.op,
+        lambda ins, outs: tvm.tir.call_packed("test.tensor_compute.add", *ins, *outs),
+        name="vector_add",
+        default_buffer_params={"offset_factor": 1},
+    )
 
 
 def gemv(m, n, reset=True):
@@ -103,8 +106,11 @@ def test_scalar_parameters_are_given_in_the_call():
     x, factor = te.placeholder((te.var("n"),), name="x"), te.var("factor")
     z = te.compute(x.shape, lambda i: x[i] * factor, name="z")
     scale = te.decl_tensor_intrin(
-        z.op, lambda ins, outs, sp: tvm.tir.call_packed("test.tensor_compute.scale", ins[0], sp[0], outs[0]),
-        scalar_params=[factor], default_buffer_params={"offset_factor": 1})
+        z.op,
+        lambda ins, outs, sp: tvm.tir.call_packed("test.tensor_compute.scale", ins[0], sp[0], outs[0]),
+        scalar_params=[factor],
+        default_buffer_params={"offset_factor": 1},
+    )
     a = te.placeholder((3, 4), name="A")
     c = te.compute((3, 4), lambda i, j: scale(a[i, j], i * 10 + j), name="C")
     v = rows(np.random.default_rng(0), 3, 4)

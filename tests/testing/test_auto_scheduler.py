@@ -29,12 +29,14 @@ def convolution(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     _, height, width, _ = x.shape
     x = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     return sum(
-        np.einsum("nhwi,io->nhwo", x[:, i : i + height, j : j + width], k[i, j]) for i in range(3) for j in range(3))
+        np.einsum("nhwi,io->nhwo", x[:, i : i + height, j : j + width], k[i, j]) for i in range(3) for j in range(3)
+    )
 
 
 def test_a_convolution_with_its_normalization(seed):
     x, k, bias, offset, scale, y = results(
-        workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 6, 7, 3, 4, 3, 1, 1), seed)
+        workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 6, 7, 3, 4, 3, 1, 1), seed
+    )
     expected = convolution(x.transpose(0, 2, 3, 1), k.transpose(2, 3, 1, 0)).transpose(0, 3, 1, 2)
     np.testing.assert_allclose(y, np.maximum((expected + bias) * scale + offset, 0), rtol=1e-4, atol=1e-5)
 

@@ -12,7 +12,7 @@ import tvm
 import tvm.testing
 from tvm import te, tir
 
-PLUGIN_TESTS = '''
+PLUGIN_TESTS = """
 import pytest
 import tvm, tvm.testing
 size, name = tvm.testing.parameters((1, "one"), (2, "two"))
@@ -112,23 +112,45 @@ def test_two(target):
 @tvm.testing.exclude_targets("llvm")
 def test_excluded(target):
     assert not target.startswith("llvm")
-'''
+"""
 
 
 @pytest.mark.slow("starts a run of tests")
 def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
     (tmp_path / "test_plugin.py").write_text(PLUGIN_TESTS)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tvm.testing.plugin", "-rA", str(tmp_path / "test_plugin.py"),
-         "-p", "no:cacheprovider", "-c", "/dev/null"],
-        capture_output=True, text=True,
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "tvm.testing.plugin",
+            "-rA",
+            str(tmp_path / "test_plugin.py"),
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            "/dev/null",
+        ],
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert any(line.startswith("PASSED") and line.endswith("test_on_targets[llvm]") for line in run.stdout.splitlines())
-    for words in ("test_together[1-one]", "test_together[2-two]", "test_area[shape0]", "test_two[llvm",
-                  "TestAttributes::test_rank[1-small]", "TestAttributes::test_set[2-3]", "TestInherits::test_other[4]",
-                  "TestOwnTargets::test_own[llvm -mcpu=x86-64]", "TestTwice::test_compare[8]", "test_explicit[llvm-1]",
-                  "TestNamed::test_named[times]"):
+    for words in (
+        "test_together[1-one]",
+        "test_together[2-two]",
+        "test_area[shape0]",
+        "test_two[llvm",
+        "TestAttributes::test_rank[1-small]",
+        "TestAttributes::test_set[2-3]",
+        "TestInherits::test_other[4]",
+        "TestOwnTargets::test_own[llvm -mcpu=x86-64]",
+        "TestTwice::test_compare[8]",
+        "test_explicit[llvm-1]",
+        "TestNamed::test_named[times]",
+    ):
         assert words in run.stdout, words
     assert "target vulkan -from_device=0 cannot run here" in run.stdout and "it cannot run" not in run.stdout
     assert any(line.startswith("XFAIL") and "test_fails[llvm]" in line for line in run.stdout.splitlines())

@@ -480,5 +480,3 @@ STMT = {
 def run(func, *arguments, externs=None, order=None, module=None):
     """Execute ``func`` on NumPy arrays (changed in place) and scalars; gives what the function returned."""
     return Interpreter(externs, order, module).invoke(func, list(arguments))
-
-

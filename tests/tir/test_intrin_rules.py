@@ -23,9 +23,7 @@ def value(rule, dtype, *operands):
     return np.array(out)
 
 
-POINTS = np.concatenate(
-    [np.linspace(-4, 4, 41), [0.0, -0.0, 1e-6, -1e-6, 1e-3, 0.999, 1.001, 30.0, -30.0, 80.0]]
-)
+POINTS = np.concatenate([np.linspace(-4, 4, 41), [0.0, -0.0, 1e-6, -1e-6, 1e-3, 0.999, 1.001, 30.0, -30.0, 80.0]])
 
 FUNCTIONS = {
     "exp10": lambda x: 10.0**x,

@@ -62,8 +62,7 @@ def test_a_long_difference_is_cut(replay, tmp_path, capsys):
 
 def test_every_case_of_the_corpus_has_a_program_and_a_target(corpus):
     targets = {**corpus.TARGETS, **corpus.FURTHER_TARGETS}
-    programs = {"model": corpus.MODELS, "operator": corpus.OPERATORS, "schedule": corpus.SCHEDULES,
-                "open": corpus.OPEN}
+    programs = {"model": corpus.MODELS, "operator": corpus.OPERATORS, "schedule": corpus.SCHEDULES, "open": corpus.OPEN}
     cases = list(corpus.cases())
     assert len(cases) == len(set(cases)) > 200
     assert all(name in programs[kind] and target in targets for kind, name, target in cases)

@@ -38,9 +38,11 @@ def test_ways_to_compute_that_are_not_built_are_refused_in_words():
 def test_a_named_implementation_runs_on_this_machine(rng):
     a, b = te.placeholder((5, 9), name="a"), te.placeholder((7, 9), name="b")
     x, y = (rng.uniform(-1, 1, shape).astype("float32") for shape in ((5, 9), (7, 9)))
-    for compute, schedule in ((topi.x86.dense_nopack, topi.x86.schedule_dense_nopack),
-                              (topi.x86.dense_pack, topi.x86.schedule_dense_pack),
-                              (topi.arm_cpu.dense, topi.arm_cpu.schedule_dense)):
+    for compute, schedule in (
+        (topi.x86.dense_nopack, topi.x86.schedule_dense_nopack),
+        (topi.x86.dense_pack, topi.x86.schedule_dense_pack),
+        (topi.arm_cpu.dense, topi.arm_cpu.schedule_dense),
+    ):
         with tvm.target.Target("llvm"):
             out = compute(a, b, None, "float32")
             s = schedule([out])

@@ -68,8 +68,10 @@ def test_rms_norm(rng, axis, with_bias):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("method, scale", [("nearest_neighbor", (2.0, 3.0)), ("bilinear", (2.0, 2.0)),
-                                           ("nearest_neighbor", (1.954545497894287, 2.0))])
+@pytest.mark.parametrize(
+    "method, scale",
+    [("nearest_neighbor", (2.0, 3.0)), ("bilinear", (2.0, 2.0)), ("nearest_neighbor", (1.954545497894287, 2.0))],
+)
 def test_upsampling(rng, layout, method, scale):
     shape = (1, 3, 22, 5) if layout == "NCHW" else (1, 22, 5, 3)
     tensors, arrays = inputs(rng, shape)

@@ -59,8 +59,10 @@ def test_an_operator_has_the_same_stages_and_loops_for_every_target(name):
     def seen():
         given, made = OPERATORS[name]()
         outs = list(made) if isinstance(made, (list, tuple)) or not isinstance(made, te.Tensor) else [made]
-        stages = [(op.name, op.tag, [list(map(str, op.output(i).shape)) for i in range(op.num_outputs)], op.attrs)
-                  for op in post_order_ops([t.op for t in outs])]
+        stages = [
+            (op.name, op.tag, [list(map(str, op.output(i).shape)) for i in range(op.num_outputs)], op.attrs)
+            for op in post_order_ops([t.op for t in outs])
+        ]
         return stages, te.create_prim_func([*given, *outs]).script()
 
     plain = seen()

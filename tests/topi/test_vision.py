@@ -137,9 +137,7 @@ def test_suppression_of_many_scores_by_several_threads(rng):
         return kept
 
     wanted = [[b, c, i] for b in range(2) for c in range(20) for i in reference(b, c)]
-    got, total = evaluate(
-        [boxes, scores], lambda b, s: topi.vision.all_class_non_max_suppression(b, s, 7, 0.3, 0.9)
-    )
+    got, total = evaluate([boxes, scores], lambda b, s: topi.vision.all_class_non_max_suppression(b, s, 7, 0.3, 0.9))
     assert total.tolist() == [len(wanted)] and got[: len(wanted)].tolist() == wanted
     assert (got[len(wanted) :] == -1).all()
 
@@ -252,8 +250,10 @@ def test_multibox_keeps_the_background_as_a_class(rng):
     anchors, moves = random_boxes(rng, 1, n), (rng.normal(size=(2, n * 4)) * 0.3).astype("float32")
 
     def boxes_of(least, keep):
-        return evaluate([scores, moves, anchors], lambda *t: topi.vision.multibox_transform_loc(
-            *t, False, least, keep_background=keep))
+        return evaluate(
+            [scores, moves, anchors],
+            lambda *t: topi.vision.multibox_transform_loc(*t, False, least, keep_background=keep),
+        )
 
     kept, counts = boxes_of(threshold, True)
     best, score = scores.argmax(1), scores.max(1)

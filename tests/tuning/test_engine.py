@@ -64,7 +64,8 @@ def test_few_trials_are_divided_evenly(world, tmp_path):
 def test_gains_bring_more_rounds(world, tmp_path):
     """Two tasks take as long; one gets a little faster with every trial."""
     world.cost = lambda size, key, times: (
-        1e-3 if size == 512 or key == BASELINE else 1e-3 * 0.998 ** sum(world.times.values()))
+        1e-3 if size == 512 or key == BASELINE else 1e-3 * 0.998 ** sum(world.times.values())
+    )
     run = tune(world, tmp_path, [FakeSearch(world, 512), FakeSearch(world, 4096)], trials=180)
     assert sum(task.trials for task in run.tasks) == 180
     assert run.tasks[1].trials > run.tasks[0].trials + engine.ROUND_TRIALS
@@ -106,8 +107,7 @@ def test_a_task_whose_baseline_fails_can_be_abandoned_before_its_first_round(wor
 
 @pytest.mark.parametrize("seconds", [10.0, 30.0, 120.0])
 def test_a_time_budget_is_kept(world, tmp_path, seconds):
-    world.cost = lambda size, key, times: (
-        size * 1e-6 * (1 + 0.5 * (key % 17) / 17) * (1.2 if key == BASELINE else 1))
+    world.cost = lambda size, key, times: size * 1e-6 * (1 + 0.5 * (key % 17) / 17) * (1.2 if key == BASELINE else 1)
     world.seconds_to_build, world.seconds_to_run, begin = 0.2, 0.1, world.now
     run = tune(world, tmp_path, [FakeSearch(world, n) for n in (512, 1024, 2048, 4096)], seconds=seconds)
     # Final rounds that have begun are finished.
@@ -266,10 +266,15 @@ def test_without_tasks_there_is_nothing_to_do(tmp_path):
     assert not (tmp_path / "r.json").exists()
 
 
-@pytest.mark.parametrize("options, words", [
-    ({"trials": None}, "the run has no limit"), ({"trials": 0}, "trials"), ({"seconds": -1.0}, "seconds"),
-    ({"early_stopping": 0}, "early_stopping"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"trials": None}, "the run has no limit"),
+        ({"trials": 0}, "trials"),
+        ({"seconds": -1.0}, "seconds"),
+        ({"early_stopping": 0}, "early_stopping"),
+    ],
+)
 def test_a_budget_of_nothing_is_refused(options, words):
     with pytest.raises(TVMError, match=words):
         TuningOptions("records.json", **options)
@@ -294,16 +299,21 @@ def a_gain(size, key, times):
     return size * (1e-6 if key == BASELINE else 0.5e-6 if size == 512 else 0.97e-6)
 
 
-@pytest.mark.parametrize("ratios, used", [
-    ((0.8, 0.9), [True, True]),      # What was found is used where the whole model is faster.
-    ((1.01, 0.995), [False, False]),  # A gain that does not show there is none.
-    ((0.97, 0.9), [False, True]),    # Small gains are left out where the model is faster without them.
-])
+@pytest.mark.parametrize(
+    "ratios, used",
+    [
+        ((0.8, 0.9), [True, True]),  # What was found is used where the whole model is faster.
+        ((1.01, 0.995), [False, False]),  # A gain that does not show there is none.
+        ((0.97, 0.9), [False, True]),  # Small gains are left out where the model is faster without them.
+    ],
+)
 def test_the_whole_model_decides_what_is_used(world, tmp_path, ratios, used):
     world.cost, model = a_gain, Model(*ratios)
     run = tune(world, tmp_path, [FakeSearch(world, 64), FakeSearch(world, 512)], trials=20, model=model)
     assert [[line.split(",")[0] for line in choice] for choice in model.asked] == [
-        ['{"fake": [64', '{"fake": [512'], ['{"fake": [512']]
+        ['{"fake": [64', '{"fake": [512'],
+        ['{"fake": [512'],
+    ]
     rows = sorted(RECORDS.load(tmp_path / "records.json")[0], key=lambda row: row[5])
     finals = {row[0]: row[1] for row in rows if row[6]}
     assert [task.choice for task in run.tasks] == [finals[64], finals[512]]

@@ -27,9 +27,19 @@ def test_a_run_is_told_from_its_start_to_its_end(world, tmp_path):
     found = heard(world, tmp_path, [FakeSearch(world, 64, number=5)], trials=36, model=Model(0.5))
     kinds = [type(event) for event in found if not isinstance(event, events.TrialFinished)]
     assert kinds == [
-        events.RunStarted, events.StageStarted, events.StageStarted, events.RoundStarted, events.RoundFinished,
-        events.RoundStarted, events.RoundFinished, events.StageStarted, events.TaskConfirmed, events.StageStarted,
-        events.ModelCompared, events.RunFinished]
+        events.RunStarted,
+        events.StageStarted,
+        events.StageStarted,
+        events.RoundStarted,
+        events.RoundFinished,
+        events.RoundStarted,
+        events.RoundFinished,
+        events.StageStarted,
+        events.TaskConfirmed,
+        events.StageStarted,
+        events.ModelCompared,
+        events.RunFinished,
+    ]
     assert [event.stage for event in of(events.StageStarted, found)] == [*Stage]
     begun, ended = found[0], found[-1]
     assert (begun.records_found, begun.trials, begun.trials_left, begun.seconds) == (0, 36, 36, None)
@@ -46,7 +56,13 @@ def test_each_trial_is_told_with_what_is_known_after_it(world, tmp_path):
     search.outcomes = {2: Outcome.TIMED_OUT, 3: Outcome.FAILED}
     found = of(events.TrialFinished, heard(world, tmp_path, [search], trials=5))
     assert [event.outcome for event in found] == [
-        Outcome.MEASURED, Outcome.MEASURED, Outcome.MEASURED, Outcome.TIMED_OUT, Outcome.FAILED, Outcome.MEASURED]
+        Outcome.MEASURED,
+        Outcome.MEASURED,
+        Outcome.MEASURED,
+        Outcome.TIMED_OUT,
+        Outcome.FAILED,
+        Outcome.MEASURED,
+    ]
     assert [event.task.trials for event in found] == [0, 1, 2, 3, 4, 5]
     assert [event.is_baseline for event in found] == [True] + [False] * 5
     assert found[3].cost is None and found[1].cost == 128e-6 and found[1].task.model_seconds == 3 * 64e-6

@@ -77,15 +77,21 @@ def tracker():
 def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner(
-        "board", "127.0.0.1", tracker.port, n_parallel=2, number=2, repeat=2, timeout=15, cooldown_interval=0)
+        "board", "127.0.0.1", tracker.port, n_parallel=2, number=2, repeat=2, timeout=15, cooldown_interval=0
+    )
     option = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=60), runner=runner)
     batch = create_measure_batch(task, option)
     runner.verify = True
     inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(index)) for index in range(len(KINDS))]
     results = dict(zip(KINDS, batch(inputs)))
     assert {name: MeasureErrorNo(result.error_no).name for name, result in results.items()} == {
-        "fine": "NO_ERROR", "crash": "RUNTIME_DEVICE", "endless": "RUN_TIMEOUT", "refused": "INSTANTIATION_ERROR",
-        "wrong": "WRONG_ANSWER", "fine again": "NO_ERROR", "fine at last": "NO_ERROR",
+        "fine": "NO_ERROR",
+        "crash": "RUNTIME_DEVICE",
+        "endless": "RUN_TIMEOUT",
+        "refused": "INSTANTIATION_ERROR",
+        "wrong": "WRONG_ANSWER",
+        "fine again": "NO_ERROR",
+        "fine at last": "NO_ERROR",
     }
     assert all(cost > 0 for cost in results["fine"].costs) and len(results["fine"].costs) == 2
     assert "was killed" in str(results["crash"].costs[0])
@@ -94,7 +100,8 @@ def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
 def test_states_of_the_auto_scheduler_are_measured(tracker):
     task = auto_scheduler.SearchTask(func=remote_matmul, args=(16,), target="llvm")
     runner = auto_scheduler.RPCRunner(
-        "board", "127.0.0.1", tracker.port, n_parallel=2, number=1, min_repeat_ms=0, timeout=60)
+        "board", "127.0.0.1", tracker.port, n_parallel=2, number=1, min_repeat_ms=0, timeout=60
+    )
     inputs = [auto_scheduler.MeasureInput(task, task.compute_dag.init_state)] * 3
     results = runner.run(inputs, auto_scheduler.LocalBuilder(timeout=60).build(inputs))
     assert [result.error_no for result in results] == [0, 0, 0] and all(r.mean_cost > 0 for r in results)

@@ -45,8 +45,19 @@ if TYPE_CHECKING:
 
 # Modules for searching and measuring are imported at the first use of one of their names.
 _LAZY_MODULES = frozenset(
-    {"_ffi_api", "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
-     "search_policy", "search_task", "task_scheduler"})
+    {
+        "_ffi_api",
+        "cost_model",
+        "dispatcher",
+        "feature",
+        "measure",
+        "measure_record",
+        "relay_integration",
+        "search_policy",
+        "search_task",
+        "task_scheduler",
+    }
+)
 _LAZY_NAMES = {
     name: module
     for module, names in {

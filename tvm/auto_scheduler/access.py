@@ -17,8 +17,20 @@ NO_SPLIT_AT_OUTER = "auto_scheduler_no_split_at_outer"
 SIMPLIFY_CONST_TENSOR_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
 # Calls as cheap as an addition, which may be recomputed at each use.
-_CHEAP_CALLS = frozenset({"tir.likely", "tir.reinterpret", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
-                          "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.fabs", "tir.q_multiply_shift"})
+_CHEAP_CALLS = frozenset(
+    {
+        "tir.likely",
+        "tir.reinterpret",
+        "tir.bitwise_and",
+        "tir.bitwise_or",
+        "tir.bitwise_xor",
+        "tir.bitwise_not",
+        "tir.shift_left",
+        "tir.shift_right",
+        "tir.fabs",
+        "tir.q_multiply_shift",
+    }
+)
 _BRANCH = "tir.if_then_else"
 
 Indices = tuple[PrimExpr, ...]
@@ -70,14 +82,18 @@ class Access:
     @cached_property
     def reaches(self) -> dict[Operation, list[list[Reach]]]:
         """Return the span of each index of each read."""
-        return {producer: [[reach_of(index) for index in indices] for indices in reads]
-                for producer, reads in self.reads.items()}
+        return {
+            producer: [[reach_of(index) for index in indices] for indices in reads]
+            for producer, reads in self.reads.items()
+        }
 
     @cached_property
     def offsets(self) -> dict[Operation, list[list[int]]]:
         """Return the constant offset of each index of each read."""
-        return {producer: [[offset_of(index) for index in indices] for indices in reads]
-                for producer, reads in self.reads.items()}
+        return {
+            producer: [[offset_of(index) for index in indices] for indices in reads]
+            for producer, reads in self.reads.items()
+        }
 
     def shape_of(self, indices: Indices) -> _Shape:
         found = []
@@ -172,8 +188,9 @@ class AccessAnalyzer:
         reused = 0
         for reads in self.accesses[op].reads.values():
             seen: set[int] = set()
-            used = {node for indices in reads for e in indices for node in post_order(e, seen=seen)
-                    if isinstance(node, Var)}
+            used = {
+                node for indices in reads for e in indices for node in post_order(e, seen=seen) if isinstance(node, Var)
+            }
             reused += any(var not in used for var in axes)
         return reused >= (1 if op.reduce_axis else 2)
 
@@ -206,7 +223,8 @@ class AccessAnalyzer:
         extents = [_extent(axis) for axis in reader.axis]
         shape = [getattr(dim, "value", None) for dim in op.output(0).shape]
         return extents == shape and all(
-            access.shape_of(indices).names_each_axis_once_in_order(len(extents)) for indices in access.reads[op])
+            access.shape_of(indices).names_each_axis_once_in_order(len(extents)) for indices in access.reads[op]
+        )
 
 
 def _moves_rows(op: Operation) -> bool:

@@ -215,9 +215,7 @@ def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[i
     return found
 
 
-def _loops_that_read(
-    queries: Queries, place: int, reader: int, loops: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
+def _loops_that_read(queries: Queries, place: int, reader: int, loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the loops of a reader. For a reader without tiles, they end at the first loop that does not change the
     elements it reads; inside that loop the same elements would be computed repeatedly."""
     stages = queries.state.stages
@@ -329,13 +327,12 @@ def _extents(state: State) -> list[list[int | None]]:
     if all(stage.attach is None for stage in state.stages):
         return [[it.extent for it in stage.iters] for stage in state.stages]
     nests = LoopNests(state.compute_dag, state.state_object).nests
-    return [[loop.extent for loop in nests[place].loops] if place in nests else []
-            for place in range(len(state.stages))]
+    return [
+        [loop.extent for loop in nests[place].loops] if place in nests else [] for place in range(len(state.stages))
+    ]
 
 
-def _loops_for_lanes(
-    state: State, place: int, extents: Sequence[int | None], limits: Limits, tiled: bool
-) -> int:
+def _loops_for_lanes(state: State, place: int, extents: Sequence[int | None], limits: Limits, tiled: bool) -> int:
     """Return how many of the innermost loops of a stage may be fused and vectorized."""
     stage, count, total = state.stages[place], 0, 1
     lengths = row_lengths(stage) if tiled else []
@@ -401,5 +398,17 @@ def _note(found: Decisions, before: TransformStep | None, step: TransformStep) -
             found["vector", stage] = loops
 
 
-__all__ = ["Choices", "Decisions", "ITERATIONS_PER_CORE", "Key", "Limits", "UNROLL_STEPS", "USUAL", "annotate",
-           "decisions_of", "length_options", "open_splits", "place_stages"]
+__all__ = [
+    "Choices",
+    "Decisions",
+    "ITERATIONS_PER_CORE",
+    "Key",
+    "Limits",
+    "UNROLL_STEPS",
+    "USUAL",
+    "annotate",
+    "decisions_of",
+    "length_options",
+    "open_splits",
+    "place_stages",
+]

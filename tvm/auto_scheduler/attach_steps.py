@@ -35,8 +35,7 @@ class ComputeAtStep(TransformStep):
         if self.stage_id == self.target_stage_id:
             self.refuse("cannot compute a stage inside itself")
         state = _without_extents(state, self.stage_id)
-        return state.with_stage(
-            self.stage_id, compute_at=ITER, attach=(self.target_stage_id, self.target_iter_id))
+        return state.with_stage(self.stage_id, compute_at=ITER, attach=(self.target_stage_id, self.target_iter_id))
 
     def schedule(self, replay: Replay) -> None:
         target, axis = replay.stages[self.target_stage_id], replay.axes[self.target_stage_id][self.target_iter_id]

@@ -61,8 +61,11 @@ class LayoutRewriteOption:
         """
         if not Target(target).features.is_cpu:
             return LayoutRewriteOption.NO_REWRITE
-        return (LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if in_relay_integration
-                else LayoutRewriteOption.INSERT_TRANSFORM_STAGE)
+        return (
+            LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+            if in_relay_integration
+            else LayoutRewriteOption.INSERT_TRANSFORM_STAGE
+        )
 
 
 class ComputeDAG:
@@ -338,8 +341,12 @@ def _bounded(it: Iterator, bounds: Any) -> Iterator:
 def _tensors_of(schedule: Schedule) -> list[Tensor]:
     """Return the inputs and outputs of a schedule, in topological order; caches in the schedule are separate
     operations."""
-    return [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) or stage.is_output
-            for t in stage.op.outputs]
+    return [
+        t
+        for stage in schedule.stages
+        if isinstance(stage.op, PlaceholderOp) or stage.is_output
+        for t in stage.op.outputs
+    ]
 
 
 def _check(op: Operation) -> None:

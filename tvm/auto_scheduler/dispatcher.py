@@ -133,8 +133,10 @@ class ApplyHistoryBest(DispatchContext):
             for item in items:
                 self.load(item, n_lines)
             return
-        self._take(item if isinstance(item, Row) else Row(item[0].task, item[0].state, item[1])
-                   for item in islice(items, n_lines))
+        self._take(
+            item if isinstance(item, Row) else Row(item[0].task, item[0].state, item[1])
+            for item in islice(items, n_lines)
+        )
 
     def _take(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -190,7 +192,10 @@ class ApplyHistoryBestOrSample(ApplyHistoryBest):
     """
 
     def __init__(
-        self, records: Records, sample_simple_workloads: bool = False, cost_model_file: str | None = None,
+        self,
+        records: Records,
+        sample_simple_workloads: bool = False,
+        cost_model_file: str | None = None,
         num_measure: int = -1,
     ):
         super().__init__([] if records is None else records)
@@ -237,8 +242,12 @@ class FallbackContext(DispatchContext):
         found = self.memory.get(key)
         if found is None and key not in self._said and (self.verbose == 2 or has_complex_op and self.verbose == 1):
             self._said.add(key)
-            logger.warning("there is no schedule for %s (workload %s, target %s); the default one is used, which may "
-                           "be slower", func_name, workload_key, target)
+            logger.warning(
+                "there is no schedule for %s (workload %s, target %s); the default one is used, which may be slower",
+                func_name,
+                workload_key,
+                target,
+            )
         return found
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:

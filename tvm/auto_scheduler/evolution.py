@@ -114,8 +114,11 @@ def _kind(key: Key) -> str:
 
 
 def evolve(
-    breeder: Breeder, population: Sequence[Candidate], score: Callable[[Sequence[Candidate]], Sequence[float]],
-    generations: int, count: int,
+    breeder: Breeder,
+    population: Sequence[Candidate],
+    score: Callable[[Sequence[Candidate]], Sequence[float]],
+    generations: int,
+    count: int,
 ) -> list[Candidate]:
     """Return the best candidates of a population and its descendants, from best to worst."""
     best: dict[tuple[TransformStep, ...], tuple[float, Candidate]] = {}

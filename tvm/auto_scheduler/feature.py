@@ -47,22 +47,43 @@ _CURVE_POINTS = 10
 # -- names ---------------------------------------------------------------------------------------------------------
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "addsub": (prim.Add, prim.Sub), "mul": (prim.Mul,),
+    "addsub": (prim.Add, prim.Sub),
+    "mul": (prim.Mul,),
     "divmod": (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod),
     "cmp": (prim.Max, prim.Min, prim.EQ, prim.NE, prim.LT, prim.LE, prim.GT, prim.GE),
 }
 _OPERATIONS = ("mad", *_KINDS, "math_func", "other_func")
-_ARITHMETIC = [*(f"float_{kind}" for kind in _OPERATIONS), *(f"int_{kind}" for kind in _OPERATIONS), "bool_op",
-               "select_op"]
+_ARITHMETIC = [
+    *(f"float_{kind}" for kind in _OPERATIONS),
+    *(f"int_{kind}" for kind in _OPERATIONS),
+    "bool_op",
+    "select_op",
+]
 _ANNOTATIONS = {"vec": ForKind.VECTORIZED, "unroll": ForKind.UNROLLED, "parallel": ForKind.PARALLEL}
-_POSITIONS = ("kPosNone", "kPosInnerSpatial", "kPosMiddleSpatial", "kPosOuterSpatial", "kPosInnerReduce",
-              "kPosMiddleReduce", "kPosOuterReduce", "kPosMixed")
+_POSITIONS = (
+    "kPosNone",
+    "kPosInnerSpatial",
+    "kPosMiddleSpatial",
+    "kPosOuterSpatial",
+    "kPosInnerReduce",
+    "kPosMiddleReduce",
+    "kPosOuterReduce",
+    "kPosMixed",
+)
 _THREADS = [f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz"]
 _ACCESSES = ("acc_type.kRead", "acc_type.kWrite", "acc_type.kReadWrite")
 _REUSES = ("reuse_type.kLoopMultipleRead", "reuse_type.kSerialMultipleReadWrite", "reuse_type.kNoReuse")
 _AMOUNTS = ("bytes", "unique_bytes", "lines", "unique_lines")
-_BUFFER = (*_ACCESSES, *_AMOUNTS, *_REUSES, "reuse_dis_iter", "reuse_dis_bytes", "reuse_ct",
-           *(f"{amount}_d_reuse_ct" for amount in _AMOUNTS), "stride")
+_BUFFER = (
+    *_ACCESSES,
+    *_AMOUNTS,
+    *_REUSES,
+    "reuse_dis_iter",
+    "reuse_dis_bytes",
+    "reuse_ct",
+    *(f"{amount}_d_reuse_ct" for amount in _AMOUNTS),
+    "stride",
+)
 _REST = ("alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod", "outer_prod", "num_loops", AUTO_UNROLL)
 
 
@@ -80,12 +101,22 @@ def get_per_store_feature_names(max_n_bufs: int | None = None) -> list[str]:
         The names.
     """
     count = max_n_bufs or DEFAULT_MAX_N_BUFS
-    annotations = [f"{name}_{what}" for name in _ANNOTATIONS
-                   for what in ("num", "prod", "len", *(f"type.{place}" for place in _POSITIONS))]
+    annotations = [
+        f"{name}_{what}"
+        for name in _ANNOTATIONS
+        for what in ("num", "prod", "len", *(f"type.{place}" for place in _POSITIONS))
+    ]
     threads = [f"{tag.replace('.', '_')}_len" for tag in _THREADS]
-    return [*_ARITHMETIC, *annotations, "is_gpu", *threads, "vthread_len",
-            *(f"B{n}.{what}" for n in range(count) for what in _BUFFER),
-            *(f"arith_intensity_curve_{n}" for n in range(_CURVE_POINTS)), *_REST]
+    return [
+        *_ARITHMETIC,
+        *annotations,
+        "is_gpu",
+        *threads,
+        "vthread_len",
+        *(f"B{n}.{what}" for n in range(count) for what in _BUFFER),
+        *(f"arith_intensity_curve_{n}" for n in range(_CURVE_POINTS)),
+        *_REST,
+    ]
 
 
 def _is_kind(name: str) -> bool:
@@ -332,14 +363,26 @@ def _buffer(access: _Access, loops: Sequence[_Loop], line_bytes: int) -> dict[st
             break
     unique = math.prod(region) * access.width
     lines = iterations / repeated * min(1.0, stride * access.width / line_bytes)
-    amounts = {"bytes": iterations * access.width, "unique_bytes": unique, "lines": max(lines, 1.0),
-               "unique_lines": max(unique / min(contiguous, line_bytes), 1.0)}
+    amounts = {
+        "bytes": iterations * access.width,
+        "unique_bytes": unique,
+        "lines": max(lines, 1.0),
+        "unique_lines": max(unique / min(contiguous, line_bytes), 1.0),
+    }
     reuse, distance, distance_bytes, count = _reuse(access, loops)
     # A tensor without reuse counts twice.
     shares = {f"{name}_d_reuse_ct": amount / count if count else 2 * amount for name, amount in amounts.items()}
     kind = _ACCESSES[2 if access.is_read and access.is_written else int(access.is_written)]
-    return {kind: 1.0, reuse: 1.0, **amounts, **shares, "reuse_dis_iter": distance, "reuse_dis_bytes": distance_bytes,
-            "reuse_ct": count, "stride": float(stride) if is_innermost else 0.0}
+    return {
+        kind: 1.0,
+        reuse: 1.0,
+        **amounts,
+        **shares,
+        "reuse_dis_iter": distance,
+        "reuse_dis_bytes": distance_bytes,
+        "reuse_ct": count,
+        "stride": float(stride) if is_innermost else 0.0,
+    }
 
 
 def _curve(counts: dict[str, float], loops: Sequence[_Loop]) -> dict[str, float]:
@@ -358,8 +401,9 @@ def _curve(counts: dict[str, float], loops: Sequence[_Loop]) -> dict[str, float]
     return {f"arith_intensity_curve_{n}": float(value) for n, value in enumerate(np.interp(at, points, ratios))}
 
 
-def _features(store: Any, around: _Context, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int,
-              line_bytes: int) -> dict[str, float]:
+def _features(
+    store: Any, around: _Context, accesses: Sequence[_Access], nodes: Sequence[Any], max_n_bufs: int, line_bytes: int
+) -> dict[str, float]:
     loops, iterations = around.loops, around.iterations
     counts = _arithmetic(store, nodes, iterations * max(map(lanes_of, store.indices), default=1))
     found = {**counts, **_annotations(store, loops), **_curve(counts, loops)}
@@ -373,8 +417,12 @@ def _features(store: Any, around: _Context, accesses: Sequence[_Access], nodes: 
     key = _place(store)[0]
     for owner, outside, size in around.memory:
         if owner == key:
-            found.update(alloc_size=size, alloc_outer_prod=outside, alloc_inner_prod=iterations / outside,
-                         alloc_prod=size * outside)
+            found.update(
+                alloc_size=size,
+                alloc_outer_prod=outside,
+                alloc_inner_prod=iterations / outside,
+                alloc_prod=size * outside,
+            )
     return {**found, "outer_prod": iterations, "num_loops": len(loops), AUTO_UNROLL: around.unroll}
 
 
@@ -448,8 +496,11 @@ def named_features_from_primfunc(
         The column of each name; None if the function has no stores.
     """
     rows = features_from_primfunc(func, cache_line_bytes, max_n_bufs, log_scale)
-    return {name: rows[:, place] for place, name in enumerate(get_per_store_feature_names(max_n_bufs))} if len(
-        rows) else None
+    return (
+        {name: rows[:, place] for place, name in enumerate(get_per_store_feature_names(max_n_bufs))}
+        if len(rows)
+        else None
+    )
 
 
 def get_per_store_features_from_states(
@@ -484,7 +535,9 @@ def get_per_store_features_from_states(
 
 
 def get_per_store_features_from_measure_pairs(
-    inputs: Sequence[MeasureInput], results: Sequence[MeasureResult], skip_first_n_feature_extraction: int = 0,
+    inputs: Sequence[MeasureInput],
+    results: Sequence[MeasureResult],
+    skip_first_n_feature_extraction: int = 0,
     max_n_bufs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The features of measured states.
@@ -546,7 +599,12 @@ def get_per_store_features_from_file(
 
 
 __all__ = [
-    "DEFAULT_FEATURE_VEC_LEN", "DEFAULT_MAX_N_BUFS", "features_from_primfunc", "get_per_store_feature_names",
-    "get_per_store_features_from_file", "get_per_store_features_from_measure_pairs",
-    "get_per_store_features_from_states", "named_features_from_primfunc",
+    "DEFAULT_FEATURE_VEC_LEN",
+    "DEFAULT_MAX_N_BUFS",
+    "features_from_primfunc",
+    "get_per_store_feature_names",
+    "get_per_store_features_from_file",
+    "get_per_store_features_from_measure_pairs",
+    "get_per_store_features_from_states",
+    "named_features_from_primfunc",
 ]

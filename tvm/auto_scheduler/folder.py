@@ -63,7 +63,10 @@ class FolderWriter:
     """
 
     def __init__(
-        self, folder: str | os.PathLike, measure: dict[str, Any] | None = None, verify: bool = True,
+        self,
+        folder: str | os.PathLike,
+        measure: dict[str, Any] | None = None,
+        verify: bool = True,
         builder: LocalBuilder | None = None,
     ):
         self.verify, self.builder = verify, builder or LocalBuilder(timeout=60)
@@ -110,7 +113,8 @@ class FolderWriter:
         """
         return self._write(
             _Candidate(search.task, None if key == UNTUNED else search.state_of(key), search.instantiations(key))
-            for key in keys)
+            for key in keys
+        )
 
     def _write(self, candidates: Iterable[_Candidate]) -> tuple[int, int]:
         built = failed = 0
@@ -137,9 +141,17 @@ class FolderWriter:
             return False
         task = candidate.task
         kernels = [self._kernel(candidate, one) for one in made if isinstance(one, Built)]
-        self.folder.keep(Kept(
-            kernels, task.target.get_target_device_type(), candidate.record, describe(task),
-            max(task.compute_dag.flop_ct, 0.0), self._reference(candidate, kernels[0]), candidate.layouts))
+        self.folder.keep(
+            Kept(
+                kernels,
+                task.target.get_target_device_type(),
+                candidate.record,
+                describe(task),
+                max(task.compute_dag.flop_ct, 0.0),
+                self._reference(candidate, kernels[0]),
+                candidate.layouts,
+            )
+        )
         return True
 
     def _kernel(self, candidate: _Candidate, built: Built) -> Kernel:
@@ -160,8 +172,11 @@ class FolderWriter:
 
 
 def write_candidates(
-    inputs: Iterable[MeasureInput], folder: str | os.PathLike, measure: dict[str, Any] | None = None,
-    verify: bool = True, builder: LocalBuilder | None = None,
+    inputs: Iterable[MeasureInput],
+    folder: str | os.PathLike,
+    measure: dict[str, Any] | None = None,
+    verify: bool = True,
+    builder: LocalBuilder | None = None,
 ) -> tuple[int, int]:
     """Build each state as a library in a folder.
 

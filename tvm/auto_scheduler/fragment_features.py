@@ -57,8 +57,18 @@ class FragmentSteps:
     ) -> tuple[float, float]:
         """Return the cycles until the last block has finished, and the number of resident blocks per multiprocessor."""
         work = tensor_core_cycles.Work(
-            blocks, threads, registers, shared_bytes, self.steps, self.fetched_bytes, self.loaded_bytes,
-            self.multiplies, self.row_bytes, self.sums, self.buffers)
+            blocks,
+            threads,
+            registers,
+            shared_bytes,
+            self.steps,
+            self.fetched_bytes,
+            self.loaded_bytes,
+            self.multiplies,
+            self.row_bytes,
+            self.sums,
+            self.buffers,
+        )
         cycles, fit = tensor_core_cycles.cycles(work, features)
         return float(cycles), float(fit)
 

@@ -228,8 +228,10 @@ def _axes_of_blocks(op: Any, lengths: Mapping[str, int]) -> set[Any]:
     an index with an axis of the intrinsic, such as parts of a reduction, whose tiles would not be contiguous."""
     found = operands(op)
     assert found is not None
-    reads = [[{node for node in post_order(index) if isinstance(node, Var)} for index in read.indices]
-             for read, _ in found[1]]
+    reads = [
+        [{node for node in post_order(index) if isinstance(node, Var)} for index in read.indices]
+        for read, _ in found[1]
+    ]
     matched = {axis.var for axis in (*op.axis, *op.reduce_axis) if axis.var.name in lengths}
     apart = set()
     for axis in op.axis:
@@ -288,8 +290,11 @@ def _intrinsic_of(state: StateObject, place: int) -> str:
 def _splits_of_accumulators(state: StateObject, place: int) -> list[int]:
     """Return the splits of the spatial loops of a fragment matmul."""
     count = _STRUCTURE.count("S")
-    return [number for number in _steps_of(state, place)
-            if isinstance(step := state.transform_steps[number], SplitStep) and len(step.lengths) == count]
+    return [
+        number
+        for number in _steps_of(state, place)
+        if isinstance(step := state.transform_steps[number], SplitStep) and len(step.lengths) == count
+    ]
 
 
 def fragment_rules(target: Target) -> list[Rule]:

@@ -45,8 +45,11 @@ def buffer_operands(state: State, choices: Choices, nests: LoopNests) -> None:
     """Prefetch the operands of fragments; both operands of a matmul use the same distance."""
     copies: dict[int, list[int]] = {}
     for place, stage in enumerate(state.stages):
-        if stage.attach is not None and scope_of(stage.op) == "shared.dyn" and has_fragments(
-                state.stages[stage.attach[0]]):
+        if (
+            stage.attach is not None
+            and scope_of(stage.op) == "shared.dyn"
+            and has_fragments(state.stages[stage.attach[0]])
+        ):
             copies.setdefault(stage.attach[0], []).append(place)
     for reader, places in copies.items():
         stage = state.stages[places[0]]

@@ -145,9 +145,11 @@ class GPUFeatureExtractor:
         for producer in nests.analyzer.producers(op):
             if producer not in copied and not is_shared(state, _place(state, producer)):
                 # Repeated reads may hit a cache.
-                kernel.global_bytes += min(
-                    float(iterations), float(math.prod(d.value for d in producer.output(0).shape))
-                ) * info(producer.output(0).dtype).bits // 8
+                kernel.global_bytes += (
+                    min(float(iterations), float(math.prod(d.value for d in producer.output(0).shape)))
+                    * info(producer.output(0).dtype).bits
+                    // 8
+                )
         if copied:
             self._note_tile(kernel, state, nests, place, copied)
         elif not has_cross_thread_reduction(state, place):
@@ -181,7 +183,8 @@ class GPUFeatureExtractor:
         warps = kernel.threads / max(self.features.warp_size, 1)
         if scope == ACCUMULATOR:
             kernel.operations += self._operations(stage.op) * math.prod(
-                length_of(axis) for axis in (*stage.op.axis, *stage.op.reduce_axis))
+                length_of(axis) for axis in (*stage.op.axis, *stage.op.reduce_axis)
+            )
             kernel.thread_tile = kernel.local_bytes / 4
             first = nests.analyzer.producers(stage.op)[0]
             width = info(first.output(0).dtype).bits // 8
@@ -201,9 +204,7 @@ class GPUFeatureExtractor:
             kernel.fragments.note_copy(state, nests, place, kernel.threads)
             kernel.lanes = max(it.asked or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE)
 
-    def _note_tile(
-        self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]
-    ) -> None:
+    def _note_tile(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]) -> None:
         """Add the thread tile: for each k it loads operands from shared memory, which all its elements share."""
         stage, nest = state.stages[place], nests.nests[place]
         loops = [loop for loop in nest.loops if loop.extent > 1]
@@ -216,8 +217,10 @@ class GPUFeatureExtractor:
         beside = _adjacent_threads_axis(state, nests, place)
         ways = {p: _bank_conflicts(state, nests, stage, p, beside, per_axis) for p in copied}
         kernel.bank_conflicts = max(kernel.bank_conflicts, *ways.values())
-        read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
-                   * ways[producer] for producer in copied)
+        read = sum(
+            _elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8 * ways[producer]
+            for producer in copied
+        )
         kernel.thread_tile = max(kernel.thread_tile, tile * kernel.virtual_threads)
         # Threads of a warp that read the same element share one read (a broadcast); this usually applies to at least
         # half of them.
@@ -239,9 +242,15 @@ class GPUFeatureExtractor:
             return
         registers = kernel.local_bytes / 4 + _OTHER_REGISTERS
         warp = max(f.warp_size, 1)
-        kernel.blocks_at_once = max(1, min(
-            f.multiprocessor_threads // max(kernel.threads, 1), _MOST_BLOCKS,
-            _REGISTERS // (registers * kernel.threads), f.multiprocessor_shared_bytes // max(kernel.shared_bytes, 1)))
+        kernel.blocks_at_once = max(
+            1,
+            min(
+                f.multiprocessor_threads // max(kernel.threads, 1),
+                _MOST_BLOCKS,
+                _REGISTERS // (registers * kernel.threads),
+                f.multiprocessor_shared_bytes // max(kernel.shared_bytes, 1),
+            ),
+        )
         rounds = math.ceil(kernel.blocks / f.multiprocessors)
         at_once = min(kernel.blocks_at_once, rounds)
         kernel.warps_at_once = at_once * math.ceil(kernel.threads / warp)
@@ -256,13 +265,15 @@ class GPUFeatureExtractor:
         kernel.memory_cycles = (kernel.global_bytes + stored) / _MEMORY_BYTES / min(1.0, kernel.busy_share + 0.1)
         kernel.waiting_cycles = kernel.waves * (kernel.waits + 1) * _LATENCY / max(1.0, at_once)
         kernel.waiting_cycles += kernel.waves * kernel.fetches * 20
-        kernel.cycles = _LAUNCH + kernel.waiting_cycles + max(
-            kernel.compute_cycles, kernel.shared_cycles, kernel.memory_cycles)
+        kernel.cycles = (
+            _LAUNCH + kernel.waiting_cycles + max(kernel.compute_cycles, kernel.shared_cycles, kernel.memory_cycles)
+        )
 
     def _conclude_fragments(self, kernel: Kernel, made: FragmentSteps) -> None:
         f = self.features
         cycles, kernel.blocks_at_once = made.cycles(
-            kernel.blocks, kernel.threads, kernel.local_bytes / 4, kernel.shared_bytes, f)
+            kernel.blocks, kernel.threads, kernel.local_bytes / 4, kernel.shared_bytes, f
+        )
         steps = made.steps * kernel.blocks
         rounds = math.ceil(kernel.blocks / f.multiprocessors)
         kernel.warps_at_once = min(kernel.blocks_at_once, rounds) * kernel.threads / f.warp_size
@@ -310,7 +321,11 @@ def _adjacent_threads_axis(state: StateObject, nests: LoopNests, place: int) -> 
 
 
 def _bank_conflicts(
-    state: StateObject, nests: LoopNests, stage: Stage, producer: Any, beside: tuple[Var, int] | None,
+    state: StateObject,
+    nests: LoopNests,
+    stage: Stage,
+    producer: Any,
+    beside: tuple[Var, int] | None,
     per_axis: Mapping[Var, int],
 ) -> float:
     """Return how many of eight adjacent threads, each of which reads a vector of four elements, read from the same
@@ -336,8 +351,13 @@ def _neighbours(nest: Nest, last: Var | None) -> float:
     for loop in nest.loops:
         if loop.annotation in (Annotation.THREAD_X, Annotation.VECTORIZE):
             run *= math.prod(extent for axis, extent in loop.parts if axis is last)
-    inside = math.prod(extent for loop in nest.loops if loop.annotation is Annotation.NONE
-                       and loop.kind is IteratorKind.SPATIAL for axis, extent in loop.parts if axis is last)
+    inside = math.prod(
+        extent
+        for loop in nest.loops
+        if loop.annotation is Annotation.NONE and loop.kind is IteratorKind.SPATIAL
+        for axis, extent in loop.parts
+        if axis is last
+    )
     return max(run / max(inside, 1), 1.0)
 
 

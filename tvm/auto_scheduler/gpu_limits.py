@@ -63,10 +63,15 @@ class GPULimits:
     def of(hardware: HardwareParams, features: Features) -> GPULimits:
         shared = hardware.max_shared_memory_per_block
         return GPULimits(
-            hardware.max_threads_per_block, max(hardware.max_vthread_extent, 1), shared,
+            hardware.max_threads_per_block,
+            max(hardware.max_vthread_extent, 1),
+            shared,
             # A user-defined limit of shared memory also applies to dynamic shared memory.
             features.dynamic_shared_bytes if shared == features.shared_bytes else shared,
-            hardware.max_local_memory_per_block, 4 * features.thread_registers, max(hardware.warp_size, 1))
+            hardware.max_local_memory_per_block,
+            4 * features.thread_registers,
+            max(hardware.warp_size, 1),
+        )
 
 
 # -- split lengths -------------------------------------------------------------------------------------------------
@@ -234,8 +239,7 @@ def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[in
     # A matmul reads a copy in fragments, which covers the same region as the copy in shared memory.
     (held,) = nests.analyzer.consumers(stage.op)
     reads = nests.analyzer.accesses[reader.op].reaches[held]
-    return [max(min(read[n](inside), axis.dom.extent.value) for read in reads)
-            for n, axis in enumerate(stage.op.axis)]
+    return [max(min(read[n](inside), axis.dom.extent.value) for read in reads) for n, axis in enumerate(stage.op.axis)]
 
 
 def _extent(it: Iterator, loop: Loop) -> int:
@@ -292,8 +296,10 @@ def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[
     access = nests.analyzer.accesses[reader.op]
     reads = access.reaches.get(op, [])
     apart = dimension_of_threads(access, op) if state.stages[place].storage_offset else None
-    extents = [max((min(read[n](inside), axis.dom.extent.value) for read in reads), default=1)
-               for n, axis in enumerate(op.axis)]
+    extents = [
+        max((min(read[n](inside), axis.dom.extent.value) for read in reads), default=1)
+        for n, axis in enumerate(op.axis)
+    ]
     strides, size = [], 1
     for number in reversed(range(len(extents))):
         if number == apart:
@@ -345,9 +351,20 @@ def check_block_resources(
 
 
 __all__ = [
-    "ALIGN_FACTOR", "ALIGN_OFFSET", "Block", "GPULimits", "are_likely", "dimension_of_threads", "elements_of_block",
-    "is_shared", "kernels_of", "length_options", "check_block_resources",
-    "region_of_block", "root_of",
-    "scope_of", "strides_of_block",
+    "ALIGN_FACTOR",
+    "ALIGN_OFFSET",
+    "Block",
+    "GPULimits",
+    "are_likely",
+    "dimension_of_threads",
+    "elements_of_block",
+    "is_shared",
+    "kernels_of",
+    "length_options",
+    "check_block_resources",
+    "region_of_block",
+    "root_of",
+    "scope_of",
+    "strides_of_block",
     "thread_options",
 ]

@@ -54,9 +54,11 @@ _SPLIT_K, _LEAST_PART, _MOST_BLOCKS = (2, 4, 8, 16), 64, 16
 def is_plain(stage: Stage) -> bool:
     """Return whether the loops of a stage are the unchanged axes of its operation."""
     op = stage.op
-    return not stage.is_placeholder and [it.name for it in stage.iters] == [
-        axis.var.name for axis in (*op.axis, *op.reduce_axis)] and all(
-        it.annotation is Annotation.NONE for it in stage.iters)
+    return (
+        not stage.is_placeholder
+        and [it.name for it in stage.iters] == [axis.var.name for axis in (*op.axis, *op.reduce_axis)]
+        and all(it.annotation is Annotation.NONE for it in stage.iters)
+    )
 
 
 def is_on_threads(stage: Stage) -> bool:
@@ -95,8 +97,14 @@ def _tiled_readers(at: Sketching) -> list[int]:
     stages = at.state.stages
     places = {stage.op: place for place, stage in enumerate(stages)}
     found = [places[op] for op in at.queries.analyzer.consumers(at.stage.op)]
-    return [place for place in found if at.queries.needs_multi_level_tiling(place) and _tile_splits(at, place)
-            and not has_cross_thread_reduction(at.state, place) and outer_reduction(stages[place]) is not None]
+    return [
+        place
+        for place in found
+        if at.queries.needs_multi_level_tiling(place)
+        and _tile_splits(at, place)
+        and not has_cross_thread_reduction(at.state, place)
+        and outer_reduction(stages[place]) is not None
+    ]
 
 
 # -- binding --------------------------------------------------------------------------------------------------------
@@ -382,5 +390,14 @@ def gpu_rules(multiprocessors: int) -> tuple[Rule, ...]:
     )
 
 
-__all__ = ["BLOCK", "BOUND_LEVELS", "THREAD", "free_consumer", "fused_loops", "gpu_rules", "is_on_threads", "is_plain",
-           "spread"]
+__all__ = [
+    "BLOCK",
+    "BOUND_LEVELS",
+    "THREAD",
+    "free_consumer",
+    "fused_loops",
+    "gpu_rules",
+    "is_on_threads",
+    "is_plain",
+    "spread",
+]

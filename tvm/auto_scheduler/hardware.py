@@ -50,13 +50,28 @@ class HardwareParams:
     warp_size: int
 
     def __init__(
-        self, num_cores: int | None = None, vector_unit_bytes: int | None = None, cache_line_bytes: int | None = None,
-        max_shared_memory_per_block: int | None = None, max_local_memory_per_block: int | None = None,
-        max_threads_per_block: int | None = None, max_vthread_extent: int | None = None, warp_size: int | None = None,
-        target: Any = None, target_host: Any = None,
+        self,
+        num_cores: int | None = None,
+        vector_unit_bytes: int | None = None,
+        cache_line_bytes: int | None = None,
+        max_shared_memory_per_block: int | None = None,
+        max_local_memory_per_block: int | None = None,
+        max_threads_per_block: int | None = None,
+        max_vthread_extent: int | None = None,
+        warp_size: int | None = None,
+        target: Any = None,
+        target_host: Any = None,
     ):
-        given = (num_cores, vector_unit_bytes, cache_line_bytes, max_shared_memory_per_block,
-                 max_local_memory_per_block, max_threads_per_block, max_vthread_extent, warp_size)
+        given = (
+            num_cores,
+            vector_unit_bytes,
+            cache_line_bytes,
+            max_shared_memory_per_block,
+            max_local_memory_per_block,
+            max_threads_per_block,
+            max_vthread_extent,
+            warp_size,
+        )
         values = given if None not in given else _of_target(Target(target or "llvm", target_host))
         for field, own, default in zip(fields(self), given, values):
             object.__setattr__(self, field.name, int(default if own is None else own))
@@ -92,8 +107,16 @@ def _of_target(target: Target) -> tuple[int, ...]:
     if features.is_gpu:
         warp = features.warp_size or 1
         registers = features.thread_registers * _REGISTER_BYTES * _FULL_THREADS
-        return (-1, 16, _CACHE_LINE_BYTES, features.shared_bytes, registers, features.max_threads, max(warp // 4, 1),
-                warp)
+        return (
+            -1,
+            16,
+            _CACHE_LINE_BYTES,
+            features.shared_bytes,
+            registers,
+            features.max_threads,
+            max(warp // 4, 1),
+            warp,
+        )
     return (features.threads or 1, max(features.vector_bits // 8, 4), _CACHE_LINE_BYTES, 0, 0, 0, 0, 0)
 
 

@@ -120,8 +120,11 @@ class _Intrinsics:
     def _fitting(self, op: Any) -> list[tuple[str, dict[str, int]]]:
         """Return the intrinsics that can compute tiles of an operation, with the lengths of the tiles."""
         whole = names_in(op, NO_SPLIT_AT_INNER) | names_in(op, NO_SPLIT_AT_OUTER)
-        found = {one: lengths for one, intrin in self.intrinsics
-                 if (lengths := tile_of(op, intrin)) is not None and not whole & set(lengths)}
+        found = {
+            one: lengths
+            for one, intrin in self.intrinsics
+            if (lengths := tile_of(op, intrin)) is not None and not whole & set(lengths)
+        }
         replaced = {one.replaces for one in found}
         return [(one.name, lengths) for one, lengths in found.items() if one.name not in replaced]
 

@@ -144,5 +144,13 @@ def tensor_intrin(name: str) -> TensorIntrin:
     raise TVMError(f"unknown tensor intrinsic '{name}': no back end has declared it for searches")
 
 
-__all__ = ["ACCUMULATOR", "BlockLengths", "Blocks", "FRAGMENTS", "Fragments", "SearchIntrinsic", "intrinsics_of",
-           "tensor_intrin"]
+__all__ = [
+    "ACCUMULATOR",
+    "BlockLengths",
+    "Blocks",
+    "FRAGMENTS",
+    "Fragments",
+    "SearchIntrinsic",
+    "intrinsics_of",
+    "tensor_intrin",
+]

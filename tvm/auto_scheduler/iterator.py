@@ -37,10 +37,18 @@ class Annotation(enum.IntEnum):
 
 
 ANNOTATION_NAMES = {
-    Annotation.NONE: "none", Annotation.UNROLL: "unroll", Annotation.VECTORIZE: "vectorize",
-    Annotation.PARALLEL: "parallel", Annotation.VTHREAD: "vthread", Annotation.BLOCK_X: "blockIdx.x",
-    Annotation.THREAD_X: "threadIdx.x", Annotation.BLOCK_Y: "blockIdx.y", Annotation.THREAD_Y: "threadIdx.y",
-    Annotation.BLOCK_Z: "blockIdx.z", Annotation.THREAD_Z: "threadIdx.z", Annotation.TENSORIZE: "tensorize",
+    Annotation.NONE: "none",
+    Annotation.UNROLL: "unroll",
+    Annotation.VECTORIZE: "vectorize",
+    Annotation.PARALLEL: "parallel",
+    Annotation.VTHREAD: "vthread",
+    Annotation.BLOCK_X: "blockIdx.x",
+    Annotation.THREAD_X: "threadIdx.x",
+    Annotation.BLOCK_Y: "blockIdx.y",
+    Annotation.THREAD_Y: "threadIdx.y",
+    Annotation.BLOCK_Z: "blockIdx.z",
+    Annotation.THREAD_Z: "threadIdx.z",
+    Annotation.TENSORIZE: "tensorize",
 }
 
 

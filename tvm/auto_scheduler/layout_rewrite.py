@@ -23,7 +23,6 @@ from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from .replay import Replay
 
 if TYPE_CHECKING:
-
     from .compute_dag import ComputeDAG
     from .steps import TransformStep
 
@@ -108,8 +107,12 @@ def _layout_of(tensor: Tensor, stages: Sequence[Stage]) -> StoredLayout | None:
     loops = _parts_of_loops(stage)
     if dims is None or loops is None:
         return None
-    parts = [Part(dims[axis], extent, stride) for leaf in stage.leaf_iter_vars for axis, extent, stride in loops[leaf]
-             if axis in dims and extent > 1]
+    parts = [
+        Part(dims[axis], extent, stride)
+        for leaf in stage.leaf_iter_vars
+        for axis, extent, stride in loops[leaf]
+        if axis in dims and extent > 1
+    ]
     layout = StoredLayout(tuple(shape), _merged(parts))
     return None if list(layout.parts) == layout._apart() else layout
 
@@ -118,8 +121,12 @@ def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar
     """Return the tensor dimension that each axis of a stage indexes; None if an index is not an axis, or if an axis
     does not cover its dimension."""
     seen: set[int] = set()
-    loads = [node for body in stage.op.body for node in post_order(body, seen=seen)
-             if isinstance(node, ProducerLoad) and node.producer == tensor]
+    loads = [
+        node
+        for body in stage.op.body
+        for node in post_order(body, seen=seen)
+        if isinstance(node, ProducerLoad) and node.producer == tensor
+    ]
     if len(loads) != 1:
         return None
     axes = {axis.var: axis for axis in (*stage.op.axis, *stage.op.reduce_axis)}
@@ -137,8 +144,11 @@ def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar
 def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]]] | None:
     """Return the parts of axes (axis, extent, stride) that each loop covers, several for a fused loop. Return None if a
     split is uneven or splits a fused loop."""
-    parts = {axis: [(axis, axis.dom.extent.value, 1)] for axis in (*stage.op.axis, *stage.op.reduce_axis)
-             if isinstance(axis.dom.extent, IntImm)}
+    parts = {
+        axis: [(axis, axis.dom.extent.value, 1)]
+        for axis in (*stage.op.axis, *stage.op.reduce_axis)
+        if isinstance(axis.dom.extent, IntImm)
+    }
     for relation in stage.relations:
         if isinstance(relation, Fuse):
             parts[relation.fused] = parts[relation.outer] + parts[relation.inner]
@@ -193,8 +203,11 @@ def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], converted: C
     program converts from the original arrays."""
     stored: dict[Tensor, Tensor] = {}
     for tensor, layout in layouts.items():
-        stored[tensor] = _transform(tensor, layout) if tensor in converted else placeholder(
-            layout.stored_shape, tensor.dtype, name=tensor.op.name)
+        stored[tensor] = (
+            _transform(tensor, layout)
+            if tensor in converted
+            else placeholder(layout.stored_shape, tensor.dtype, name=tensor.op.name)
+        )
     new: dict[Operation, Operation] = {tensor.op: made.op for tensor, made in stored.items()}
 
     def post(node: Any) -> Any:
@@ -217,8 +230,11 @@ def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], converted: C
         return new[tensor.op].output(tensor.value_index) if tensor.op in new else tensor
 
     return Rewritten(
-        [new.get(op, op) for op in dag.ops], [new.get(op, op) for op in dag.output_ops],
-        [replaced(tensor) for tensor in dag.tensors], [stored[tensor].op for tensor in converted])
+        [new.get(op, op) for op in dag.ops],
+        [new.get(op, op) for op in dag.output_ops],
+        [replaced(tensor) for tensor in dag.tensors],
+        [stored[tensor].op for tensor in converted],
+    )
 
 
 def _transform(tensor: Tensor, layout: StoredLayout) -> Tensor:

@@ -77,9 +77,7 @@ class LoopNests:
     """The loop nests of all stages of a state, by number. ``lengths`` are the values of open split lengths, by step
     number and index into its lengths."""
 
-    def __init__(
-        self, dag: ComputeDAG, state: StateObject, lengths: Mapping[tuple[int, int], Number] | None = None
-    ):
+    def __init__(self, dag: ComputeDAG, state: StateObject, lengths: Mapping[tuple[int, int], Number] | None = None):
         self.state, self.analyzer, self._lengths = state, dag.analyzer_of(state), lengths or {}
         self._places = {stage.op: place for place, stage in enumerate(state.stages)}
         self._regions: dict[tuple[int, int, int], dict[Var, Number]] = {}
@@ -118,8 +116,10 @@ class LoopNests:
         while attach is not None:
             target, last = attach
             outer = self.nests[target]
-            found[:0] = [(outer.times * outer.iterations(part), self._region(place, target, part))
-                         for part in range(outer.parts_of(last + 1))]
+            found[:0] = [
+                (outer.times * outer.iterations(part), self._region(place, target, part))
+                for part in range(outer.parts_of(last + 1))
+            ]
             attach = self.state.stages[target].attach
         return found
 
@@ -149,8 +149,10 @@ class LoopNests:
                 else:
                     continue
                 access = self.analyzer.accesses[reader]
-                spans = [_span(reaches, offsets, inside)
-                         for reaches, offsets in zip(zip(*access.reaches[op]), zip(*access.offsets[op]))]
+                spans = [
+                    _span(reaches, offsets, inside)
+                    for reaches, offsets in zip(zip(*access.reaches[op]), zip(*access.offsets[op]))
+                ]
                 for axis, span in zip(op.axis, spans):
                     needed[axis.var] = most(needed[axis.var], least(span, axis.dom.extent.value))
             for axis, factor in zip(op.axis, multiples_of(self.state, place)):

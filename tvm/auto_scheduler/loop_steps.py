@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .state import StateObject
 
 
-
 @dataclass(frozen=True)
 class Open:
     """A length that differs between the states of a skeleton: the product of split lengths, each given by a step number
@@ -60,9 +59,15 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     most = math.prod(part.asked if isinstance(part.asked, int) else math.inf for part in it.orig_iters)
     whole = it.orig_iters if inner_to_outer and isinstance(lengths[-1], int) and most <= lengths[-1] else ()
     return tuple(
-        Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind, asked=length,
-                 orig_iters=whole if place == len(lengths) else ())
-        for place, (part, length) in enumerate(zip(parts, asked)))
+        Iterator(
+            f"{it.name}.{place}",
+            *(part or (0, None)),
+            kind=it.kind,
+            asked=length,
+            orig_iters=whole if place == len(lengths) else (),
+        )
+        for place, (part, length) in enumerate(zip(parts, asked))
+    )
 
 
 def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer: bool) -> StateObject:
@@ -72,7 +77,8 @@ def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer
     parts, place = split_iterators(it, lengths, inner_to_outer), step.iter_id
     iters = state.stages[step.stage_id].iters
     return state.with_iters(
-        step.stage_id, (*iters[:place], *parts, *iters[place + 1 :]), lambda i: i if i < place else i + len(lengths))
+        step.stage_id, (*iters[:place], *parts, *iters[place + 1 :]), lambda i: i if i < place else i + len(lengths)
+    )
 
 
 def _split_schedule(step: Any, replay: Replay, lengths: Lengths, inner_to_outer: bool) -> None:
@@ -136,8 +142,10 @@ class FollowSplitStep(TransformStep):
     def lengths(self, steps: Sequence[TransformStep]) -> tuple[int | None, ...]:
         lengths = _source(self, steps, self.src_step_id).lengths
         if not 1 <= self.n_split <= len(lengths) + 1:
-            self.refuse(f"n_split must be 1 to {len(lengths) + 1} to follow a split into {len(lengths) + 1} parts, "
-                        f"got {self.n_split}")
+            self.refuse(
+                f"n_split must be 1 to {len(lengths) + 1} to follow a split into {len(lengths) + 1} parts, "
+                f"got {self.n_split}"
+            )
         first, rest = lengths[: self.n_split - 1], lengths[self.n_split - 1 :]
         return (*first, None if None in rest else math.prod(rest))  # type: ignore[arg-type]
 
@@ -207,8 +215,10 @@ class FuseStep(TransformStep):
         kind = parts[0].kind if len({it.kind for it in parts}) == 1 else IteratorKind.MIXED
         made = Iterator("".join(f"{it.name}@" for it in parts), 0, extent, kind, orig_iters=tuple(parts))
         return state.with_iters(
-            self.stage_id, (*iters[:first], made, *iters[last + 1 :]),
-            lambda i: i if i < first else first if i <= last else i - (last - first))
+            self.stage_id,
+            (*iters[:first], made, *iters[last + 1 :]),
+            lambda i: i if i < first else first if i <= last else i - (last - first),
+        )
 
     def schedule(self, replay: Replay) -> None:
         axes = replay.axes[self.stage_id]

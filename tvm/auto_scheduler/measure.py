@@ -301,8 +301,15 @@ class LocalRunner(ProgramRunner):
     """
 
     def __init__(
-        self, timeout: float = 10, number: int = 3, repeat: int = 1, min_repeat_ms: int = 100,
-        cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0, *,
+        self,
+        timeout: float = 10,
+        number: int = 3,
+        repeat: int = 1,
+        min_repeat_ms: int = 100,
+        cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False,
+        device: int = 0,
+        *,
         slow_factor: float = 3.0,
     ):
         if device != 0:
@@ -320,8 +327,12 @@ class LocalRunner(ProgramRunner):
         return [self.measure(inp.task, built.made) for inp, built in zip(measure_inputs, build_results)]
 
     def measure(
-        self, task: SearchTask, built: Built | Failed, reference: Callable[[], Any] | None = None,
-        is_whole: bool = True, layouts: str = "",
+        self,
+        task: SearchTask,
+        built: Built | Failed,
+        reference: Callable[[], Any] | None = None,
+        is_whole: bool = True,
+        layouts: str = "",
     ) -> MeasureResult:
         """Measure the code of a task, or of a part of it if not ``is_whole``. If ``reference`` is given, the outputs
         are compared with those of its unscheduled computation.
@@ -349,9 +360,14 @@ class LocalRunner(ProgramRunner):
             return failure_of(built)
         key, start = (task.workload_key, task.target_text), time.monotonic()
         options: dict[str, Any] = {
-            "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
-            "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
-            "slow_factor": self.slow_factor, "flush": self.enable_cpu_cache_flush, "outputs": reference is not None,
+            "number": self.number,
+            "repeat": self.repeat,
+            "min_repeat_ms": self.min_repeat_ms,
+            "cooldown": self.cooldown_interval,
+            "best": self._best.get(key) if is_whole else None,
+            "slow_factor": self.slow_factor,
+            "flush": self.enable_cpu_cache_flush,
+            "outputs": reference is not None,
         }
         answer = self._run_built(task, built, options, is_whole)
         if isinstance(answer, Failed):
@@ -398,9 +414,19 @@ class RPCRunner(LocalRunner):
     """
 
     def __init__(
-        self, key: str, host: str, port: int, priority: int = 1, n_parallel: int = 1, timeout: float = 10,
-        number: int = 3, repeat: int = 1, min_repeat_ms: int = 100, cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False, device: int = 0,
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        n_parallel: int = 1,
+        timeout: float = 10,
+        number: int = 3,
+        repeat: int = 1,
+        min_repeat_ms: int = 100,
+        cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False,
+        device: int = 0,
     ):
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
         self.key, self.host, self.port, self.priority, self.n_parallel = key, host, int(port), priority, n_parallel
@@ -429,8 +455,14 @@ class RPCRunner(LocalRunner):
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
         timing = Timing(
-            self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
-            options["outputs"], options["best"], options["slow_factor"],
+            self.number,
+            self.repeat,
+            self.min_repeat_ms,
+            self.cooldown_interval,
+            self.enable_cpu_cache_flush,
+            options["outputs"],
+            options["best"],
+            options["slow_factor"],
         )
         return self._devices.measure(task.target, _with_inputs(task, built) if is_whole else built, timing)
 
@@ -469,18 +501,29 @@ class LocalRPCMeasureContext:
     """
 
     def __init__(
-        self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
-        min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
+        self,
+        priority: int = 1,
+        n_parallel: int = 1,
+        timeout: float = 10,
+        number: int = 3,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False,
+        device: int = 0,
     ):
         if priority != 1:
-            raise TVMError(f"LocalRPCMeasureContext: priority must be 1, got {priority}: runs on this machine are "
-            "sequential; use RPCRunner for a tracker with priorities")
+            raise TVMError(
+                f"LocalRPCMeasureContext: priority must be 1, got {priority}: runs on this machine are "
+                "sequential; use RPCRunner for a tracker with priorities"
+            )
         if n_parallel != 1:
             raise TVMError(
                 "LocalRPCMeasureContext: n_parallel must be 1, because parallel runs would disturb the measurements"
             )
         self.runner = LocalRunner(
-            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
+            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device
+        )
 
 
 class MeasureCallback:
@@ -528,8 +571,12 @@ class ProgramMeasurer:
     """
 
     def __init__(
-        self, builder: ProgramBuilder, runner: ProgramRunner, callbacks: Sequence[MeasureCallback] = (),
-        verbose: int = 1, max_continuous_error: int = 150,
+        self,
+        builder: ProgramBuilder,
+        runner: ProgramRunner,
+        callbacks: Sequence[MeasureCallback] = (),
+        verbose: int = 1,
+        max_continuous_error: int = 150,
     ):
         self.builder, self.runner, self.callbacks, self.verbose = builder, runner, list(callbacks), verbose
         self.max_continuous_error = max_continuous_error
@@ -614,14 +661,31 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
     """
     task = inp.task
     made = SearchTask(
-        workload_key=task.workload_key, target=task.target, hardware_params=task.hardware_params,
-        layout_rewrite_option=task.layout_rewrite_option, task_inputs=list(task.task_input_names))
+        workload_key=task.workload_key,
+        target=task.target,
+        hardware_params=task.hardware_params,
+        layout_rewrite_option=task.layout_rewrite_option,
+        task_inputs=list(task.task_input_names),
+    )
     state = made.compute_dag.infer_bound_from_state(inp.state).state_object if rebuild_state else inp.state
     return MeasureInput(made, state)
 
 
 __all__ = [
-    "BuildResult", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MAX_FLOAT", "MeasureCallback",
-    "MeasureErrorNo", "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner",
-    "PythonBasedMeasureCallback", "RPCRunner", "recover_measure_input", "register_task_input_check_func",
+    "BuildResult",
+    "LocalBuilder",
+    "LocalRPCMeasureContext",
+    "LocalRunner",
+    "MAX_FLOAT",
+    "MeasureCallback",
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "ProgramBuilder",
+    "ProgramMeasurer",
+    "ProgramRunner",
+    "PythonBasedMeasureCallback",
+    "RPCRunner",
+    "recover_measure_input",
+    "register_task_input_check_func",
 ]

@@ -213,9 +213,7 @@ def load_records(filename: str | os.PathLike) -> list[tuple[MeasureInput, Measur
     return list(RecordReader(filename))
 
 
-def save_records(
-    filename: str | os.PathLike, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
-) -> None:
+def save_records(filename: str | os.PathLike, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
     """Append measurements to a file.
 
     Parameters
@@ -263,7 +261,8 @@ def load_best_record(
             if not include_compatible:
                 continue
             cost *= calc_workload_dis_factor(
-                decode_workload_key(workload_key), decode_workload_key(inp.task.workload_key))
+                decode_workload_key(workload_key), decode_workload_key(inp.task.workload_key)
+            )
         if cost < least:
             least, best = cost, (inp, res)
     return best
@@ -292,6 +291,14 @@ def distill_record_file(in_file: str | os.PathLike, out_file: str | os.PathLike)
 
 
 __all__ = [
-    "NoRecord", "RecordReader", "RecordToFile", "distill_record_file", "dump_record_to_string", "is_comment",
-    "load_best_record", "load_record_from_string", "load_records", "save_records",
+    "NoRecord",
+    "RecordReader",
+    "RecordToFile",
+    "distill_record_file",
+    "dump_record_to_string",
+    "is_comment",
+    "load_best_record",
+    "load_record_from_string",
+    "load_records",
+    "save_records",
 ]

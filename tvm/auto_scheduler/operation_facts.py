@@ -19,8 +19,11 @@ from .access import AccessAnalyzer
 from .reach import Extents, Number, Reach, least
 
 KINDS: dict[str, tuple[type, ...]] = {
-    "add": (prim.Add, prim.Sub), "multiply": (prim.Mul,), "divide": (prim.Div, prim.FloorDiv, prim.Mod, prim.FloorMod),
-    "compare": (prim.Max, prim.Min, prim.LT, prim.LE, prim.GT, prim.GE, prim.EQ, prim.NE, Select), "cast": (Cast,),
+    "add": (prim.Add, prim.Sub),
+    "multiply": (prim.Mul,),
+    "divide": (prim.Div, prim.FloorDiv, prim.Mod, prim.FloorMod),
+    "compare": (prim.Max, prim.Min, prim.LT, prim.LE, prim.GT, prim.GE, prim.EQ, prim.NE, Select),
+    "cast": (Cast,),
     "call": (Call,),
 }
 
@@ -64,8 +67,7 @@ class Buffer:
                 row, rows = np.where(is_whole, row * own, row), np.where(is_whole, rows, rows * own)
                 is_whole, stride = is_whole & (own == length), stride * length
             moved = moved + rows * np.ceil(row / LINE_BYTES) * LINE_BYTES
-            occupied = occupied + rows * np.maximum(
-                row, np.where(rows > 1, np.minimum(apart, _PAGE_BYTES), LINE_BYTES))
+            occupied = occupied + rows * np.maximum(row, np.where(rows > 1, np.minimum(apart, _PAGE_BYTES), LINE_BYTES))
         return least(moved, LINE_BYTES * -(-self.width * math.prod(self.shape) // LINE_BYTES)), occupied
 
     def steps_along(self, axis: Var) -> str:
@@ -85,21 +87,27 @@ class OperationFacts:
     stored in the order in which they are read; of inputs in ``attached``, only a part is stored at a time."""
 
     def __init__(
-        self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation],
-        layout_free: frozenset[Operation] = frozenset(), attached: frozenset[Operation] = frozenset(),
+        self,
+        op: ComputeOp,
+        analyzer: AccessAnalyzer,
+        inlined: frozenset[Operation],
+        layout_free: frozenset[Operation] = frozenset(),
+        attached: frozenset[Operation] = frozenset(),
     ):
         self.op = op
         self.counts = arithmetic(op)
         out = op.output(0)
         self.is_integer = info(out.dtype).is_integer
         axes = [axis.var for axis in op.axis]
-        self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]],
-                            is_compact=op in attached)
+        self.store = Buffer(
+            width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]], is_compact=op in attached
+        )
         self.reads = []
         for producer, reaches in analyzer.accesses[op].reaches.items():
             tensor = producer.output(0)
-            self.reads.append(Buffer(
-                width_of(tensor.dtype), _shape(tensor), reaches, producer in layout_free, producer in attached))
+            self.reads.append(
+                Buffer(width_of(tensor.dtype), _shape(tensor), reaches, producer in layout_free, producer in attached)
+            )
             if producer in inlined:
                 own = _inlined_arithmetic(producer, analyzer, inlined)
                 self.counts = [a + b * len(reaches) for a, b in zip(self.counts, own)]
@@ -151,6 +159,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 def arithmetic(op: ComputeOp) -> list[int]:
     """Return the number of operations of each kind for one term of one element, without index arithmetic."""
+
     def operands(node: Any) -> Sequence[Any]:
         if isinstance(node, ProducerLoad):
             return ()

@@ -179,8 +179,13 @@ class Space:
 
     def _mutate(self, made: Population, rows: np.ndarray, sketch: SketchGenes) -> None:
         skeletons, stages = self._of_sketch(sketch.number), self._stages_with_genes(sketch)
-        is_there = {"tile": bool(sketch.tables), "unroll": bool(stages["unroll"]), "location": len(skeletons) > 1,
-                    "parallel": bool(stages["parallel"]), "vector": bool(stages["vector"])}
+        is_there = {
+            "tile": bool(sketch.tables),
+            "unroll": bool(stages["unroll"]),
+            "location": len(skeletons) > 1,
+            "parallel": bool(stages["parallel"]),
+            "vector": bool(stages["vector"]),
+        }
         kinds = [kind for kind in _MUTATIONS if is_there[kind]]
         if not kinds:
             return

@@ -187,10 +187,19 @@ class _Writer:
 
 
 _WRITERS: dict[type[Step], Any] = {
-    BindStep: _Writer.bind, CacheReadStep: _Writer.cache_read, CacheWriteStep: _Writer.cache_write,
-    ComputeAtStep: _Writer.compute_at, DoubleBufferStep: _Writer.double_buffer, FuseStep: _Writer.fuse,
-    PadStep: _Writer.pad, PragmaStep: _Writer.pragma, ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor,
-    SplitStep: _Writer.split, StorageAlignStep: _Writer.storage_align, TensorizeStep: _Writer.tensorize,
+    BindStep: _Writer.bind,
+    CacheReadStep: _Writer.cache_read,
+    CacheWriteStep: _Writer.cache_write,
+    ComputeAtStep: _Writer.compute_at,
+    DoubleBufferStep: _Writer.double_buffer,
+    FuseStep: _Writer.fuse,
+    PadStep: _Writer.pad,
+    PragmaStep: _Writer.pragma,
+    ReorderStep: _Writer.reorder,
+    RfactorStep: _Writer.rfactor,
+    SplitStep: _Writer.split,
+    StorageAlignStep: _Writer.storage_align,
+    TensorizeStep: _Writer.tensorize,
 }
 
 

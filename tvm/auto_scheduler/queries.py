@@ -192,12 +192,26 @@ def axis_of_parts(state: StateObject, stage_id: int) -> int | None:
 
 def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
     """Return whether the threads of a block cooperate in the reduction."""
-    return any(it.kind is IteratorKind.REDUCTION and it.annotation is Annotation.THREAD_X
-               for it in state.stages[stage_id].iters)
+    return any(
+        it.kind is IteratorKind.REDUCTION and it.annotation is Annotation.THREAD_X
+        for it in state.stages[stage_id].iters
+    )
 
 
 __all__ = [
-    "Queries", "axis_of_parts", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
-    "has_fragments", "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_padding", "is_tensorized",
-    "is_tiled", "multiples_of", "outer_reduction",
+    "Queries",
+    "axis_of_parts",
+    "extents_product",
+    "has_cache_read",
+    "has_cache_write",
+    "has_cross_thread_reduction",
+    "has_fragments",
+    "has_reduce_iter",
+    "has_rfactor",
+    "is_constant_transform",
+    "is_padding",
+    "is_tensorized",
+    "is_tiled",
+    "multiples_of",
+    "outer_reduction",
 ]

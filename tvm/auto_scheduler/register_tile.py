@@ -23,8 +23,19 @@ if TYPE_CHECKING:
     from .state_features import StageLoops
 
 NAMES = (
-    "body vectors", "body accumulators", "carried terms", "body loads", "lanes gathered", "registers", "trips",
-    "loads per vector", "gathers per vector", "vectorized trips", "strided along trips", "odd lanes", "spilled",
+    "body vectors",
+    "body accumulators",
+    "carried terms",
+    "body loads",
+    "lanes gathered",
+    "registers",
+    "trips",
+    "loads per vector",
+    "gathers per vector",
+    "vectorized trips",
+    "strided along trips",
+    "odd lanes",
+    "spilled",
     "tile bytes",
 )
 # The minimum number of vector registers of a machine with vectors of other sizes than 32 bytes, and with 32-byte
@@ -123,7 +134,8 @@ def register_tile(
     is_narrow = has_dot_products and facts.is_integer and narrowest < facts.store.width
     over_terms = is_narrow & (trip >= 0) & is_term[trip, 0] if loops.axes else np.zeros(len(trip), dtype=bool)
     trips, vectorized, strided = _trips(
-        facts, loops, around, trip, np.where(over_terms, vector_bytes // narrowest, unit), lanes, expanded)
+        facts, loops, around, trip, np.where(over_terms, vector_bytes // narrowest, unit), lanes, expanded
+    )
     vectorized = np.where(_repeats(loops, trip, expanded), 1.0, vectorized)
     is_word = is_made | over_terms & (vectorized > 1)
     operands = np.where(is_made, _OPERANDS_IN_PARTS, _OPERANDS)
@@ -131,10 +143,24 @@ def register_tile(
     joined = np.where(is_made, gathered * np.where(words > 1, 2, 1), 0)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
-        iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
-        accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
-        np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
-        around.prod(axis=0) * loops.times, is_word, joined)
+        iterations,
+        vectors,
+        accumulators,
+        outside * loops.product(expanded & is_term),
+        outside,
+        loads,
+        gathered,
+        accumulators + held,
+        trips,
+        vectorized,
+        strided,
+        np.where(lanes > 1, odd, 0),
+        np.maximum(accumulators + operands - registers, 0),
+        space * facts.store.width,
+        around.prod(axis=0) * loops.times,
+        is_word,
+        joined,
+    )
 
 
 def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
@@ -149,8 +175,24 @@ def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
     loads = sum(buffer.elements(inside) * buffer.width / _ROW_BYTES / steps for buffer in facts.reads) * one
     space, zero = loops.product(loops.is_kind(IteratorKind.SPATIAL)), np.zeros_like(one)
     return RegisterTile(
-        one, _ROW_STEPS * accumulators, accumulators, steps, steps, loads, zero, accumulators, steps, one, zero, zero,
-        zero, space * facts.store.width, loops.product(~made) * steps * loops.times, one > 0, zero)
+        one,
+        _ROW_STEPS * accumulators,
+        accumulators,
+        steps,
+        steps,
+        loads,
+        zero,
+        accumulators,
+        steps,
+        one,
+        zero,
+        zero,
+        zero,
+        space * facts.store.width,
+        loops.product(~made) * steps * loops.times,
+        one > 0,
+        zero,
+    )
 
 
 def body_of(loops: StageLoops) -> np.ndarray:
@@ -194,7 +236,12 @@ def _around(around: np.ndarray, is_term: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _trips(
-    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: np.ndarray, lanes: np.ndarray,
+    facts: OperationFacts,
+    loops: StageLoops,
+    around: np.ndarray,
+    trip: np.ndarray,
+    unit: np.ndarray,
+    lanes: np.ndarray,
     expanded: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the iterations of the loop around a body, how many of them LLVM combines, and the number of non-contiguous
@@ -240,7 +287,11 @@ def _extents(loops: StageLoops, over: np.ndarray) -> dict[Var, np.ndarray]:
 
 
 def _loads(
-    facts: OperationFacts, loops: StageLoops, over: np.ndarray, is_lane: np.ndarray, lanes: np.ndarray,
+    facts: OperationFacts,
+    loops: StageLoops,
+    over: np.ndarray,
+    is_lane: np.ndarray,
+    lanes: np.ndarray,
     whole: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of loads for the iterations of the loops selected by ``over``, and how many of them load single

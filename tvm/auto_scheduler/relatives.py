@@ -52,8 +52,9 @@ class Relation:
 def _parts(sketch: StateObject) -> tuple[list[tuple[int, TransformStep]], list[tuple[int, Stage]]]:
     """Return the steps that do not inline, and the stages that have loops, with their numbers."""
     steps = [(n, step) for n, step in enumerate(sketch.transform_steps) if not isinstance(step, ComputeInlineStep)]
-    stages = [(n, stage) for n, stage in enumerate(sketch.stages)
-              if not stage.is_placeholder and stage.compute_at != INLINED]
+    stages = [
+        (n, stage) for n, stage in enumerate(sketch.stages) if not stage.is_placeholder and stage.compute_at != INLINED
+    ]
     return steps, stages
 
 

@@ -95,8 +95,14 @@ def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simpl
 
 
 def extract_tasks(
-    mod: Any, params: Any, target: Any, target_host: Any = None, hardware_params: HardwareParams | None = None,
-    include_simple_tasks: bool = False, dump_workload_to_dag_log: str | None = None, opt_level: int = 3,
+    mod: Any,
+    params: Any,
+    target: Any,
+    target_host: Any = None,
+    hardware_params: HardwareParams | None = None,
+    include_simple_tasks: bool = False,
+    dump_workload_to_dag_log: str | None = None,
+    opt_level: int = 3,
     other_targets: Iterable[Any] | None = None,
 ) -> tuple[list[SearchTask], list[int]]:
     """The tasks of a model, and the number of executions of each in one run of the model.
@@ -142,9 +148,13 @@ def search_task(task: ModelTask, hardware_params: HardwareParams | None = None) 
     register_workload_tensors(key, task.dag.tensors)
     option = LayoutRewriteOption.get_target_default(task.target, in_relay_integration=True)
     return SearchTask(
-        compute_dag=task.dag, workload_key=key, target=task.target, hardware_params=hardware_params,
+        compute_dag=task.dag,
+        workload_key=key,
+        target=task.target,
+        hardware_params=hardware_params,
         layout_rewrite_option=option if task.dag.layout_free_placeholders else LayoutRewriteOption.NO_REWRITE,
-        desc=task.desc)
+        desc=task.desc,
+    )
 
 
 def untuned_kernels(task: ModelTask) -> list[Callable[[], tuple[Any, list[Any]]]]:

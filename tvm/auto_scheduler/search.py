@@ -60,8 +60,14 @@ class SketchSearch:
     format = RECORDS
 
     def __init__(
-        self, task: SearchTask, policy: SearchPolicy, builder: LocalBuilder | None = None,
-        runner: LocalRunner | None = None, *, untuned: Sequence[Instantiation] = (), count: int = 1,
+        self,
+        task: SearchTask,
+        policy: SearchPolicy,
+        builder: LocalBuilder | None = None,
+        runner: LocalRunner | None = None,
+        *,
+        untuned: Sequence[Instantiation] = (),
+        count: int = 1,
         number: int | None = None,
     ):
         self.task, self.policy, self.untuned = task, policy, list(untuned)
@@ -103,12 +109,18 @@ class SketchSearch:
         baseline."""
         if key == UNTUNED:
             return self.untuned
-        return [lambda: self.task.compute_dag.apply_steps_from_state(
-            self._states[key], self.task.layout_rewrite_option)]
+        return [
+            lambda: self.task.compute_dag.apply_steps_from_state(self._states[key], self.task.layout_rewrite_option)
+        ]
 
     def run(
-        self, keys: Sequence[Any], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
-        most_ms: int | None = None, verify: bool = False,
+        self,
+        keys: Sequence[Any],
+        built: Sequence[Any],
+        on_result: Callable[[Measurement], None] | None = None,
+        *,
+        most_ms: int | None = None,
+        verify: bool = False,
     ) -> list[Measurement]:
         measurements: list[Measurement] = []
         if most_ms is not None:
@@ -163,8 +175,9 @@ class SketchSearch:
         for measurement in found:
             self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
         if self._failures >= _MOST_FAILURES:
-            raise TuningError(f"{self._failures} consecutive candidates of {self.title} failed; the last error: "
-            f"{found[-1].error}")
+            raise TuningError(
+                f"{self._failures} consecutive candidates of {self.title} failed; the last error: {found[-1].error}"
+            )
 
     def owns(self, row: Row, anywhere: bool = False) -> bool:
         """Return whether a record belongs to this task, and was measured on a machine like this one unless
@@ -188,8 +201,10 @@ class SketchSearch:
     def load(self, prior: Sequence[Row], resumed: Sequence[Row] = ()) -> None:
         ours = [row for row in (*prior, *resumed) if row.state is not None and self.owns(row, True)]
         last = {row.state.transform_steps: row for row in ours if row.state is not None}
-        self.policy.learn([MeasureInput(self.task, self._states.get(key) or row.state) for key, row in last.items()],
-                          [row.result for row in last.values()])
+        self.policy.learn(
+            [MeasureInput(self.task, self._states.get(key) or row.state) for key, row in last.items()],
+            [row.result for row in last.values()],
+        )
 
     def encode(self, measurement: Measurement) -> str:
         result = measurement.origin

@@ -86,8 +86,11 @@ class PreloadMeasuredStates(SearchCallback):
         if not os.path.exists(self.filename):
             return
         task, target = policy.search_task, str(policy.search_task.target).split()
-        rows = [(inp, res) for inp, res in RecordReader(self.filename)
-                if inp.task.workload_key == task.workload_key and inp.task.target_text.split() == target]
+        rows = [
+            (inp, res)
+            for inp, res in RecordReader(self.filename)
+            if inp.task.workload_key == task.workload_key and inp.task.target_text.split() == target
+        ]
         policy.learn([MeasureInput(task, inp.state) for inp, _ in rows], [res for _, res in rows])
 
 
@@ -308,8 +311,13 @@ class SketchPolicy(SearchPolicy):
     ONE_BY_ONE: ClassVar[dict[str, Any]] = {"evolutionary_search_population": 192, "evolutionary_search_num_iters": 3}
 
     def __init__(
-        self, task: SearchTask, program_cost_model: CostModel | None = None, params: dict[str, Any] | None = None,
-        seed: int | None = None, verbose: int = 1, init_search_callbacks: Sequence[SearchCallback] | None = None,
+        self,
+        task: SearchTask,
+        program_cost_model: CostModel | None = None,
+        params: dict[str, Any] | None = None,
+        seed: int | None = None,
+        verbose: int = 1,
+        init_search_callbacks: Sequence[SearchCallback] | None = None,
     ):
         unknown = sorted(set(params or ()) - set(self.DEFAULT_PARAMS))
         if unknown and unknown[0] in self.NOT_TAKEN:
@@ -317,8 +325,9 @@ class SketchPolicy(SearchPolicy):
                 f"SketchPolicy: the parameter '{unknown[0]}' is not supported: {self.NOT_TAKEN[unknown[0]]}"
             )
         if unknown:
-            raise ValueError(f"SketchPolicy: unknown parameter '{unknown[0]}'; the parameters are "
-            f"{', '.join(self.DEFAULT_PARAMS)}")
+            raise ValueError(
+                f"SketchPolicy: unknown parameter '{unknown[0]}'; the parameters are {', '.join(self.DEFAULT_PARAMS)}"
+            )
         features = task.target.features
         if not features.is_cpu and not features.is_gpu:
             raise TVMError(f"SketchPolicy: only CPUs and GPUs are supported, not {task.target_kind}")
@@ -326,8 +335,10 @@ class SketchPolicy(SearchPolicy):
         self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
         population = self.params["evolutionary_search_population"]
         if (params or {}).get("sample_init_min_population", 0) > population:
-            raise ValueError("SketchPolicy: sample_init_min_population must not exceed evolutionary_search_population, "
-            f"{population}, because a search begins with that many states")
+            raise ValueError(
+                "SketchPolicy: sample_init_min_population must not exceed evolutionary_search_population, "
+                f"{population}, because a search begins with that many states"
+            )
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
         if seed is not None and isinstance(self.program_cost_model, RandomModel):
@@ -372,8 +383,12 @@ class SketchPolicy(SearchPolicy):
                 twins = [twin(dag, sketch) for twin in (packed, with_sums_in_lanes) for sketch in sketches]
                 sketches = [*sketches, *filter(None, twins)]
             limits = Limits(
-                max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
-                not params["disable_change_compute_location"], gpu)
+                max(hardware.num_cores, 1),
+                params["max_innermost_split_factor"],
+                params["max_vectorize_size"],
+                not params["disable_change_compute_location"],
+                gpu,
+            )
             self._breeder = Breeder(dag, sketches, limits, self.generator)
         return self._breeder
 
@@ -582,7 +597,8 @@ class SketchPolicy(SearchPolicy):
             ours = list(enumerate(self.breeder.sketches))
             self._relations[other] = [
                 [(number, found) for number, sketch in ours if (found := Relation.between(theirs, sketch)) is not None]
-                for theirs in other.breeder.sketches]
+                for theirs in other.breeder.sketches
+            ]
         return self._relations[other]
 
     def _by_estimate(self, count: int) -> list[Candidate]:
@@ -610,7 +626,8 @@ class SketchPolicy(SearchPolicy):
         if self.space is None:
             return self._random(count)
         drawn, _ = self.space.scored(
-            self.space.random(4 * count), lambda groups: [np.zeros(len(group)) for group in groups])
+            self.space.random(4 * count), lambda groups: [np.zeros(len(group)) for group in groups]
+        )
         return self._built(drawn.take(self.space.chance.permutation(len(drawn))), count)
 
     def best_guess(self) -> StateObject:
@@ -624,8 +641,11 @@ class SketchPolicy(SearchPolicy):
         super().learn(inputs, results)
         if inputs:
             self.program_cost_model.update(inputs, results)
-        self._read += [inp.state for inp, res in zip(inputs, results)
-                       if res.error_no == 0 and inp.state.transform_steps not in self._parents]
+        self._read += [
+            inp.state
+            for inp, res in zip(inputs, results)
+            if res.error_no == 0 and inp.state.transform_steps not in self._parents
+        ]
 
 
 def _check_gpu_structure(structure: str) -> None:
@@ -697,6 +717,12 @@ def _line(measurer: ProgramMeasurer, key: str) -> str:
 
 
 __all__ = [
-    "EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SearchCallback", "SearchPolicy", "SketchPolicy",
-    "default_policy", "search",
+    "EmptyPolicy",
+    "PreloadCustomSketchRule",
+    "PreloadMeasuredStates",
+    "SearchCallback",
+    "SearchPolicy",
+    "SketchPolicy",
+    "default_policy",
+    "search",
 ]

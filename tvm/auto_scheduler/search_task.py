@@ -60,11 +60,19 @@ class SearchTask:
     """
 
     def __init__(
-        self, func: Callable | str | None = None, args: Sequence[Any] | None = None,
-        compute_dag: ComputeDAG | None = None, workload_key: str | None = None, target: Any = None,
-        target_host: Any = None, hardware_params: HardwareParams | None = None,
-        layout_rewrite_option: int | None = None, task_inputs: Any = None, task_inputs_overwrite: bool = False,
-        task_inputs_save_to_file: bool = False, desc: str = "",
+        self,
+        func: Callable | str | None = None,
+        args: Sequence[Any] | None = None,
+        compute_dag: ComputeDAG | None = None,
+        workload_key: str | None = None,
+        target: Any = None,
+        target_host: Any = None,
+        hardware_params: HardwareParams | None = None,
+        layout_rewrite_option: int | None = None,
+        task_inputs: Any = None,
+        task_inputs_overwrite: bool = False,
+        task_inputs_save_to_file: bool = False,
+        desc: str = "",
     ):
         if func is not None:
             workload_key = make_workload_key(func, args if args is not None else ())
@@ -79,8 +87,10 @@ class SearchTask:
         self.host_text = str(self._target.host) if self._target.host is not None else ""
         self.hardware_params = hardware_params or HardwareParams(target=self._target)
         self.layout_rewrite_option = (
-            LayoutRewriteOption.get_target_default(self._target) if layout_rewrite_option is None
-            else int(layout_rewrite_option))
+            LayoutRewriteOption.get_target_default(self._target)
+            if layout_rewrite_option is None
+            else int(layout_rewrite_option)
+        )
         self.task_input_names = tuple(task_inputs or ())
         if isinstance(task_inputs, dict):
             for name, array in task_inputs.items():
@@ -88,8 +98,13 @@ class SearchTask:
 
     @classmethod
     def of_record(
-        cls, workload_key: str, target_text: str, hardware_params: HardwareParams | None = None, host_text: str = "",
-        layout_rewrite_option: int = 0, task_input_names: Sequence[str] = (),
+        cls,
+        workload_key: str,
+        target_text: str,
+        hardware_params: HardwareParams | None = None,
+        host_text: str = "",
+        layout_rewrite_option: int = 0,
+        task_input_names: Sequence[str] = (),
     ) -> SearchTask:
         """The task of a record. Its computation and its target may be unknown in this process until they are used,
         because a log may come from another machine.
@@ -130,8 +145,14 @@ class SearchTask:
         list
             JSON values.
         """
-        return [self.workload_key, self.target_text, self.hardware_params.to_json(), self.host_text,
-                int(self.layout_rewrite_option), list(self.task_input_names)]
+        return [
+            self.workload_key,
+            self.target_text,
+            self.hardware_params.to_json(),
+            self.host_text,
+            int(self.layout_rewrite_option),
+            list(self.task_input_names),
+        ]
 
     @staticmethod
     def from_json(values: Any) -> SearchTask:
@@ -290,8 +311,13 @@ class TuningOptions:
     """
 
     def __init__(
-        self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
-        verbose: int = 1, builder: ProgramBuilder | str = "local", runner: ProgramRunner | str = "local",
+        self,
+        num_measure_trials: int = 0,
+        early_stopping: int | None = None,
+        num_measures_per_round: int = 64,
+        verbose: int = 1,
+        builder: ProgramBuilder | str = "local",
+        runner: ProgramRunner | str = "local",
         measure_callbacks: Sequence[MeasureCallback] | None = None,
     ):
         from .measure import LocalBuilder, LocalRunner, ProgramBuilder, ProgramRunner
@@ -311,7 +337,10 @@ class TuningOptions:
 
 
 def create_task(
-    func: Callable | str, args: Sequence[Any], target: Any, target_host: Any = None,
+    func: Callable | str,
+    args: Sequence[Any],
+    target: Any,
+    target_host: Any = None,
     hardware_params: HardwareParams | None = None,
 ) -> SearchTask:
     """A task of a registered function; the same as ``SearchTask(func=..., args=...)``.
@@ -370,6 +399,12 @@ def auto_schedule(
 
 
 __all__ = [
-    "HardwareParams", "SearchTask", "TASK_INPUT_BUFFER_TABLE", "TuningOptions", "auto_schedule", "create_task",
-    "get_task_input_buffer", "register_task_input_buffer",
+    "HardwareParams",
+    "SearchTask",
+    "TASK_INPUT_BUFFER_TABLE",
+    "TuningOptions",
+    "auto_schedule",
+    "create_task",
+    "get_task_input_buffer",
+    "register_task_input_buffer",
 ]

@@ -67,8 +67,9 @@ class SketchGenes:
         steps: list[TransformStep] = list(self.sketch.transform_steps)
         for number, step in open_splits(steps).items():
             if number in self.splits:
-                lengths = tuple(Open(((number, place),)) if length is None else length
-                                for place, length in enumerate(step.lengths))
+                lengths = tuple(
+                    Open(((number, place),)) if length is None else length for place, length in enumerate(step.lengths)
+                )
             else:
                 lengths = choices.pick("tile", number, length_options(step, self.limits))
             steps[number] = replace(step, lengths=lengths)
@@ -108,11 +109,16 @@ class Skeleton:
     def __init__(self, sketch: SketchGenes, state: StateObject, decisions: Decisions):
         self.sketch, self.state, self.decisions = sketch, state, decisions
         self.tiled = [is_tiled(stage) for stage in state.stages]
-        self.parents = [{stage.attach[1] for stage in state.stages if stage.attach and stage.attach[0] == place}
-                        for place in range(len(state.stages))]
+        self.parents = [
+            {stage.attach[1] for stage in state.stages if stage.attach and stage.attach[0] == place}
+            for place in range(len(state.stages))
+        ]
         # Loops at which stages are computed; annotation computes a stage only at a loop of several iterations.
-        self.wanted = [value for (kind, _), value in decisions.items()
-                       if kind == "location" and isinstance(value, tuple) and state.stages[value[0]].attach is None]
+        self.wanted = [
+            value
+            for (kind, _), value in decisions.items()
+            if kind == "location" and isinstance(value, tuple) and state.stages[value[0]].attach is None
+        ]
 
     def decided(self, row: np.ndarray) -> Decisions:
         """Return the decisions of the state with this row of genes."""
@@ -129,9 +135,11 @@ class Skeleton:
     def express(self, genes: np.ndarray, generator: np.random.Generator) -> ExpressedStates:
         """Return the loops of the states with these genes; genes that are not valid options are sampled again."""
         genes, count = genes.copy(), len(genes)
-        lengths = {(number, place): table[genes[:, column], place]
-                   for column, (number, table) in enumerate(zip(self.sketch.splits, self.sketch.tables))
-                   for place in range(table.shape[1])}
+        lengths = {
+            (number, place): table[genes[:, column], place]
+            for column, (number, table) in enumerate(zip(self.sketch.splits, self.sketch.tables))
+            for place in range(table.shape[1])
+        }
         nests = LoopNests(self.sketch.dag, self.state, lengths).nests
         is_valid = np.ones(count, dtype=bool)
         for target, loop in self.wanted:
@@ -141,8 +149,11 @@ class Skeleton:
             stage = self.state.stages[place]
             first = self.sketch.column(STAGE_GENES[0], place)
             making = _StageStates(self, place, genes[:, first : first + len(STAGE_GENES)], generator)
-            making.extents = np.stack([np.broadcast_to(loop.extent, (count,)) for loop in nest.loops]) if (
-                nest.loops) else np.ones((0, count), dtype="int64")
+            making.extents = (
+                np.stack([np.broadcast_to(loop.extent, (count,)) for loop in nest.loops])
+                if (nest.loops)
+                else np.ones((0, count), dtype="int64")
+            )
             making.run()
             loops = StageLoops.of(stage, nest, count)
             loops.how[making.parallel[loops.owners]] = Annotation.PARALLEL

@@ -292,5 +292,15 @@ def generate(
     return done
 
 
-__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "SEARCHED_RULES", "Sketching", "batch_axes",
-           "generate", "is_to_be_tiled"]
+__all__ = [
+    "CPU_RULES",
+    "Condition",
+    "FUSION_LEVELS",
+    "Found",
+    "Rule",
+    "SEARCHED_RULES",
+    "Sketching",
+    "batch_axes",
+    "generate",
+    "is_to_be_tiled",
+]

@@ -155,8 +155,7 @@ class StateObject:
     @property
     def concrete(self) -> bool:
         """Whether the lengths of all splits are known."""
-        return all(None not in getattr(step, "lengths", ()) for step in self.transform_steps
-                   if step.code == "SP")
+        return all(None not in getattr(step, "lengths", ()) for step in self.transform_steps if step.code == "SP")
 
     def iterator(self, stage_id: int, iter_id: int, step: TransformStep) -> Iterator:
         """The loop that a step refers to.
@@ -245,7 +244,8 @@ class StateObject:
             return state
         stages = tuple(
             replace(s, attach=(stage_id, moved(s.attach[1]))) if s.attach and s.attach[0] == stage_id else s
-            for s in state.stages)
+            for s in state.stages
+        )
         return replace(state, stages=stages)
 
     def with_new_stage(self, place: int, stage: Stage) -> StateObject:
@@ -263,6 +263,7 @@ class StateObject:
         StateObject
             The state; stages stay attached to the same loops.
         """
+
         def shifted(s: Stage) -> Stage:
             return replace(s, attach=(s.attach[0] + 1, s.attach[1])) if s.attach and s.attach[0] >= place else s
 

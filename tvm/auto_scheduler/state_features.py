@@ -35,13 +35,40 @@ _WAITS = {1 << 15: 0.1, 1 << 18: 0.3, 1 << 21: 4.0}
 # The fraction of a parallel iteration by which cores wait for each other at the end, because their speeds differ.
 _LAST_SHARE = 0.15
 NAMES = (
-    *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
-    "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
-    "strided reads", "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms",
-    "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
-    "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _CACHE_BYTES),
-    "arithmetic per byte", "relative cycles", *TILE_NAMES, "relative steps",
-    "relative waits", *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
+    *(f"{kind} operations" for kind in KINDS),
+    "elements",
+    "terms",
+    "executions",
+    "iterations",
+    "parallel iterations",
+    "parallel waste",
+    "lanes",
+    "lane waste",
+    "contiguous reads",
+    "broadcast reads",
+    "strided reads",
+    "contiguous store",
+    "unrolled",
+    "most unrolled",
+    "innermost elements",
+    "innermost terms",
+    "innermost loop",
+    "accumulators",
+    "accumulator bytes",
+    "accumulator registers",
+    "innermost bytes",
+    "is attached",
+    "is reduction",
+    "loops",
+    "unique bytes",
+    "buffers",
+    *(f"traffic of {size} bytes" for size in _CACHE_BYTES),
+    "arithmetic per byte",
+    "relative cycles",
+    *TILE_NAMES,
+    "relative steps",
+    "relative waits",
+    *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
 )
 _TIMES = [NAMES.index("relative steps"), NAMES.index("relative waits")]
 # The maximum numbers of vector instructions, loads, and spilled accumulators of a loop body. Longer bodies are slow to
@@ -79,9 +106,17 @@ class StageLoops:
             extents[place], how[place] = extent, _ways(nest.loops[number])
         owners = [number for _, _, number in rows]
         return StageLoops(
-            stage, [axis for axis, _, _ in rows], [nest.loops[number].kind for number in owners], extents, how,
-            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)), nest.outer,
-            np.full(count, stage.auto_unroll_max_step), owners, np.ones(count))
+            stage,
+            [axis for axis, _, _ in rows],
+            [nest.loops[number].kind for number in owners],
+            extents,
+            how,
+            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)),
+            nest.outer,
+            np.full(count, stage.auto_unroll_max_step),
+            owners,
+            np.ones(count),
+        )
 
     def is_kind(self, kind: IteratorKind) -> np.ndarray:
         return np.array([own is kind for own in self.kinds], dtype=bool).reshape(-1, 1)
@@ -122,16 +157,21 @@ class FeatureExtractor:
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
         self.has_dot_products = has_dot_products
         # The least work: one operation for each term of each element.
-        self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
-                        for op in dag.ops if isinstance(op, ComputeOp)) or 1
+        self.work = (
+            sum(
+                math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
+                for op in dag.ops
+                if isinstance(op, ComputeOp)
+            )
+            or 1
+        )
         self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
         self._facts: dict[tuple[Operation, frozenset[Operation], frozenset[Operation]], OperationFacts] = {}
 
     @staticmethod
     def of(task: SearchTask) -> FeatureExtractor:
         """Return the features of the states of a task."""
-        return FeatureExtractor(
-            task.compute_dag, task.hardware_params, task.target.features.has_integer_dot_product)
+        return FeatureExtractor(task.compute_dag, task.hardware_params, task.target.features.has_integer_dot_product)
 
     def rows(self, state: StateObject) -> np.ndarray:
         """Return a row for each stage with loops. If a state was read from a record, its loops are computed first."""
@@ -139,15 +179,18 @@ class FeatureExtractor:
             state = self.dag.state_of(state.transform_steps)
         nests = LoopNests(self.dag, state).nests.items()
         return self.rows_of_many(
-            state, surround({place: StageLoops.of(state.stages[place], nest, 1) for place, nest in nests}))[0]
+            state, surround({place: StageLoops.of(state.stages[place], nest, 1) for place, nest in nests})
+        )[0]
 
     def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
         """Return the rows (states × stages × features) of states that share their operations."""
         analyzer = self.dag.analyzer_of(state)
         inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
         attached = frozenset(stage.op for stage in state.stages if stage.attach is not None)
-        rows = np.stack([self._stage_rows(self._facts_of(loops.stage, analyzer, inlined, attached), loops)
-                         for loops in stages], axis=1)
+        rows = np.stack(
+            [self._stage_rows(self._facts_of(loops.stage, analyzer, inlined, attached), loops) for loops in stages],
+            axis=1,
+        )
         return np.log2(1.0 + rows).astype("float32")
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
@@ -181,12 +224,26 @@ class FeatureExtractor:
         tile = register_tile(facts, loops, self.vector_bytes, self.has_dot_products)
         op, constant = loops.stage.op, np.ones(extents.shape[1])
         columns = [
-            *(count * iterations for count in facts.counts), space * times, outside[-1] / np.maximum(space, 1), times,
-            iterations, *self._parallel(loops), *self._lanes(facts, loops), tile.expanded, loops.unroll,
-            *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
-            constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
-            *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
-            *tile.features(), self._relative(tile.steps(sum(facts.counts)), facts, loops),
+            *(count * iterations for count in facts.counts),
+            space * times,
+            outside[-1] / np.maximum(space, 1),
+            times,
+            iterations,
+            *self._parallel(loops),
+            *self._lanes(facts, loops),
+            tile.expanded,
+            loops.unroll,
+            *self._innermost(facts, loops, touched),
+            constant * (loops.stage.attach is not None),
+            constant * bool(op.reduce_axis),
+            (extents > 1).sum(axis=0),
+            touched[0],
+            constant * len(facts.buffers),
+            *traffic,
+            flop / np.maximum(traffic[2], 1),
+            self._cycles(facts, loops, iterations),
+            *tile.features(),
+            self._relative(tile.steps(sum(facts.counts)), facts, loops),
             self._relative(np.asarray(waits), facts, loops),
             *(16 * amount / self.work for amount in traffic),
         ]

@@ -30,8 +30,10 @@ def state_text(state: StateObject, delete_trivial_loop: bool = True) -> str:
 
     # Stages and lines that are not printed yet, in reverse order.
     todo: list[tuple[int, int, int] | str] = [
-        (place, 0, 0) for place in reversed(range(len(stages)))
-        if not stages[place].is_placeholder and stages[place].compute_at == _ROOT]
+        (place, 0, 0)
+        for place in reversed(range(len(stages)))
+        if not stages[place].is_placeholder and stages[place].compute_at == _ROOT
+    ]
     while todo:
         item = todo.pop()
         if isinstance(item, str):

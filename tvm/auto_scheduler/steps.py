@@ -89,7 +89,11 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 
 # Logs contain 0 for a length that is not chosen yet.
 _READ: dict[str, Callable[[Any], Any]] = {
-    "bool": bool, "int | None": lambda v: v or None, "tuple[int, ...]": tuple, "tuple[int | None, ...]": tuple}
+    "bool": bool,
+    "int | None": lambda v: v or None,
+    "tuple[int, ...]": tuple,
+    "tuple[int | None, ...]": tuple,
+}
 
 
 def from_json(value: Any) -> TransformStep:

@@ -82,8 +82,11 @@ def register_task_input_buffer(
     array = input_data if isinstance(input_data, ndarray.NDArray) else ndarray.array(input_data)
     table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
     if input_name in table and not overwrite:
-        logger.warning("the input '%s' of %s already exists and is kept; pass task_inputs_overwrite=True to replace it",
-                       input_name, workload_key)
+        logger.warning(
+            "the input '%s' of %s already exists and is kept; pass task_inputs_overwrite=True to replace it",
+            input_name,
+            workload_key,
+        )
     else:
         table[input_name] = array
         if save_to_file:
@@ -117,8 +120,10 @@ def get_task_input_buffer(workload_key: str, input_name: str) -> ndarray.NDArray
         pattern = re.compile(re.escape(input_name) + r"\.(\d+_)*\w+\.npy")
         found = sorted(name for name in os.listdir(".") if pattern.fullmatch(name))
         if not found:
-            raise ValueError(f"input '{input_name}' of {workload_key} does not exist: pass it as task_inputs of the "
-            f"SearchTask, or put the file {input_name}.SHAPE_DTYPE.npy in the current folder")
+            raise ValueError(
+                f"input '{input_name}' of {workload_key} does not exist: pass it as task_inputs of the "
+                f"SearchTask, or put the file {input_name}.SHAPE_DTYPE.npy in the current folder"
+            )
         table[input_name] = ndarray.array(_numpy().load(found[0]))
     return table[input_name]
 
@@ -175,13 +180,17 @@ def with_inputs(
         array = get_task_input_buffer(workload_key, name)
         wanted = get_const_tuple(shape)
         if tuple(array.shape) != wanted or array.dtype != dtype:
-            raise TVMError(f"task_inputs: input '{name}' must be {dtype} of shape {wanted}, got {array.dtype} of shape "
-                           f"{tuple(array.shape)}")
+            raise TVMError(
+                f"task_inputs: input '{name}' must be {dtype} of shape {wanted}, got {array.dtype} of shape "
+                f"{tuple(array.shape)}"
+            )
         missing.discard(name)
         found.append((shape, dtype, _FILES.path(array)))
     if missing:
-        raise TVMError(f"task_inputs: the computation has no input '{min(missing)}'; its inputs are "
-                       f"{', '.join(sorted(set(names.values())))}")
+        raise TVMError(
+            f"task_inputs: the computation has no input '{min(missing)}'; its inputs are "
+            f"{', '.join(sorted(set(names.values())))}"
+        )
     return found
 
 
@@ -193,6 +202,12 @@ def _numpy() -> Any:
 
 
 __all__ = [
-    "TASK_INPUTS", "TASK_INPUT_BUFFER_TABLE", "TASK_INPUT_CHECK_FUNC_REGISTRY", "get_task_input_buffer",
-    "names_of_inputs", "register_task_input_buffer", "register_task_input_check_func", "with_inputs",
+    "TASK_INPUTS",
+    "TASK_INPUT_BUFFER_TABLE",
+    "TASK_INPUT_CHECK_FUNC_REGISTRY",
+    "get_task_input_buffer",
+    "names_of_inputs",
+    "register_task_input_buffer",
+    "register_task_input_check_func",
+    "with_inputs",
 ]

@@ -149,10 +149,18 @@ class TaskScheduler:
     """
 
     def __init__(
-        self, tasks: Sequence[SearchTask], task_weights: Sequence[float] | None = None,
-        objective_func: Callable[[Sequence[float]], float] | None = None, strategy: str = "gradient",
-        load_model_file: str | None = None, load_log_file: str | None = None, alpha: float = 0.2, beta: float = 2,
-        gamma: float = 0.5, backward_window_size: int = 3, callbacks: Sequence[TaskSchedulerCallback] | None = None,
+        self,
+        tasks: Sequence[SearchTask],
+        task_weights: Sequence[float] | None = None,
+        objective_func: Callable[[Sequence[float]], float] | None = None,
+        strategy: str = "gradient",
+        load_model_file: str | None = None,
+        load_log_file: str | None = None,
+        alpha: float = 0.2,
+        beta: float = 2,
+        gamma: float = 0.5,
+        backward_window_size: int = 3,
+        callbacks: Sequence[TaskSchedulerCallback] | None = None,
     ):
         if strategy not in STRATEGIES:
             raise ValueError(f"TaskScheduler: unknown strategy '{strategy}'; use one of {', '.join(STRATEGIES)}")
@@ -166,8 +174,9 @@ class TaskScheduler:
         self.objective_func = objective_func or (lambda costs: sum(c * w for c, w in zip(costs, weights)))
         self.load_model_file, self.load_log_file = load_model_file, load_log_file
         self.alpha, self.beta, self.gamma, self.backward_window_size = alpha, beta, gamma, backward_window_size
-        self.callbacks = ([PrintTableInfo(), LogEstimatedLatency("total_latency.tsv")] if callbacks is None
-                          else list(callbacks))
+        self.callbacks = (
+            [PrintTableInfo(), LogEstimatedLatency("total_latency.tsv")] if callbacks is None else list(callbacks)
+        )
         self.verbose, self.tic = 1, 0.0
         count = len(self.tasks)
         # For each task: the number of rounds, the best time after each round, the best time so far, and the round in
@@ -184,8 +193,11 @@ class TaskScheduler:
     # -- tuning ----------------------------------------------------------------------------------------------------
 
     def tune(
-        self, tune_option: TuningOptions, search_policy: str | Sequence[SearchPolicy] = "default",
-        search_policy_params: dict[str, Any] | None = None, adaptive_training: bool = False,
+        self,
+        tune_option: TuningOptions,
+        search_policy: str | Sequence[SearchPolicy] = "default",
+        search_policy_params: dict[str, Any] | None = None,
+        adaptive_training: bool = False,
         per_task_early_stopping: int | None = None,
     ) -> None:
         """Tune all tasks; measurements are passed to the callbacks of the options.
@@ -220,7 +232,8 @@ class TaskScheduler:
                 f"{tune_option.num_measure_trials}"
             )
         measurer = ProgramMeasurer(
-            tune_option.builder, tune_option.runner, tune_option.measure_callbacks, tune_option.verbose)
+            tune_option.builder, tune_option.runner, tune_option.measure_callbacks, tune_option.verbose
+        )
         self.search_policies = self._policies(search_policy, search_policy_params, size, adaptive_training)
         for policy in self.search_policies:
             if isinstance(policy, SketchPolicy):
@@ -254,17 +267,19 @@ class TaskScheduler:
             model: CostModel = EstimateModel()
         else:
             model = self._model("sketch.xgb" if policy == "default" else policy, size, adaptive)
-        callbacks: list[SearchCallback] = (
-            [PreloadMeasuredStates(self.load_log_file)] if self.load_log_file else [])
-        return [SketchPolicy(task, model, params, verbose=self.verbose, init_search_callbacks=callbacks)
-                for task in self.tasks]
+        callbacks: list[SearchCallback] = [PreloadMeasuredStates(self.load_log_file)] if self.load_log_file else []
+        return [
+            SketchPolicy(task, model, params, verbose=self.verbose, init_search_callbacks=callbacks)
+            for task in self.tasks
+        ]
 
     def _model(self, policy: str, size: int, adaptive: bool) -> CostModel:
         """Return the cost model that all tasks share, given the name of a policy."""
         kind, _, model = policy.partition(".")
         if kind != "sketch" or model not in ("xgb", "random"):
-            raise ValueError(f"TaskScheduler: unknown search_policy '{policy}'; use default, sketch.xgb or "
-            "sketch.random")
+            raise ValueError(
+                f"TaskScheduler: unknown search_policy '{policy}'; use default, sketch.xgb or sketch.random"
+            )
         if model == "random":
             if self.load_model_file:
                 raise ValueError(
@@ -272,7 +287,8 @@ class TaskScheduler:
                 )
             return RandomModel()
         return XGBModel(
-            num_warmup_sample=len(self.tasks) * size, model_file=self.load_model_file, adaptive_training=adaptive)
+            num_warmup_sample=len(self.tasks) * size, model_file=self.load_model_file, adaptive_training=adaptive
+        )
 
     def _restore(self) -> None:
         """Load the best times of earlier records."""
@@ -341,8 +357,11 @@ class TaskScheduler:
         a similar task. A task that has had many more rounds and is still slower by ``gamma`` does not count as
         similar."""
         structure, flop = _structure(self.tasks[number]), self.tasks[number].compute_dag.flop_ct
-        speeds = {i: task.compute_dag.flop_ct / self.best_costs[i] for i, task in enumerate(self.tasks)
-                  if i != number and _structure(task) == structure}
+        speeds = {
+            i: task.compute_dag.flop_ct / self.best_costs[i]
+            for i, task in enumerate(self.tasks)
+            if i != number and _structure(task) == structure
+        }
         if not speeds or flop <= 0:
             return self.best_costs[number]
         fastest = max(speeds, key=speeds.__getitem__)

@@ -182,9 +182,17 @@ def tile_rules(target: Target) -> list[Rule]:
     """Return the rule for the matrix registers of a target; none if it has none."""
     intrinsics = [one for one in intrinsics_of(target) if one.blocks is not None]
     fitting = functools.partial(_fitting, intrinsics)
-    return [Rule(
-        "products of tiles", lambda at: Condition.APPLY if fitting(at) else Condition.PASS,
-        lambda at: [found for fit in fitting(at) for found in fit.sketches(at)])] if intrinsics else []
+    return (
+        [
+            Rule(
+                "products of tiles",
+                lambda at: Condition.APPLY if fitting(at) else Condition.PASS,
+                lambda at: [found for fit in fitting(at) for found in fit.sketches(at)],
+            )
+        ]
+        if intrinsics
+        else []
+    )
 
 
 __all__ = ["tile_rules"]

@@ -60,7 +60,10 @@ class Tiles:
 
 
 def tile(
-    state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None,
+    state: State,
+    stage_id: int,
+    structure: str,
+    fixed: Mapping[str, int] | None = None,
     outer: frozenset[str] = frozenset(),
 ) -> Tiles:
     """Tile a stage: split its loops into levels, whose lengths are chosen later, ordered by ``structure``, in which S
@@ -127,5 +130,14 @@ def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
     return (over[0] if len(over) == 1 else state.fuse(stage_id, over)), space
 
 
-__all__ = ["Tiles", "divides", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in",
-           "row_lengths", "tile"]
+__all__ = [
+    "Tiles",
+    "divides",
+    "divisors",
+    "factorizations",
+    "follow_tiles",
+    "fuse_reduction",
+    "names_in",
+    "row_lengths",
+    "tile",
+]

@@ -117,9 +117,7 @@ def decode_workload_key(workload_key: str) -> tuple[str, tuple[Any, ...] | None]
     return values[0], tuple(flat(values[1:]))
 
 
-def calc_workload_dis_factor(
-    target_workload_pair: tuple[Any, Any], workload_pair: tuple[Any, Any]
-) -> float:
+def calc_workload_dis_factor(target_workload_pair: tuple[Any, Any], workload_pair: tuple[Any, Any]) -> float:
     """The ratio of the sizes of two workloads of the same computation. It is infinite if the schedule of one cannot be
     used for the other: each size must be a multiple.
 
@@ -300,7 +298,16 @@ def check_remote(
 
 
 __all__ = [
-    "array_mean", "calc_workload_dis_factor", "check_remote", "decode_workload_key", "deserialize_args",
-    "get_const_int", "get_const_tuple", "get_func_name", "list_to_tuple", "request_remote", "serialize_args",
+    "array_mean",
+    "calc_workload_dis_factor",
+    "check_remote",
+    "decode_workload_key",
+    "deserialize_args",
+    "get_const_int",
+    "get_const_tuple",
+    "get_func_name",
+    "list_to_tuple",
+    "request_remote",
+    "serialize_args",
     "to_str_round",
 ]

@@ -220,6 +220,12 @@ def deserialize_workload_registry_entry(data: str) -> None:
 
 
 __all__ = [
-    "WORKLOAD_FUNC_REGISTRY", "deserialize_workload_registry_entry", "is_registered", "make_workload_key",
-    "register_workload", "register_workload_tensors", "serialize_workload_registry_entry", "workload_key_to_tensors",
+    "WORKLOAD_FUNC_REGISTRY",
+    "deserialize_workload_registry_entry",
+    "is_registered",
+    "make_workload_key",
+    "register_workload",
+    "register_workload_tensors",
+    "serialize_workload_registry_entry",
+    "workload_key_to_tensors",
 ]

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 _LAZY_MODULES = frozenset({"database", "feature", "graph_tuner", "tophub", "tuner"})
 _LAZY_NAMES = {
-    "LocalBuilder": "measure.measure_methods", "LocalRunner": "measure.measure_methods",
-    "RPCRunner": "measure.measure_methods", "RayBuilder": "measure.ray_methods", "RayRunner": "measure.ray_methods",
+    "LocalBuilder": "measure.measure_methods",
+    "LocalRunner": "measure.measure_methods",
+    "RPCRunner": "measure.measure_methods",
+    "RayBuilder": "measure.ray_methods",
+    "RayRunner": "measure.ray_methods",
     "callback": "tuner",
 }
 

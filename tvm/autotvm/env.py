@@ -33,5 +33,3 @@ def reset_global_scope(global_scope: AutotvmGlobalScope) -> None:
     """Replace the settings by those of another scope."""
     GLOBAL_SCOPE.deep_copy(global_scope)
     AutotvmGlobalScope.current = GLOBAL_SCOPE
-
-

@@ -204,8 +204,19 @@ class SpaceFeatures:
 
 # -- features of loops -------------------------------------------------------------------------------------------------
 
-_ANNOTATIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "unroll",
-                "vectorize", "parallel", "serial", "vthread")
+_ANNOTATIONS = (
+    "blockIdx.x",
+    "blockIdx.y",
+    "blockIdx.z",
+    "threadIdx.x",
+    "threadIdx.y",
+    "threadIdx.z",
+    "unroll",
+    "vectorize",
+    "parallel",
+    "serial",
+    "vthread",
+)
 _KIND_NAMES = {ForKind.UNROLLED: "unroll", ForKind.VECTORIZED: "vectorize", ForKind.PARALLEL: "parallel"}
 _NUMBERS_OF_ACCESS = 6
 _ARITHMETIC = ((AddExpr, Sub), (Mul,), (Div, FloorDiv, Mod))
@@ -252,8 +263,13 @@ class _Reader:
     def expression(self, root: PrimExpr, path: tuple[_Loop, ...], stmt: Stmt) -> None:
         if isinstance(stmt, BufferStore) and any(root is i for i in stmt.indices):
             return
-        indexes = {id(n) for load in post_order(root) if isinstance(load, BufferLoad)
-                   for index in load.indices for n in post_order(index)}
+        indexes = {
+            id(n)
+            for load in post_order(root)
+            if isinstance(load, BufferLoad)
+            for index in load.indices
+            for n in post_order(index)
+        }
         for node in post_order(root):
             if isinstance(node, BufferLoad):
                 self.note(node.buffer, node.indices, path)
@@ -446,8 +462,9 @@ def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int
             inner = path[_depth(loop, path) :]
             iterations = math.prod(x.length for x in inner)
             touched = math.prod(x.length for x in inner if _stride(indices, shape, x.var))
-            points.setdefault(name, []).append((math.log2(iterations), math.log2(touched),
-                                                math.log2(iterations / touched)))
+            points.setdefault(name, []).append(
+                (math.log2(iterations), math.log2(touched), math.log2(iterations / touched))
+            )
     rows: list[Any] = []
     for found in points.values():
         iterations, touched, reuse = zip(*sorted([(0.0, 0.0, 0.0), *found]))

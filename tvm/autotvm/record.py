@@ -334,8 +334,16 @@ def main() -> None:
 
 
 __all__ = [
-    "ApplyHistoryBest", "RecordFile", "decode", "encode", "iterate_records", "load_from_buffer", "load_from_file",
-    "measure_str_key", "pick_best", "split_workload",
+    "ApplyHistoryBest",
+    "RecordFile",
+    "decode",
+    "encode",
+    "iterate_records",
+    "load_from_buffer",
+    "load_from_file",
+    "measure_str_key",
+    "pick_best",
+    "split_workload",
 ]
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ def make_tuner(name: str, task: Any, start: bool = True) -> Tuner:
     if kind != "xgb" or feature not in ("itervar", "knob", "curve"):
         raise ValueError(f"unknown tuner '{name}'; use ga, gridsearch, random, xgb, xgb_rank, xgb_knob, ...")
     return XGBTuner(
-        task, plan_size=_PLAN_SIZE, feature_type=feature, loss_type=loss.replace("_", "-") or "reg", start=start)
+        task, plan_size=_PLAN_SIZE, feature_type=feature, loss_type=loss.replace("_", "-") or "reg", start=start
+    )
 
 
 def describe(task: Any) -> str:
@@ -68,7 +69,8 @@ def local_measure_option(
     if min_repeat_ms is None:
         min_repeat_ms = 0 if target.features.is_cpu else 1000
     runner = LocalRunner(
-        timeout=timeout, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, cooldown_interval=0)
+        timeout=timeout, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, cooldown_interval=0
+    )
     return measure_option(LocalBuilder(timeout=timeout), runner)
 
 
@@ -91,7 +93,10 @@ class TemplateSearch:
     format = RECORDS
 
     def __init__(
-        self, task: Any, tuner: str | Tuner = "xgb", measure_option: dict[str, Any] | None = None,
+        self,
+        task: Any,
+        tuner: str | Tuner = "xgb",
+        measure_option: dict[str, Any] | None = None,
         baseline_first: bool = True,
     ):
         self.task, self.space = task, task.config_space
@@ -129,8 +134,13 @@ class TemplateSearch:
             GLOBAL_SCOPE.in_tuning = before
 
     def run(
-        self, keys: Sequence[int], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
-        most_ms: int | None = None, verify: bool = False,
+        self,
+        keys: Sequence[int],
+        built: Sequence[Any],
+        on_result: Callable[[Measurement], None] | None = None,
+        *,
+        most_ms: int | None = None,
+        verify: bool = False,
     ) -> list[Measurement]:
         runner, measurements = self.runner, []
         if most_ms is not None:

@@ -97,9 +97,7 @@ def _allocate(p: GpuLike, stmt: Allocate) -> Stmt:
     count = info(stmt.dtype).lanes
     for extent in stmt.extents:
         if not isinstance(extent, IntImm):
-            raise TVMError(
-                f"{p.name}: buffer {var.name} in scope {scope} needs a constant size, got {extent}"
-            )
+            raise TVMError(f"{p.name}: buffer {var.name} in scope {scope} needs a constant size, got {extent}")
         count *= extent.value
     c_stmt.own_memory(p, var, stmt.dtype)
     name = unique(clean(var.name), {*p.taken, *p.source.taken})
@@ -415,9 +413,7 @@ def emit_kernels(
     return source, kernels
 
 
-def _emit_kernel(
-    source: Source, dialect: type[GpuLike], symbol: str, function: PrimFunc, limits: Limits
-) -> Kernel:
+def _emit_kernel(source: Source, dialect: type[GpuLike], symbol: str, function: PrimFunc, limits: Limits) -> Kernel:
     printer = dialect(source, symbol, "void")
     printer.look_at(function.params, function.body)
     noalias = bool(function.attrs.get("tir.noalias"))

@@ -35,9 +35,7 @@ class Access(NamedTuple):
 def one_index(buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
     """Return the single index of an element of flat memory."""
     if len(indices) != 1:
-        raise TVMError(
-            f"buffer {buffer.name} has {len(indices)} dimensions; run StorageFlatten before code generation"
-        )
+        raise TVMError(f"buffer {buffer.name} has {len(indices)} dimensions; run StorageFlatten before code generation")
     return indices[0]
 
 

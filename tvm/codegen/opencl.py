@@ -114,9 +114,7 @@ class OpenCL(GpuLike):
     }  # fmt: skip
     constant_scope: ClassVar[str] = "__constant "
     kernel_head: ClassVar[str] = "__kernel void "
-    sized_kernel_head: ClassVar[str] = (
-        "__kernel __attribute__((reqd_work_group_size({x}, {y}, {z}))) void "
-    )
+    sized_kernel_head: ClassVar[str] = "__kernel __attribute__((reqd_work_group_size({x}, {y}, {z}))) void "
     thread_axes: ClassVar[dict[str, str]] = {
         **{f"blockIdx.{axis}": f"(int)get_group_id({n})" for n, axis in enumerate("xyz")},
         **{f"threadIdx.{axis}": f"(int)get_local_id({n})" for n, axis in enumerate("xyz")},

@@ -56,8 +56,13 @@ def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
     """
     n = lhs.shape[1] if transa else lhs.shape[0]
     m = rhs.shape[0] if transb else rhs.shape[1]
-    return extern((n, m), [lhs, rhs], lambda ins, outs: call_packed(_NAME, ins[0], ins[1], outs[0], transa, transb),
-                  name="C", **kwargs)
+    return extern(
+        (n, m),
+        [lhs, rhs],
+        lambda ins, outs: call_packed(_NAME, ins[0], ins[1], outs[0], transa, transb),
+        name="C",
+        **kwargs,
+    )
 
 
 def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs):
@@ -87,5 +92,10 @@ def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs
     n = lhs.shape[2] if transa else lhs.shape[1]
     m = rhs.shape[1] if transb else rhs.shape[2]
     name = _ITERATIVE if iterative else _BATCH
-    return extern((b, n, m), [lhs, rhs], lambda ins, outs: call_packed(name, ins[0], ins[1], outs[0], transa, transb),
-                  name="C", **kwargs)
+    return extern(
+        (b, n, m),
+        [lhs, rhs],
+        lambda ins, outs: call_packed(name, ins[0], ins[1], outs[0], transa, transb),
+        name="C",
+        **kwargs,
+    )

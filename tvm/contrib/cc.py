@@ -57,8 +57,9 @@ def create_shared(
 create_shared.output_format = "dylib" if sys.platform == "darwin" else "dll" if sys.platform == "win32" else "so"
 
 
-def create_executable(output: str, objects: str | Sequence[str], options: Sequence[str] | None = None,
-                      cc: str | None = None):
+def create_executable(
+    output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
+):
     """Link object files and sources into a program.
 
     Parameters
@@ -95,8 +96,10 @@ def create_staticlib(output: str, inputs: str | Sequence[str], ar: str | None = 
     """
     tool = ar or shutil.which("ar")
     if not tool or shutil.which(tool) is None:
-        raise TVMError("creating an archive needs the program 'ar' (Debian: apt install binutils), or another archiver "
-                       "passed as ar=")
+        raise TVMError(
+            "creating an archive needs the program 'ar' (Debian: apt install binutils), or another archiver "
+            "passed as ar="
+        )
     if os.path.exists(output):
         os.remove(output)
     link.run_compiler([tool, "qcs", output, *_files(inputs)], f"making {output}")
@@ -133,8 +136,11 @@ create_shared.get_target_triple = get_target_by_dump_machine(os.environ.get("CXX
 
 
 def cross_compiler(
-    compile_func: str | Callable[..., Any], options: Sequence[str] | None = None, output_format: str | None = None,
-    get_target_triple: Callable[[], str | None] | None = None, add_files: Sequence[str] | None = None,
+    compile_func: str | Callable[..., Any],
+    options: Sequence[str] | None = None,
+    output_format: str | None = None,
+    get_target_triple: Callable[[], str | None] | None = None,
+    add_files: Sequence[str] | None = None,
 ) -> Callable[..., Any]:
     """A function for ``export_library(fcompile=...)`` that links with another compiler, options and files.
 

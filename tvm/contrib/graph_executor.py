@@ -45,8 +45,9 @@ def create(graph_json_str, libmod, device) -> GraphModule:
         raise TVMError("graph: the text contains a null character, so it is not JSON")
     devices = device if isinstance(device, (list, tuple)) else [device]
     if not devices:
-        raise ValueError("graph_executor.create: the list of devices is empty; pass one device per device type of the "
-                         "graph")
+        raise ValueError(
+            "graph_executor.create: the list of devices is empty; pass one device per device type of the graph"
+        )
     _load(libmod)
     numbers = [number for dev in devices for number in (dev.device_type % RPC_SESS_MASK, dev.device_id)]
     made = get_device_func("tvm.graph_executor.create", devices[0])(graph_json_str, libmod, *numbers)
@@ -84,9 +85,21 @@ class GraphModule:
         self.module = module
         self._keep = keep
         self._is_remote = module.type_key == "rpc"
-        names = ("set_input", "run", "get_output", "get_input", "get_num_inputs", "get_num_outputs", "get_input_index",
-                 "get_input_name", "describe_input", "load_params", "set_input_zero_copy", "set_output_zero_copy",
-                 "share_arrays")
+        names = (
+            "set_input",
+            "run",
+            "get_output",
+            "get_input",
+            "get_num_inputs",
+            "get_num_outputs",
+            "get_input_index",
+            "get_input_name",
+            "describe_input",
+            "load_params",
+            "set_input_zero_copy",
+            "set_output_zero_copy",
+            "share_arrays",
+        )
         for name in names:
             setattr(self, "_" + name, module[name])
         count = self._get_num_inputs()
@@ -398,8 +411,17 @@ class GraphModule:
         return self.module[key]
 
     def benchmark(
-        self, device, func_name="run", repeat=5, number=5, min_repeat_ms=None, limit_zero_time_iterations=100,
-        end_to_end=False, cooldown_interval_ms=0, repeats_to_cooldown=1, **kwargs,
+        self,
+        device,
+        func_name="run",
+        repeat=5,
+        number=5,
+        min_repeat_ms=None,
+        limit_zero_time_iterations=100,
+        end_to_end=False,
+        cooldown_interval_ms=0,
+        repeats_to_cooldown=1,
+        **kwargs,
     ) -> BenchmarkResult:
         """The times of whole runs; ``end_to_end`` includes setting inputs and copying outputs.
 
@@ -438,8 +460,13 @@ class GraphModule:
         if kwargs:
             self.set_input(**kwargs)
         return self.module.time_evaluator(
-            func_name, device, repeat=repeat, number=number, min_repeat_ms=min_repeat_ms or 0,
-            limit_zero_time_iterations=limit_zero_time_iterations, cooldown_interval_ms=cooldown_interval_ms,
+            func_name,
+            device,
+            repeat=repeat,
+            number=number,
+            min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
             repeats_to_cooldown=repeats_to_cooldown,
         )()
 

@@ -43,9 +43,12 @@ def _write(path: Path, result, what: str) -> None:
 
     arrays = result if isinstance(result, tuple) else (result,)
     if not all(isinstance(a, numpy.ndarray) and a.dtype != object for a in arrays):
-        warnings.warn(f"memoize: {what} returned {type(result).__name__}, which is cached in this process only; only "
-                      "arrays "
-                      "and tuples of arrays are saved", stacklevel=3)
+        warnings.warn(
+            f"memoize: {what} returned {type(result).__name__}, which is cached in this process only; only "
+            "arrays "
+            "and tuples of arrays are saved",
+            stacklevel=3,
+        )
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = path.with_suffix(f".{os.getpid()}.part.npz")

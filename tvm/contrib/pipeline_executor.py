@@ -155,8 +155,9 @@ class PipelineModule:
     def __init__(self, module: Any):
         made = module.get_pipeline_executor_module() if isinstance(module, PipelineExecutorFactoryModule) else module
         if not isinstance(made, _Pipeline):
-            raise TypeError(f"PipelineModule: expected the result of pipeline_executor_build.build, got "
-                            f"{type(module).__name__}")
+            raise TypeError(
+                f"PipelineModule: expected the result of pipeline_executor_build.build, got {type(module).__name__}"
+            )
         self.module = made
         self._inputs: dict[tuple[int, str], Any] = {}
         self._params: dict[int, dict[str, Any]] = {}

@@ -57,8 +57,10 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
         connections.append({**given["pipeline"], "dev": f"{int(given['dev'].device_type)},{given['dev'].device_id}"})
     connections.sort(key=lambda module: module["mod_idx"])
     if not any("global_output_index" in d for m in connections for o in m["output"] for d in o["dependencies"]):
-        raise RuntimeError("pipeline: no module output is connected with an output of the pipeline; connect "
-                           "config[mod]['output'][0] with config['output'][0]")
+        raise RuntimeError(
+            "pipeline: no module output is connected with an output of the pipeline; connect "
+            "config[mod]['output'][0] with config['output'][0]"
+        )
     return PipelineExecutorFactoryModule(modules, {**config, "module_connection": connections})
 
 
@@ -129,17 +131,22 @@ class Binding:
         ends = tuple(("pipeline " if b.is_pipeline_executor_interface() else "module ") + b.io_type
                      for b in (self, binding))  # fmt: skip
         if ends not in _CONNECTIONS:
-            raise RuntimeError(f"pipeline: a {ends[0]} cannot be connected with a {ends[1]}; allowed connections are "
-                               + ", ".join(f"{a} to {b}" for a, b in sorted(_CONNECTIONS)))
+            raise RuntimeError(
+                f"pipeline: a {ends[0]} cannot be connected with a {ends[1]}; allowed connections are "
+                + ", ".join(f"{a} to {b}" for a, b in sorted(_CONNECTIONS))
+            )
         if self.io_owner is binding.io_owner:
             raise RuntimeError(f"pipeline: an output of {self.io_owner.name} cannot be connected with its own input")
         if ends[0] == "pipeline input" and self.bindings:
-            raise RuntimeError(f"pipeline: input '{self.name}' is already connected; an input can be connected with "
-                               "only one module")
+            raise RuntimeError(
+                f"pipeline: input '{self.name}' is already connected; an input can be connected with only one module"
+            )
         both = not self.is_pipeline_executor_interface() and not binding.is_pipeline_executor_interface()
         if both and self.data_type != binding.data_type:
-            raise RuntimeError(f"pipeline: output {self.name} has type {self.data_type}, but input '{binding.name}' "
-                               f"has type {binding.data_type}; the types must be equal")
+            raise RuntimeError(
+                f"pipeline: output {self.name} has type {self.data_type}, but input '{binding.name}' "
+                f"has type {binding.data_type}; the types must be equal"
+            )
         if both and binding.io_owner in (self.io_owner, *_before(self.io_owner)):
             raise RuntimeError(f"pipeline: output {self.name} connected with input '{binding.name}' would form a cycle")
         self.bindings.append(binding)
@@ -382,5 +389,12 @@ def _module_config(wrapper: ModuleWrapper) -> dict[str, Any]:
     }  # fmt: skip
 
 
-__all__ = ["Binding", "BindingList", "ModuleWrapper", "PipelineConfig", "build", "export_library",
-           "pipeline_executor_build_enabled"]
+__all__ = [
+    "Binding",
+    "BindingList",
+    "ModuleWrapper",
+    "PipelineConfig",
+    "build",
+    "export_library",
+    "pipeline_executor_build_enabled",
+]

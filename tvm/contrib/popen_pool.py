@@ -127,8 +127,9 @@ class PopenWorker:
         maximum_uses: int | None = None, stdout: Any = None, stderr: Any = None,
     ):  # fmt: skip
         if stdout is not None or stderr is not None:
-            raise NotImplementedError("PopenWorker: stdout and stderr cannot be redirected; processes use the output "
-                                      "of this process")
+            raise NotImplementedError(
+                "PopenWorker: stdout and stderr cannot be redirected; processes use the output of this process"
+            )
         if maximum_uses is not None and maximum_uses < 1:
             raise ValueError(f"PopenWorker: maximum_uses must be at least 1, got {maximum_uses}")
         self._initial = _packed((initializer, tuple(initargs)), "PopenWorker: the initializer")

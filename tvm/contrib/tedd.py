@@ -27,8 +27,10 @@ def _give(picture: Picture, show_svg: bool, dot_file_path: str, output_dot_strin
         try:
             from IPython.display import SVG, display
         except ImportError:
-            raise RuntimeError("show_svg shows the picture in a notebook, but IPython is not installed; "
-                               'dot_file_path="name.svg" writes it to a file') from None
+            raise RuntimeError(
+                "show_svg shows the picture in a notebook, but IPython is not installed; "
+                'dot_file_path="name.svg" writes it to a file'
+            ) from None
         display(SVG(picture.drawing.file()))
     return picture.dot.text() if output_dot_string else None
 

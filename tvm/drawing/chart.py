@@ -15,8 +15,16 @@ class Axes(Drawing):
     """A frame with two axes, each linear or logarithmic, and the elements drawn in it."""
 
     def __init__(
-        self, label: str, x_title: str, y_title: str, x_range: tuple[float, float], y_range: tuple[float, float], *,
-        logarithmic: bool = False, width: int = 800, height: int = 240,
+        self,
+        label: str,
+        x_title: str,
+        y_title: str,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        *,
+        logarithmic: bool = False,
+        width: int = 800,
+        height: int = 240,
     ):
         super().__init__(label, width, height)
         self.logarithmic, self.x_range, self.y_range = logarithmic, x_range, y_range
@@ -28,8 +36,10 @@ class Axes(Drawing):
             self.text(_LEFT - 6, self.y(value) + 4, f"{value:.6g}", "end")
         self.text((_LEFT + width - _RIGHT) / 2, height - 8, x_title, "middle")
         middle = at((_TOP + height - _BOTTOM) / 2)
-        self.parts.append(f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
-                          f"{escape(y_title)}</text>")
+        self.parts.append(
+            f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
+            f"{escape(y_title)}</text>"
+        )
 
     def x(self, value: float) -> float:
         return _LEFT + (self.width - _LEFT - _RIGHT) * _place(value, *self.x_range, self.logarithmic)
@@ -67,8 +77,11 @@ def _round_step(about: float) -> float:
 
 
 def roofline(
-    label: str, flops: float, roofs: Sequence[tuple[str, float]],
-    points: Sequence[tuple[int, float, float, float | None]], word: str = "task",
+    label: str,
+    flops: float,
+    roofs: Sequence[tuple[str, float]],
+    points: Sequence[tuple[int, float, float, float | None]],
+    word: str = "task",
 ) -> str:
     """Draw speed over intensity. A point is (index, operations per byte, best, untuned); speeds in GFLOPS.
 

@@ -35,8 +35,11 @@ class Digraph:
     """A directed graph: nodes, edges, and subgraphs."""
 
     def __init__(
-        self, name: str = "", graph_attr: Mapping[str, object] | None = None,
-        node_attr: Mapping[str, object] | None = None, edge_attr: Mapping[str, object] | None = None,
+        self,
+        name: str = "",
+        graph_attr: Mapping[str, object] | None = None,
+        node_attr: Mapping[str, object] | None = None,
+        edge_attr: Mapping[str, object] | None = None,
     ):
         self.name = name
         self.lines: list[str] = []

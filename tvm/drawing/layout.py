@@ -145,7 +145,10 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _placed(
-    sizes: Sequence[tuple[float, float]], layers: list[list[int]], chains: list[list[int]], turned: set[int],
+    sizes: Sequence[tuple[float, float]],
+    layers: list[list[int]],
+    chains: list[list[int]],
+    turned: set[int],
     at: list[float],
 ) -> Layout:
     """Return coordinates relative to the top left corner."""

@@ -131,8 +131,15 @@ def memory_chart(memory: Memory) -> str:
     """Draw the storages on top of each other, each with the values that use it in turn."""
     top = memory.planned / _MIB * 1.02 or 1.0
     height = int(min(max(240.0, 18.0 * len(memory.storages) + 80), 720.0))
-    axes = Axes("where each value lies and how long it lives", "kernel, in order", "MiB", (0.0, max(memory.steps, 1)),
-                (0.0, top), height=height, width=1000)
+    axes = Axes(
+        "where each value lies and how long it lives",
+        "kernel, in order",
+        "MiB",
+        (0.0, max(memory.steps, 1)),
+        (0.0, top),
+        height=height,
+        width=1000,
+    )
     base, begin = 0, {}
     for storage, size in memory.storages.items():
         begin[storage] = base
@@ -142,8 +149,10 @@ def memory_chart(memory: Memory) -> str:
         low = begin[value.storage] + value.offset
         x, y = axes.x(value.first), axes.y((low + value.nbytes) / _MIB)
         width, tall = axes.x(value.last + 1) - x, axes.y(low / _MIB) - y
-        tip = (f"{value.name}\n{value.type}, {size_words(value.nbytes)}\nstorage {value.storage}, "
-               f"kernels {value.first} to {value.last}{', a result' if value.is_output else ''}")
+        tip = (
+            f"{value.name}\n{value.type}, {size_words(value.nbytes)}\nstorage {value.storage}, "
+            f"kernels {value.first} to {value.last}{', a result' if value.is_output else ''}"
+        )
         axes.box(x, y, width, tall, "bar bar2" if value.is_output else f"bar bar{i % 2}", tip, opacity=0.75)
     return axes.svg()
 
@@ -152,8 +161,15 @@ def live_chart(memory: Memory) -> str:
     """Draw the size of live values at each kernel, below the planned size."""
     live = memory.live()
     top = max([*live, memory.planned, 1]) / _MIB * 1.05
-    axes = Axes("bytes of values that live while each kernel runs", "kernel, in order", "MiB",
-                (0.0, max(memory.steps, 1)), (0.0, top), height=180, width=1000)
+    axes = Axes(
+        "bytes of values that live while each kernel runs",
+        "kernel, in order",
+        "MiB",
+        (0.0, max(memory.steps, 1)),
+        (0.0, top),
+        height=180,
+        width=1000,
+    )
     points = [(x, value / _MIB) for step, value in enumerate(live) for x in (step, step + 1)]
     axes.line(points, "best")
     axes.line([(0.0, memory.planned / _MIB), (memory.steps, memory.planned / _MIB)], "untuned")
@@ -170,11 +186,17 @@ def memory_body(memory: Memory) -> str:
     """Return the charts, and a table with totals."""
     if not memory.values:
         return "<p>The model makes no values.</p>"
-    rows = [["planned for values a run makes", memory.planned], ["most that live at once", max(memory.live())],
-            ["without sharing", memory.unshared], ["weights and inputs", memory.given]]
+    rows = [
+        ["planned for values a run makes", memory.planned],
+        ["most that live at once", max(memory.live())],
+        ["without sharing", memory.unshared],
+        ["weights and inputs", memory.given],
+    ]
     sums = table(["memory", "bytes"], [[escape(what), size_words(count)] for what, count in rows])
-    note = ('<p class="soft">Each bar is a value, from the kernel that writes it to the last that reads it; values in '
-            "one storage take turns. Results of the model are green.</p>")
+    note = (
+        '<p class="soft">Each bar is a value, from the kernel that writes it to the last that reads it; values in '
+        "one storage take turns. Results of the model are green.</p>"
+    )
     return f"{sums}<h2>Where values lie</h2>{note}{memory_chart(memory)}<h2>What lives</h2>{live_chart(memory)}"
 
 

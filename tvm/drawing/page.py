@@ -113,9 +113,7 @@ def _scoped(rules: str, scope: str) -> str:
 
 
 def _variables(root: str) -> str:
-    return (
-        f"{root}{{color-scheme:light dark;{_LIGHT}}}@media(prefers-color-scheme:dark){{{root}{{{_DARK}}}}}"
-    )
+    return f"{root}{{color-scheme:light dark;{_LIGHT}}}@media(prefers-color-scheme:dark){{{root}{{{_DARK}}}}}"
 
 
 def picture_style() -> str:

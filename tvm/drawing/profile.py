@@ -52,8 +52,11 @@ def calls_of(report: Any, flop: Mapping[str, float] | None = None) -> list[Call]
     for row in report.calls:
         name, shapes = str(row.get("Name", "")), str(row.get("Argument Shapes", ""))
         took = getattr(row.get("Duration (us)"), "value", 0.0)
-        found.append(Call(short_name(name), took, shapes, str(row.get("Source", "")), (flop or {}).get(name, 0.0),
-                          _bytes(shapes)))
+        found.append(
+            Call(
+                short_name(name), took, shapes, str(row.get("Source", "")), (flop or {}).get(name, 0.0), _bytes(shapes)
+            )
+        )
     return found
 
 
@@ -132,22 +135,36 @@ def flames(calls: Sequence[Call]) -> str:
 
 
 def _roofline(calls: Sequence[Call], machine: Any) -> str:
-    points = [(i, c.intensity, c.flop / c.microseconds / 1e3, None)
-              for i, c in enumerate(calls) if c.intensity and c.microseconds]
+    points = [
+        (i, c.intensity, c.flop / c.microseconds / 1e3, None)
+        for i, c in enumerate(calls)
+        if c.intensity and c.microseconds
+    ]
     if not points:
         return ""
     roofs = [("caches", machine.cache_bandwidth / 1e9), ("memory", machine.bandwidth / 1e9)]
     label = "speed of each call over its operations per byte, below the roof of the machine"
-    return (f"<h2>Roofline</h2>{roofline(label, machine.flops / 1e9, roofs, points, 'call')}"
-            '<p class="soft">Each call of a convolution or product by its number in the table. Winograd\'s algorithm '
-            "needs fewer operations than are counted here and may lie above the roof.</p>")
+    return (
+        f"<h2>Roofline</h2>{roofline(label, machine.flops / 1e9, roofs, points, 'call')}"
+        '<p class="soft">Each call of a convolution or product by its number in the table. Winograd\'s algorithm '
+        "needs fewer operations than are counted here and may lie above the roof.</p>"
+    )
 
 
 def _table(calls: Sequence[Call], machine: Any) -> str:
     total = sum(call.microseconds for call in calls) or 1.0
     counted, placed = any(call.flop for call in calls), any(call.source for call in calls)
-    head = ["#", "kernel", "time", "share", *(["GFLOPS", "FLOP/byte"] if counted else []),
-            *(["of roof"] if counted and machine else []), "GB/s", *(["source"] if placed else []), "shapes"]
+    head = [
+        "#",
+        "kernel",
+        "time",
+        "share",
+        *(["GFLOPS", "FLOP/byte"] if counted else []),
+        *(["of roof"] if counted and machine else []),
+        "GB/s",
+        *(["source"] if placed else []),
+        "shapes",
+    ]
     body = []
     for i, call in enumerate(calls):
         speed, seconds = (call.flop / call.microseconds / 1e3 if call.microseconds else 0.0), call.microseconds / 1e6
@@ -157,8 +174,11 @@ def _table(calls: Sequence[Call], machine: Any) -> str:
         if counted and machine:
             roof = machine.roof(call.intensity, call.moved) if call.intensity else 0.0
             cells.append(f"{speed * 1e9 / roof:.0%}" if roof else "")
-        cells += [f"{call.moved / seconds / 1e9:.1f}" if seconds else "", *([call.source] if placed else []),
-                  shorten(call.shapes, 120)]
+        cells += [
+            f"{call.moved / seconds / 1e9:.1f}" if seconds else "",
+            *([call.source] if placed else []),
+            shorten(call.shapes, 120),
+        ]
         body.append([escape(cell) for cell in cells])
     return table(head, body, "Calls in the order they run", name=1)
 
@@ -167,10 +187,16 @@ def profile_body(report: Any, flop: Mapping[str, float] | None = None, machine: 
     """Return the pictures of a report; with ``whole`` including the roofline and the table of calls."""
     calls = calls_of(report, flop)
     spent = sum(call.microseconds for call in calls)
-    runs = [f"{device}: {microseconds(row['Duration (us)'].value)} a run"
-            for device, row in report.device_metrics.items() if hasattr(row.get("Duration (us)"), "value")]
-    facts = [f"{len(calls)} calls of {len({c.name for c in calls})} kernels, {microseconds(spent)}", *runs,
-             *(f"{name}: {value}" for name, value in report.configuration.items())]
+    runs = [
+        f"{device}: {microseconds(row['Duration (us)'].value)} a run"
+        for device, row in report.device_metrics.items()
+        if hasattr(row.get("Duration (us)"), "value")
+    ]
+    facts = [
+        f"{len(calls)} calls of {len({c.name for c in calls})} kernels, {microseconds(spent)}",
+        *runs,
+        *(f"{name}: {value}" for name, value in report.configuration.items()),
+    ]
     body = f'<p class="soft">{escape("; ".join(facts))}.</p>'
     if not calls:
         return f"{body}<p>No kernel was called.</p>"

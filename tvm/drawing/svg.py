@@ -38,8 +38,15 @@ class Drawing:
         self.parts.append("</g>")
 
     def box(
-        self, x: float, y: float, width: float, height: float, kind: str, tip: object = "",
-        opacity: float | None = None, rounded: float = 0,
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        kind: str,
+        tip: object = "",
+        opacity: float | None = None,
+        rounded: float = 0,
     ) -> None:
         """Draw a rectangle with the tooltip ``tip``."""
         more = (f' rx="{at(rounded)}"' if rounded else "") + ("" if opacity is None else f' opacity="{opacity:.2f}"')

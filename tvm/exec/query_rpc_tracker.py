@@ -13,8 +13,9 @@ def main() -> None:
     host = os.environ.get("TVM_TRACKER_HOST", "127.0.0.1")
     port = int(os.environ.get("TVM_TRACKER_PORT", "9190"))
     parser.add_argument("--host", default=host, help="address of the tracker (default: TVM_TRACKER_HOST or 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=port, help="port of the tracker (default: TVM_TRACKER_PORT or "
-                                                               "9190)")
+    parser.add_argument(
+        "--port", type=int, default=port, help="port of the tracker (default: TVM_TRACKER_PORT or 9190)"
+    )
     args = parser.parse_args()
     print(f"Tracker address {args.host}:{args.port}\n")
     print(connect_tracker(args.host, args.port).text_summary())

@@ -39,8 +39,12 @@ def run(args: argparse.Namespace) -> None:
             logging.getLogger("RPCProxy").info("bind to %s:%d", *listening.getsockname())
         try:
             serve(
-                os.dup(listening.fileno()), silent=args.silent, tracker_addr=args.tracker,
-                timeout_client=args.timeout_client, timeout_server=args.timeout_server, tls=tls.files_of(args),
+                os.dup(listening.fileno()),
+                silent=args.silent,
+                tracker_addr=args.tracker,
+                timeout_client=args.timeout_client,
+                timeout_server=args.timeout_server,
+                tls=tls.files_of(args),
             )
         except KeyboardInterrupt:
             return

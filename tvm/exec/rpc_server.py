@@ -43,14 +43,21 @@ def run(args: argparse.Namespace) -> None:
     if args.tracker and not args.key:
         raise RuntimeError("registering with a tracker (--tracker) requires a key (--key)")
     options = {
-        "key": args.key, "load_library": args.load_library, "max_seconds": args.max_seconds,
-        "max_memory": args.max_memory, "max_message": args.max_message, "max_files": args.max_files,
-        "measure_only": args.measure_only, "silent": args.silent, "tls": tls.files_of(args),
+        "key": args.key,
+        "load_library": args.load_library,
+        "max_seconds": args.max_seconds,
+        "max_memory": args.max_memory,
+        "max_message": args.max_message,
+        "max_files": args.max_files,
+        "measure_only": args.measure_only,
+        "silent": args.silent,
+        "tls": tls.files_of(args),
     }
     if args.through_proxy:
         if args.tracker or args.custom_addr:
-            raise RuntimeError("--tracker and --through-proxy are mutually exclusive: the proxy registers its servers "
-                               "with its tracker")
+            raise RuntimeError(
+                "--tracker and --through-proxy are mutually exclusive: the proxy registers its servers with its tracker"
+            )
         base.check_reach(args.host, "rpc_server --through-proxy")
         serve(-1, proxy_addr=(args.host, args.port), **options)
         return

@@ -216,8 +216,9 @@ class Op(Node, key="Op"):
             No function is given, and no relation with this name is registered.
         """
         if type_rel_func is None and rel_name not in TYPE_RELATIONS:
-            raise TVMError(f"unknown type relation '{rel_name}'; registered relations: "
-                           f"{', '.join(TYPE_RELATIONS.names())}")
+            raise TVMError(
+                f"unknown type relation '{rel_name}'; registered relations: {', '.join(TYPE_RELATIONS.names())}"
+            )
         if "type_rule" in self.attrs:
             raise TVMError(f"operator {self.name} already has a type relation")
         if type_rel_func is None:

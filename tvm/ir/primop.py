@@ -627,8 +627,9 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
         return value
     to, source = info(dtype), info(value.dtype)
     if source.is_handle and not to.is_handle:
-        raise ExprTypeError(f"cast: cannot convert a pointer or string to {dtype}; use tvm.tir.reinterpret for its "
-                            "bits")
+        raise ExprTypeError(
+            f"cast: cannot convert a pointer or string to {dtype}; use tvm.tir.reinterpret for its bits"
+        )
     if to.lanes == source.lanes:
         if isinstance(value, _LITERAL) and not to.is_handle:
             return _cast_literal(value.value, dtype)
@@ -636,8 +637,9 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
             return Broadcast(cast(with_lanes(dtype, 1), value.value), value.lanes)
         return Cast(dtype, value)
     if source.lanes != 1:
-        raise ExprTypeError(f"cast: cannot convert {value.dtype} to {dtype}: {source.lanes} lanes instead of "
-                            f"{to.lanes}")
+        raise ExprTypeError(
+            f"cast: cannot convert {value.dtype} to {dtype}: {source.lanes} lanes instead of {to.lanes}"
+        )
     return Broadcast(cast(with_lanes(dtype, 1), value), to.lanes)
 
 

@@ -18,19 +18,35 @@ from .op import OPS, Op
 from .prim import IntImm
 
 # Fields that are ignored, because they can be recomputed.
-_DERIVED = {"_checked_type_", "checked_type_", "virtual_device_", "source_map", "global_var_map_",
-            "global_type_var_map_"}
+_DERIVED = {
+    "_checked_type_",
+    "checked_type_",
+    "virtual_device_",
+    "source_map",
+    "global_var_map_",
+    "global_type_var_map_",
+}
 _NAMES = {"Variable": "tir.Var", "relay.Module": "IRModule"}
-_RENAMED = {("relay.Var", "vid"): "name_hint", ("relay.TypeVar", "var"): "name_hint",
-            ("relay.GlobalTypeVar", "var"): "name_hint", ("DictAttrs", "__dict__"): "entries"}
+_RENAMED = {
+    ("relay.Var", "vid"): "name_hint",
+    ("relay.TypeVar", "var"): "name_hint",
+    ("relay.GlobalTypeVar", "var"): "name_hint",
+    ("DictAttrs", "__dict__"): "entries",
+}
 # Attribute fields that are objects in Apache TVM and plain numbers here.
 _BOXED = {
-    "relay.attrs.TakeAttrs": {"axis", "batch_dims"}, "relay.attrs.StackAttrs": {"axis"},
-    "relay.attrs.RepeatAttrs": {"repeats", "axis"}, "relay.attrs.GatherAttrs": {"axis"},
-    "relay.attrs.GatherNDAttrs": {"batch_dims", "index_rank"}, "relay.attrs.ScanopAttrs": {"axis", "exclusive"},
-    "relay.attrs.ReverseAttrs": {"axis"}, "relay.attrs.ReverseSequenceAttrs": {"seq_axis", "batch_axis"},
-    "relay.attrs.ScatterElementsAttrs": {"axis"}, "relay.attrs.ScatterAttrs": {"axis"},
-    "relay.attrs.TopkAttrs": {"k"}, "relay.attrs.SplitAttrs": {"indices_or_sections"},
+    "relay.attrs.TakeAttrs": {"axis", "batch_dims"},
+    "relay.attrs.StackAttrs": {"axis"},
+    "relay.attrs.RepeatAttrs": {"repeats", "axis"},
+    "relay.attrs.GatherAttrs": {"axis"},
+    "relay.attrs.GatherNDAttrs": {"batch_dims", "index_rank"},
+    "relay.attrs.ScanopAttrs": {"axis", "exclusive"},
+    "relay.attrs.ReverseAttrs": {"axis"},
+    "relay.attrs.ReverseSequenceAttrs": {"seq_axis", "batch_axis"},
+    "relay.attrs.ScatterElementsAttrs": {"axis"},
+    "relay.attrs.ScatterAttrs": {"axis"},
+    "relay.attrs.TopkAttrs": {"k"},
+    "relay.attrs.SplitAttrs": {"indices_or_sections"},
     "relay.attrs.NonMaximumSuppressionAttrs": {"max_output_size"},
 }
 # ... and fields that are plain numbers, although the parameter here has no number as default.
@@ -156,7 +172,8 @@ class ApacheReader:
         if (key, name) == ("tir.Buffer", "buffer_type"):
             return "buffer_type"
         return {"str": "text", "int": "int", "bool": "bool", "float": "float", "TypeKind": "int", "ForKind": "int"}.get(
-            said, "array" if (key, name) == ("relay.Constant", "data") else "ref")
+            said, "array" if (key, name) == ("relay.Constant", "data") else "ref"
+        )
 
     def attribute_kinds(self, op: Any, attrs: int) -> Callable[[str], str]:
         build = op.attrs.get("build") if isinstance(op, Op) else None

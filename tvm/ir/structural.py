@@ -247,8 +247,11 @@ class _Comparison:
                 part = u.__class__
                 # Equal strings and numbers are not pushed; unequal ones are compared in order.
                 if part is v.__class__ and (
-                    (part is str or part is int) and u == v
-                    or part is IntImm and u.value == v.value and u.dtype == v.dtype
+                    (part is str or part is int)
+                    and u == v
+                    or part is IntImm
+                    and u.value == v.value
+                    and u.dtype == v.dtype
                 ):
                     continue
                 stack.append((u, v, free or defines[i], (path, labels[i])))

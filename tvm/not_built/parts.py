@@ -64,7 +64,8 @@ PARTS: dict[str, Part] = {
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),
     "tvm.relay.quantize": Part(
-        _QUANTIZE_STEPS, "get_calibration_info realize quantize_context partition annotate calibrate",
+        _QUANTIZE_STEPS,
+        "get_calibration_info realize quantize_context partition annotate calibrate",
     ),
     "tvm.relay.quantize._annotate": Part(_QUANTIZE_STEPS, "QAnnotateKind attach_simulated_quantize"),
     "tvm.relay.quantize._calibrate": Part(_QUANTIZE_STEPS, "calibrate"),
@@ -119,9 +120,7 @@ PARTS: dict[str, Part] = {
     "tvm.tir.schedule.block_scope": Part(_SCHEDULE, "BlockScope StmtSRef"),
     "tvm.tir.schedule.schedule": Part(_SCHEDULE, "Schedule ScheduleError"),
     "tvm.tir.schedule.state": Part(_SCHEDULE, "CachedFlags ScheduleDebugMask ScheduleState"),
-    "tvm.tir.schedule.testing": Part(
-        _SCHEDULE, "assert_structural_equal_ignore_global_symbol verify_trace_roundtrip"
-    ),
+    "tvm.tir.schedule.testing": Part(_SCHEDULE, "assert_structural_equal_ignore_global_symbol verify_trace_roundtrip"),
     "tvm.tir.schedule.trace": Part(_SCHEDULE, "Trace"),
     "tvm.tir.tensor_intrin": Part(_SCHEDULE),
     **{
@@ -149,9 +148,9 @@ PARTS: dict[str, Part] = {
         ),
     ),
     **{
-        f"tvm.topi.{device}": Part("this way to compute the operator", names + " " + " ".join(
-            f"schedule_{name}" for name in names.split()
-        ))
+        f"tvm.topi.{device}": Part(
+            "this way to compute the operator", names + " " + " ".join(f"schedule_{name}" for name in names.split())
+        )
         for device, names in {
             "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
             " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
@@ -271,8 +270,12 @@ PARTS: dict[str, Part] = {
     **{
         f"tvm.relay.op.contrib.{name}": Part(f"the compiler {title}", names, questions=questions)
         for name, title, names, questions in (
-            ("arm_compute_lib", "Arm Compute Library", "partition_for_arm_compute_lib",
-             "is_arm_compute_runtime_enabled"),
+            (
+                "arm_compute_lib",
+                "Arm Compute Library",
+                "partition_for_arm_compute_lib",
+                "is_arm_compute_runtime_enabled",
+            ),
             ("bnns", "BNNS", "partition_for_bnns", ""),
             ("clml", "OpenCLML", "CLMLGenSrc partition_for_clml preprocess_module", "is_clml_runtime_enabled"),
             ("cmsisnn", "CMSIS-NN", "partition_for_cmsisnn", "enabled"),
@@ -284,8 +287,12 @@ PARTS: dict[str, Part] = {
             ("ethosu", "Ethos-U", "partition_for_ethosu", ""),
             ("libtorch", "LibTorch", "torchop", ""),
             ("mrvl", "Marvell", "partition_for_mrvl", ""),
-            ("tensorrt", "TensorRT", "get_tensorrt_target partition_for_tensorrt", "is_tensorrt_compiler_enabled"
-             " is_tensorrt_runtime_enabled"),
+            (
+                "tensorrt",
+                "TensorRT",
+                "get_tensorrt_target partition_for_tensorrt",
+                "is_tensorrt_compiler_enabled is_tensorrt_runtime_enabled",
+            ),
             ("uma", "UMA", "", "uma_available"),
             ("vitis_ai", "Vitis AI", "partition_for_vitis_ai", ""),
         )

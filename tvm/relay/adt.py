@@ -121,8 +121,19 @@ def renamed_pattern(pattern: Pattern, table: dict[Var, Var]) -> Pattern:
     return pattern
 
 
-__all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
-           "PatternWildcard", "TypeData", "pattern_variables", "renamed_pattern"]
+__all__ = [
+    "Clause",
+    "Constructor",
+    "Match",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "TypeData",
+    "pattern_variables",
+    "renamed_pattern",
+]
 
 
 def rename_pattern(pattern: Pattern, table: Mapping[Var, Var]) -> Pattern:

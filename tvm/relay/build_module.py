@@ -103,8 +103,10 @@ def _check_devices(given, targets: list[Target]) -> None:
     kinds = [t.get_target_device_type() for t in targets]
     for number, kind in enumerate(kinds):
         if kind in kinds[:number]:
-            raise TVMError(f"relay.build: targets '{str(targets[kinds.index(kind)]).strip()}' and "
-                           f"'{str(targets[number]).strip()}' have the same device type; give one target for each")
+            raise TVMError(
+                f"relay.build: targets '{str(targets[kinds.index(kind)]).strip()}' and "
+                f"'{str(targets[number]).strip()}' have the same device type; give one target for each"
+            )
     if isinstance(given, Mapping) and "kind" not in given:
         for key, target, kind in zip(given, targets, kinds):
             named = getattr(key, "device_type", key)
@@ -156,8 +158,17 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
 
 
 def build(
-    ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
-    constant_memory_pools=None, params=None, mod_name="default", *, progress=ignore_progress,
+    ir_mod,
+    target=None,
+    target_host=None,
+    executor=None,
+    runtime=None,
+    workspace_memory_pools=None,
+    constant_memory_pools=None,
+    params=None,
+    mod_name="default",
+    *,
+    progress=ignore_progress,
 ) -> Any:
     """Compile the function ``main``. The result creates executors: ``lib["default"](device)``.
 
@@ -206,8 +217,10 @@ def build(
     targets, host = all_targets(target, target_host)
     for one in targets:
         if one.libs:
-            warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not supported yet; every operator is "
-                          "compiled", stacklevel=2)
+            warnings.warn(
+                f"target '{str(one).strip()}': {', '.join(one.libs)} is not supported yet; every operator is compiled",
+                stacklevel=2,
+            )
     with contextlib.ExitStack() as scope:
         scope.enter_context(rare_collections)
         for one in targets:

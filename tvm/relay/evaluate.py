@@ -30,13 +30,38 @@ def _numpy_functions() -> dict[str, Callable[..., Any]]:
     """Return the functions (attrs, arrays, out_type) of operators that NumPy computes, by name."""
     if _TABLE:
         return _TABLE
-    unary = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "abs": np.abs, "negative": np.negative,
-             "floor": np.floor, "ceil": np.ceil, "sin": np.sin, "cos": np.cos, "logical_not": np.logical_not,
-             "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
-    binary = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum,
-              "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
-              "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal,
-              "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}
+    unary = {
+        "exp": np.exp,
+        "log": np.log,
+        "sqrt": np.sqrt,
+        "tanh": np.tanh,
+        "abs": np.abs,
+        "negative": np.negative,
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "sin": np.sin,
+        "cos": np.cos,
+        "logical_not": np.logical_not,
+        "isnan": np.isnan,
+        "isinf": np.isinf,
+        "isfinite": np.isfinite,
+    }
+    binary = {
+        "add": np.add,
+        "subtract": np.subtract,
+        "multiply": np.multiply,
+        "maximum": np.maximum,
+        "minimum": np.minimum,
+        "equal": np.equal,
+        "not_equal": np.not_equal,
+        "less": np.less,
+        "less_equal": np.less_equal,
+        "greater": np.greater,
+        "greater_equal": np.greater_equal,
+        "logical_and": np.logical_and,
+        "logical_or": np.logical_or,
+        "logical_xor": np.logical_xor,
+    }
     for name, f in unary.items():
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0])
     for name in ("exp", "log", "sqrt", "tanh", "sin", "cos"):
@@ -45,8 +70,9 @@ def _numpy_functions() -> dict[str, Callable[..., Any]]:
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
     _TABLE["rsqrt"] = lambda attrs, a, out: _of_floats(lambda x: (1 / np.sqrt(x)).astype(x.dtype), a[0])
     # Integer division subtracts the remainder first, since float64 does not represent every int64.
-    _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(
-        a[0] - np.fmod(a[0], a[1]), a[1])
+    _TABLE["divide"] = lambda attrs, a, out: (
+        np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(a[0] - np.fmod(a[0], a[1]), a[1])
+    )
     _TABLE["cast"] = lambda attrs, a, out: _cast(a[0], attrs.dtype)
     _TABLE["reshape"] = lambda attrs, a, out: a[0].reshape([int(d) for d in out.shape])
     for name in ("squeeze", "expand_dims", "nn.batch_flatten"):
@@ -108,8 +134,9 @@ def _moving_functions() -> dict[str, Callable[..., Any]]:
             raise NotImplementedError("strided_slice with slice_mode 'size' is computed by kernels")
         cut = [slice(None)] * a[0].ndim
         axes = range(a[0].ndim) if attrs.axes is None else attrs.axes
-        for axis, b, e, s in zip(axes, *[itertools.chain(v, itertools.repeat(None))
-                                         for v in (attrs.begin, attrs.end, attrs.strides)]):
+        for axis, b, e, s in zip(
+            axes, *[itertools.chain(v, itertools.repeat(None)) for v in (attrs.begin, attrs.end, attrs.strides)]
+        ):
             # With a negative stride, an end below -size selects up to the first element.
             cut[axis] = slice(b, None if s and s < 0 and e is not None and e < -a[0].shape[axis] else e, s)
         return np.array(a[0][tuple(cut)], order="C")

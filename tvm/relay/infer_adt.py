@@ -19,8 +19,9 @@ def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
     if isinstance(t, TupleType):
         return TupleType(tuple(substitute_types(f, table) for f in t.fields))
     if isinstance(t, FuncType):
-        return FuncType(tuple(substitute_types(a, table) for a in t.arg_types), substitute_types(t.ret_type, table),
-                        t.type_params)
+        return FuncType(
+            tuple(substitute_types(a, table) for a in t.arg_types), substitute_types(t.ret_type, table), t.type_params
+        )
     if isinstance(t, RelayRefType):
         return RelayRefType(substitute_types(t.value, table))
     if isinstance(t, TypeCall):
@@ -73,8 +74,7 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
     known = {i: self.type_of(a) for i, a in enumerate(node.args) if i not in late}
 
     def special(i: int) -> Type:
-        """Return the type of an argument; a polymorphic type is specialized with the known parts of the parameter type.
-        """
+        """Return the type of an argument; a polymorphic type is specialized with the known parts of the parameter type."""
         t = known[i]
         return unify(wanted(callee.arg_types[i]), t) or t if _is_polymorphic(t) else t
 
@@ -131,8 +131,9 @@ def specialize(generic: FuncType, plain: FuncType) -> FuncType | None:
         return None
     if any(v not in table or isinstance(table[v], IncompleteType) for v in generic.type_params):
         return generic
-    return FuncType(tuple(substitute_types(t, table) for t in generic.arg_types),
-                    substitute_types(generic.ret_type, table))
+    return FuncType(
+        tuple(substitute_types(t, table) for t in generic.arg_types), substitute_types(generic.ret_type, table)
+    )
 
 
 def constructor_type(self: Inference, node: Constructor) -> FuncType:
@@ -170,8 +171,10 @@ def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
     elif isinstance(pattern, PatternConstructor):
         made = constructor_type(self, pattern.constructor)
         if len(pattern.patterns) != len(made.arg_types):
-            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, but the pattern "
-                                  f"has {len(pattern.patterns)}")
+            raise DiagnosticError(
+                f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, but the pattern "
+                f"has {len(pattern.patterns)}"
+            )
         table: dict[Any, Type] = {}
         if not solve(made.ret_type, t, table, set(made.type_params)):
             raise DiagnosticError(f"the pattern {pattern.constructor.name_hint} cannot match a value of type {t}")

@@ -227,7 +227,8 @@ def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
         return True
     if isinstance(pattern, PatternConstructor):
         return (value.constructor is pattern.constructor or value.tag == pattern.constructor.tag) and all(
-            _matches(p, v, found) for p, v in zip(pattern.patterns, value.fields))
+            _matches(p, v, found) for p, v in zip(pattern.patterns, value.fields)
+        )
     if isinstance(pattern, PatternTuple):
         return all(_matches(p, v, found) for p, v in zip(pattern.patterns, value))
     return True
@@ -349,8 +350,9 @@ def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list
     missing = [n for n in left if n not in kwargs]
     if missing:
         got = len(args) + len(kwargs)
-        raise ValueError(f"argument '{missing[0]}' is missing: {len(names)} arguments are expected "
-                         f"({', '.join(names)}), got {got}")
+        raise ValueError(
+            f"argument '{missing[0]}' is missing: {len(names)} arguments are expected ({', '.join(names)}), got {got}"
+        )
     return [*args, *(kwargs[n] for n in left)]
 
 
@@ -420,8 +422,13 @@ def _nested(outputs: Iterator, wanted: Any) -> Any:
 _KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
 
 
-def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
-                    params: dict | None = None) -> Executor:
+def create_executor(
+    kind: str = "debug",
+    mod: IRModule | None = None,
+    device: Any = None,
+    target: Any = "llvm",
+    params: dict | None = None,
+) -> Executor:
     """Create an executor: "debug" interprets, "graph" compiles models without control flow, "vm" compiles any program.
 
     Parameters
@@ -461,5 +468,13 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     return _KINDS[kind](mod, device, target, params)
 
 
-__all__ = ["Closure", "ConstructorValue", "DebugExecutor", "Executor", "GraphExecutor", "Interpreter", "RefValue",
-           "create_executor"]
+__all__ = [
+    "Closure",
+    "ConstructorValue",
+    "DebugExecutor",
+    "Executor",
+    "GraphExecutor",
+    "Interpreter",
+    "RefValue",
+    "create_executor",
+]

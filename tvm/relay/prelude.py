@@ -254,9 +254,7 @@ class Prelude:
             return self.mod.get_global_var(name)
         return self._with_tensor_arrays(dtype).get_global_var(name_of(name, dtype))
 
-    def get_global_var_static(
-        self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None
-    ) -> GlobalVar:
+    def get_global_var_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> GlobalVar:
         """Return the global variable of a function on arrays of tensors of one shape, registered by
         ``StaticTensorArrayOps``.
 

@@ -39,8 +39,14 @@ from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrit
 from .scopes import ATOMS, Block, Placement
 
 VERSION = '#[version = "0.0.5"]'
-_SUFFIX = {"int32": "", "float32": "f", "float16": "f16", "float64": "f64",
-           **{f"int{n}": f"i{n}" for n in (8, 16, 64)}, **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}}
+_SUFFIX = {
+    "int32": "",
+    "float32": "f",
+    "float16": "f16",
+    "float64": "f64",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+}
 
 
 class MetaTable:
@@ -495,8 +501,20 @@ def pretty_print(obj: Any) -> str:
     return TextPrinter().name(obj) if isinstance(obj, Var) else astext(obj, show_meta_data=False)
 
 
-_OWN = (RelayExpr, TensorType, TupleType, FuncType, RelayRefType, TypeVar, GlobalTypeVar, TypeCall, IncompleteType,
-        TypeData, Pattern, Clause)
+_OWN = (
+    RelayExpr,
+    TensorType,
+    TupleType,
+    FuncType,
+    RelayRefType,
+    TypeVar,
+    GlobalTypeVar,
+    TypeCall,
+    IncompleteType,
+    TypeData,
+    Pattern,
+    Clause,
+)
 
 
 def is_relay(node: Any) -> bool:
@@ -514,6 +532,7 @@ def is_relay(node: Any) -> bool:
 
 def install() -> None:
     """Use this printer for ``str`` of Relay nodes."""
+
     def text(node: Any, **options: Any) -> str:
         return pretty_print(node) if is_relay(node) else before(node, **options)
 

@@ -187,8 +187,7 @@ def _places(types: list, why: dict[PrimVar, str]) -> dict[tuple[int, int], str]:
 
 
 def _replaced(a: PrimExpr, b: PrimExpr) -> list[tuple[PrimVar, PrimExpr]]:
-    """Return the variable to replace and its replacement: the newer variable, or the variable equated with a constant.
-    """
+    """Return the variable to replace and its replacement: the newer variable, or the variable equated with a constant."""
     if isinstance(a, PrimVar) and isinstance(b, PrimVar):
         return [(b, a)] if (len(a.name), a.name) <= (len(b.name), b.name) else [(a, b)]
     pairs = ((x, y) for x, y in ((a, b), (b, a)) if isinstance(x, PrimVar) and isinstance(y, IntImm))
@@ -208,5 +207,13 @@ def with_types(function: Function, types: list, result: Type | None) -> Function
     return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
-__all__ = ["Symbolic", "has_dynamic_dims", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
-           "sizes_by_name", "with_types"]
+__all__ = [
+    "Symbolic",
+    "has_dynamic_dims",
+    "is_symbolic",
+    "named_sizes",
+    "primitive_form",
+    "flatten_type",
+    "sizes_by_name",
+    "with_types",
+]

@@ -421,11 +421,15 @@ class StaticTensorArrayOps:
         part, make_part = self._name("tensor_t", some), self._name("tensor_constructor", some)
         found = {**self._adt(some), **self._adt(self.shape[1:])}
         name = self._name("tensor_take")
-        found[name] = (f"def @{name}(%x: {tensor}, %lower: int32, %upper: int32) -> {part} {{ match? (%x) {{ {make}(%t)"
-                       f" => {make_part}(take(%t, arange(%lower, %upper, 1, dtype=\"int32\"), axis=0)), }} }}")
+        found[name] = (
+            f"def @{name}(%x: {tensor}, %lower: int32, %upper: int32) -> {part} {{ match? (%x) {{ {make}(%t)"
+            f' => {make_part}(take(%t, arange(%lower, %upper, 1, dtype="int32"), axis=0)), }} }}'
+        )
         name = self._name("tensor_concatenate")
-        found[name] = (f"def @{name}(%x: {tensor}, %y: {tensor}) -> {part} {{ match? (%x) {{ {make}(%s) => {{ match? "
-                       f"(%y) {{ {make}(%t) => {make_part}(concatenate((%s, %t), axis=0)), }} }}, }} }}")
+        found[name] = (
+            f"def @{name}(%x: {tensor}, %y: {tensor}) -> {part} {{ match? (%x) {{ {make}(%s) => {{ match? "
+            f"(%y) {{ {make}(%t) => {make_part}(concatenate((%s, %t), axis=0)), }} }}, }} }}"
+        )
         name = self._name("tensor_array_concat")
         found[name] = _joining(name, tensor, make, part, make_part, "%t", False)
         row = self.shape[1:]
@@ -492,7 +496,7 @@ def get_tensor_array_shape(expr: RelayExpr, dtype: str, prelude: Prelude) -> tup
     start = f"static_tensor_{dtype}_"
     if not name.startswith(start):
         raise TypeError(f"get_tensor_array_shape: expected an array of {dtype} tensors, got {found}")
-    sizes = name[len(start):-len("_t")]
+    sizes = name[len(start) : -len("_t")]
     if sizes == "scalar":
         return ()
     return tuple(Any_() if n == "any" else IntImm("int32", int(n)) for n in sizes.split("_"))

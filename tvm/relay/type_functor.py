@@ -276,9 +276,7 @@ class TypeMutator(TypeFunctor):
         TypeData
             The definition with rewritten name, variables and constructor fields.
         """
-        constructors = [
-            Constructor(c.name_hint, self._all(c.inputs), self.visit(c.belong_to)) for c in td.constructors
-        ]
+        constructors = [Constructor(c.name_hint, self._all(c.inputs), self.visit(c.belong_to)) for c in td.constructors]
         return TypeData(self.visit(td.header), self._all(td.type_vars), tuple(constructors))
 
 

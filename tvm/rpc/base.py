@@ -176,8 +176,10 @@ def greet_tracker(sock: socket.socket, what: str) -> None:
     try:
         shown = recv_exact(sock, 32)
     except RPCError:
-        raise RPCError(f"{what} rejects this client: its secret differs from the secret that is set here "
-                       "(TVM_RPC_SECRET_FILE or TVM_RPC_SECRET)") from None
+        raise RPCError(
+            f"{what} rejects this client: its secret differs from the secret that is set here "
+            "(TVM_RPC_SECRET_FILE or TVM_RPC_SECRET)"
+        ) from None
     if not hmac.compare_digest(shown, proof(key, "tvm tracker server", ours, theirs)):
         raise RPCError(f"{what} did not prove that it has the secret")
 
@@ -195,8 +197,10 @@ def read_answer(answer: bytes, key: bytes, what: str) -> bytes:
     flags, theirs = int.from_bytes(answer[8:12], "little"), answer[12:]
     if answer[:6] == HELLO[:6] and answer[:8] != HELLO:
         said, ours = answer[6:7].decode("ascii", "replace"), HELLO[6:7].decode()
-        raise RPCError(f"{what} uses version {said} of the protocol and this side version {ours}: "
-                       "install the same release on both machines")
+        raise RPCError(
+            f"{what} uses version {said} of the protocol and this side version {ours}: "
+            "install the same release on both machines"
+        )
     if answer[:8] != HELLO or flags > 2:
         raise RPCError(f"{what} is not an RPC server of this version")
     if flags == TURNED_AWAY:

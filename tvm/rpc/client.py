@@ -290,8 +290,9 @@ class TrackerSession:
             except (RPCError, OSError) as error:
                 problem = error
                 time.sleep(min(0.1 * 2**attempt, 2.0))
-        raise RPCError(f"no session with a device '{key}' of {self._what} could be opened in {max_retry} attempts: "
-                       f"{problem}")
+        raise RPCError(
+            f"no session with a device '{key}' of {self._what} could be opened in {max_retry} attempts: {problem}"
+        )
 
     def request_and_run(
         self,
@@ -381,5 +382,11 @@ def connect_tracker(url: str, port: int) -> TrackerSession:
 
 
 __all__ = [
-    "LocalSession", "PopenSession", "RPCSession", "TrackerSession", "connect", "connect_tracker", "format_summary"
+    "LocalSession",
+    "PopenSession",
+    "RPCSession",
+    "TrackerSession",
+    "connect",
+    "connect_tracker",
+    "format_summary",
 ]

@@ -50,7 +50,11 @@ class Loop:
     peer_type: Any = Peer
 
     def __init__(
-        self, listening: socket.socket, secret: bytes, watch_fd: int = -1, silent: bool = False,
+        self,
+        listening: socket.socket,
+        secret: bytes,
+        watch_fd: int = -1,
+        silent: bool = False,
         context: ssl.SSLContext | None = None,
     ):
         self._context = context  # TLS context

@@ -217,8 +217,9 @@ class _Proxy(Loop):
             self._offers.tick(now)
         for client in [one for one in self._clients if now - one.waits_since > self._client_seconds]:
             self._clients.remove(client)
-            self._refuse(client, base.REFUSED_KEY, f"no server '{client.key}' connected within "
-                                                   f"{self._client_seconds:g} s")
+            self._refuse(
+                client, base.REFUSED_KEY, f"no server '{client.key}' connected within {self._client_seconds:g} s"
+            )
         for server in [one for one in self._servers if now - one.waits_since > self._server_seconds]:
             self.close(server)
         for server in [one for one in self.peers if one.stage in (self._answered, self._decided)]:
@@ -307,8 +308,11 @@ class Proxy(OwnProcess):
         check_web(web_port, index_page, resource_files)
         server_context(*(tls or (None,)))  # Raise errors in arguments here.
         options = {
-            "silent": silent, "timeout_client": timeout_client, "timeout_server": timeout_server,
-            "tracker_addr": tracker_addr, "tls": tls and list(tls),
+            "silent": silent,
+            "timeout_client": timeout_client,
+            "timeout_server": timeout_server,
+            "tracker_addr": tracker_addr,
+            "tls": tls and list(tls),
         }
         self._start(serve, options, base.listen(host, port, port_end, "rpc.proxy.Proxy", reuse_addr))
         if not silent:

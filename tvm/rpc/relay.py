@@ -121,8 +121,9 @@ def _function_of(session: Any, what: str) -> Callable[..., Any]:
     try:
         return session.get_function("rpc.Connect")
     except (AttributeError, TVMError) as problem:
-        raise RPCError(f"{what} cannot open sessions with other servers ({problem}); use tvm.rpc.Server "
-                       "there") from None
+        raise RPCError(
+            f"{what} cannot open sessions with other servers ({problem}); use tvm.rpc.Server there"
+        ) from None
 
 
 def behind(session: Any, what: str, args: list[Any]) -> tuple[socket.socket, float, int, str]:
@@ -130,9 +131,7 @@ def behind(session: Any, what: str, args: list[Any]) -> tuple[socket.socket, flo
     with that server's time limit in seconds, its maximum message size and its description."""
     name, *rest = args
     if name != "rpc.Connect" or len(rest) < 2:
-        raise RPCError(
-            f"connect: session_constructor_args {args}: expected ['rpc.Connect', host, port, key]"
-        )
+        raise RPCError(f"connect: session_constructor_args {args}: expected ['rpc.Connect', host, port, key]")
     exchange = _function_of(session, what)(*rest)
     seconds, most, said = json.loads(bytes(exchange(b"")))
     ours, inner = socket.socketpair()

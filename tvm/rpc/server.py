@@ -112,11 +112,23 @@ def serve(
     host, port = _reach(tracker_addr, tunnels)
     proxy, proxy_port = _reach(proxy_addr, tunnels)
     _lib.run_server(
-        listen_fd, key=key.encode(), secret=held, secret_size=len(held), tracker_host=host and host.encode(),
-        tracker_port=int(port), proxy_host=proxy and proxy.encode(), proxy_port=int(proxy_port),
-        custom_addr=custom_addr and custom_addr.encode(), max_message=max_message, max_memory=max_memory,
-        max_files=max_files, max_seconds=float(max_seconds or 0), measure_only=int(measure_only), silent=int(silent),
-        watch_fd=watch_fd, told_port=told_port,
+        listen_fd,
+        key=key.encode(),
+        secret=held,
+        secret_size=len(held),
+        tracker_host=host and host.encode(),
+        tracker_port=int(port),
+        proxy_host=proxy and proxy.encode(),
+        proxy_port=int(proxy_port),
+        custom_addr=custom_addr and custom_addr.encode(),
+        max_message=max_message,
+        max_memory=max_memory,
+        max_files=max_files,
+        max_seconds=float(max_seconds or 0),
+        measure_only=int(measure_only),
+        silent=int(silent),
+        watch_fd=watch_fd,
+        told_port=told_port,
     )
     for tunnel, end in tunnels:
         os.close(end)
@@ -267,15 +279,22 @@ class Server(OwnProcess):
         if tracker_addr is not None and not key:
             raise RuntimeError("rpc.Server: registering with a tracker requires a key")
         if no_fork and server_init_callback is not None:
-            raise TVMError("rpc.Server: sessions are forked from the process that runs server_init_callback, so it "
-                           "cannot be "
-                           "combined with no_fork=True; use load_library to load libraries for sessions")
+            raise TVMError(
+                "rpc.Server: sessions are forked from the process that runs server_init_callback, so it "
+                "cannot be "
+                "combined with no_fork=True; use load_library to load libraries for sessions"
+            )
         unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only", "tls"}
         if unknown:
             raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
         options = {
-            "key": key, "tracker_addr": None if is_proxy else tracker_addr, "custom_addr": custom_addr,
-            "load_library": load_library, "max_seconds": timeout, "silent": silent, **limits,
+            "key": key,
+            "tracker_addr": None if is_proxy else tracker_addr,
+            "custom_addr": custom_addr,
+            "load_library": load_library,
+            "max_seconds": timeout,
+            "silent": silent,
+            **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
         server_context(*(limits.get("tls") or (None,)))  # Raise errors in arguments here.

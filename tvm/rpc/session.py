@@ -225,7 +225,8 @@ def _device_of(kind: str) -> Callable[..., Any]:
 
     device.__name__ = device.__qualname__ = kind
     device.__doc__ = docstring(
-        f"A device of the kind {kind}.", [("dev_id", "int", "The number.")], "Device\n    The device.")
+        f"A device of the kind {kind}.", [("dev_id", "int", "The number.")], "Device\n    The device."
+    )
     return device
 
 

@@ -153,8 +153,9 @@ def serve(
 def add_arguments(parser: Any) -> None:
     """Add the TLS options of programs that listen."""
     parser.add_argument("--tls-cert", metavar="FILE", help="use TLS with this certificate (PEM)")
-    parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate, if it is not in the certificate "
-                                                          "file")
+    parser.add_argument(
+        "--tls-key", metavar="FILE", help="the key of the certificate, if it is not in the certificate file"
+    )
     parser.add_argument("--tls-ca", metavar="FILE", help="clients must show a certificate that this CA has signed")
 
 

@@ -110,9 +110,7 @@ class _Library:
             library = ctypes.CDLL(path)
             found = {name: getattr(library, name) for name in C_SIGNATURES}
         except (OSError, AttributeError) as error:
-            raise TVMError(
-                f"cannot load the runtime library {path}: {error}; rebuild it with 'make -C csrc'"
-            ) from None
+            raise TVMError(f"cannot load the runtime library {path}: {error}; rebuild it with 'make -C csrc'") from None
         for name, (result, arguments) in C_SIGNATURES.items():
             found[name].restype = result
             found[name].argtypes = arguments

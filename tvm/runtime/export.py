@@ -135,9 +135,7 @@ def _combine(output: str, files: Sequence[str], **kwargs) -> None:
 _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 
 
-def _pack(
-    module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str
-) -> list[str]:
+def _pack(module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str) -> list[str]:
     """Write the imports that are not linked, if any, to a file for the machine of ``code``; return its path in a
     list."""
     if fpack_imports is not None:

@@ -26,9 +26,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
-def module_command(
-    module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT
-) -> list[str]:
+def module_command(module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT) -> list[str]:
     """The command that runs a module from the folder of this package, with arguments, in this or another Python
     interpreter.
 

@@ -116,8 +116,9 @@ def numpy_dtype(text: str):
             ) from None
         return numpy.dtype(getattr(ml_dtypes, _EXTENSION_TYPES[name]))
     if name.startswith("custom"):
-        raise TVMError(f"NumPy does not define the type '{text}'; cast the array to a NumPy type in a compiled program "
-                       "first")
+        raise TVMError(
+            f"NumPy does not define the type '{text}'; cast the array to a NumPy type in a compiled program first"
+        )
     try:
         return numpy.dtype(name)
     except TypeError:
@@ -482,8 +483,9 @@ def array(arr, device: Device | None = None, mem_scope: str | None = None) -> ND
         return arr.copyto(empty(arr.shape, arr.dtype, where, mem_scope))
     source = numpy.asarray(arr)
     if source.dtype.kind in "OUSM":
-        raise TypeError(f"array: cannot convert {type(arr).__name__} with elements of type {source.dtype} to an "
-                        "NDArray")
+        raise TypeError(
+            f"array: cannot convert {type(arr).__name__} with elements of type {source.dtype} to an NDArray"
+        )
     return empty(source.shape, source.dtype.name, where, mem_scope).copyfrom(source)
 
 

@@ -133,6 +133,7 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
 
 def param_names(path: str | os.PathLike) -> list[str]:
     """Return the names in a parameter file without reading the arrays."""
+
     def word() -> int:
         return struct.unpack("<Q", file.read(8))[0]
 

@@ -321,6 +321,7 @@ class Report(Object):
         str
             The text.
         """
+
         def encode(row: Mapping[str, object]) -> dict:
             return {name: _to_json(value) for name, value in row.items()}
 

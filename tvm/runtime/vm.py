@@ -302,10 +302,12 @@ def _new_machine(mod: Module) -> Module:
 
 
 # Loaded libraries provide the constants of the executable under these function names.
-PYTHON_FUNCTIONS.update({
-    (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
-    for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
-})
+PYTHON_FUNCTIONS.update(
+    {
+        (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
+        for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
+    }
+)
 PYTHON_FUNCTIONS[_TYPE_KEY, "vm_load_executable"] = _new_machine
 
 
@@ -393,8 +395,9 @@ class VirtualMachine:
         for name in kwargs:
             if name not in left:
                 what = "is given by position and by name" if name in names else "is not a parameter"
-                raise TypeError(f"argument '{name}' of function '{func_name}' {what}; its parameters are "
-                                f"{', '.join(names)}")
+                raise TypeError(
+                    f"argument '{name}' of function '{func_name}' {what}; its parameters are {', '.join(names)}"
+                )
         missing = [n for n in left if n not in kwargs]
         if missing:
             raise TypeError(f"argument '{missing[0]}' of function '{func_name}' is missing")

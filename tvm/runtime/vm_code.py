@@ -210,9 +210,7 @@ def seal(words: bytes) -> bytearray:
     return bytearray().join(sealed_parts(words))
 
 
-def sealed_parts(
-    words: bytes, *constants: bytes | memoryview, in_library: bool = False
-) -> list[bytes | memoryview]:
+def sealed_parts(words: bytes, *constants: bytes | memoryview, in_library: bool = False) -> list[bytes | memoryview]:
     """Return the serialized form in parts: a header with version and checksum, the words, and the serialized constants.
 
     ``in_library``: the checksum does not cover the constants, because the library file has its own checksum."""
@@ -298,16 +296,36 @@ def function_text(function: Function, code: Code) -> str:
         starts.append(at)
         at += one.length
     numbers = {start: i for i, start in enumerate(starts)}
-    lines = [f"VM Function[{code.functions.index(function)}]: "
-             f"{function.name}({', '.join(p.name for p in function.params)})",
-             f"# reg file size = {function.registers}", f"# instruction count = {len(function.code)}"]
+    lines = [
+        f"VM Function[{code.functions.index(function)}]: {function.name}({', '.join(p.name for p in function.params)})",
+        f"# reg file size = {function.registers}",
+        f"# instruction count = {len(function.code)}",
+    ]
     for number, (start, one) in enumerate(zip(starts, function.code)):
-        parts = [f"{name}={_operand_text(kind, value, code, numbers, start)}"
-                 for kind, name, value in zip(one.form.operands, one.form.names, one.operands)]
+        parts = [
+            f"{name}={_operand_text(kind, value, code, numbers, start)}"
+            for kind, name, value in zip(one.form.operands, one.form.names, one.operands)
+        ]
         lines.append(f"{number:3}: {one.form.name} {', '.join(parts)}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["Code", "ConstantSlot", "FORMS", "Form", "Function", "Instruction", "OPCODES", "Param", "dtype_of_word",
-           "dtype_word", "from_words", "function_text", "header_size", "instruction", "instruction_words", "seal",
-           "to_words"]
+__all__ = [
+    "Code",
+    "ConstantSlot",
+    "FORMS",
+    "Form",
+    "Function",
+    "Instruction",
+    "OPCODES",
+    "Param",
+    "dtype_of_word",
+    "dtype_word",
+    "from_words",
+    "function_text",
+    "header_size",
+    "instruction",
+    "instruction_words",
+    "seal",
+    "to_words",
+]

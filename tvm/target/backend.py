@@ -78,8 +78,9 @@ def backend_of(target: Target) -> Backend:
     found = find_backend(target)
     if found is None:
         known = ", ".join(BACKENDS.names())
-        raise TVMError(f"no back end generates code for target kind '{target.kind.name}'; target kinds with a back "
-                       f"end: {known}")
+        raise TVMError(
+            f"no back end generates code for target kind '{target.kind.name}'; target kinds with a back end: {known}"
+        )
     return found
 
 

@@ -59,10 +59,7 @@ ARM_BOARDS: dict[str, str] = {
     "beagleai": "-model=beagleai -mtriple=armv7a-linux-gnueabihf -mattr=+neon,+vfp4,+thumb2 -mcpu=cortex-a15",
     "stm32mp1": "-model=stm32mp1 -mtriple=armv7a-linux-gnueabihf -mattr=+neon,+vfp4,+thumb2 -mcpu=cortex-a7",
     "thunderx": "-model=thunderx -mtriple=aarch64-linux-gnu -mattr=+neon,+crc,+lse -mcpu=thunderxt88",
-    **{
-        name: f"-model={name} -mtriple=aarch64-linux-gnu -mattr=+neon"
-        for name in BOARDS if name.startswith("jetson-")
-    },
+    **{name: f"-model={name} -mtriple=aarch64-linux-gnu -mattr=+neon" for name in BOARDS if name.startswith("jetson-")},
 }
 
 MICRO_MODELS: dict[str, str] = {

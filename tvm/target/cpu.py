@@ -242,8 +242,9 @@ def _abi(target: Target, arch: str, triple: str, enabled: frozenset[str]) -> str
     base = "lp64" if triple.startswith("riscv64") else "ilp32"
     known = [base, *(base + kind for kind in "fd" if kind in enabled)]
     if abi not in known:
-        raise TargetError(f"target '{target}': with these features, {triple} supports -mabi={' or '.join(known)}, got "
-                          f"{abi}")
+        raise TargetError(
+            f"target '{target}': with these features, {triple} supports -mabi={' or '.join(known)}, got {abi}"
+        )
     return abi
 
 

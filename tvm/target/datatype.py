@@ -43,8 +43,9 @@ def register(type_name: str, type_code: int) -> None:
     if not type_name.isidentifier():
         raise TVMError(f"datatype.register: the name of a type must be an identifier, got {type_name!r}")
     if not CUSTOM_BEGIN <= int(type_code) <= 255:
-        raise TVMError(f"datatype.register: the code of '{type_name}' must be between {CUSTOM_BEGIN} and 255, got "
-                       f"{type_code}")
+        raise TVMError(
+            f"datatype.register: the code of '{type_name}' must be between {CUSTOM_BEGIN} and 255, got {type_code}"
+        )
     if CUSTOM.get(type_name, type_code) != type_code:
         raise TVMError(f"datatype.register: '{type_name}' is already registered with code {CUSTOM[type_name]}")
     taken = next((name for name, code in CUSTOM.items() if code == type_code and name != type_name), None)
@@ -262,6 +263,14 @@ def _call_pure_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
 
 
 __all__ = [
-    "create_lower_func", "create_min_lower_func", "get_type_code", "get_type_name", "get_type_registered",
-    "lower_call_pure_extern", "lower_ite", "register", "register_min_func", "register_op",
+    "create_lower_func",
+    "create_min_lower_func",
+    "get_type_code",
+    "get_type_name",
+    "get_type_registered",
+    "lower_call_pure_extern",
+    "lower_ite",
+    "register",
+    "register_min_func",
+    "register_op",
 ]

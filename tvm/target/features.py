@@ -165,8 +165,9 @@ class Features:
     def __getattr__(self, name: str) -> bool:
         if name.startswith(("has_", "is_")):
             return name in self.declared
-        raise AttributeError(f"unknown target feature '{name}'; the features are "
-                             f"{', '.join(f.name for f in fields(self))}")
+        raise AttributeError(
+            f"unknown target feature '{name}'; the features are {', '.join(f.name for f in fields(self))}"
+        )
 
     def lanes(self, bits: int) -> int:
         """The number of elements of ``bits`` width in a vector register; at least 1.

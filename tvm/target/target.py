@@ -324,5 +324,20 @@ def create(target: str | Mapping | Target) -> Target:
     return Target(target)
 
 
-__all__ = ["Target", "adreno", "arm_cpu", "bifrost", "create", "cuda", "hexagon", "intel_graphics", "mali", "micro",
-           "rasp", "riscv_cpu", "rocm", "stm32", "vta"]
+__all__ = [
+    "Target",
+    "adreno",
+    "arm_cpu",
+    "bifrost",
+    "create",
+    "cuda",
+    "hexagon",
+    "intel_graphics",
+    "mali",
+    "micro",
+    "rasp",
+    "riscv_cpu",
+    "rocm",
+    "stm32",
+    "vta",
+]

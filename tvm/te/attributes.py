@@ -9,9 +9,15 @@ from ..ir.prim import IterVar, StringImm
 from .tensor import Tensor
 
 ITER_TYPE_NAMES = {
-    IterVar.DataPar: "data parallel", IterVar.ThreadIndex: "thread", IterVar.CommReduce: "reduction",
-    IterVar.Ordered: "ordered", IterVar.DimInfo: "opaque", IterVar.Unrolled: "unrolled",
-    IterVar.Vectorized: "vectorized", IterVar.Parallelized: "parallel", IterVar.Tensorized: "tensorized",
+    IterVar.DataPar: "data parallel",
+    IterVar.ThreadIndex: "thread",
+    IterVar.CommReduce: "reduction",
+    IterVar.Ordered: "ordered",
+    IterVar.DimInfo: "opaque",
+    IterVar.Unrolled: "unrolled",
+    IterVar.Vectorized: "vectorized",
+    IterVar.Parallelized: "parallel",
+    IterVar.Tensorized: "tensorized",
 }
 
 
@@ -28,8 +34,15 @@ class AxisAttributes:
     """The schedule attributes of one loop."""
 
     __slots__ = (
-        "iter_type", "bind_thread", "prefetch", "tensor_intrin", "dim_align_factor", "dim_align_offset", "pragmas",
-        "region_factor", "skips_padding",
+        "iter_type",
+        "bind_thread",
+        "prefetch",
+        "tensor_intrin",
+        "dim_align_factor",
+        "dim_align_offset",
+        "pragmas",
+        "region_factor",
+        "skips_padding",
     )
 
     def __init__(self):

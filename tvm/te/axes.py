@@ -219,8 +219,10 @@ def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimEx
         elif isinstance(r, Fuse):
             if r.outer not in values or r.inner not in values:
                 continue
-            outer, inner = (v if _is_zero(low) else v - low for v, low in (
-                (values[r.outer], ranges[r.outer].min), (values[r.inner], ranges[r.inner].min)))
+            outer, inner = (
+                v if _is_zero(low) else v - low
+                for v, low in ((values[r.outer], ranges[r.outer].min), (values[r.inner], ranges[r.inner].min))
+            )
             values[r.fused] = outer * ranges[r.inner].extent + inner
         elif isinstance(r, Transform):
             if all(a in values for a in r.parents):

@@ -29,7 +29,7 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
     if mix:
         raise ScheduleError(
             f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction axes; it cannot be bound "
-             "to threads"
+            "to threads"
         )
     leaves = stage.leaf_iter_vars
     inside = leaves[leaves.index(serial[0]) :] if serial else []
@@ -75,8 +75,9 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
         update = update if getattr(condition, "value", 0) else IfThenElse(condition, update)
         before = seq(_stored(parts, identity), lowering.nest(stage, loops, serial, update))
     else:
-        values = [s if getattr(condition, "value", 0) else if_then_else(condition, s, i)
-                  for s, i in zip(source, identity)]
+        values = [
+            s if getattr(condition, "value", 0) else if_then_else(condition, s, i) for s, i in zip(source, identity)
+        ]
         before = no_op()
     args = [const(len(source), "uint32"), *values, const(True, "bool")]
     args += [b.data for b in results] + [loops.threads[a].var for a in on_threads]

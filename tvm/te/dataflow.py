@@ -106,8 +106,18 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
         return substitute(e, values)
 
     regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
-    return TensorComputeOp(name, op.tag, op.attrs, axes, op.reduce_axis, op.schedulable_ndim, op.intrin, op.inputs,
-                           regions, [move(e) for e in op.scalar_inputs])
+    return TensorComputeOp(
+        name,
+        op.tag,
+        op.attrs,
+        axes,
+        op.reduce_axis,
+        op.schedulable_ndim,
+        op.intrin,
+        op.inputs,
+        regions,
+        [move(e) for e in op.scalar_inputs],
+    )
 
 
 def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
@@ -264,8 +274,9 @@ def _of_reduction(relation: algebra.Relation) -> bool:
 def _refuse_mixed(primitive: str, stage: Stage) -> None:
     found = algebra.mixed(stage.relations)
     if found:
-        raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction "
-                            "axes")
+        raise ScheduleError(
+            f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction axes"
+        )
 
 
 def _check_rfactor(stage: Stage) -> None:
@@ -277,9 +288,7 @@ def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
     """Return the loop to factor out. No other stage may be computed inside the reduction loops."""
     axis = stage.axis(ref, "rfactor")
     if axis not in stage.leaf_iter_vars:
-        raise ScheduleError(
-            f"rfactor of {stage.name}: {axis.var.name} is not one of its loops ({stage.loop_names()})"
-        )
+        raise ScheduleError(f"rfactor of {stage.name}: {axis.var.name} is not one of its loops ({stage.loop_names()})")
     _refuse_mixed("rfactor", stage)
     if not _is_reduction(axis):
         raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
@@ -307,7 +316,7 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     if _mentions(ranges[axis].extent, moved):
         raise ScheduleError(
             f"rfactor of {stage.name}: the extent of {axis.var.name} depends on the element, so it cannot become a "
-             "dimension"
+            "dimension"
         )
     new_axis = IterVar(
         Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
@@ -318,8 +327,11 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     leaves = [leaf for leaf in stage.leaf_iter_vars if _is_reduction(leaf) and leaf is not axis]
     # Undivided axes come first and stay the same objects.
     reduced = [_over(leaf, moved) for leaf in leaves if leaf in op.reduce_axis]
-    reduced += [_over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
-                for leaf in leaves if leaf not in op.reduce_axis]
+    reduced += [
+        _over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
+        for leaf in leaves
+        if leaf not in op.reduce_axis
+    ]
     values.update({leaf: leaf.var for leaf in leaves})
     algebra.pass_up_index(stage.relations, ranges, values)
     guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)

@@ -16,8 +16,7 @@ class FlopCalculationError(RuntimeError):
 
 
 _ARITHMETIC = tuple(
-    getattr(prim, name)
-    for name in "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not".split()
+    getattr(prim, name) for name in "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not".split()
 )
 
 

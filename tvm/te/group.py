@@ -67,7 +67,7 @@ class CreateGroupStep(ScheduleStep):
                 taken = next(m for m in members if m in group.members)
                 raise ScheduleError(
                     f"create_group: stage {taken.name} already belongs to a group that the new group would contain "
-                     "only in part"
+                    "only in part"
                 )
         members.sort(key=schedule.stages.index)
         new = schedule.add_group(members)
@@ -86,8 +86,9 @@ def _nest(new: Group, members: Sequence[Stage], inner: Sequence[Stage]) -> None:
             node.group = new
 
 
-def _between(schedule: Schedule, outputs: Iterable[TensorRef], inputs: Iterable[TensorRef],
-             include_inputs: bool) -> list[Stage]:
+def _between(
+    schedule: Schedule, outputs: Iterable[TensorRef], inputs: Iterable[TensorRef], include_inputs: bool
+) -> list[Stage]:
     stop = {schedule.stage_by_uid(t.stage) for t in inputs}
     members: list[Stage] = []
     todo = [schedule.stage_by_uid(t.stage) for t in outputs]

@@ -116,7 +116,8 @@ class Bounds:
         if isinstance(op, ScanOp):
             return self._scan_region(op, tensor, doms)
         outer = [
-            (p, a) for p, a in self.attach.path(reader)
+            (p, a)
+            for p, a in self.attach.path(reader)
             if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
         ]
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
@@ -155,12 +156,17 @@ class Bounds:
         a dimension, the first and last unpadded element of that dimension, and the set of elements read."""
         leaves = stage.leaf_iter_vars
         at = leaves.index(axis)
-        state: dict[Any, Any] = {a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
-                       for i, a in enumerate(leaves)}
+        state: dict[Any, Any] = {
+            a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
+            for i, a in enumerate(leaves)
+        }
         doms = {a.var: s for a, s in self._reader_domains(state, stage).items()}
-        return [(load.producer, dim, inside.extents[dim], sets.eval_set(index, doms, self.analyzer))
-                for load, inside in padding.idle_loads(stage.op)
-                for dim, index in enumerate(load.indices) if dim in inside.extents]
+        return [
+            (load.producer, dim, inside.extents[dim], sets.eval_set(index, doms, self.analyzer))
+            for load, inside in padding.idle_loads(stage.op)
+            for dim, index in enumerate(load.indices)
+            if dim in inside.extents
+        ]
 
     def _reached(self, tensor: Tensor, reader: Stage) -> dict[int, sets.IntervalSet]:
         """Return, by dimension, how far outside the data a reader that skips padding reads. A step that reads any data
@@ -181,8 +187,11 @@ class Bounds:
 
     def _thread_dependent_loops(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
         """Return the loops around a stage whose start differs between threads, by their variables."""
-        return {axis.var: (parent, axis) for parent, axis in path
-                if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))}
+        return {
+            axis.var: (parent, axis)
+            for parent, axis in path
+            if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))
+        }
 
     def _check_same_for_threads(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
         """Check that a region in shared memory is the same for all threads."""

@@ -63,8 +63,10 @@ class Loops:
     def _is_inside(self, r: Range, end: PrimExpr) -> bool:
         """Return whether a range that starts at a fused axis ends at or before ``end``."""
         low, analyzer = r.min, self.bounds.analyzer
-        return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
-                   for value, limit in self.lowering.inside)
+        return any(
+            structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
+            for value, limit in self.lowering.inside
+        )
 
     def _computes_once(self, axis: IterVar) -> bool:
         """Return whether elements along ``axis`` must not be computed twice. A reduction would accumulate twice, and a
@@ -233,8 +235,11 @@ class Loops:
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
-        out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
-                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)]
+        out += [
+            self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
+            for r in self.stage.relations
+            if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)
+        ]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         mapped = {a for r in self.stage.relations if isinstance(r, algebra.Transform) for a in r.parents}
         for axis in roots:
@@ -351,8 +356,16 @@ class Lowering:
             for dim, axis in enumerate(layout_axes(stage) if isinstance(op, BaseComputeOp) else ()):
                 attrs = stage.peek(axis)
                 if attrs is not None and attrs.dim_align_factor:
-                    body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
-                        const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
+                    body = AttrStmt(
+                        tensor,
+                        "buffer_dim_align",
+                        Call(
+                            "handle",
+                            Op.get("tir.tvm_tuple"),
+                            (const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset)),
+                        ),
+                        body,
+                    )
         return body
 
     # -- computation -------------------------------------------------------------------------------------------
@@ -398,13 +411,19 @@ class Lowering:
         if not marked:
             return
         own = [a for a in stage.leaf_iter_vars if self.attach.bound_thread(stage, a) is not None]
-        why = ("the stage is tensorized" if tensorized else "the stage is divided among threads"
-               if own or self.threads_around(stage) else "a loop is fused from data and reduction"
-               if algebra.mixed(stage.relations) else "")
+        why = (
+            "the stage is tensorized"
+            if tensorized
+            else "the stage is divided among threads"
+            if own or self.threads_around(stage)
+            else "a loop is fused from data and reduction"
+            if algebra.mixed(stage.relations)
+            else ""
+        )
         if why:
             raise ScheduleError(
                 f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be skipped, because "
-                 f"{why}"
+                f"{why}"
             )
 
     def nest(self, stage: Stage, loops: Loops, leaves: list[IterVar], body: Stmt, attached: bool = True) -> Stmt:

@@ -146,11 +146,21 @@ class Substitution:
         if isinstance(op, TensorComputeOp):
             return op.with_inputs(get(op.inputs), self(op.scalar_inputs))
         if isinstance(op, ScanOp):
-            return ScanOp(op.name, op.tag, op.attrs, op.scan_axis, get(op.init), get(op.update), op.state_placeholder,
-                          get(op.inputs), op.spatial_axis_)
+            return ScanOp(
+                op.name,
+                op.tag,
+                op.attrs,
+                op.scan_axis,
+                get(op.init),
+                get(op.update),
+                op.state_placeholder,
+                get(op.inputs),
+                op.spatial_axis_,
+            )
         if isinstance(op, ExternOp):
-            return ExternOp(op.name, op.tag, op.attrs, get(op.inputs), op.input_placeholders, op.output_placeholders,
-                            op.body)
+            return ExternOp(
+                op.name, op.tag, op.attrs, get(op.inputs), op.input_placeholders, op.output_placeholders, op.body
+            )
         if isinstance(op, HybridOp):
             body = self._read(_Reading(), op.body)
             return HybridOp(op.name, op.tag, op.attrs, get(op.inputs), op.outputs_, op.axis_, body)
@@ -161,14 +171,16 @@ def share_reduction(body: tuple[Any, ...]) -> tuple[Any, ...]:
     """Make all bodies of a reduction share one tuple of sources and axes."""
     first = body[0]
     return tuple(
-        b if b is first or (b.source is first.source and b.axis is first.axis)
+        b
+        if b is first or (b.source is first.source and b.axis is first.axis)
         else Reduce(first.combiner, first.source, first.axis, first.condition, b.value_index, first.init)
         for b in body
     )
 
 
-def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage] | None = None,
-                      skip: Set[Stage] = frozenset()) -> None:
+def replace_in_stages(
+    schedule: Schedule, change: Substitution, only: set[Stage] | None = None, skip: Set[Stage] = frozenset()
+) -> None:
     """Apply ``change`` to the stages (initially only to those in ``only``) and then to all readers of a changed
     stage."""
     follow = Substitution()

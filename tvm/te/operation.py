@@ -190,8 +190,18 @@ def compute(
     axis = [IterVar(Range.from_min_extent(_zero(d), d), Var(n, d.dtype), IterVar.DataPar) for n, d in zip(names, dims)]
     result = fcompute(*[a.var for a in axis[:loops]])
     if isinstance(result, TensorIntrinCall):
-        op = TensorComputeOp(name, tag, attrs, axis, result.reduce_axis, loops, result.intrin, result.tensors,
-                             result.regions, result.scalar_inputs)
+        op = TensorComputeOp(
+            name,
+            tag,
+            attrs,
+            axis,
+            result.reduce_axis,
+            loops,
+            result.intrin,
+            result.tensors,
+            result.regions,
+            result.scalar_inputs,
+        )
         return op.output(0) if op.num_outputs == 1 else tuple(op.outputs)
     if loops != len(dims):
         raise ValueError(f"{what}: the function takes {loops} indices but the shape has {len(dims)} dimensions")
@@ -216,8 +226,9 @@ def _typed_zero(dtype: str):
 def _element(value: Any, what: str) -> PrimExpr:
     if isinstance(value, Tensor):
         if value.shape:
-            raise TypeError(f"{what}: the function returned tensor {value.name} instead of an element; index the "
-                            "tensor")
+            raise TypeError(
+                f"{what}: the function returned tensor {value.name} instead of an element; index the tensor"
+            )
         value = value()
     if isinstance(value, TensorSlice):
         value = value.asobject()

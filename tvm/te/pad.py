@@ -35,8 +35,11 @@ class PadStep(ScheduleStep):
     def act(self, schedule: Schedule) -> tuple[Tensor, ...]:
         stage = schedule.stage_by_uid(self.tensor.stage)
         op, why = stage.op, refusal(stage.op, self.factors)
-        if why is None and (stage.leaf_iter_vars != [*op.axis, *op.reduce_axis] or stage.iter_var_attrs
-                            or any(other.attach_stage is stage for other in schedule.stages)):
+        if why is None and (
+            stage.leaf_iter_vars != [*op.axis, *op.reduce_axis]
+            or stage.iter_var_attrs
+            or any(other.attach_stage is stage for other in schedule.stages)
+        ):
             why = "its loops have been changed, or other stages are computed in them; call pad first"
         if why is not None:
             raise ScheduleError(f"pad of {stage.name}: {why}")
@@ -46,7 +49,8 @@ class PadStep(ScheduleStep):
         operands = [_padded(read, _bounds(read, axes, moved)) for read in reads]
         swapped: dict[Any, Any] = {
             read: made.output(0)(*[substitute(index, moved) for index in read.indices])
-            for read, made in zip(reads, operands)}
+            for read, made in zip(reads, operands)
+        }
         source = (rewrite(first.source[0], pre=swapped.get),)
         body = Reduce(first.combiner, source, tuple(axes[len(op.axis) :]), first.condition, 0)
         total = ComputeOp(f"{op.name}.pad", op.tag, op.attrs, axes[: len(op.axis)], (body,))
@@ -99,8 +103,10 @@ def _is_always(condition: Any) -> bool:
 
 def _ends_with(read: ProducerLoad, axis: Any) -> bool:
     """Return whether a dimension of an operand is indexed by an axis alone and has the same extent."""
-    return any(index is axis.var and getattr(size, "value", None) == axis.dom.extent.value
-               for index, size in zip(read.indices, read.producer.shape))
+    return any(
+        index is axis.var and getattr(size, "value", None) == axis.dom.extent.value
+        for index, size in zip(read.indices, read.producer.shape)
+    )
 
 
 def _longer_axes(op: Any, factors: Sequence[int]) -> tuple[list[IterVar], dict[Any, Any]]:
@@ -110,8 +116,9 @@ def _longer_axes(op: Any, factors: Sequence[int]) -> tuple[list[IterVar], dict[A
     for axis, factor in zip((*op.axis, *op.reduce_axis), factors):
         length = -(-axis.dom.extent.value // factor) * factor
         moved[axis.var] = Var(axis.var.name, axis.var.dtype)
-        axes.append(IterVar(Range(min=axis.dom.min, extent=const(length, axis.var.dtype)), moved[axis.var],
-                            axis.iter_type))
+        axes.append(
+            IterVar(Range(min=axis.dom.min, extent=const(length, axis.var.dtype)), moved[axis.var], axis.iter_type)
+        )
     return axes, moved
 
 

@@ -152,8 +152,10 @@ def _ends(relation: Relation) -> tuple[list[tuple[IterVar, str]], list[tuple[Ite
     if isinstance(relation, Fuse):
         return [(relation.outer, "Outer"), (relation.inner, "Inner")], [(relation.fused, "Fused")]
     if isinstance(relation, Transform):
-        takes, makes = ([(a, f"{port}_{i}") for i, a in enumerate(axes)]
-                        for port, axes in (("Input", relation.parents), ("Output", relation.made)))
+        takes, makes = (
+            [(a, f"{port}_{i}") for i, a in enumerate(axes)]
+            for port, axes in (("Input", relation.parents), ("Output", relation.made))
+        )
         return takes, makes
     assert isinstance(relation, Singleton)
     return [], [(relation.iter, "Iter")]

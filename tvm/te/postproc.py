@@ -98,8 +98,13 @@ class ToBuffers:
         tensor = self.alias.get(tensor, tensor)
         got = self.table.get(tensor)
         if got is None:
-            got = self.table[tensor] = decl_buffer(tensor.shape, tensor.dtype, _clean(tensor.name), scope=scope,
-                                                   axis_separators=self.separators.get(tensor))
+            got = self.table[tensor] = decl_buffer(
+                tensor.shape,
+                tensor.dtype,
+                _clean(tensor.name),
+                scope=scope,
+                axis_separators=self.separators.get(tensor),
+            )
         return got
 
     def __call__(self, stmt: Stmt) -> Stmt:

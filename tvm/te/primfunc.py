@@ -123,8 +123,14 @@ class _Builder:
         def whole(t: Any):
             return BufferRegion(self.buffer(t), tuple(Range.from_min_extent(const(0, d.dtype), d) for d in t.shape))
 
-        block = Block([], [whole(t) for t in op.inputs], [whole(t) for t in op.outputs], self.unique(op.name), body,
-                      annotations=dict(op.attrs or {}))
+        block = Block(
+            [],
+            [whole(t) for t in op.inputs],
+            [whole(t) for t in op.outputs],
+            self.unique(op.name),
+            body,
+            annotations=dict(op.attrs or {}),
+        )
         return BlockRealize([], True, block)
 
 
@@ -225,8 +231,15 @@ def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
                 f"extern_primfunc: tensor {tensor.name} has {len(tensor.shape)} dimensions; parameter {buffer.name} "
                 f"has {len(buffer.shape)}"
             )
-    return extern([b.shape for b in outs], input_tensors, lambda _ins, _outs: primfunc.body, in_buffers=ins,
-                  out_buffers=outs, dtype=[b.dtype for b in outs], **kwargs)
+    return extern(
+        [b.shape for b in outs],
+        input_tensors,
+        lambda _ins, _outs: primfunc.body,
+        in_buffers=ins,
+        out_buffers=outs,
+        dtype=[b.dtype for b in outs],
+        **kwargs,
+    )
 
 
 __all__ = ["create_prim_func", "extern_primfunc"]

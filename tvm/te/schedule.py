@@ -136,9 +136,7 @@ class Schedule:
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
         if stage is None:
             what = getattr(op, "name", None) or repr(key)
-            raise ValueError(
-                f"{what} is not in this schedule; its stages are {', '.join(s.name for s in self.stages)}"
-            )
+            raise ValueError(f"{what} is not in this schedule; its stages are {', '.join(s.name for s in self.stages)}")
         return stage
 
     def __contains__(self, key: Any) -> bool:
@@ -578,6 +576,19 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    "AttachType", "Buffer", "Fuse", "InferBound", "ProducerLoad", "Schedule", "ScheduleOps", "Singleton", "Split",
-    "Stage", "Step", "apply", "axis_algebra", "create_schedule", "replay",
+    "AttachType",
+    "Buffer",
+    "Fuse",
+    "InferBound",
+    "ProducerLoad",
+    "Schedule",
+    "ScheduleOps",
+    "Singleton",
+    "Split",
+    "Stage",
+    "Step",
+    "apply",
+    "axis_algebra",
+    "create_schedule",
+    "replay",
 ]

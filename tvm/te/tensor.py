@@ -131,8 +131,9 @@ class Tensor(ExprOp, Node, key="Tensor"):
         if len(indices) == 1 and isinstance(indices[0], (list, tuple)):
             indices = tuple(indices[0])
         if len(indices) != len(self.shape):
-            raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions, but is indexed with "
-                             f"{len(indices)} indices")
+            raise ValueError(
+                f"tensor {self.name} has {len(self.shape)} dimensions, but is indexed with {len(indices)} indices"
+            )
         return ProducerLoad(self, tuple(_index(self, i) for i in indices))
 
     def __getitem__(self, indices: Any):
@@ -143,8 +144,9 @@ class Tensor(ExprOp, Node, key="Tensor"):
         return int(length)
 
     def __iter__(self):
-        raise TypeError(f"tensor {self.name} cannot be iterated: its elements have no values while the program is "
-                        "being built")
+        raise TypeError(
+            f"tensor {self.name} cannot be iterated: its elements have no values while the program is being built"
+        )
 
     def __bool__(self):
         raise ValueError(f"tensor {self.name} has no truth value while the program is being built")
@@ -457,8 +459,18 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         TensorComputeOp
             A new operation with the same axes and regions.
         """
-        return TensorComputeOp(self.name, self.tag, self.attrs, self.axis_, self.reduce_axis_, self.schedulable_ndim,
-                               self.intrin, inputs, self.input_regions, scalar_inputs)
+        return TensorComputeOp(
+            self.name,
+            self.tag,
+            self.attrs,
+            self.axis_,
+            self.reduce_axis_,
+            self.schedulable_ndim,
+            self.intrin,
+            inputs,
+            self.input_regions,
+            scalar_inputs,
+        )
 
     def output_types(self):
         shape = tuple(a.dom.extent for a in self.axis_)

@@ -147,22 +147,32 @@ def conv2d_winograd_nhwc_auto_scheduler_test(
     data_pack = te.compute(
         (6, 6, tiles, CI),
         lambda eps, nu, p, ci: te.sum(input_tile[r_a, r_b, p, ci] * B[r_a, eps] * B[r_b, nu], axis=[r_a, r_b]),
-        name="data_pack", attrs={"auto_scheduler_simplify_const_tensor_indices": ["eps", "nu", "r_a", "r_b"]})
+        name="data_pack",
+        attrs={"auto_scheduler_simplify_const_tensor_indices": ["eps", "nu", "r_a", "r_b"]},
+    )
     ci = te.reduce_axis((0, CI), name="ci")
     bgemm = te.compute(
         (6, 6, tiles, CO),
-        lambda eps, nu, p, co: te.sum(data_pack[eps, nu, p, ci] * weight[eps, nu, ci, co], axis=[ci]), name="bgemm")
+        lambda eps, nu, p, co: te.sum(data_pack[eps, nu, p, ci] * weight[eps, nu, ci, co], axis=[ci]),
+        name="bgemm",
+    )
     r_a, r_b = te.reduce_axis((0, 6), "r_a"), te.reduce_axis((0, 6), "r_b")
     inverse = te.compute(
         (4, 4, tiles, CO),
         lambda vh, vw, p, co: te.sum(bgemm[r_a, r_b, p, co] * A[r_a, vh] * A[r_b, vw], axis=[r_a, r_b]),
-        name="inverse", attrs={"auto_scheduler_simplify_const_tensor_indices": ["vh", "vw", "r_a", "r_b"]})
+        name="inverse",
+        attrs={"auto_scheduler_simplify_const_tensor_indices": ["vh", "vw", "r_a", "r_b"]},
+    )
     output = te.compute(
         (N, out_h, out_w, CO),
         lambda n, h, w, co: inverse[
-            te.indexmod(h, 4), te.indexmod(w, 4),
-            n * rows * columns + te.indexdiv(h, 4) * columns + te.indexdiv(w, 4), co],
-        name="conv2d_winograd")
+            te.indexmod(h, 4),
+            te.indexmod(w, 4),
+            n * rows * columns + te.indexdiv(h, 4) * columns + te.indexdiv(w, 4),
+            co,
+        ],
+        name="conv2d_winograd",
+    )
     return [inputs, weight, output]
 
 

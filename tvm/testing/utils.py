@@ -73,7 +73,7 @@ def _check_at_points(bool_expr, vranges) -> None:
         values = {v: tvm.tir.const(p, v.dtype) for v, p in zip(variables, point)}
         got = analyzer.simplify(tvm.tir.stmt_functor.substitute(bool_expr, values))
         if not getattr(got, "value", 0):
-            raise AssertionError(f"{bool_expr} is false at {({v.name: p for v, p in zip(variables, point)})}")
+            raise AssertionError(f"{bool_expr} is false at { ({v.name: p for v, p in zip(variables, point)}) }")
 
 
 def check_int_constraints_trans_consistency(constraints_trans, vranges=None) -> None:
@@ -101,8 +101,9 @@ def check_int_constraints_trans_consistency(constraints_trans, vranges=None) -> 
             wanted = tvm.tir.all(wanted, round_trip.equal(v))
         check_bool_expr_is_true(wanted, ranges, given)
 
-    check_forward(constraints_trans.src, constraints_trans.dst, constraints_trans.dst_to_src,
-                  constraints_trans.src_to_dst)
+    check_forward(
+        constraints_trans.src, constraints_trans.dst, constraints_trans.dst_to_src, constraints_trans.src_to_dst
+    )
 
 
 def check_numerical_grads(
@@ -179,8 +180,14 @@ class Feature:
 
     all_features: dict[str, Feature] = {}
 
-    def __init__(self, name: str, long_name: str | None = None, check: Callable[[], bool | str] | None = None,
-                 target_kind: str | None = None, parents: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        name: str,
+        long_name: str | None = None,
+        check: Callable[[], bool | str] | None = None,
+        target_kind: str | None = None,
+        parents: tuple[str, ...] = (),
+    ):
         self.name = name
         self.long_name = long_name or name
         self._check = check

@@ -377,8 +377,18 @@ def type_annotation(dtype: str) -> PrimExpr:
 
 
 def decl_buffer(
-    shape, dtype=None, name="buffer", data=None, strides=None, elem_offset=None, scope="", data_alignment=-1,
-    offset_factor=0, buffer_type="", axis_separators=None, span=None,
+    shape,
+    dtype=None,
+    name="buffer",
+    data=None,
+    strides=None,
+    elem_offset=None,
+    scope="",
+    data_alignment=-1,
+    offset_factor=0,
+    buffer_type="",
+    axis_separators=None,
+    span=None,
 ) -> Buffer:
     """Declare a buffer. Omitted arguments get fresh variables or defaults.
 
@@ -427,6 +437,14 @@ def decl_buffer(
     if buffer_type == "auto_broadcast" and not strides:
         strides = tuple(Var(f"{name}_stride_{i}", index) for i in range(len(shape)))
     return Buffer(
-        data, dtype, shape, strides, elem_offset, name, 64 if data_alignment <= 0 else data_alignment,
-        offset_factor or 1, "" if buffer_type in ("", "default") else buffer_type, tuple(axis_separators or ()),
+        data,
+        dtype,
+        shape,
+        strides,
+        elem_offset,
+        name,
+        64 if data_alignment <= 0 else data_alignment,
+        offset_factor or 1,
+        "" if buffer_type in ("", "default") else buffer_type,
+        tuple(axis_separators or ()),
     )

@@ -19,7 +19,6 @@ class Stmt(Node):
     _followed = True
 
     if TYPE_CHECKING:
-
         # Passes dispatch on the class of a statement through tables, which type checkers cannot follow.
         def __getattr__(self, name: str) -> Any: ...
 
@@ -105,7 +104,15 @@ class For(Stmt, key="tir.For"):
     annotations: Any = None
 
     def __init__(
-        self, loop_var, min=None, extent=None, kind=0, body=None, thread_binding=None, annotations=None, span=None,
+        self,
+        loop_var,
+        min=None,
+        extent=None,
+        kind=0,
+        body=None,
+        thread_binding=None,
+        annotations=None,
+        span=None,
         min_val=None,
     ):
         self.loop_var = loop_var
@@ -474,8 +481,17 @@ class Block(Stmt, key="tir.Block"):
     annotations: Any = None
 
     def __init__(
-        self, iter_vars, reads, writes, name_hint, body, init=None, alloc_buffers=None, match_buffers=None,
-        annotations=None, span=None,
+        self,
+        iter_vars,
+        reads,
+        writes,
+        name_hint,
+        body,
+        init=None,
+        alloc_buffers=None,
+        match_buffers=None,
+        annotations=None,
+        span=None,
     ):
         self.iter_vars = tuple(iter_vars)
         self.reads = tuple(reads)

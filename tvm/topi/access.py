@@ -15,9 +15,25 @@ from ..te.schedule import Schedule, Stage
 from ..te.tensor import ComputeOp, Tensor
 
 # Calls that cost a few instructions. The values of other math functions are worth storing rather than recomputing.
-CHEAP_CALLS = frozenset({"tir.likely", "tir.fabs", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
-                         "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.floor", "tir.ceil", "tir.trunc",
-                         "tir.reinterpret", "tir.sqrt", "tir.round", "tir.nearbyint"})
+CHEAP_CALLS = frozenset(
+    {
+        "tir.likely",
+        "tir.fabs",
+        "tir.bitwise_and",
+        "tir.bitwise_or",
+        "tir.bitwise_xor",
+        "tir.bitwise_not",
+        "tir.shift_left",
+        "tir.shift_right",
+        "tir.floor",
+        "tir.ceil",
+        "tir.trunc",
+        "tir.reinterpret",
+        "tir.sqrt",
+        "tir.round",
+        "tir.nearbyint",
+    }
+)
 
 
 def extent_of(axis: IterVar) -> int | None:
@@ -51,7 +67,7 @@ def loads(body) -> list[ProducerLoad]:
     """Return the reads of tensor elements in a body."""
     found: dict[int, ProducerLoad] = {}
     for b in body:
-        for root in (b.source if isinstance(b, Reduce) else (b,)):
+        for root in b.source if isinstance(b, Reduce) else (b,):
             for node in post_order(root):
                 if type(node) is ProducerLoad and isinstance(node.producer, Tensor):
                     found[id(node)] = node

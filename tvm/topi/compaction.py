@@ -27,8 +27,9 @@ def argwhere(output_shape, condition, *, gpu=None):
     check_tensor(condition, "argwhere")
     shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
     if len(shape) != 2:
-        raise ExprValueError("argwhere: the output has 2 dimensions (one row of indices for each element), got "
-                             f"{len(shape)}")
+        raise ExprValueError(
+            f"argwhere: the output has 2 dimensions (one row of indices for each element), got {len(shape)}"
+        )
 
     if gpu is not None and condition.shape:
         return _argwhere_on_gpu(shape, condition, gpu)
@@ -59,6 +60,7 @@ def argwhere(output_shape, condition, *, gpu=None):
 def _argwhere_on_gpu(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Tensor:
     """Compute ``argwhere`` so that each element finds its row independently: the row is the number of nonzero elements
     before it."""
+
     def mark(*i):
         value = condition(*i)
         return primop.cast("int32", primop.not_equal(value, const(0, value.dtype)))

@@ -24,8 +24,9 @@ _CHUNK = 64
 _MANY_LINES = 8192
 
 
-def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None, *,
-           gpu=None):
+def scanop(
+    data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None, *, gpu=None
+):
     """out[k] = binop(out[k - 1], data[k]) along ``axis``, or over all elements if it is None. With ``exclusive``,
     data[k] itself is excluded and the first output is ``identity_value``. With ``gpu`` (a target), rows are distributed
     over its threads."""
@@ -97,7 +98,13 @@ def _is_long(shape: Any, n: Any) -> bool:
 
 
 def _run_in_chunks(
-    ib: IRBuilder, read: Callable, write: Callable, n: int, lines: list, binop: Callable, start: PrimExpr,
+    ib: IRBuilder,
+    read: Callable,
+    write: Callable,
+    n: int,
+    lines: list,
+    binop: Callable,
+    start: PrimExpr,
     exclusive: bool,
 ) -> None:
     """Scan ``n`` elements of each row: ``read(k, line)`` returns them, ``write(k, line, value)`` stores the results,

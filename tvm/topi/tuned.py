@@ -25,8 +25,11 @@ def is_known(*shapes: Any) -> bool:
 
 
 def decide(
-    picked: dict[str, Any], workload: tuple[Any, ...] | None, target: Target | None,
-    space: Callable[[], dict[str, list[Any]]], keep: Callable[[dict[str, Any]], Any] | None = None,
+    picked: dict[str, Any],
+    workload: tuple[Any, ...] | None,
+    target: Target | None,
+    space: Callable[[], dict[str, list[Any]]],
+    keep: Callable[[dict[str, Any]], Any] | None = None,
     usable: Callable[[dict[str, Any]], bool] = lambda values: True,
 ) -> dict[str, Any]:
     """Return the knobs of a workload. This also passes the search space to a tuner that collects it; ``keep`` filters

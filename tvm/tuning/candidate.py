@@ -93,7 +93,9 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
         backend = backend_of(target)
         kernels_text, kernels = load(backend.emit_text)(device, target)
         message["device"] = {
-            "kind": backend.kind, "arch": str(target.attrs.get("arch") or ""), "text": kernels_text,
+            "kind": backend.kind,
+            "arch": str(target.attrs.get("arch") or ""),
+            "text": kernels_text,
             "kernels": {name: kernel._asdict() for name, kernel in kernels.items()},
             "compile": as_text(backend.compile_text),
         }
@@ -135,6 +137,16 @@ def ask(pool: Workers, message: dict[str, Any], payload: bytes, seconds: float) 
 
 
 __all__ = [
-    "ArgumentInfo", "Code", "ENTRY", "TimeIsUp", "argument_info", "ask", "code_of", "compile_text", "lower_to_text",
-    "run_code", "time_limit", "travels_as_text",
+    "ArgumentInfo",
+    "Code",
+    "ENTRY",
+    "TimeIsUp",
+    "argument_info",
+    "ask",
+    "code_of",
+    "compile_text",
+    "lower_to_text",
+    "run_code",
+    "time_limit",
+    "travels_as_text",
 ]

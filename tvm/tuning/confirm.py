@@ -65,7 +65,8 @@ def run_final_rounds(
     winner = min(field, key=lambda key: _median(costs[key]) * (1 if key in baselines else 1 + MARGIN))
     now = clock.time()
     results = {
-        key: replace(state.measured[key], costs=tuple(costs[key]), elapsed=now - began, timestamp=now) for key in field}
+        key: replace(state.measured[key], costs=tuple(costs[key]), elapsed=now - began, timestamp=now) for key in field
+    }
     return winner, results
 
 

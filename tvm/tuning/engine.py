@@ -46,8 +46,14 @@ class TuningRun:
     """
 
     def __init__(
-        self, searches: Sequence[Search], options: TuningOptions, on_event: OnEvent | None = None,
-        model: Model | None = None, *, guard: Guard = contextlib.nullcontext, begin: float | None = None,
+        self,
+        searches: Sequence[Search],
+        options: TuningOptions,
+        on_event: OnEvent | None = None,
+        model: Model | None = None,
+        *,
+        guard: Guard = contextlib.nullcontext,
+        begin: float | None = None,
         clock: Any = time,
     ):
         self.options, self.model, self.clock = options, model, clock
@@ -77,9 +83,16 @@ class TuningRun:
     def run(self) -> TuningResult:
         """Search, confirm the leaders, and compare the whole model."""
         options, left = self.options, self.budget.trials_left
-        self.emit(events.RunStarted(
-            self.statuses, self.records_found, options.trials, None if left == math.inf else int(left),
-            options.seconds, self.budget.elapsed))
+        self.emit(
+            events.RunStarted(
+                self.statuses,
+                self.records_found,
+                options.trials,
+                None if left == math.inf else int(left),
+                options.seconds,
+                self.budget.elapsed,
+            )
+        )
         self._search()
         self._confirm_all()
         self._compare_models()
@@ -249,7 +262,8 @@ class TuningRun:
     def confirm(self, task: TaskState, rounds: Rounds = FINAL_ROUNDS) -> None:
         """Measure the leaders and the baseline of a task interleaved, and write the record of the winner."""
         winner, results = run_final_rounds(
-            task, rounds, lambda m: self.emit(events.CandidateRejected(task.status, m.error)), self.clock)
+            task, rounds, lambda m: self.emit(events.CandidateRejected(task.status, m.error)), self.clock
+        )
         self._write_winner(task, winner, results)
 
     def _use_baseline(self, task: TaskState) -> None:
@@ -300,8 +314,14 @@ def _claimed_saving(task: TaskState) -> float:
 
 
 def tune(
-    tasks: Sequence[Any], options: TuningOptions, on_event: OnEvent | None = None, model: Model | None = None, *,
-    guard: Guard = contextlib.nullcontext, begin: float | None = None, clock: Any = time,
+    tasks: Sequence[Any],
+    options: TuningOptions,
+    on_event: OnEvent | None = None,
+    model: Model | None = None,
+    *,
+    guard: Guard = contextlib.nullcontext,
+    begin: float | None = None,
+    clock: Any = time,
 ) -> TuningResult:
     """Tune tasks; records are appended to the record file of the options as they are measured.
 

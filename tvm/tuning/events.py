@@ -114,6 +114,17 @@ class RunFinished(Event):
 OnEvent = Callable[[Event], None]
 
 __all__ = [
-    "CandidateRejected", "Event", "ModelCompared", "OnEvent", "RoundFinished", "RoundStarted", "RunFinished",
-    "RunStarted", "SearchAbandoned", "Stage", "StageStarted", "TaskConfirmed", "TrialFinished",
+    "CandidateRejected",
+    "Event",
+    "ModelCompared",
+    "OnEvent",
+    "RoundFinished",
+    "RoundStarted",
+    "RunFinished",
+    "RunStarted",
+    "SearchAbandoned",
+    "Stage",
+    "StageStarted",
+    "TaskConfirmed",
+    "TrialFinished",
 ]

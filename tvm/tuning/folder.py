@@ -53,7 +53,10 @@ class CandidateFolder:
     compared."""
 
     def __init__(
-        self, folder: str | os.PathLike, format: str, measure: dict[str, Any] | None = None,
+        self,
+        folder: str | os.PathLike,
+        format: str,
+        measure: dict[str, Any] | None = None,
         warn: Callable[[str], None] = print,
     ):
         self.path, self.measure, self.warn = os.fspath(folder), measure or {}, warn
@@ -72,7 +75,8 @@ class CandidateFolder:
         self.known = {key_of(row.record) for row in rows} | known_records(os.path.join(self.path, RECORDS))
         # By task and argument order: the file with the expected outputs, and the indices of these arguments.
         self.outputs: dict[tuple[str, str, str], tuple[str | None, list[int]]] = {
-            (row.task, json.dumps(row.shapes), row.layouts): (row.outputs, row.compared) for row in rows if row.outputs}
+            (row.task, json.dumps(row.shapes), row.layouts): (row.outputs, row.compared) for row in rows if row.outputs
+        }
         stems = [name.split(".")[0] for row in rows for name in row.files]
         self.number = 1 + max((int(stem) for stem in stems if stem.isdigit()), default=-1)
 

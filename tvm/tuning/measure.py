@@ -93,7 +93,11 @@ def build_all(
 
 
 def _start_one(
-    pool: Workers, candidate: Candidate, seconds: float, link: Link, is_link_needed: bool,
+    pool: Workers,
+    candidate: Candidate,
+    seconds: float,
+    link: Link,
+    is_link_needed: bool,
     done: Callable[[Built | Failed], None],
 ) -> None:
     """Lower one candidate in this process and submit its text to a worker; ``done`` receives the outcome."""

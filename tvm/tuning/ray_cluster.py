@@ -87,8 +87,10 @@ class CodeRequirements:
             return f"the code is for {self.triple}, and the node that measures is {host_cpu.triple()}"
         missing = host_cpu.lacking(self.features)
         if missing:
-            return (f"the CPU of the node that measures lacks {', '.join(missing)}, which the code uses; give the CPU "
-                    "of the nodes, as in llvm -mcpu=...")
+            return (
+                f"the CPU of the node that measures lacks {', '.join(missing)}, which the code uses; give the CPU "
+                "of the nodes, as in llvm -mcpu=..."
+            )
         return ""
 
 

@@ -29,9 +29,7 @@ class RelayModel:
         return timed(*compiled(self.mod, self.params, self.target, records_of_lines(lines)))
 
 
-def compiled(
-    mod: Any, params: dict[str, Any], target: Any, records: Applied | str | None = None
-) -> tuple[Any, Any]:
+def compiled(mod: Any, params: dict[str, Any], target: Any, records: Applied | str | None = None) -> tuple[Any, Any]:
     """Return the device and an executor of a module that was compiled with records (a file, or the output of
     ``apply_records``), with its inputs set."""
     from .. import relay

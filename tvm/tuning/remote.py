@@ -117,7 +117,9 @@ class RemoteDevices:
             while True:
                 try:
                     return tracker.request(
-                        self.key, self.priority, self.seconds + _SECONDS_TO_SEND + _SECONDS_KEPT,
+                        self.key,
+                        self.priority,
+                        self.seconds + _SECONDS_TO_SEND + _SECONDS_KEPT,
                         wait_timeout=_SECONDS_TO_LOOK,
                     )
                 except NoDeviceFree:

@@ -25,8 +25,10 @@ class TuningResult(tuple[TaskStatus, ...]):
         after = sum(task.cost * task.count for task in ran)
         head = f"{len(self)} tasks, {sum(task.trials for task in self)} trials."
         if after:
-            head += (f" Estimated time of these tasks in the model: {_milliseconds(before)} untuned, "
-                     f"{_milliseconds(after)} tuned ({before / after:.2f}x).")
+            head += (
+                f" Estimated time of these tasks in the model: {_milliseconds(before)} untuned, "
+                f"{_milliseconds(after)} tuned ({before / after:.2f}x)."
+            )
         bars = paired_bars("time of each task in the model, untuned and tuned", [self._row(task) for task in self])
         return fragment(f"<p>{head}</p>{bars}" if self else "<p>There was nothing to tune.</p>")
 

@@ -97,8 +97,13 @@ class Search(Protocol):
         ...
 
     def run(
-        self, keys: Sequence[Any], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
-        most_ms: int | None = None, verify: bool = False,
+        self,
+        keys: Sequence[Any],
+        built: Sequence[Any],
+        on_result: Callable[[Measurement], None] | None = None,
+        *,
+        most_ms: int | None = None,
+        verify: bool = False,
     ) -> list[Measurement]:
         """Measure candidates. ``on_result`` is called after each measurement and may stop the run with an exception.
 

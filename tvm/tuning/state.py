@@ -100,8 +100,16 @@ class TaskState:
     def status(self) -> TaskStatus:
         search, ran = self.search, bool(self.measured)
         return TaskStatus(
-            self.index, self.number, search.title, search.count, search.flop, self.trials,
-            self.cost_of(self.choice) if ran else None, self.baseline_cost, self.choice if ran else None)
+            self.index,
+            self.number,
+            search.title,
+            search.count,
+            search.flop,
+            self.trials,
+            self.cost_of(self.choice) if ran else None,
+            self.baseline_cost,
+            self.choice if ran else None,
+        )
 
     def cost_of(self, key: Hashable) -> float:
         """Return the seconds of one execution of a candidate that ran."""

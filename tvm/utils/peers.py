@@ -128,8 +128,12 @@ def _tvm(spec: dict, inputs: dict) -> Program:
         if device.device_type != tvm.cpu(0).device_type:
             device.sync()
 
-    return Program(module.run if _device(spec) == "cpu" else run, lambda: module.get_output(0).numpy(),
-                   tvm.__version__, spec.get("precision") or "as is")
+    return Program(
+        module.run if _device(spec) == "cpu" else run,
+        lambda: module.get_output(0).numpy(),
+        tvm.__version__,
+        spec.get("precision") or "as is",
+    )
 
 
 def _on_machine(spec: dict, package: Any, device: Any, inputs: dict) -> Program:

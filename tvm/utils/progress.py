@@ -1,11 +1,11 @@
 """How far long work is: a line that moves on a terminal, and nothing in a file.
 
-    from tvm.utils import progress
+from tvm.utils import progress
 
-    with progress() as show:
-        lib = relay.build(mod, target="llvm", params=params, progress=show)
-    with progress() as show:
-        tuning.tune(tasks, options, show.event)
+with progress() as show:
+    lib = relay.build(mod, target="llvm", params=params, progress=show)
+with progress() as show:
+    tuning.tune(tasks, options, show.event)
 """
 
 from __future__ import annotations
@@ -41,8 +41,13 @@ class Progress:
         Whether the line moves by itself; not where times are measured meanwhile.
     """
 
-    def __init__(self, stream: Any = None, said: Callable[[str], None] | None = None,
-                 clock: Callable[[], float] = time.monotonic, ticks: bool = True):
+    def __init__(
+        self,
+        stream: Any = None,
+        said: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        ticks: bool = True,
+    ):
         self.stream = stream if stream is not None else sys.stderr
         is_terminal = bool(getattr(self.stream, "isatty", lambda: False)())
         self.is_terminal = is_terminal and os.environ.get("TERM", "dumb") != "dumb"

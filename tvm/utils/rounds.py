@@ -41,8 +41,14 @@ class Worker:
     from the packages in the folder ``root``.
     """
 
-    def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
-                 module: str = "tvm.utils.peers", root: str | Path = ROOT):
+    def __init__(
+        self,
+        spec: dict,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+        module: str = "tvm.utils.peers",
+        root: str | Path = ROOT,
+    ):
         self.name = spec["peer"]
         # The libraries of this interpreter may be in the folder of the package; another interpreter has its own.
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
@@ -109,8 +115,11 @@ def runs_in_a_round(workers: Mapping[str, Worker], warm_up: int) -> dict[str, fl
 
 
 def in_turn(
-    workers: Mapping[str, Worker], numbers: Mapping[str, int], rounds: int,
-    takes_part: Callable[[str, int], bool] = lambda name, turn: True, between: Callable[[int], object] | None = None,
+    workers: Mapping[str, Worker],
+    numbers: Mapping[str, int],
+    rounds: int,
+    takes_part: Callable[[str, int], bool] = lambda name, turn: True,
+    between: Callable[[int], object] | None = None,
 ) -> dict[str, dict[int, dict]]:
     """Return the replies of the programs by round, each for ``numbers`` runs; ``between`` is called once per round."""
     answers: dict[str, dict[int, dict]] = {name: {} for name in workers}

@@ -48,8 +48,12 @@ def model_path(tmp_path_factory) -> str:
         helper.make_node("Flatten", ["p"], ["out"]),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 9, 7])],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 4])], [w, b])
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 9, 7])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 4])],
+        [w, b],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     path = tmp_path_factory.mktemp("model") / "net.onnx"
     onnx.save(model, path)
@@ -106,12 +110,19 @@ def model_file(tmp_path_factory) -> str:
 
     rng = np.random.default_rng(1)
     weights = {"w": rng.uniform(-1, 1, (16, 8, 5, 5)), "v": rng.uniform(-1, 1, (1024, 10))}
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2]), helper.make_node("Relu", ["a"], ["b"]),
-             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("MatMul", ["c", "v"], ["y"])]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Flatten", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "v"], ["y"]),
+    ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 8, 8, 8))],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, (1, 8, 8, 8))],
         [helper.make_tensor_value_info("y", 1, (1, 10))],
-        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()])
+        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()],
+    )
     path = tmp_path_factory.mktemp("model") / "small.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return str(path)

@@ -73,8 +73,15 @@ def test_an_interrupted_compile_leaves_nothing(tmp_path, number, code):
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "TVM_NO_CACHE": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "tvm.driver.tvmc", "compile", "-v", "-o", "m.tar", str(DEMO / "mobilenet_v2.onnx")]
     # A shell's background job, as a test run may be one, ignores interrupts and hands that down.
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stdout is not None
         while "improving the graph" not in process.stdout.readline():
             assert process.poll() is None
@@ -97,13 +104,24 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
     refused(4, "the code generator of 'cmsis-nn' is not available", *compile_, "--target", "cmsis-nn, c")
     refused(4, "'cmsis' is not a target", *compile_, "--target", "cmsis, c")
-    refused(4, "linking code for x86_64-pc-windows-msvc needs a compiler for that machine", *compile_, "--target",
-            "llvm -mtriple=x86_64-pc-windows-msvc")
-    refused(4, "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, llvm", *compile_,
-            "--target", "cpu")
+    refused(
+        4,
+        "linking code for x86_64-pc-windows-msvc needs a compiler for that machine",
+        *compile_,
+        "--target",
+        "llvm -mtriple=x86_64-pc-windows-msvc",
+    )
+    refused(
+        4,
+        "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, llvm",
+        *compile_,
+        "--target",
+        "cpu",
+    )
     refused(4, "--tuning-records: the file 'none.json' does not exist", *compile_, "--tuning-records", "none.json")
-    refused(4, "the pass 'tir.transform.Nothing'", *compile_, "--pass-config",
-            "tir.add_lower_pass=1,tir.transform.Nothing")
+    refused(
+        4, "the pass 'tir.transform.Nothing'", *compile_, "--pass-config", "tir.add_lower_pass=1,tir.transform.Nothing"
+    )
     refused(4, "the compiler 'no-such-cc' was not found", *compile_, "--cross-compiler", "no-such-cc")
     refused(4, "executor aot is not supported yet", *compile_, "--executor", "aot")
     refused(4, "microcontrollers", *compile_, "--runtime", "crt")
@@ -125,17 +143,24 @@ def test_an_argument_error_is_short(refused, model_path):
     assert len(refused(2, "error: argument", "compile", "-O", "9", model_path).splitlines()) == 2
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    ("[]", "must be a JSON object"), ("{", "cannot read"), ('{"targets": 3}', "must be a list of objects"),
-    ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is not a target"),
-    ('{"targets": [{"kind": 5}]}', "of 'targets' must be a string, got 5"),
-    ('{"executor": {"link-params": 1}}', "of 'executor' must be a string"),
-    ('{"opt-level": 9}', "-O/--opt-level: invalid choice: 9"), ('{"opt-level": "x"}', "invalid int value: 'x'"),
-    ('{"module-name": ["a", "b"]}', '--module-name cannot be ["a", "b"]'),
-    ('{"desired-layout": [null]}', "--desired-layout cannot be [null]"),
-    ('{"print-pass-times": 3}', "--print-pass-times cannot be 3"),
-    ('{"tragets": [{"kind": "llvm"}]}', "unknown option --tragets"),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "must be a JSON object"),
+        ("{", "cannot read"),
+        ('{"targets": 3}', "must be a list of objects"),
+        ('{"targets": ["llvm"]}', "must be a list of objects"),
+        ('{"target": "foo"}', "'foo' is not a target"),
+        ('{"targets": [{"kind": 5}]}', "of 'targets' must be a string, got 5"),
+        ('{"executor": {"link-params": 1}}', "of 'executor' must be a string"),
+        ('{"opt-level": 9}', "-O/--opt-level: invalid choice: 9"),
+        ('{"opt-level": "x"}', "invalid int value: 'x'"),
+        ('{"module-name": ["a", "b"]}', '--module-name cannot be ["a", "b"]'),
+        ('{"desired-layout": [null]}', "--desired-layout cannot be [null]"),
+        ('{"print-pass-times": 3}', "--print-pass-times cannot be 3"),
+        ('{"tragets": [{"kind": "llvm"}]}', "unknown option --tragets"),
+    ],
+)
 def test_a_wrong_configuration_file(refused, model_path, tmp_path, content, words):
     path = tmp_path / "c.json"
     path.write_text(content)
@@ -257,8 +282,14 @@ def test_parts_that_are_missing_or_no_text(refused, package, tmp_path):
     files = members(package)
     for name in ("mod.so", "mod.json", "mod.params"):
         refused(4, "", "run", pack(tmp_path / "p.tar", {k: v for k, v in files.items() if k != name}))
-    for name, data in (("mod.json", b"\xff\xfe"), ("mod.json", b"[" * 100000), ("mod.params", b""),
-                       ("manifest.json", b"{"), ("manifest.json", b"3"), ("mod.so", b"\x7fELF")):
+    for name, data in (
+        ("mod.json", b"\xff\xfe"),
+        ("mod.json", b"[" * 100000),
+        ("mod.params", b""),
+        ("manifest.json", b"{"),
+        ("manifest.json", b"3"),
+        ("mod.so", b"\x7fELF"),
+    ):
         refused(4, "", "run", pack(tmp_path / "p.tar", {**files, name: data}))
     refused(4, "Model Library Format", "run", pack(tmp_path / "p.tar", {"metadata.json": b"{}"}))
     refused(4, "it is not an ELF file", "run", pack(tmp_path / "p.tar", {"lib.so": b""}))

@@ -156,11 +156,27 @@ class Reader(html.parser.HTMLParser):
 
 
 def test_the_page_is_one_file_that_loads_nothing_and_escapes_names():
-    program = {"version": "1", "precision": "as is", "load_s": 0.1, "peak_bytes": 0, "throughput": 10.0,
-               **bench.figures([0.001, 0.002, 0.004])}
-    result = {"name": "<b>&.onnx", "machine": "m", "device": "cpu", "threads": 1, "batch": 1, "rounds": 3, "warm_up": 1,
-              "number": 1, "tvm_version": "0", "date": "today",
-              "programs": {"tvm": program, "a<b": {**program, "ratio": 1.0}, "gone": {"problem": "is <gone>"}}}
+    program = {
+        "version": "1",
+        "precision": "as is",
+        "load_s": 0.1,
+        "peak_bytes": 0,
+        "throughput": 10.0,
+        **bench.figures([0.001, 0.002, 0.004]),
+    }
+    result = {
+        "name": "<b>&.onnx",
+        "machine": "m",
+        "device": "cpu",
+        "threads": 1,
+        "batch": 1,
+        "rounds": 3,
+        "warm_up": 1,
+        "number": 1,
+        "tvm_version": "0",
+        "date": "today",
+        "programs": {"tvm": program, "a<b": {**program, "ratio": 1.0}, "gone": {"problem": "is <gone>"}},
+    }
     head, rows = bench.table_of(result)
     assert [row[0] for row in rows] == ["tvm 1", "a<b 1"] and len(rows[0]) == len(head)
     text = page(result, head, rows, ["gone: is <gone>"])

@@ -35,7 +35,8 @@ def test_a_long_task_is_cut_short_and_keeps_its_length():
     assert rows[1] == "  0. Task(func_name=short, args=[], kwargs={}, workload=('short',)) (len=?)"
     assert rows[2].endswith("... (len=?)") and len(rows[2]) == len("  1. ") + 100 + len(" (len=?)")
     assert gen_task_list([autotvm.task.Task("long" * 30, [])], width=None).endswith(
-        f"Task(func_name={'long' * 30}, args=[], kwargs={{}}, workload=('{'long' * 30}',)) (len=?)")
+        f"Task(func_name={'long' * 30}, args=[], kwargs={{}}, workload=('{'long' * 30}',)) (len=?)"
+    )
 
 
 def test_small_answers():

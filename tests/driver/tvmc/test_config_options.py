@@ -11,15 +11,26 @@ from tvm.relay.backend.options import Executor
 
 
 def test_each_entry_is_an_option_by_the_name_that_argparse_gives_it():
-    found = convert_config_json_to_cli({
-        "targets": [{"kind": "cmsis-nn", "from_device": "1"}, {"kind": "c", "mcpu": "cortex-m55", "march": "armv8"}],
-        "executor": {"kind": "aot", "interface-api": "c"}, "tuning-records": "r.json",
-        "pass-config": {"tir.disable_vectorize": "1"},
-    })
+    found = convert_config_json_to_cli(
+        {
+            "targets": [
+                {"kind": "cmsis-nn", "from_device": "1"},
+                {"kind": "c", "mcpu": "cortex-m55", "march": "armv8"},
+            ],
+            "executor": {"kind": "aot", "interface-api": "c"},
+            "tuning-records": "r.json",
+            "pass-config": {"tir.disable_vectorize": "1"},
+        }
+    )
     assert found == [
-        {"target_cmsis-nn_from_device": "1"}, {"target_c_mcpu": "cortex-m55"}, {"target_c_march": "armv8"},
-        {"target": "cmsis-nn, c"}, {"executor": "aot"}, {"executor_aot_interface_api": "c"},
-        {"tuning_records": "r.json"}, {"pass_config": ["tir.disable_vectorize=1"]},
+        {"target_cmsis-nn_from_device": "1"},
+        {"target_c_mcpu": "cortex-m55"},
+        {"target_c_march": "armv8"},
+        {"target": "cmsis-nn, c"},
+        {"executor": "aot"},
+        {"executor_aot_interface_api": "c"},
+        {"tuning_records": "r.json"},
+        {"pass_config": ["tir.disable_vectorize=1"]},
     ]
 
 

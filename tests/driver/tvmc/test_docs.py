@@ -15,8 +15,9 @@ from tvm.driver.tvmc import errors, runner
 from tvm.driver.tvmc.main import _main
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "tvmc.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-            for line in block.splitlines()]
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) for line in block.splitlines()
+]
 
 
 @pytest.mark.slow("runs the commands of a page")
@@ -42,10 +43,17 @@ def test_the_table_of_exit_codes_is_the_programs():
     assert rows == [(str(code.value), code.name) for code in errors.ExitCode]
 
 
-@pytest.mark.parametrize("problem, code", [
-    (errors.TVMCException("refused"), 4), (errors.TVMCImportError("keras"), 5), (MemoryError(), 4),
-    (OSError(28, "No space left on device"), 4), (KeyboardInterrupt(), 130), (ZeroDivisionError("defect"), 1),
-])
+@pytest.mark.parametrize(
+    "problem, code",
+    [
+        (errors.TVMCException("refused"), 4),
+        (errors.TVMCImportError("keras"), 5),
+        (MemoryError(), 4),
+        (OSError(28, "No space left on device"), 4),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("defect"), 1),
+    ],
+)
 def test_every_failure_of_a_command_has_its_exit_code(package, monkeypatch, capsys, problem, code):
     def fail(*args, **kwargs):
         raise problem

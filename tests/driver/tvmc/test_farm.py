@@ -23,8 +23,10 @@ from tvm.driver.tvmc.model_files import models_of
         (["tune", "-o", "{r}", "--farm-resource", "tvm", "{m}"], "need --farm ray"),
         (["tune", "-o", "{r}", "--farm", "ray", "--rpc-tracker", "a:1", "--rpc-key", "k", "{m}"], "exclude each other"),
         (["tune", "--build-only", "{r}", "--farm", "ray", "{m}"], "exclude each other"),
-        (["compile", "--farm", "ray", "-o", "{m}", "{m}"], "compiling several models requires a folder, but this is a "
-                                                           "file"),
+        (
+            ["compile", "--farm", "ray", "-o", "{m}", "{m}"],
+            "compiling several models requires a folder, but this is a file",
+        ),
         (["compile", "--farm", "ray", "{m}"], "package ray"),
     ],
 )

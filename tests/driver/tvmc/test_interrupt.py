@@ -62,7 +62,8 @@ def test_the_second_ends_at_once():
         "    finally:\n        print('cleaning up', flush=True); time.sleep(600)\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     for wanted in ("ready", "cleaning up"):
         assert process.stdout.readline().strip() == wanted

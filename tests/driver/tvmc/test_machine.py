@@ -45,13 +45,17 @@ def test_a_package_with_products_of_x86_is_refused_by_a_cpu_without_them(cpu, fe
     wanted = machine(Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"))
     monkeypatch.setattr(host_cpu, "triple", lambda: "x86_64-linux")
     monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset({"avx2", "avx512f", *here}))
-    with pytest.raises(TVMCException, match=rf"for cpu {cpu}, but this machine lacks .*\b{feature}\b.*; compile it "
-                                            rf"here"):
+    with pytest.raises(
+        TVMCException,
+        match=rf"for cpu {cpu}, but this machine lacks .*\b{feature}\b.*; compile it "
+        rf"here",
+    ):
         check_machine(wanted)
 
 
 def test_a_package_of_risc_v_is_refused_by_arm(board):
     board("neoverse-n1")
-    with pytest.raises(TVMCException, match="compiled for riscv64-unknown-linux-gnu, but this machine is "
-                                            "aarch64-linux"):
+    with pytest.raises(
+        TVMCException, match="compiled for riscv64-unknown-linux-gnu, but this machine is aarch64-linux"
+    ):
         check_machine(machine(Target("llvm -mtriple=riscv64-linux-gnu -mattr=+v")))

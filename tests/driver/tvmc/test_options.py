@@ -166,12 +166,16 @@ def test_four_times_v_logs_what_is_done(model_path, tmp_path, caplog):
 
 def test_defaults_come_from_a_configuration_file(compiled, tmp_path, model_path):
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps({
-        "targets": [{"kind": "llvm", "mcpu": BASELINE}],
-        "executor": {"kind": "graph", "link-params": 0},
-        "pass-config": {"tir.disable_vectorize": "1"},
-        "module-name": "named",
-    }))
+    path.write_text(
+        json.dumps(
+            {
+                "targets": [{"kind": "llvm", "mcpu": BASELINE}],
+                "executor": {"kind": "graph", "link-params": 0},
+                "pass-config": {"tir.disable_vectorize": "1"},
+                "module-name": "named",
+            }
+        )
+    )
     out = str(tmp_path / "c.tar")
     assert _main(["--config", str(tmp_path / "mine"), "compile", *FIXED, "--output", out, model_path]) == 0
     manifest = tvmc.TVMCPackage(out).manifest
@@ -260,8 +264,9 @@ def test_settings_of_a_code_generator_are_an_option_of_its_passes(monkeypatch, m
         seen.append((tvm.transform.PassContext.current().config["mine.options"], options))
         return mod
 
-    monkeypatch.setitem(composite_target.REGISTERED_CODEGEN, "mine",
-                        {"config_key": "mine.options", "pass_pipeline": mark})
+    monkeypatch.setitem(
+        composite_target.REGISTERED_CODEGEN, "mine", {"config_key": "mine.options", "pass_pipeline": mark}
+    )
     entry = pass_config.ConfigEntry("mine.options", dict, None, "options of mine", None)
     monkeypatch.setitem(pass_config.CONFIGS, "mine.options", entry)
     said = {"mine": {"b": "2"}}

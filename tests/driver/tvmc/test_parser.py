@@ -48,15 +48,18 @@ def test_all_commands_are_listed_in_their_order(capsys):
     assert listed == list(COMMANDS)
 
 
-@pytest.mark.parametrize("argv, owner, hint", [
-    (["comple"], "tvmc", "'compile'"),
-    (["compile", "--outptu", "x", "m.onnx"], "tvmc compile", "'--output'"),
-    (["compile", "--model-format", "onx", "m.onnx"], "tvmc compile", "'onnx'"),
-    (["run", "--devise", "cpu", "m.tar"], "tvmc run", "'--device'"),
-    (["run", "--device", "cudaa", "m.tar"], "tvmc run", "'cuda'"),
-    (["tune", "--tuner", "gridserch", "m.onnx"], "tvmc tune", "'gridsearch'"),
-    (["completion", "bsh"], "tvmc completion", "'bash'"),
-])
+@pytest.mark.parametrize(
+    "argv, owner, hint",
+    [
+        (["comple"], "tvmc", "'compile'"),
+        (["compile", "--outptu", "x", "m.onnx"], "tvmc compile", "'--output'"),
+        (["compile", "--model-format", "onx", "m.onnx"], "tvmc compile", "'onnx'"),
+        (["run", "--devise", "cpu", "m.tar"], "tvmc run", "'--device'"),
+        (["run", "--device", "cudaa", "m.tar"], "tvmc run", "'cuda'"),
+        (["tune", "--tuner", "gridserch", "m.onnx"], "tvmc tune", "'gridsearch'"),
+        (["completion", "bsh"], "tvmc completion", "'bash'"),
+    ],
+)
 def test_a_word_that_is_not_known_names_the_closest_one(shown, argv, owner, hint):
     text, code = shown(*argv)
     assert code == 2 and f"{owner}: error: " in text
@@ -68,14 +71,17 @@ def test_a_word_like_no_other_has_no_hint(shown):
     assert code == 2 and "unrecognized arguments: --zzzz" in text and "did you mean" not in text
 
 
-@pytest.mark.parametrize("argv, words", [
-    (["compile", "--target", "lvm"], "'lvm' is not a target: did you mean 'llvm'?"),
-    (["compile", "--target", "llvm -mcup=x"], "did you mean 'mcpu'"),
-    (["compile", "--executor", "grph"], "did you mean 'graph'?"),
-    (["tune", "-o", "records", "--target", "opncl"], "did you mean 'opencl'?"),
-    (["tune", "-o", "records", "--target", "hexagon"], "no back end generates code for target kind 'hexagon'"),
-    (["compile", "--target", "llvm", "--disabled-pass", "FoldConstnt"], "FoldConstant"),
-])
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["compile", "--target", "lvm"], "'lvm' is not a target: did you mean 'llvm'?"),
+        (["compile", "--target", "llvm -mcup=x"], "did you mean 'mcpu'"),
+        (["compile", "--executor", "grph"], "did you mean 'graph'?"),
+        (["tune", "-o", "records", "--target", "opncl"], "did you mean 'opencl'?"),
+        (["tune", "-o", "records", "--target", "hexagon"], "no back end generates code for target kind 'hexagon'"),
+        (["compile", "--target", "llvm", "--disabled-pass", "FoldConstnt"], "FoldConstant"),
+    ],
+)
 def test_names_of_targets_and_their_options_are_checked_before_the_model_is_read(tmp_path, capsys, argv, words):
     broken = tmp_path / "broken.onnx"
     broken.write_text("no model")

@@ -38,7 +38,7 @@ def test_torchscript_says_no_shapes_and_an_exported_program_does(tmp_path, capsy
     torch.export.save(torch.export.export(model, (torch.randn(2, 3),)), program)
     assert set(load_model(script).params) == {"weight", "bias"}
     said = capsys.readouterr().out
-    assert "the file gives no shape; taken as [?,3] float32 (--input-shapes \"input:[...]\" gives another)" in said
+    assert 'the file gives no shape; taken as [?,3] float32 (--input-shapes "input:[...]" gives another)' in said
     for name in ("input", "x"):
         made = load_model(script, shape_dict={name: [2, 3]})
         assert made.mod["main"].params[0].name_hint == name and set(made.params) == {"weight", "bias"}
@@ -106,8 +106,12 @@ def test_open_sizes_of_an_exported_program_stay_open_or_are_given(tmp_path):
 
 
 def test_files_of_pytorch_are_found_by_their_content(tmp_path):
-    for name, entry, found in (("script", "m/constants.pkl", True), ("wrong.onnx", "m/archive_format", True),
-                               ("weights", "m/data.pkl", True), ("other.zzz", "m/text", False)):
+    for name, entry, found in (
+        ("script", "m/constants.pkl", True),
+        ("wrong.onnx", "m/archive_format", True),
+        ("weights", "m/data.pkl", True),
+        ("other.zzz", "m/text", False),
+    ):
         path = tmp_path / name
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(entry, b"")

@@ -23,9 +23,19 @@ from tvm.testing import requires_opencl
 TEN = list(range(10))
 
 
-@pytest.mark.parametrize("text, chosen", [
-    ("all", TEN), ("5", [5]), ("1-5", [1, 2, 3, 4, 5]), ("-5", [0, 1, 2, 3, 4, 5]), ("6-", [6, 7, 8, 9]),
-    ("0,1-3,all", TEN), ("4-,6-8", [4, 5, 6, 7, 8, 9]), ("3,3,3", [3])])
+@pytest.mark.parametrize(
+    "text, chosen",
+    [
+        ("all", TEN),
+        ("5", [5]),
+        ("1-5", [1, 2, 3, 4, 5]),
+        ("-5", [0, 1, 2, 3, 4, 5]),
+        ("6-", [6, 7, 8, 9]),
+        ("0,1-3,all", TEN),
+        ("4-,6-8", [4, 5, 6, 7, 8, 9]),
+        ("3,3,3", [3]),
+    ],
+)
 def test_tasks_are_named_by_numbers_and_ranges(text: str, chosen: list[int]):
     assert filter_tasks(TEN, text) == (chosen, False)
 
@@ -53,8 +63,9 @@ def test_the_command_line_has_fifteen_tuners():
     assert len(TUNERS) == len(set(TUNERS)) == 15
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=needs_xgboost) if name.startswith("xgb") else name for name in TUNERS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs_xgboost) if name.startswith("xgb") else name for name in TUNERS]
+)
 def test_every_tuner_of_the_command_line_is_made(name):
     from tvm.autotvm.search import make_tuner
     from tvm.testing.autotvm import get_sample_task
@@ -76,12 +87,27 @@ def test_tune_compile_run(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
     assert _main(["tune", "--task", "list", model_file]) is None
     assert re.search(r"^  0\. Task\(func_name=conv2d_NCHWc\.x86", capsys.readouterr().out, re.MULTILINE)
-    command = ["tune", "--target", "llvm", "--trials", "6", "--number", "2", "-o", str(records), "--report",
-               str(report), "--tuner", "random", model_file]
+    command = [
+        "tune",
+        "--target",
+        "llvm",
+        "--trials",
+        "6",
+        "--number",
+        "2",
+        "-o",
+        str(records),
+        "--report",
+        str(report),
+        "--tuner",
+        "random",
+        model_file,
+    ]
     assert _main(command) is None
     text = capsys.readouterr().out
-    assert re.search(r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.",
-                     text)
+    assert re.search(
+        r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.", text
+    )
     assert "untuned" in text and "<svg" in report.read_text() and "http:" not in report.read_text()
     pairs = list(autotvm.record.load_from_file(records))
     assert {inp.task.name for inp, _ in pairs} == {"conv2d_NCHWc.x86", "dense_pack.x86"}
@@ -106,12 +132,31 @@ def test_tune_compile_run(model_file, tmp_path, capsys):
 @requires_opencl
 def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
-    command = ["tune", "--target", "opencl", "--trials", "6", "--number", "1", "--min-repeat-ms", "1", "--timeout",
-               "120", "-o", str(records), "--report", str(report), "--tuner", "random", model_file]
+    command = [
+        "tune",
+        "--target",
+        "opencl",
+        "--trials",
+        "6",
+        "--number",
+        "1",
+        "--min-repeat-ms",
+        "1",
+        "--timeout",
+        "120",
+        "-o",
+        str(records),
+        "--report",
+        str(report),
+        "--tuner",
+        "random",
+        model_file,
+    ]
     assert _main(command) is None
     text = capsys.readouterr().out
-    assert re.search(r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.",
-                     text)
+    assert re.search(
+        r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.", text
+    )
     # The peaks of this machine's CPU say nothing about a GPU.
     assert "untuned" in text and "peak" not in text and "left out" not in text
     page = report.read_text()
@@ -149,30 +194,33 @@ def test_python_interface(model_file, tmp_path):
     assert tvmc.run(package, device="cpu").outputs["output_0"].shape == (1, 10)
 
 
-@pytest.mark.parametrize("options, words", [
-    (["--num-cores", "2"], "--log-estimated-latency need --enable-autoscheduler"),
-    (["--include-simple-tasks"], "--log-estimated-latency need --enable-autoscheduler"),
-    (["--log-estimated-latency"], "--log-estimated-latency need --enable-autoscheduler"),
-    (["--enable-autoscheduler", "--tuner", "ga"], "searches templates"),
-    (["--rpc-tracker", "host:9190"], "--rpc-key"),
-    (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k"], "cannot connect to 127.0.0.1:1"),
-    (["--tasks", "77"], "no task 77"),
-    (["--rpc-key", "k"], "--rpc-tracker"),
-    (["--tasks", "winograd"], "'winograd' is not a number, a range or part of a task's name"),
-    (["--time-budget", "soon"], "time-budget"),
-    (["--time-budget", "0"], "time-budget"),
-    (["--trials", "0"], "--trials"),
-    (["--number", "0"], "--number must be at least 1"),
-    (["--repeat", "0"], "--repeat must be at least 1"),
-    (["--timeout", "0"], "--timeout must be at least 1"),
-    (["--min-repeat-ms", "-1"], "--min-repeat-ms must be at least 0"),
-    (["--early-stopping", "0"], "--early-stopping must be at least 1"),
-    (["--tuning-records", "missing.json"], "the file 'missing.json' does not exist"),
-    (["--report", "missing/report.html"], "the directory"),
-    (["--desired-layout", "NHWC", "NCHW", "--trials", "1"], "Expected 1 or 3 layouts but got 2"),
-    (["--target", "llvm -mtriple=riscv64-unknown-linux-gnu"], "cannot be measured on this machine"),
-    (["--target", "rocm"], "this machine has no device to measure on"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--num-cores", "2"], "--log-estimated-latency need --enable-autoscheduler"),
+        (["--include-simple-tasks"], "--log-estimated-latency need --enable-autoscheduler"),
+        (["--log-estimated-latency"], "--log-estimated-latency need --enable-autoscheduler"),
+        (["--enable-autoscheduler", "--tuner", "ga"], "searches templates"),
+        (["--rpc-tracker", "host:9190"], "--rpc-key"),
+        (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k"], "cannot connect to 127.0.0.1:1"),
+        (["--tasks", "77"], "no task 77"),
+        (["--rpc-key", "k"], "--rpc-tracker"),
+        (["--tasks", "winograd"], "'winograd' is not a number, a range or part of a task's name"),
+        (["--time-budget", "soon"], "time-budget"),
+        (["--time-budget", "0"], "time-budget"),
+        (["--trials", "0"], "--trials"),
+        (["--number", "0"], "--number must be at least 1"),
+        (["--repeat", "0"], "--repeat must be at least 1"),
+        (["--timeout", "0"], "--timeout must be at least 1"),
+        (["--min-repeat-ms", "-1"], "--min-repeat-ms must be at least 0"),
+        (["--early-stopping", "0"], "--early-stopping must be at least 1"),
+        (["--tuning-records", "missing.json"], "the file 'missing.json' does not exist"),
+        (["--report", "missing/report.html"], "the directory"),
+        (["--desired-layout", "NHWC", "NCHW", "--trials", "1"], "Expected 1 or 3 layouts but got 2"),
+        (["--target", "llvm -mtriple=riscv64-unknown-linux-gnu"], "cannot be measured on this machine"),
+        (["--target", "rocm"], "this machine has no device to measure on"),
+    ],
+)
 def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp_path, capsys):
     assert _main(["tune", "-o", str(tmp_path / "r.json"), *options, model_file]) == 4
     error = capsys.readouterr().err
@@ -189,8 +237,28 @@ def test_options_reach_the_measuring(model_file, tmp_path, monkeypatch):
     monkeypatch.setattr(roofline, "machine", lambda new: None)
     monkeypatch.setattr(TuningRun, "run", lambda run: seen.append(run))
     out = ["tune", "-o", str(tmp_path / "r.json")]
-    _main([*out, "--number", "3", "--repeat", "2", "--min-repeat-ms", "7", "--timeout", "4", "--trials", "77",
-           "--early-stopping", "9", "--tuner", "ga", "--tasks", "dense,0", model_file])
+    _main(
+        [
+            *out,
+            "--number",
+            "3",
+            "--repeat",
+            "2",
+            "--min-repeat-ms",
+            "7",
+            "--timeout",
+            "4",
+            "--trials",
+            "77",
+            "--early-stopping",
+            "9",
+            "--tuner",
+            "ga",
+            "--tasks",
+            "dense,0",
+            model_file,
+        ]
+    )
     options, searches = seen[-1].options, [task.search for task in seen[-1].tasks]
     runner = searches[0].runner
     assert (runner.number, runner.repeat, runner.min_repeat_ms, runner.timeout) == (3, 2, 7, 4)
@@ -212,8 +280,11 @@ def relu_file(tmp_path_factory) -> str:
     from onnx import helper
 
     graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ("N", 4))],
-        [helper.make_tensor_value_info("y", 1, ("N", 4))])
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ("N", 4))],
+        [helper.make_tensor_value_info("y", 1, ("N", 4))],
+    )
     path = tmp_path_factory.mktemp("relu") / "relu.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return str(path)
@@ -242,8 +313,21 @@ def test_unwritable_records_are_a_clear_error(model_file, capsys):
 @pytest.mark.slow("tunes with worker processes")
 def test_interrupt_keeps_the_records(model_path, tmp_path, tuning_environment, capsys):
     records = tmp_path / "records.json"
-    command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", "100000", "--tuner",
-               "random", "--number", "1", model_path]
+    command = [
+        sys.executable,
+        "-m",
+        "tvm.driver.tvmc",
+        "tune",
+        "-o",
+        str(records),
+        "--trials",
+        "100000",
+        "--tuner",
+        "random",
+        "--number",
+        "1",
+        model_path,
+    ]
     process = subprocess.Popen(command, env=tuning_environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                text=True)  # fmt: skip
     until = time.time() + 120

@@ -50,10 +50,14 @@ def test_unwritable_file_is_said_before_anything_is_measured(model_path, tmp_pat
     refused(4, "Permission denied", *TUNE, "16", "-o", str(records), model_path)
 
 
-@pytest.mark.parametrize(("path", "words"), [
-    ("file/records.json", "the directory"), ("no/records.json", "the directory"),
-    ("folder", "it is a directory"),
-])
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("file/records.json", "the directory"),
+        ("no/records.json", "the directory"),
+        ("folder", "it is a directory"),
+    ],
+)
 def test_a_path_that_cannot_be_a_file_is_said_before_anything_is_measured(model_path, tmp_path, path, words, capsys):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()

@@ -26,8 +26,22 @@ def small_populations(monkeypatch):
 
 
 def command(model, records, *more):
-    return ["tune", "--enable-autoscheduler", "--target", "llvm", "--trials", "4", "--number", "1", "--tuner", "random",
-            "-o", str(records), *more, model]
+    return [
+        "tune",
+        "--enable-autoscheduler",
+        "--target",
+        "llvm",
+        "--trials",
+        "4",
+        "--number",
+        "1",
+        "--tuner",
+        "random",
+        "-o",
+        str(records),
+        *more,
+        model,
+    ]
 
 
 def outputs(model, tmp_path, *records):
@@ -47,8 +61,9 @@ def test_tune_compile_run(model_file, tmp_path, capsys, monkeypatch):
     tune = command(model_file, records, "--report", str(report), "--log-estimated-latency", "--num-cores", "3")
     assert _main(tune) is None
     text = capsys.readouterr().out
-    assert re.search(r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(2/2\) \| .* Done\.",
-                     text)
+    assert re.search(
+        r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(2/2\) \| .* Done\.", text
+    )
     assert "untuned" in text and "nn_conv2d_nn_relu 1x8x8x8 16x8x5x5" in text
     page = report.read_text()
     assert "<svg" in page and "http:" not in page and "schedule" in page
@@ -57,7 +72,8 @@ def test_tune_compile_run(model_file, tmp_path, capsys, monkeypatch):
     assert len(measured) == 4 and all(inp.task.hardware_params.num_cores == 3 for inp, _ in measured)
     rows, unreadable = load_rows(records)
     assert not unreadable and {row.task.workload_key for row in rows if row.state is None} == {
-        inp.task.workload_key for inp, _ in measured}
+        inp.task.workload_key for inp, _ in measured
+    }
     latency = (tmp_path / "total_latency.tsv").read_text().splitlines()
     assert re.fullmatch(r"ElapsedTime\(s\)\t\d+\tEstimatedLatency\(ms\)\t[\d.]+\tTrials\t4", latency[-1])
     # The budget is spent: nothing is measured twice.
@@ -66,8 +82,11 @@ def test_tune_compile_run(model_file, tmp_path, capsys, monkeypatch):
     assert len(auto_scheduler.load_records(records)) == 4
     assert _main(["report", "-o", str(report), str(records)]) == 0 and "<svg" in report.read_text()
     np.testing.assert_allclose(
-        outputs(model_file, tmp_path, "--tuning-records", str(records)), outputs(model_file, tmp_path),
-        rtol=1e-4, atol=1e-3)
+        outputs(model_file, tmp_path, "--tuning-records", str(records)),
+        outputs(model_file, tmp_path),
+        rtol=1e-4,
+        atol=1e-3,
+    )
 
 
 def test_compile_uses_the_schedules_of_a_log_whatever_its_lines_begin_with(model_file, tmp_path):
@@ -77,13 +96,18 @@ def test_compile_uses_the_schedules_of_a_log_whatever_its_lines_begin_with(model
     records = tmp_path / "log.json"
     records.write_text("# a note\n")
     auto_scheduler.save_records(
-        records, [auto_scheduler.MeasureInput(task, state) for task, state in zip(tasks, states)],
-        [auto_scheduler.MeasureResult([1e-3], 0, "", 0.1, 1)] * len(tasks))
+        records,
+        [auto_scheduler.MeasureInput(task, state) for task, state in zip(tasks, states)],
+        [auto_scheduler.MeasureResult([1e-3], 0, "", 0.1, 1)] * len(tasks),
+    )
     tvmc.compile(model, "llvm", tuning_records=str(records), package_path=str(tmp_path / "m.tar"), dump_code="tir")
     assert "fused_nn_conv2d_nn_relu" in (tmp_path / "m.tar.tir").read_text()
     np.testing.assert_allclose(
-        outputs(model_file, tmp_path, "--tuning-records", str(records)), outputs(model_file, tmp_path),
-        rtol=1e-4, atol=1e-3)
+        outputs(model_file, tmp_path, "--tuning-records", str(records)),
+        outputs(model_file, tmp_path),
+        rtol=1e-4,
+        atol=1e-3,
+    )
 
 
 def test_the_classic_helpers_tune_and_their_log_is_gone_on_from(model_file, tmp_path, monkeypatch):
@@ -91,18 +115,35 @@ def test_the_classic_helpers_tune_and_their_log_is_gone_on_from(model_file, tmp_
     model = tvmc.load(model_file)
     hardware = auto_scheduler.HardwareParams(num_cores=2, target="llvm")
     tasks, weights = autoscheduler_get_tuning_tasks(
-        model.mod, model.params, "llvm", hardware_params=hardware, include_simple_tasks=True)
+        model.mod, model.params, "llvm", hardware_params=hardware, include_simple_tasks=True
+    )
     assert len(tasks) == len(weights) >= 2
     log, named = str(tmp_path / "log.json"), str(tmp_path / "named.json")
     options = auto_scheduler.TuningOptions(
-        num_measure_trials=len(tasks), verbose=0, runner=auto_scheduler.LocalRunner(number=1, min_repeat_ms=0),
-        measure_callbacks=[auto_scheduler.RecordToFile(log)])
+        num_measure_trials=len(tasks),
+        verbose=0,
+        runner=auto_scheduler.LocalRunner(number=1, min_repeat_ms=0),
+        measure_callbacks=[auto_scheduler.RecordToFile(log)],
+    )
     schedule_tasks(tasks, weights, options, log_estimated_latency=True)
     measured = auto_scheduler.load_records(log)
     assert len(measured) == len(tasks)
     assert (tmp_path / "total_latency.tsv").read_text().count("Trials") == len(tasks)
-    assert tvmc.tune(model, "llvm", tuning_records=named, prior_records=log, enable_autoscheduler=True, trials=1,
-                     number=1, tuner="random", hardware_params=hardware, tasks_filter="dense") == named
+    assert (
+        tvmc.tune(
+            model,
+            "llvm",
+            tuning_records=named,
+            prior_records=log,
+            enable_autoscheduler=True,
+            trials=1,
+            number=1,
+            tuner="random",
+            hardware_params=hardware,
+            tasks_filter="dense",
+        )
+        == named
+    )
     # The leader of earlier records is measured here and now before anything else.
     (first, _), *_ = auto_scheduler.load_records(named)
     assert first.task.hardware_params.num_cores == 2

@@ -74,10 +74,21 @@ def test_the_table_tells_time_share_gain_and_peak(table):
     shown(events.RoundStarted(tasks[1], 24))
     lines = screen(shown).splitlines()
     assert lines[0] == "tvmc tune  1:05 of 10:00, 16 of 100 trials, now task 1, trial 9 of 32"
-    assert lines[1] == ("Estimated time in the model: 5.000 ms untuned, 4.000 ms now (1.25x); "
-                        "peak 200 GFLOPS, 20 GB/s")
-    assert lines[3].split() == ["0", "conv2d_NCHWc", "1x8x8x8", "25.0%", "2.000", "ms", "1.000", "ms", "2.00x",
-                                "100.0", "50%", "8"]
+    assert lines[1] == ("Estimated time in the model: 5.000 ms untuned, 4.000 ms now (1.25x); peak 200 GFLOPS, 20 GB/s")
+    assert lines[3].split() == [
+        "0",
+        "conv2d_NCHWc",
+        "1x8x8x8",
+        "25.0%",
+        "2.000",
+        "ms",
+        "1.000",
+        "ms",
+        "2.00x",
+        "100.0",
+        "50%",
+        "8",
+    ]
     assert lines[5].split() == ["2", "conv2d_NCHWc", "1x8x8x8", *"-" * 6, "0"]
     assert len(lines) == 6
 
@@ -175,24 +186,38 @@ def test_a_log_has_marks_and_classic_lines(capsys):
     first, second, third, rest = capsys.readouterr().out.split("\n")
     assert first == ".TET" and third == "." and rest == ""
     assert re.fullmatch(
-        r"\[Task  0/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second)
+        r"\[Task  0/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second
+    )
 
 
-@pytest.mark.parametrize("event, line", [
-    (started([a_task(0, 1e-3)], records_found=22, trials_left=78), "22 records found, going on"),
-    (started([a_task(0, 1e-3)], records_found=22, trials_left=0),
-     "22 records found, going on; all trials are spent, a larger --trials goes on"),
-    (events.SearchAbandoned(a_task(5, None), "33 of the first 64 trials failed"),
-     "[Task  5/ 1]  given up: 33 of the first 64 trials failed"),
-    (events.CandidateRejected(a_task(0, 1e-3), "other results"),
-     "[Task  0/ 1]  a configuration is left out: other results"),
-    (events.ModelCompared(0.01, 0.8, 2, 2), "The whole model: 10.000 ms untuned, 8.000 ms tuned (1.25x)"),
-    (events.ModelCompared(0.01, 0.9, 1, 2),
-     "The whole model: 10.000 ms untuned, 9.000 ms tuned (1.11x); of 2 tasks only the 1 with a clear gain are used"),
-    (events.ModelCompared(0.01, 1.0, 0, 2),
-     "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show there, so the "
-     "records keep the code without tuning"),
-])
+@pytest.mark.parametrize(
+    "event, line",
+    [
+        (started([a_task(0, 1e-3)], records_found=22, trials_left=78), "22 records found, going on"),
+        (
+            started([a_task(0, 1e-3)], records_found=22, trials_left=0),
+            "22 records found, going on; all trials are spent, a larger --trials goes on",
+        ),
+        (
+            events.SearchAbandoned(a_task(5, None), "33 of the first 64 trials failed"),
+            "[Task  5/ 1]  given up: 33 of the first 64 trials failed",
+        ),
+        (
+            events.CandidateRejected(a_task(0, 1e-3), "other results"),
+            "[Task  0/ 1]  a configuration is left out: other results",
+        ),
+        (events.ModelCompared(0.01, 0.8, 2, 2), "The whole model: 10.000 ms untuned, 8.000 ms tuned (1.25x)"),
+        (
+            events.ModelCompared(0.01, 0.9, 1, 2),
+            "The whole model: 10.000 ms untuned, 9.000 ms tuned (1.11x); of 2 tasks only the 1 with a clear gain are used",
+        ),
+        (
+            events.ModelCompared(0.01, 1.0, 0, 2),
+            "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show there, so the "
+            "records keep the code without tuning",
+        ),
+    ],
+)
 def test_what_is_worth_a_line_in_a_log(event, line, capsys):
     lines = Lines()
     lines.total = 1
@@ -209,8 +234,14 @@ def start_on_terminal(command: list[str], environment: dict[str, str]) -> tuple[
     settings[3] |= termios.NOFLSH
     termios.tcsetattr(follower, termios.TCSANOW, settings)
     process = subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-        env=environment | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        command,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+        env=environment | {"TERM": "xterm"},
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
     os.close(follower)
     return process, leader
 
@@ -230,8 +261,21 @@ def read_until(leader: int, words: bytes | None = None) -> bytes:
 
 
 def tune_command(tmp_path, model_path: str, trials: int) -> list[str]:
-    return [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", str(trials), "--number", "1", "--tuner",
-            "random", "-o", str(tmp_path / "records.json"), model_path]
+    return [
+        sys.executable,
+        "-m",
+        "tvm.driver.tvmc",
+        "tune",
+        "--trials",
+        str(trials),
+        "--number",
+        "1",
+        "--tuner",
+        "random",
+        "-o",
+        str(tmp_path / "records.json"),
+        model_path,
+    ]
 
 
 @pytest.mark.slow("tunes with worker processes")

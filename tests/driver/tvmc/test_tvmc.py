@@ -89,29 +89,49 @@ def test_a_photo_is_named(tmp_path, capsys):
 
 
 def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, refused):
-    refused(4, "Error: Input file 'no.onnx' doesn't exist, is a broken symbolic link, or a directory.\n",
-            "compile", "no.onnx")
+    refused(
+        4,
+        "Error: Input file 'no.onnx' doesn't exist, is a broken symbolic link, or a directory.\n",
+        "compile",
+        "no.onnx",
+    )
     refused(4, f"File {tmp_path} must be an archive, not a directory.", "run", str(tmp_path))
     refused(4, "does not exist.", "run", str(tmp_path / "none.tar"))
     refused(4, "'foo' is not a target", "compile", "--target", "foo", model_path)
     refused(4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
     refused(2, "unknown pass NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
-    refused(4, "unknown pass option 'no.such'; the options are relay.FuseOps.link_params, ",
-            "compile", "--pass-config", "no.such=1", model_path)
-    refused(4, "executor aot is not supported yet; use graph for static shapes, or vm (",
-            "compile", "--executor", "aot", model_path)
+    refused(
+        4,
+        "unknown pass option 'no.such'; the options are relay.FuseOps.link_params, ",
+        "compile",
+        "--pass-config",
+        "no.such=1",
+        model_path,
+    )
+    refused(
+        4,
+        "executor aot is not supported yet; use graph for static shapes, or vm (",
+        "compile",
+        "--executor",
+        "aot",
+        model_path,
+    )
     for layout in ("NHCW", "NXYZ", "nhwc", "OIHW:NHWC"):
         words = f"{layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; valid layouts are"
         refused(4, words, "compile", model_path, "--desired-layout", layout)
     for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
         refused(2, "is not a list of shapes", "compile", "--input-shapes", shapes, model_path)
-    refused(2, "contains two shapes for "
-               "'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
+    refused(
+        2, "contains two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path
+    )
     refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
     refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
     refused(4, "the Model Library Format is not implemented", "compile", "-f", "mlf", model_path)
-    refused(4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
-    refused(1, "tvmc run", )
+    refused(4, 'Executor "nope" is not defined', "compile", "--executor", "nope", model_path)
+    refused(
+        1,
+        "tvmc run",
+    )
 
 
 def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refused):
@@ -132,12 +152,16 @@ def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refu
     refused(4, "outside the folder", "run", str(evil))
     assert not os.path.exists(tmp_path.parent / "mod.so")
     np.savez(tmp_path / "wrong.npz", nothing=np.zeros(3, "float32"))
-    refused(
-        4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package
-    )
+    refused(4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package)
     np.savez(tmp_path / "shape.npz", data=np.zeros((1, 3, 3, 3), "float32"))
-    refused(4, "input 'data' has shape [1, 3, 3, 3], but the model expects [1, 3, 9, 7]", "run", "-i",
-            str(tmp_path / "shape.npz"), package)
+    refused(
+        4,
+        "input 'data' has shape [1, 3, 3, 3], but the model expects [1, 3, 9, 7]",
+        "run",
+        "-i",
+        str(tmp_path / "shape.npz"),
+        package,
+    )
 
 
 def test_a_size_of_zero_is_a_dynamic_dimension_and_reported(capsys):

@@ -37,8 +37,13 @@ def pack(path: Path, files: dict[str, bytes]) -> str:
 
 def saved(path: Path, nodes: list, inputs: dict, outputs: list[str], initializers: tuple = ()) -> str:
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [info(n, t, s) for n, (t, s) in inputs.items()],
-                              [info(n, TensorProto.FLOAT, None) for n in outputs], list(initializers))
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info(n, t, s) for n, (t, s) in inputs.items()],
+        [info(n, TensorProto.FLOAT, None) for n in outputs],
+        list(initializers),
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
     return str(path)
 
@@ -59,8 +64,10 @@ def test_open_sizes_stay_open_and_one_line_says_so(model_path, tmp_path, capsys)
     assert _main(["compile", "--output", path, model_path]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2
-    assert said[0] == ("net.onnx runs on the virtual machine: input 'data' has the shape (N, 3, 9, 7); its dynamic "
-                       'dimensions stay dynamic (--input-shapes "data:[N,3,9,7]" with numbers fixes them)')
+    assert said[0] == (
+        "net.onnx runs on the virtual machine: input 'data' has the shape (N, 3, 9, 7); its dynamic "
+        'dimensions stay dynamic (--input-shapes "data:[N,3,9,7]" with numbers fixes them)'
+    )
     package = tvmc.TVMCPackage(path)
     assert (package.type, package.executor_type, package.lib_name) == ("vm", "vm", "lib.so")
     assert package.graph is None and package.params is None
@@ -88,8 +95,13 @@ def test_inputs_that_are_made_up_have_the_sizes_asked_for(open_package, pair, tm
     refused(4, "must be positive", "run", "--input-shapes", "data:[0,3,9,7]", open_package)
     refused(4, "cannot create an input", "run", "--input-shapes", "data:[99999999999999999,3,9,7]", open_package)
     _, package = pair
-    refused(4, 'use --inputs FILE, or give sizes with equal numbers for equal names: --input-shapes '
-            '"a:[rows,depth] b:[depth]"', "run", package)
+    refused(
+        4,
+        "use --inputs FILE, or give sizes with equal numbers for equal names: --input-shapes "
+        '"a:[rows,depth] b:[depth]"',
+        "run",
+        package,
+    )
     assert not _main(["run", "--input-shapes", "a:[4,5]", "--outputs", out, package])
     assert {name: array.shape for name, array in np.load(out).items()} == {"output_0": (4, 5), "output_1": (4, 5)}
     refused(4, "the dynamic dimension 'depth' is 5", "run", "--input-shapes", "a:[4,5] b:[6]", package)
@@ -109,8 +121,9 @@ def test_sizes_of_one_name_follow_from_the_inputs_that_are_given(pair, rng):
 
 
 def test_times_and_kernels_of_a_run_are_shown(open_package, capsys):
-    assert not _main(["run", "--print-time", "--repeat", "2", "--profile", "--print-top", "1", "--end-to-end",
-                      open_package])
+    assert not _main(
+        ["run", "--print-time", "--repeat", "2", "--profile", "--print-top", "1", "--end-to-end", open_package]
+    )
     shown = capsys.readouterr().out
     assert "Execution time summary:" in shown and "Executor: VM" in shown and "conv2d" in shown
 
@@ -118,8 +131,15 @@ def test_times_and_kernels_of_a_run_are_shown(open_package, capsys):
 def test_info_says_what_is_inside(open_package, tmp_path, capsys):
     assert _main(["info", "--kernels", open_package]) == 0
     shown = capsys.readouterr().out
-    for words in ("executor vm", "because  input 'data' has the shape (N, 3, 9, 7)", "data: Nx3x9x7 float32",
-                  "output_0: ?x4 float32", "2 arrays, 448 bytes", "lib.so", "conv2d"):
+    for words in (
+        "executor vm",
+        "because  input 'data' has the shape (N, 3, 9, 7)",
+        "data: Nx3x9x7 float32",
+        "output_0: ?x4 float32",
+        "2 arrays, 448 bytes",
+        "lib.so",
+        "conv2d",
+    ):
         assert words in shown
     # What the classic API wrote has no manifest.
     bare = pack(tmp_path / "bare.tar", {"lib.so": members(open_package)["lib.so"]})
@@ -129,11 +149,27 @@ def test_info_says_what_is_inside(open_package, tmp_path, capsys):
 
 
 def test_the_executor_can_be_chosen(model_path, open_package, tmp_path, refused, capsys):
-    refused(4, "the graph executor cannot run the model: input 'data' has the shape (N, 3, 9, 7); use --executor vm",
-            "compile", "--executor", "graph", "--output", str(tmp_path / "no.tar"), model_path)
+    refused(
+        4,
+        "the graph executor cannot run the model: input 'data' has the shape (N, 3, 9, 7); use --executor vm",
+        "compile",
+        "--executor",
+        "graph",
+        "--output",
+        str(tmp_path / "no.tar"),
+        model_path,
+    )
     assert not (tmp_path / "no.tar").exists()
-    refused(4, "did not specify graph executor", "compile", "--executor", "vm", "--executor-graph-link-params", "0",
-            model_path)
+    refused(
+        4,
+        "did not specify graph executor",
+        "compile",
+        "--executor",
+        "vm",
+        "--executor-graph-link-params",
+        "0",
+        model_path,
+    )
     path = str(tmp_path / "forced.tar")
     assert _main(["compile", "--executor", "vm", "--input-shapes", "data:[1,3,9,7]", "--output", path, model_path]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
@@ -144,8 +180,7 @@ def test_the_executor_can_be_chosen(model_path, open_package, tmp_path, refused,
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options", [["--desired-layout", "NHWC"], ["--module-name", "other", "-O", "0"]], ids=" ".join)
+@pytest.mark.parametrize("options", [["--desired-layout", "NHWC"], ["--module-name", "other", "-O", "0"]], ids=" ".join)
 def test_options_of_compile_hold_for_open_sizes(model_path, open_package, tmp_path, options):
     path = str(tmp_path / "net.tar")
     assert _main(["compile", *options, "--output", path, "--dump-code", "relay,tir,asm", model_path]) == 0
@@ -180,8 +215,10 @@ def test_records_of_tuning_are_for_a_batch_of_one(model_path, tmp_path, capsys):
     records.write_text("")
     path = str(tmp_path / "net.tar")
     assert _main(["compile", "--tuning-records", str(records), "--output", path, model_path]) == 0
-    assert ('input \'data\' has no fixed batch; compiling for batch 1 (--input-shapes "data:[1,3,9,7]" sets another)'
-            in capsys.readouterr().out)
+    assert (
+        "input 'data' has no fixed batch; compiling for batch 1 (--input-shapes \"data:[1,3,9,7]\" sets another)"
+        in capsys.readouterr().out
+    )
     assert tvmc.TVMCPackage(path).type == "classic"
 
 
@@ -191,8 +228,17 @@ def test_a_package_runs_at_the_other_end_of_a_connection(open_package, model_pat
     data = rng.standard_normal((2, 3, 9, 7)).astype("float32")
     server = rpc.Server("127.0.0.1", silent=True)
     try:
-        result = tvmc.run(tvmc.TVMCPackage(open_package), "cpu", hostname="127.0.0.1", port=server.port,
-                          inputs={"data": data}, benchmark=True, number=1, repeat=1, profile=True)
+        result = tvmc.run(
+            tvmc.TVMCPackage(open_package),
+            "cpu",
+            hostname="127.0.0.1",
+            port=server.port,
+            inputs={"data": data},
+            benchmark=True,
+            number=1,
+            repeat=1,
+            profile=True,
+        )
     finally:
         server.terminate()
     np.testing.assert_allclose(result.get_output("output_0"), reference(model_path, data=data)[0], rtol=1e-4, atol=1e-5)
@@ -220,7 +266,9 @@ def test_damaged_packages_are_refused_in_words(open_package, tmp_path, refused):
         said = json.dumps({**manifest, **change}).encode()
         refused(4, "damaged", "run", pack(tmp_path / "p.tar", {**files, "manifest.json": said}))
     # A manifest that lies is found out by the machine, which knows the types of its inputs.
-    for inputs, words in (([{"name": "data", "shape": ["N", 3, 9, 8], "dtype": "float32"}], "the model expects 7"),
-                          ([], "takes 1 arguments")):
+    for inputs, words in (
+        ([{"name": "data", "shape": ["N", 3, 9, 8], "dtype": "float32"}], "the model expects 7"),
+        ([], "takes 1 arguments"),
+    ):
         lie = json.dumps({**manifest, "inputs": inputs}).encode()
         refused(4, words, "run", pack(tmp_path / "p.tar", {**files, "manifest.json": lie}))

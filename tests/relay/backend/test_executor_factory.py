@@ -34,7 +34,8 @@ def check(executor, weight) -> None:
     executor.set_input("x", value)
     executor.run()
     np.testing.assert_allclose(
-        executor.get_output(0).numpy(), np.maximum(value @ weight.T + 0.25, 0), rtol=1e-5, atol=1e-6)
+        executor.get_output(0).numpy(), np.maximum(value @ weight.T + 0.25, 0), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("suffix", ["so", "tar"])

@@ -62,8 +62,9 @@ def test_a_network_runs_on_the_cpu_and_cuda(tmp_path):
     two_devices.check_network(tvm.cuda(), "cuda", tmp_path)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("opencl", marks=requires_opencl.marks()),
-                                  pytest.param("cuda", marks=requires_cuda.marks())])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("opencl", marks=requires_opencl.marks()), pytest.param("cuda", marks=requires_cuda.marks())]
+)
 def test_an_exported_model_runs_over_two_devices(kind, tmp_path):
     second = tvm.device(kind)
     mod = two_devices.image_model(kind)

@@ -156,8 +156,18 @@ def test_a_damaged_entry_is_compiled_again(cache, lowered):
 
 
 @pytest.mark.parametrize(
-    "header", [b"no JSON", b"[]", b"{}", b'{"names": 5, "sizes": []}', b'{"names": [1], "sizes": []}', b"[" * 100000,
-               b'"x"', b'{"names": ["f"], "sizes": 5}', b'{"names": ["f"], "sizes": ["x"]}']
+    "header",
+    [
+        b"no JSON",
+        b"[]",
+        b"{}",
+        b'{"names": 5, "sizes": []}',
+        b'{"names": [1], "sizes": []}',
+        b"[" * 100000,
+        b'"x"',
+        b'{"names": ["f"], "sizes": 5}',
+        b'{"names": ["f"], "sizes": ["x"]}',
+    ],
 )
 def test_an_entry_whose_header_is_no_header_is_compiled_again(cache, lowered, header):
     relay.build(model(), "llvm")

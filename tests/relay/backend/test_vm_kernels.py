@@ -107,8 +107,17 @@ def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride,
     build = relay.nn.contrib_depthwise_conv2d_nchwc if groups == channels else relay.nn.contrib_conv2d_nchwc
     kernel = checked(
         lambda x, w: relay.nn.relu(
-            build(x, w, (stride, stride), (size // 2,) * 2, groups=groups, kernel_size=(size, size), channels=filters,
-                  data_layout="NCHW4c", kernel_layout=f"OIHW{inner}i4o")
+            build(
+                x,
+                w,
+                (stride, stride),
+                (size // 2,) * 2,
+                groups=groups,
+                kernel_size=(size, size),
+                channels=filters,
+                data_layout="NCHW4c",
+                kernel_layout=f"OIHW{inner}i4o",
+            )
         ),
         [typed(None, channels // 4, None, None, 4), typed(*packed.shape)],
     )
@@ -173,8 +182,11 @@ def convolution(x, weight, stride, pad, groups):
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::stride, ::stride]
     parts = [
-        np.einsum("nchwij,ocij->nohw", windows[:, g * inside : (g + 1) * inside],
-                  weight[g * filters // groups : (g + 1) * filters // groups])
+        np.einsum(
+            "nchwij,ocij->nohw",
+            windows[:, g * inside : (g + 1) * inside],
+            weight[g * filters // groups : (g + 1) * filters // groups],
+        )
         for g in range(groups)
     ]
     return np.concatenate(parts, 1)

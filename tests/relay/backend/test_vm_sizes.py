@@ -103,14 +103,18 @@ def test_clauses_of_a_match_may_differ_in_size():
     run = relay.create_executor("vm", prelude.mod).evaluate()
     assert run(numbers(3), empty).shape == (3,)
     assert run(numbers(3), tvm.runtime.container.ADT(0, [numbers(5), empty])).numpy().tolist() == [
-        2 * v for v in numbers(5)]
+        2 * v for v in numbers(5)
+    ]
 
 
 def test_operators_that_do_not_run_say_nothing_of_sizes():
     c, x, y = relay.var("c", shape=(), dtype="bool"), unknown("x", None, None), unknown("y", None, None)
     body = relay.If(c, relay.concatenate([x, y], 0), x)
-    check(relay.Function([c, x, y], body),
-          (np.bool_(True), numbers(3, 4), numbers(2, 4)), (np.bool_(False), numbers(3, 4), numbers(2, 5)))
+    check(
+        relay.Function([c, x, y], body),
+        (np.bool_(True), numbers(3, 4), numbers(2, 4)),
+        (np.bool_(False), numbers(3, 4), numbers(2, 5)),
+    )
 
 
 def test_a_function_calls_itself_with_other_sizes():
@@ -173,8 +177,12 @@ def test_data_decide_on_sizes():
         relay.topk(x, k, ret_type="values"), relay.arange(relay.const(0), k, relay.const(1), dtype="int32"),
         relay.strided_slice(x, relay.const(np.array([0, 0])), s, relay.const(np.array([1, 1]))),
     ])  # fmt: skip
-    check(relay.Function([x, s, k], body), (numbers(3, 4), np.array([4, 3]), np.int32(2)),
-          (numbers(1, 4), np.array([2, 2]), np.int32(4)), (numbers(0, 4), np.array([0, 3]), np.int32(0)))
+    check(
+        relay.Function([x, s, k], body),
+        (numbers(3, 4), np.array([4, 3]), np.int32(2)),
+        (numbers(1, 4), np.array([2, 2]), np.int32(4)),
+        (numbers(0, 4), np.array([0, 3]), np.int32(0)),
+    )
 
 
 def test_a_loop_makes_a_tensor_of_another_size_in_each_step():

@@ -13,7 +13,7 @@ from tvm.runtime import host_cpu
 
 MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
 # What stands at the edges of numbers, and what texts are made of.
-_SPECIAL = b"\x00\x01\x7f\x80\xff0123456789-(),[]{}\""
+_SPECIAL = b'\x00\x01\x7f\x80\xff0123456789-(),[]{}"'
 
 
 def damaged(data: bytes, rng) -> bytes:

@@ -46,6 +46,7 @@ def model():
     x = add("Softmax", add("Flatten", add("GlobalAveragePool", conv(x, "conv10"))), axis=1)
     data = helper.make_tensor_value_info("data", TensorProto.FLOAT, (1, 3, SIZE, SIZE))
     out = helper.make_tensor_value_info(x, TensorProto.FLOAT, (1, 1000))
-    graph = helper.make_graph(nodes, "squeezenet", [data], [out],
-                              [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    graph = helper.make_graph(
+        nodes, "squeezenet", [data], [out], [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)

@@ -71,6 +71,7 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _block(monkeypatch, symbol: str, params: dict):
     """What the importer asks of a block of Gluon: its parameters, and the symbol that it makes of variables."""
+
     def array(value):
         return types.SimpleNamespace(data=lambda: types.SimpleNamespace(asnumpy=lambda: value))
 
@@ -107,8 +108,9 @@ def test_from_mxnet_with_a_symbol(cat):
     arguments = {n.partition(":")[2]: a for n, a in made.net.params.items() if n.startswith("arg:")}
     auxiliary = {n.partition(":")[2]: a for n, a in made.net.params.items() if n.startswith("aux:")}
     shape_dict = {"data": cat.shape}
-    mod, params = relay.frontend.from_mxnet(made.net.symbol(*made.outputs), shape_dict, arg_params=arguments,
-                                            aux_params=auxiliary)
+    mod, params = relay.frontend.from_mxnet(
+        made.net.symbol(*made.outputs), shape_dict, arg_params=arguments, aux_params=auxiliary
+    )
     with tvm.transform.PassContext(opt_level=3):
         lib = relay.build(mod, "llvm", params=params)
     assert _top1(lib, "data", cat) == "cat"
@@ -125,8 +127,14 @@ def test_deploy_ssd_gluoncv(monkeypatch):
     symbol["heads"] = []
     for begin, end in ((0, 1), (1, 2), (2, 6)):
         symbol["heads"].append([len(symbol["nodes"]), 0, 0])
-        symbol["nodes"].append({"op": "slice_axis", "name": f"part{begin}", "inputs": [[found, 0, 0]],
-                                "attrs": {"axis": "2", "begin": str(begin), "end": str(end)}})
+        symbol["nodes"].append(
+            {
+                "op": "slice_axis",
+                "name": f"part{begin}",
+                "inputs": [[found, 0, 0]],
+                "attrs": {"axis": "2", "begin": str(begin), "end": str(end)},
+            }
+        )
     block = _block(monkeypatch, json.dumps(symbol), weights)
     x, dshape = feeds["data"], feeds["data"].shape
 

@@ -84,9 +84,7 @@ def test_a_rank_that_the_model_does_not_declare_ends_the_run(rng):
     yes = branch([node("Squeeze", ["x", "one"], ["a"])], ["a"], "yes")
     no = branch([node("Identity", ["x"], ["b"])], ["b"], "no")
     choice = node("If", ["c"], ["y"], then_branch=yes, else_branch=no)
-    model = graph_model(
-        [choice], [info("c", B, []), info("x", F, [2, 1])], [info("y", F, [2])], {"one": np.array([1])}
-    )
+    model = graph_model([choice], [info("c", B, []), info("x", F, [2, 1])], [info("y", F, [2])], {"one": np.array([1])})
     machine = Machine(model)
     x = rng.standard_normal((2, 1)).astype("float32")
     np.testing.assert_array_equal(machine(c=np.array(True), x=x)[0], x[:, 0])
@@ -184,9 +182,7 @@ def nested_model():
         node("Add", ["s", "t"], ["h2"]),
     ]
     loop = node("Loop", ["n", "", "x"], ["y", "z"], body=body_of(nodes, [("h", [2])], ["c", "h2", "t"]))
-    return graph_model(
-        [loop], [info("n", I, []), info("x", F, [2])], [info("y"), info("z")], {"axes": np.array([0])}
-    )
+    return graph_model([loop], [info("n", I, []), info("x", F, [2])], [info("y"), info("z")], {"axes": np.array([0])})
 
 
 def test_loops_inside_loops_see_the_values_around_them(rng):

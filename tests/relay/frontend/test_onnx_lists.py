@@ -38,9 +38,7 @@ def test_tensors_go_in_and_out_at_places_that_the_run_says(rng):
         node("ConcatFromSequence", ["s4"], ["j"], axis=0),
     ]
     outputs = [sequence("s3"), info("e"), info("n", I), info("j")]
-    machine = Machine(
-        graph_model(nodes, [sequence("s", [None, 2]), info("x", F, [3, 2]), info("p", I, [])], outputs)
-    )
+    machine = Machine(graph_model(nodes, [sequence("s", [None, 2]), info("x", F, [3, 2]), info("p", I, [])], outputs))
     x = rng.standard_normal((3, 2)).astype("float32")
     for held, p in (([], 0), ([1, 2, 1], 1), ([4, 1, 2, 3, 1, 5], -6)):
         machine.check(s=tensors(rng, *held), x=x, p=np.array(p))

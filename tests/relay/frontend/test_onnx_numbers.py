@@ -140,9 +140,7 @@ def test_indices_out_of_range_read_the_nearest_element_and_write_nothing():
     arrays = {"x": x, "i": np.array([0, 5, -9])}
     np.testing.assert_array_equal(run(single("Gather", arrays, axis=1), arrays)[0], x[:, [0, 2, 0]])
     arrays = {"x": x, "i": np.array([[0, 5, -9], [2, 3, 100]]), "u": -np.ones((2, 3), "float32")}
-    np.testing.assert_array_equal(
-        run(single("ScatterElements", arrays, axis=1), arrays)[0], [[-1, 2, 3], [4, 5, -1]]
-    )
+    np.testing.assert_array_equal(run(single("ScatterElements", arrays, axis=1), arrays)[0], [[-1, 2, 3], [4, 5, -1]])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])

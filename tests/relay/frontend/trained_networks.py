@@ -67,8 +67,15 @@ class _Reader:
 
     def count(self, e) -> None:
         """Count who reads each value: a layer that has one reader may take over what that one does."""
-        inner = e.args if isinstance(e, relay.Call) else e.fields if isinstance(e, relay.Tuple) else [
-            e.tuple_value] if isinstance(e, relay.TupleGetItem) else []
+        inner = (
+            e.args
+            if isinstance(e, relay.Call)
+            else e.fields
+            if isinstance(e, relay.Tuple)
+            else [e.tuple_value]
+            if isinstance(e, relay.TupleGetItem)
+            else []
+        )
         for value in inner:
             self.readers[value] = self.readers.get(value, 0) + 1
 
@@ -125,7 +132,8 @@ class _Reader:
         if self.fresh and last.kind == "affine":
             mul, add = last.args["mul"], last.args["add"]
             last.args.update(mul=mul * numbers, add=add * numbers) if kind == "mul" else last.args.update(
-                add=add + numbers)
+                add=add + numbers
+            )
             return x
         one, none = np.ones(1, "float32"), np.zeros(1, "float32")
         return self.add("affine", [x], shape, **{"mul": one, "add": none, kind: numbers})
@@ -147,9 +155,13 @@ class _Reader:
                 pads = [p + q for p, q in zip(pads, before.args["pads"])]
             else:
                 sizes = self.layers[before.inputs[0]].shape[2:]
-                if before.args["begin"] or before.args["axis"] < 2 or any(
-                    (n + p + q - w) // s + 1 != o
-                    for n, p, q, w, s, o in zip(sizes, pads[:2], pads[2:], window, stride, shape[2:])
+                if (
+                    before.args["begin"]
+                    or before.args["axis"] < 2
+                    or any(
+                        (n + p + q - w) // s + 1 != o
+                        for n, p, q, w, s, o in zip(sizes, pads[:2], pads[2:], window, stride, shape[2:])
+                    )
                 ):
                     break
             x = before.inputs[0]
@@ -159,12 +171,28 @@ class _Reader:
         stride, dilation, pads = ([int(s) for s in attrs[k]] for k in ("strides", "dilation", "padding"))
         reach = [(k - 1) * d + 1 for k, d in zip(constants[0].shape[2:], dilation)]
         x, pads = self.window(inputs[0], pads, shape, reach, stride)
-        return self.add("conv", [x], shape, weight=constants[0], bias=None, stride=stride, pads=pads,
-                        dilation=dilation, groups=int(attrs["groups"]))
+        return self.add(
+            "conv",
+            [x],
+            shape,
+            weight=constants[0],
+            bias=None,
+            stride=stride,
+            pads=pads,
+            dilation=dilation,
+            groups=int(attrs["groups"]),
+        )
 
     def nn_conv2d_transpose(self, attrs, inputs, constants, shape):
-        return self.add("deconv", inputs, shape, weight=constants[0], bias=None,
-                        stride=[int(s) for s in attrs["strides"]], pads=[int(p) for p in attrs["padding"]])
+        return self.add(
+            "deconv",
+            inputs,
+            shape,
+            weight=constants[0],
+            bias=None,
+            stride=[int(s) for s in attrs["strides"]],
+            pads=[int(p) for p in attrs["padding"]],
+        )
 
     def pool(self, kind, attrs, inputs, shape):
         size, stride = ([int(s) for s in attrs[k]] for k in ("pool_size", "strides"))
@@ -612,8 +640,10 @@ FORMATS = {
     "CNTK": ("cntk", "imported"),
 }
 # Networks that a format cannot express: DarkNet has one output, and none of permuted axes. CNTK has real files of two.
-WITHOUT = {"DarkNet": {"yolo_fastest", "ultraface", "ppocr_text"},
-           "CNTK": {"yolo_fastest", "ultraface", "ppocr_text", "ppocr_angle", "cifar_convnet", "resnet20"}}
+WITHOUT = {
+    "DarkNet": {"yolo_fastest", "ultraface", "ppocr_text"},
+    "CNTK": {"yolo_fastest", "ultraface", "ppocr_text", "ppocr_angle", "cifar_convnet", "resnet20"},
+}
 # How far outputs may be off, as a part of the largest one. Weights of programs have 16 bits: with weights rounded so,
 # onnxruntime is 9e-2 off at edges of text, too.
 CLOSE = {"Core ML program": 1e-1}

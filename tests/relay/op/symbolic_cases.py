@@ -44,7 +44,8 @@ def _windows():
             )
             rows[f"nn.global_{kind}_pool{rank}d"] = (getattr(nn, f"global_{kind}_pool{rank}d"), [f"n c {sizes}"])
             rows[f"nn.adaptive_{kind}_pool{rank}d"] = (
-                lambda x, f=getattr(nn, f"adaptive_{kind}_pool{rank}d"), s=step: f(x, s), [f"n c {sizes}"]
+                lambda x, f=getattr(nn, f"adaptive_{kind}_pool{rank}d"), s=step: f(x, s),
+                [f"n c {sizes}"],
             )
         rows[f"nn.conv{rank}d"] = (
             lambda x, w, f=getattr(nn, f"conv{rank}d"), p=pad, s=step: f(x, w, padding=p, strides=s),

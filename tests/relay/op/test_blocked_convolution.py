@@ -53,8 +53,16 @@ def test_convolutions_in_blocks_compute_what_plain_ones_do(data_layout, kernel_l
     wanted = reference(x, w, groups, 1, 2)
     xs, ws = rearranged(x, "NCHW", data_layout), rearranged(w, "OIHW", kernel_layout)
     a, b = relay.var("a", shape=xs.shape), relay.var("b", shape=ws.shape)
-    body = relay.nn.conv2d(a, b, padding=1, strides=2, groups=groups, data_layout=data_layout,
-                           kernel_layout=kernel_layout, out_layout=out_layout)
+    body = relay.nn.conv2d(
+        a,
+        b,
+        padding=1,
+        strides=2,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+    )
     got = relay.create_executor(kind, target="llvm").evaluate(relay.Function([a, b], body))(xs, ws).numpy()
     np.testing.assert_allclose(got, rearranged(wanted, "NCHW", out_layout or data_layout), rtol=1e-4, atol=1e-4)
 

@@ -104,7 +104,8 @@ def test_factors_of_upsampling_may_be_inputs_that_turn_out_to_be_constants():
     h, w = relay.var("h", shape=()), relay.var("w", shape=())
     x, v = relay.var("x", shape=(1, 2, 3, 4)), relay.var("v", shape=(1, 2, 3, 4, 5))
     for out, data, want in (
-        (relay.nn.upsampling(x, h, w), x, (1, 2, 6, 12)), (relay.nn.upsampling3d(v, 2, h, w), v, (1, 2, 6, 8, 15)),
+        (relay.nn.upsampling(x, h, w), x, (1, 2, 6, 12)),
+        (relay.nn.upsampling3d(v, 2, h, w), v, (1, 2, 6, 8, 15)),
     ):
         f = relay.Function([data, h, w], out)
         assert "?" in str(run_infer_type(f).ret_type)
@@ -127,5 +128,6 @@ def test_a_list_of_places_of_32_bits_fills_a_vector_of_a_size_known_when_running
     made = relay.sparse_to_dense(places, shape, values, relay.const(9.0))
     mod = tvm.IRModule.from_expr(relay.Function([places, values, shape], made))
     got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(
-        np.int32([0, 2]), np.float32([3, 1]), np.int32([5]))
+        np.int32([0, 2]), np.float32([3, 1]), np.int32([5])
+    )
     assert got.numpy().tolist() == [3, 9, 1, 9, 9]

@@ -85,8 +85,9 @@ def test_depthwise_weights_with_a_multiplier_are_filters_of_their_channels(n, da
 def test_passes_leave_what_weights_with_a_multiplier_mean(name, one):
     x, w, s = f32(1, 5, 6, 7), f32(5, 3, 3, 3), abs(f32(15, 1, 1))
     data = relay.var("x0", shape=x.shape)
-    made = relay.multiply(relay.nn.conv2d(data, relay.const(w), groups=5, channels=15, kernel_size=(3, 3)),
-                          relay.const(s))
+    made = relay.multiply(
+        relay.nn.conv2d(data, relay.const(w), groups=5, channels=15, kernel_size=(3, 3)), relay.const(s)
+    )
     mod = transform.InferType()(tvm.IRModule.from_expr(relay.Function([data], made)))
     assert relay.analysis.get_total_mac_number(mod["main"]) == 15 * 4 * 5 * 9
     with tvm.target.Target("llvm -mcpu=generic"):

@@ -242,8 +242,12 @@ def test_reductions():
         ),
         ("std", relay.std, [x], x.std()),
         ("mean_variance", lambda a: relay.mean_variance(a, 2), [x], [x.mean(2), x.var(2)]),
-        ("variance around it", lambda a: _make._variance(a, relay.mean(a, [0, 2], True), [0, 2], False, False, True),
-         [x], x.var((0, 2), ddof=1)),
+        (
+            "variance around it",
+            lambda a: _make._variance(a, relay.mean(a, [0, 2], True), [0, 2], False, False, True),
+            [x],
+            x.var((0, 2), ddof=1),
+        ),
         ("mean_std", lambda a: relay.mean_std(a, 2, True), [x], [x.mean(2, keepdims=True), x.std(2, keepdims=True)]),
         ("logsumexp", lambda a: relay.logsumexp(a, 1), [x], lse),
         (
@@ -296,9 +300,17 @@ def power_of(a, b):
 
 # What arithmetic of truth values gives: that of 0 and 1, asked whether it is not zero; division by zero gives 0.
 OF_BOOLS = {
-    "add": np.add, "subtract": np.logical_xor, "multiply": np.multiply, "divide": np.logical_and, "power": power_of,
-    "floor_divide": np.logical_and, "trunc_divide": np.logical_and, "mod": lambda a, b: a & False,
-    "floor_mod": lambda a, b: a & False, "trunc_mod": lambda a, b: a & False, "maximum": np.maximum,
+    "add": np.add,
+    "subtract": np.logical_xor,
+    "multiply": np.multiply,
+    "divide": np.logical_and,
+    "power": power_of,
+    "floor_divide": np.logical_and,
+    "trunc_divide": np.logical_and,
+    "mod": lambda a, b: a & False,
+    "floor_mod": lambda a, b: a & False,
+    "trunc_mod": lambda a, b: a & False,
+    "maximum": np.maximum,
     "minimum": np.minimum,
 }
 

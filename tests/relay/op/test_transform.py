@@ -208,9 +208,7 @@ def test_gathers_and_scatters():
         ),
         (
             "sparse_reshape",
-            lambda i: relay.op.sparse_reshape(
-                i, relay.const([2, 3, 6], "int64"), relay.const([9, -1], "int64")
-            ),
+            lambda i: relay.op.sparse_reshape(i, relay.const([2, 3, 6], "int64"), relay.const([9, -1], "int64")),
             [np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2, 3]], "int64")],
             [np.array([[0, 0], [0, 1], [1, 2], [4, 2], [8, 1]], "int64"), np.array([9, 4], "int64")],
         ),

@@ -77,8 +77,11 @@ def test_biases_of_any_rank_follow_one_dense_layer(shapes, rng):
 
 def test_new_axes_behind_the_columns_are_followed(rng):
     x = var("x", 2, 4)
-    outs = [relay.expand_dims(relay.nn.dense(x, var(f"w{i}", width, 4)), axis) for i, width in enumerate((3, 5))
-            for axis in (2,)]
+    outs = [
+        relay.expand_dims(relay.nn.dense(x, var(f"w{i}", width, 4)), axis)
+        for i, width in enumerate((3, 5))
+        for axis in (2,)
+    ]
     mod = typed(*outs)
     new = transform.CombineParallelDense(2, to_batch=False)(mod)
     assert operators(new).count("expand_dims") == 1

@@ -198,7 +198,8 @@ def test_blocks_are_divided_anew_beside_what_is_added():
     record = relay.op.get("nn.conv2d")
     old = record.attrs.get("FTVMAlterOpLayout")
     record.attrs["FTVMAlterOpLayout"] = lambda attrs, inputs, types, out: relay.nn.conv2d(
-        *inputs, **{**attrs, "data_layout": "NCHW2c", "kernel_layout": "OIHW2i2o"})
+        *inputs, **{**attrs, "data_layout": "NCHW2c", "kernel_layout": "OIHW2i2o"}
+    )
     try:
         with tvm.transform.PassContext(opt_level=3):
             together, apart = (transform.AlterOpLayout()(module(y + v)) for v in (alike, other))
@@ -208,8 +209,10 @@ def test_blocks_are_divided_anew_beside_what_is_added():
     rng = np.random.default_rng(3)
     for new, v in ((together, alike), (apart, other)):
         values = [rng.standard_normal([int(d) for d in e.type_annotation.shape]).astype("float32") for e in (x, w, v)]
-        runs = [relay.create_executor("graph", mod=m, target="llvm").evaluate()(*values).numpy()
-                for m in (module(y + v), new)]
+        runs = [
+            relay.create_executor("graph", mod=m, target="llvm").evaluate()(*values).numpy()
+            for m in (module(y + v), new)
+        ]
         np.testing.assert_allclose(*runs, rtol=1e-4, atol=1e-4)
 
 

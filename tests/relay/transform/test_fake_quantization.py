@@ -31,7 +31,8 @@ def image(name="x"):
 def by_channel(name="x", axis=1, zeros=(5, 3, -2, 0)):
     scales = np.array([0.02, 0.05, 0.07, 0.1])
     return relay.qnn.op.dequantize(
-        relay.var(name, shape=(1, 4, 6, 4), dtype="int8"), relay.const(scales), relay.const(list(zeros)), axis=axis)
+        relay.var(name, shape=(1, 4, 6, 4), dtype="int8"), relay.const(scales), relay.const(list(zeros)), axis=axis
+    )
 
 
 CASES = {
@@ -271,8 +272,10 @@ def test_a_rule_gets_and_gives_tuples():
     mod = module(relay.concatenate([halves[1], halves[0]], 0), 0.05, 3)
     from tvm.relay.testing.temp_op_attr import TempOpAttr
 
-    with TempOpAttr("split", "FTVMFakeQuantizationToInteger", split), \
-         TempOpAttr("concatenate", "FTVMFakeQuantizationToInteger", concatenated):
+    with (
+        TempOpAttr("split", "FTVMFakeQuantizationToInteger", split),
+        TempOpAttr("concatenate", "FTVMFakeQuantizationToInteger", concatenated),
+    ):
         new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
     assert operators(new) == {"split", "concatenate"} and seen == [["TupleAffineType", 2]]
     data = rng.integers(-60, 60, (4, 2)).astype("int8")

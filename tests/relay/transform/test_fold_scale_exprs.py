@@ -32,8 +32,12 @@ def folded(func, step):
 
 
 def test_factors_before_a_convolution_go_into_its_weight():
-    x, w, b, s = (relay.var("x", shape=(2, 4, 10, 10)), relay.var("w", shape=(2, 4, 3, 3)),
-                  relay.var("b", shape=(4, 1, 1)), positive(4, 1, 1))
+    x, w, b, s = (
+        relay.var("x", shape=(2, 4, 10, 10)),
+        relay.var("w", shape=(2, 4, 3, 3)),
+        relay.var("b", shape=(4, 1, 1)),
+        positive(4, 1, 1),
+    )
     y = relay.nn.conv2d(relay.nn.relu(x * s) + b, w, padding=1)
     _, after = folded(relay.Function([x, w, b], y), transform.ForwardFoldScaleAxis())
     vector = relay.squeeze(s, [1, 2])
@@ -52,8 +56,12 @@ def test_factors_before_channels_in_blocks():
 
 
 def test_factors_that_two_depthwise_layers_read():
-    x, w, b, s = (relay.var("x", shape=(2, 4, 10, 3)), relay.var("w", shape=(3, 3, 1, 3)), relay.var("b", shape=(3,)),
-                  positive(3))
+    x, w, b, s = (
+        relay.var("x", shape=(2, 4, 10, 3)),
+        relay.var("w", shape=(3, 3, 1, 3)),
+        relay.var("b", shape=(3,)),
+        positive(3),
+    )
     attrs = {"data_layout": "NHWC", "kernel_layout": "HWIO", "groups": 3, "channels": 3, "kernel_size": (3, 3)}
     y = relay.subtract(relay.nn.relu(s * x), b)
     before = relay.Function([x, w, b], relay.nn.conv2d(y, w, **attrs) + relay.nn.conv2d(y, w, **attrs))
@@ -64,8 +72,12 @@ def test_factors_that_two_depthwise_layers_read():
 
 
 def test_factors_behind_a_convolution_go_into_its_weight():
-    x, w, b, s = (relay.var("x", shape=(2, 4, 10, 10)), relay.var("w", shape=(6, 4, 3, 3)),
-                  relay.var("b", shape=(6, 1, 1)), positive(6, 1, 1))
+    x, w, b, s = (
+        relay.var("x", shape=(2, 4, 10, 10)),
+        relay.var("w", shape=(6, 4, 3, 3)),
+        relay.var("b", shape=(6, 1, 1)),
+        positive(6, 1, 1),
+    )
     y = relay.nn.relu(relay.nn.conv2d(x, w, padding=1) + b) * s
     _, after = folded(relay.Function([x, w, b], y), transform.BackwardFoldScaleAxis())
     vector = relay.squeeze(s, [1, 2])
@@ -133,6 +145,9 @@ def test_a_program_is_not_made_to_scale_weights_each_time_it_runs():
     with tvm.transform.PassContext(opt_level=3):
         best, _ = relay.optimize(mod, "llvm")
     names = [n.op.name for n in tvm.ir.visit.post_order(best["main"]) if isinstance(n, relay.Call)]
-    weights = [n for n in tvm.ir.visit.post_order(best["main"]) if isinstance(n, relay.Call)
-               and n.op.name == "multiply" and tuple(n.checked_type.shape) == (4, 4, 3, 3)]
+    weights = [
+        n
+        for n in tvm.ir.visit.post_order(best["main"])
+        if isinstance(n, relay.Call) and n.op.name == "multiply" and tuple(n.checked_type.shape) == (4, 4, 3, 3)
+    ]
     assert "multiply" in names and not weights

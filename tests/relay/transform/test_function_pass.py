@@ -16,8 +16,20 @@ def graph() -> relay.Function:
     return relay.Function([x], relay.squeeze(relay.exp(x + relay.const(1.0)), axis=[0]))
 
 
-@pytest.mark.parametrize("name", ["FuseOps", "SimplifyExpr", "FoldConstant", "EliminateCommonSubexpr", "ToANormalForm",
-                                  "ToGraphNormalForm", "ForwardFoldScaleAxis", "SimplifyInference", "DefuseOps"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FuseOps",
+        "SimplifyExpr",
+        "FoldConstant",
+        "EliminateCommonSubexpr",
+        "ToANormalForm",
+        "ToGraphNormalForm",
+        "ForwardFoldScaleAxis",
+        "SimplifyInference",
+        "DefuseOps",
+    ],
+)
 def test_a_pass_takes_untyped_functions_and_gives_typed_ones(name):
     got = run_opt_pass(graph(), getattr(transform, name)())
     assert got.checked_type.ret_type == relay.TensorType((10, 20), "float32")

@@ -14,8 +14,11 @@ from tvm.relay.testing import run_opt_pass
 
 def kernels(func):
     """Operators of each kernel, in the order they run."""
-    return [[n.op.name for n in post_order(call.op.body) if isinstance(n, relay.Call)]
-            for call in post_order(func.body) if isinstance(call, relay.Call) and isinstance(call.op, relay.Function)]
+    return [
+        [n.op.name for n in post_order(call.op.body) if isinstance(n, relay.Call)]
+        for call in post_order(func.body)
+        if isinstance(call, relay.Call) and isinstance(call.op, relay.Function)
+    ]
 
 
 def chain(n):
@@ -53,8 +56,11 @@ def test_kernels_have_no_more_arguments_than_the_device_takes(target, most):
         total = total + relay.exp(x)
     with tvm.target.Target(target), tvm.transform.PassContext(config={"relay.FuseOps.max_depth": 2000}):
         fused = run_opt_pass(relay.Function(inputs, total), transform.FuseOps())
-    counts = [len(n.op.params) + 1 for n in post_order(fused.body) if isinstance(n, relay.Call)
-              and isinstance(n.op, relay.Function)]
+    counts = [
+        len(n.op.params) + 1
+        for n in post_order(fused.body)
+        if isinstance(n, relay.Call) and isinstance(n.op, relay.Function)
+    ]
     assert max(counts) == most
     assert sum(k.count("exp") for k in kernels(fused)) == 300
 

@@ -160,8 +160,12 @@ def groups(body, *inputs, rows: bool = True) -> list[list[str]]:
     def visit(node):
         if isinstance(node, relay.Call) and isinstance(node.op, relay.Function):
             names: list[str] = []
-            relay.analysis.post_order_visit(node.op.body, lambda n: names.append(n.op.name) if isinstance(
-                n, relay.Call) and isinstance(n.op, tvm.ir.Op) else None)
+            relay.analysis.post_order_visit(
+                node.op.body,
+                lambda n: (
+                    names.append(n.op.name) if isinstance(n, relay.Call) and isinstance(n.op, tvm.ir.Op) else None
+                ),
+            )
             found.append(names)
 
     relay.analysis.post_order_visit(mod["main"].body, visit)

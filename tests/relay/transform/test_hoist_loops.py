@@ -152,6 +152,7 @@ def test_other_rows_than_those_of_the_steps_are_left_to_the_steps(rng):
 
 def test_an_inner_loop_is_hoisted_in_each_step_of_the_outer_one(rng):
     """The inner loop runs over all rows once for each row of the outer one."""
+
     def loop(body, states, results, count, go="yes"):
         return helper.make_node("Loop", [count, go, *states], results, body=body)
 
@@ -179,8 +180,9 @@ def test_a_scan_is_a_loop_over_all_rows(rng):
         body = helper.make_graph(nodes(*STEP, ("Identity", "new", "kept")), "step",
                                  [info("h", shape=["n", OUT]), info("row", shape=["n", WIDE])],
                                  [info("new", shape=["n", OUT]), info("kept", shape=["n", OUT])])  # fmt: skip
-        scan = helper.make_node("Scan", ["h0", "x"], ["last", "all"], body=body, num_scan_inputs=1,
-                                scan_input_directions=[direction])
+        scan = helper.make_node(
+            "Scan", ["h0", "x"], ["last", "all"], body=body, num_scan_inputs=1, scan_input_directions=[direction]
+        )
         graph = helper.make_graph([scan], "net", [info("x", shape=["t", "n", WIDE]), info("h0", shape=["n", OUT])],
                                   [info("last", shape=["n", OUT]), info("all", shape=["t", "n", OUT])],
                                   weights(rng))  # fmt: skip

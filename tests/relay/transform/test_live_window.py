@@ -23,8 +23,16 @@ def conv2d(rng, size, kernel, layouts=("NCHW", "OIHW"), groups=1, **options):
     shapes = {"O": 6 if groups == 1 else 4, "I": 4 // groups, "H": kernel[0], "W": kernel[1]}
     weight = rng.standard_normal([shapes[c] for c in layouts[1]]).astype("float32")
     data = relay.var("x", shape=[sizes[c] for c in layouts[0]])
-    return relay.nn.conv2d(data, relay.const(weight), kernel_size=kernel, channels=shapes["O"], groups=groups,
-                           data_layout=layouts[0], kernel_layout=layouts[1], **options)
+    return relay.nn.conv2d(
+        data,
+        relay.const(weight),
+        kernel_size=kernel,
+        channels=shapes["O"],
+        groups=groups,
+        data_layout=layouts[0],
+        kernel_layout=layouts[1],
+        **options,
+    )
 
 
 @pytest.mark.parametrize("size, kernel, options, window, padding", [

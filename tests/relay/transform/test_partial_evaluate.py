@@ -122,14 +122,17 @@ def test_effects_happen_once_and_in_order(name):
 
 
 def test_functions_with_unknown_arguments_end():
-    mod = parsed(LIST + """
+    mod = parsed(
+        LIST
+        + """
 def @length[A](%xs: List[A]) -> int32 { match (%xs) { Cons(_, %rest) => 1 + @length(%rest), Nil => 0, } }
 def @range(%n: int32) -> List[int32] { if (%n == 0) { Nil } else { Cons(%n, @range(%n - 1)) } }
 def @up(%i: int32, %n: int32) -> int32 { if (%i == %n) { 0 } else { %i + @up(%i + 1, %n) } }
 def @main(%n: int32) -> int32 {
   let %f = fn (%k: int32) -> int32 { if (%k == 0) { 0 } else { 1 + @length(@range(%k)) } };
   %f(%n) + @sum(@range(%n)) + @up(0, %n) + @up(0, 1000)
-}""")
+}"""
+    )
     check_results(mod, (np.int32(5),), (np.int32(0),))
 
 
@@ -144,10 +147,13 @@ def test_a_local_function_calls_itself():
 
 
 def test_a_match_of_unknown_data_keeps_the_clauses_that_may_fit():
-    mod = parsed(LIST + """
+    mod = parsed(
+        LIST
+        + """
 def @main(%xs: List[int32]) -> int32 {
   match ((3, %xs)) { (_, Nil) => 0, (%k, Cons(%x, _)) => %k + %x, }
-}""")
+}"""
+    )
     new = transform.PartialEvaluate()(mod)
     xs = relay.create_executor("debug", parsed(LIST + "def @main() -> List[int32] { Cons(4, Nil) }")).evaluate()()
     assert relay.create_executor("debug", new).evaluate()(xs).numpy() == 7

@@ -28,8 +28,7 @@ def test_a_function_without_types_equals_one_that_is_written_with_casts():
     def narrow(a, b):
         return relay.cast(conv(relay.cast(a, "int8"), relay.cast(b, "int8"), "int32"), "float32")
 
-    assert tvm.ir.structural_equal(
-        recast(before, "int8", "int32"), relay.Function([x, v, w], narrow(narrow(x, v), w)))
+    assert tvm.ir.structural_equal(recast(before, "int8", "int32"), relay.Function([x, v, w], narrow(narrow(x, v), w)))
     skipped = relay.Function([x, v, w], narrow(conv(x, v, "float32"), w))
     assert tvm.ir.structural_equal(recast(before, "int8", "int32", skip_layers=[0]), skipped)
     assert tvm.ir.structural_equal(recast(before, "int8", "int32", skip_layers=[-2]), skipped)

@@ -34,12 +34,18 @@ def pairs():
     yield "blocks there and back", lt(lt(X, "NCHW", "NCHW4c"), "NCHW4c", "NCHW"), X
     yield "a transpose before blocks", lt(t(X, [0, 3, 1, 2]), "NHCW", "NHCW4c"), lt(X, "NCWH", "NHCW4c")
     yield "a transpose after blocks", t(lt(X, "NCHW", "NCHW4c"), [0, 2, 1, 3, 4]), lt(X, "NCHW", "NHCW4c")
-    yield "from blocks to blocks", lt(lt(lt(X, "NCHW", "NCHW8c"), "NCHW8c", "NCHW"), "NCHW", "NCHW4c"), lt(
-        X, "NCHW", "NCHW4c")
+    yield (
+        "from blocks to blocks",
+        lt(lt(lt(X, "NCHW", "NCHW8c"), "NCHW8c", "NCHW"), "NCHW", "NCHW4c"),
+        lt(X, "NCHW", "NCHW4c"),
+    )
     yield "three letters", lt(lt(X, "NCHW", "NHWC"), "NHWC", "CHWN"), t(X, [1, 2, 3, 0])
     yield "a sum of one value", V + V, V * relay.const(2.0)
-    yield "clipped twice", relay.clip(relay.cast(relay.clip(I, 10, 200), "uint8"), 0, 99), relay.cast(
-        relay.clip(I, 10, 99), "uint8")
+    yield (
+        "clipped twice",
+        relay.clip(relay.cast(relay.clip(I, 10, 200), "uint8"), 0, 99),
+        relay.cast(relay.clip(I, 10, 99), "uint8"),
+    )
     yield "no change", lt(t(X, [0, 1, 2, 3]), "NCHW", "NCHW"), X
     yield "backwards twice", t(t(X)), X
     yield "reshapes", relay.reverse_reshape(relay.reshape(X, (4, -1, 5)), (-1, 6, 0)), relay.reshape(X, (16, 6, 5))
@@ -50,16 +56,25 @@ def pairs():
     fill = relay.var("f", shape=())
     yield "full_like", relay.full_like(I, fill), relay.full(fill, (3, 4), "int32")
     yield "collapse_sum_like", relay.collapse_sum_like(V, relay.var("k", shape=(4,))), relay.collapse_sum_to(V, (4,))
-    yield "reshape_like of some dimensions", relay.reshape_like(X, relay.var("k", shape=(9, 3, 10)), 2, None, 1), (
-        relay.reshape(X, (2, 8, 3, 10)))
+    yield (
+        "reshape_like of some dimensions",
+        relay.reshape_like(X, relay.var("k", shape=(9, 3, 10)), 2, None, 1),
+        (relay.reshape(X, (2, 8, 3, 10))),
+    )
     yield "a number over a root", relay.const(2.5) / relay.sqrt(V), relay.const(2.5) * relay.rsqrt(V)
     yield "one over a root", relay.const(1.0) / relay.sqrt(V), relay.rsqrt(V)
-    yield "order of quantized numbers", relay.argmax(relay.qnn.op.dequantize(B, relay.const(2.0), relay.const(0)), 1), (
-        relay.argmax(B, 1))
+    yield (
+        "order of quantized numbers",
+        relay.argmax(relay.qnn.op.dequantize(B, relay.const(2.0), relay.const(0)), 1),
+        (relay.argmax(B, 1)),
+    )
     clipped = relay.clip(I, 0, 255)
     yield "a clipped number skips a cast", relay.cast(relay.cast(clipped, "uint8"), "int32"), clipped
-    yield "a clipped float is truncated once", relay.cast(relay.cast(relay.clip(V, 0, 255), "uint8"), "int32"), (
-        relay.cast(relay.clip(V, 0, 255), "int32"))
+    yield (
+        "a clipped float is truncated once",
+        relay.cast(relay.cast(relay.clip(V, 0, 255), "uint8"), "int32"),
+        (relay.cast(relay.clip(V, 0, 255), "int32")),
+    )
     yield "a clip to all there is", relay.clip(B, -128, 127), B
 
 
@@ -106,8 +121,12 @@ def test_a_constant_slice_folds_to_what_the_kernel_gives():
     array = np.arange(60, dtype="float32").reshape(3, 4, 5)
     for bounds in (([0, 0, 1], [3, 4], [2]), ([2], [-4, 3, 9], [-1, 2]), ([0, 1], [3, 4, 5], [1, 1, 1])):
         x = relay.var("x", shape=array.shape)
-        ran = relay.create_executor("graph", target="llvm").evaluate(
-            relay.Function([x], relay.strided_slice(x, *bounds)))(array).numpy()
-        folded = run_opt_pass(relay.Function([], relay.strided_slice(relay.const(array), *bounds)),
-                              transform.FoldConstant())
+        ran = (
+            relay.create_executor("graph", target="llvm")
+            .evaluate(relay.Function([x], relay.strided_slice(x, *bounds)))(array)
+            .numpy()
+        )
+        folded = run_opt_pass(
+            relay.Function([], relay.strided_slice(relay.const(array), *bounds)), transform.FoldConstant()
+        )
         np.testing.assert_array_equal(folded.body.data.numpy(), ran)

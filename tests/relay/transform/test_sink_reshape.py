@@ -88,7 +88,7 @@ def test_operands_of_random_shapes_take_part_as_before(rng):
         out, flat = divided(rng, total), divided(rng, total)
         assert [math.prod(a) for a, _ in groups_of(out, flat)] == [math.prod(b) for _, b in groups_of(out, flat)]
         assert sum([list(a) for a, _ in groups_of(out, flat)], []) == list(out)
-        shape = tuple(d if rng.random() < 0.6 else 1 for d in out)[int(rng.integers(0, len(out) + 1)):]
+        shape = tuple(d if rng.random() < 0.6 else 1 for d in out)[int(rng.integers(0, len(out) + 1)) :]
         new = moved_shape(shape, out, flat)
         if new is not None:
             moved += 1

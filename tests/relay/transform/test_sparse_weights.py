@@ -34,14 +34,24 @@ def zeros_mostly(rng, rows: int, columns: int, block=(1, 1), share=0.2):
 
 def network(rng):
     """Three layers, of which the second multiplies by transposed weights, and the third by few zeros."""
-    variables = [relay.var(*v) for v in (("x", relay.TensorType((3, 24))), ("first", relay.TensorType((36, 24))),
-                                         ("second", relay.TensorType((36, 16))), ("third", relay.TensorType((5, 16))))]
+    variables = [
+        relay.var(*v)
+        for v in (
+            ("x", relay.TensorType((3, 24))),
+            ("first", relay.TensorType((36, 24))),
+            ("second", relay.TensorType((36, 16))),
+            ("third", relay.TensorType((5, 16))),
+        )
+    ]
     x, first, second, third = variables
     y = relay.nn.relu(relay.nn.dense(x, first))
     y = relay.nn.relu(relay.nn.dense(y, relay.transpose(second, [1, 0])))
     func = relay.Function(variables, relay.nn.dense(y, third))
-    arrays = {"first": zeros_mostly(rng, 36, 24, (4, 2)), "second": zeros_mostly(rng, 36, 16, (2, 4)),
-              "third": rng.uniform(-1, 1, (5, 16)).astype("float32")}
+    arrays = {
+        "first": zeros_mostly(rng, 36, 24, (4, 2)),
+        "second": zeros_mostly(rng, 36, 16, (2, 4)),
+        "third": rng.uniform(-1, 1, (5, 16)).astype("float32"),
+    }
     data = rng.uniform(-1, 1, (3, 24)).astype("float32")
     hidden = np.maximum(np.maximum(data @ arrays["first"].T, 0) @ arrays["second"], 0)
     return func, {name: tvm.nd.array(a) for name, a in arrays.items()}, data, hidden @ arrays["third"].T
@@ -84,8 +94,12 @@ def test_weights_that_are_read_elsewhere_stay(rng):
     data = rng.uniform(-1, 1, (3, 8)).astype("float32")
     cases = (
         (lambda: relay.nn.dense(x, w) + relay.sum(w), data @ array.T + array.sum(), bsr_dense.convert, ((2, 2), 0.3)),
-        (lambda: relay.nn.dense(x, relay.transpose(w)) + relay.sum(w), data @ array + array.sum(),
-         simplify_fc_transpose.convert, ()),
+        (
+            lambda: relay.nn.dense(x, relay.transpose(w)) + relay.sum(w),
+            data @ array + array.sum(),
+            simplify_fc_transpose.convert,
+            (),
+        ),
     )
     for build, wanted, convert, options in cases:
         func, params = convert(relay.Function([x, w], build()), {"w": tvm.nd.array(array)}, *options)

@@ -53,13 +53,16 @@ def let_inside_an_operand(x):
 
 
 @pytest.mark.parametrize("level", [0, 3])
-@pytest.mark.parametrize("body, wanted", [
-    (let_of_a_value, (X + X) ** 2),
-    (let_of_a_function, (X * X + X) ** 2 + (X * X + X)),
-    (let_of_a_tuple, np.exp(X) - X),
-    (function_as_argument, np.tanh(np.tanh(X))),
-    (let_inside_an_operand, 2 * X * X + X),
-])
+@pytest.mark.parametrize(
+    "body, wanted",
+    [
+        (let_of_a_value, (X + X) ** 2),
+        (let_of_a_function, (X * X + X) ** 2 + (X * X + X)),
+        (let_of_a_tuple, np.exp(X) - X),
+        (function_as_argument, np.tanh(np.tanh(X))),
+        (let_inside_an_operand, 2 * X * X + X),
+    ],
+)
 def test_lets_and_function_values_run_on_the_graph_executor(body, wanted, level):
     with tvm.transform.PassContext(opt_level=level):
         np.testing.assert_allclose(run(main(body)), wanted, rtol=1e-5)

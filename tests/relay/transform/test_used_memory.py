@@ -65,8 +65,11 @@ def test_branches_are_annotated():
     x, flag = relay.var("x", shape=(10,), dtype="int8"), relay.var("flag", shape=(), dtype="bool")
     f, g = (primitive(op, (10,)) for op in (relay.abs, relay.negative))
     main = annotated(relay.Function([x, flag], relay.If(flag, f(x), g(x) + x)))
-    found = [n.attrs["used_memory"] for n in post_order(main.body)
-             if isinstance(n, relay.Function) and n.attrs.get("Primitive")]
+    found = [
+        n.attrs["used_memory"]
+        for n in post_order(main.body)
+        if isinstance(n, relay.Function) and n.attrs.get("Primitive")
+    ]
     assert found == [[20], [20]]
 
 

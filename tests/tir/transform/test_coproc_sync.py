@@ -167,14 +167,31 @@ def test_what_cannot_be_synchronized_is_refused():
     store, var = BufferStore(MEMORY, const(1), [0]), te.var("k")
     other = IterVar((0, 1), "other", IterVar.ThreadIndex, "")
     for words, body in (
-        ("exactly one axis for its coprocessor, got 2",
-         seq(work(1, store), AttrStmt(other, "coproc_scope", const(1), store))),
+        (
+            "exactly one axis for its coprocessor, got 2",
+            seq(work(1, store), AttrStmt(other, "coproc_scope", const(1), store)),
+        ),
         ("the queue of the coprocessor must be a constant integer", AttrStmt(AXIS, "coproc_scope", FLAG, store)),
         ("a while loop cannot contain work of a coprocessor", tir.While(MEMORY[0] < 3, work(1, store))),
-        ("elements of different sizes", seq(store, work(1, seq(
-            BufferStore(MEMORY, MEMORY[0], [0]),
-            Evaluate(Call("int32", Op.get("tir.call_extern"), (tir.StringImm("f"), tir.decl_buffer(
-                (4,), "int8", data=MEMORY.data).access_ptr("r")))))))),
+        (
+            "elements of different sizes",
+            seq(
+                store,
+                work(
+                    1,
+                    seq(
+                        BufferStore(MEMORY, MEMORY[0], [0]),
+                        Evaluate(
+                            Call(
+                                "int32",
+                                Op.get("tir.call_extern"),
+                                (tir.StringImm("f"), tir.decl_buffer((4,), "int8", data=MEMORY.data).access_ptr("r")),
+                            )
+                        ),
+                    ),
+                ),
+            ),
+        ),
     ):
         with pytest.raises(tvm.TVMError, match=words):
             synced(body, (FLAG, var))

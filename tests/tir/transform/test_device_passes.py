@@ -228,8 +228,9 @@ def test_pointers_with_usage_become_addresses():
 def test_equal_contexts_are_made_once():
     n, i = var("n"), var("i")
     device = lambda: Call("handle", Op.get("tir.call_extern"), ("device_context", n))
-    use = lambda: Evaluate(Call("int32", Op.get("tir.call_extern"), (
-        "f", Call("handle", Op.get("tir.tvm_thread_context"), (device(),)))))
+    use = lambda: Evaluate(
+        Call("int32", Op.get("tir.call_extern"), ("f", Call("handle", Op.get("tir.tvm_thread_context"), (device(),))))
+    )
     new = combine_context_call(PrimFunc([n], For(i, 0, n, 0, seq(use(), use()))))
     assert len(of(LetStmt, new)) == 1 and isinstance(new.body, LetStmt)
 
@@ -336,6 +337,7 @@ def test_one_number_of_threads_for_a_kernel():
     s[b].bind(own, te.thread_axis("threadIdx.x"))
     with pytest.raises(TVMError, match="threadIdx.x has extent 2 in one loop and 4 in another"):
         pipeline.split_host_device(tvm.lower(s, [a, c]), CUDA, CUDA.host)
+
 
 def tiles_of_a_product(size=16, lanes=4, double=True):
     """A product of matrices by one block of 4 x 4 threads, with tiles of both in shared memory."""

@@ -121,8 +121,10 @@ def test_what_is_no_copy_is_refused():
         ("more than one store", For(i, 0, 4, 0, seq(copy, copy))),
         ("not one element of a buffer", For(i, 0, 4, 0, BufferStore(b, a[i] + 1, [i]))),
         ("not linear in the loop variables", For(i, 0, 4, 0, BufferStore(b, a[i % 3], [i]))),
-        ("not a conjunction of loop bounds",
-         For(i, 0, 4, 0, BufferStore(b, tir.if_then_else(i % 2 == 0, a[i], 0), [i]))),
+        (
+            "not a conjunction of loop bounds",
+            For(i, 0, 4, 0, BufferStore(b, tir.if_then_else(i % 2 == 0, a[i], 0), [i])),
+        ),
     ):
         mod = tvm.IRModule.from_expr(tir.PrimFunc([a.data, b.data, n], AttrStmt(n, "pragma_" + PRAGMA, const(1), body)))
         with pytest.raises(tvm.TVMError, match=f"pragma {PRAGMA}: the statement is not a copy of memory: .*{words}"):

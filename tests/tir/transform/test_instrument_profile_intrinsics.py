@@ -26,8 +26,12 @@ def program(parallel=ForKind.SERIAL):
 
     def pair(i, j, names):
         outer, inner = names
-        return loop(outer, lambda k: loop(inner, lambda l: BufferStore(b, b[i * 8 + j * 4 + k * 2 + l] + 1,
-                                                                       [i * 8 + j * 4 + k * 2 + l])))
+        return loop(
+            outer,
+            lambda k: loop(
+                inner, lambda l: BufferStore(b, b[i * 8 + j * 4 + k * 2 + l] + 1, [i * 8 + j * 4 + k * 2 + l])
+            ),
+        )
 
     body = loop("i", lambda i: loop("j", lambda j: seq(pair(i, j, "kl"), pair(i, j, "mn")), parallel))
     return IRModule({"main": PrimFunc([b], body).with_attr("global_symbol", "main")})
@@ -45,15 +49,20 @@ def counted(mod):
     return found
 
 
-@pytest.mark.parametrize("options, want", [
-    ({}, {"k": 3, "m": 5}),
-    ({"tir.lwp_max_depth": 3}, {"k": 3, "m": 5}),
-    ({"tir.instr_siblings": False}, {"i": 1}),
-    ({"tir.instr_siblings": False, "tir.lwp_max_depth": 3}, {"i": 1, "j": 2, "k": 3, "m": 5}),
-    ({"tir.instr_siblings": False, "tir.lwp_max_depth": 3, "tir.lwp_min_height": 2}, {"i": 1, "j": 2}),
-    ({"tir.instr_siblings": False, "tir.lwp_max_depth": 3, "tir.lwp_min_height": 0},
-     {"i": 1, "j": 2, "k": 3, "l": 4, "m": 5, "n": 6}),
-])
+@pytest.mark.parametrize(
+    "options, want",
+    [
+        ({}, {"k": 3, "m": 5}),
+        ({"tir.lwp_max_depth": 3}, {"k": 3, "m": 5}),
+        ({"tir.instr_siblings": False}, {"i": 1}),
+        ({"tir.instr_siblings": False, "tir.lwp_max_depth": 3}, {"i": 1, "j": 2, "k": 3, "m": 5}),
+        ({"tir.instr_siblings": False, "tir.lwp_max_depth": 3, "tir.lwp_min_height": 2}, {"i": 1, "j": 2}),
+        (
+            {"tir.instr_siblings": False, "tir.lwp_max_depth": 3, "tir.lwp_min_height": 0},
+            {"i": 1, "j": 2, "k": 3, "l": 4, "m": 5, "n": 6},
+        ),
+    ],
+)
 def test_loops_that_count(options, want):
     with tvm.transform.PassContext(config={**OPTIONS, **options}):
         assert counted(tvm.tir.transform.InstrumentProfileIntrinsics()(program())) == want

@@ -67,7 +67,9 @@ class Caller(Interpreter):
 @pytest.fixture(autouse=True)
 def runtime_services(monkeypatch):
     for name, method in (
-        ("tvm_struct_get", "struct_get"), ("tvm_check_tensor", "check_tensor"), ("tvm_raise_value", "raise_value"),
+        ("tvm_struct_get", "struct_get"),
+        ("tvm_check_tensor", "check_tensor"),
+        ("tvm_raise_value", "raise_value"),
     ):
         monkeypatch.setitem(interpreter.SPECIAL, name, lambda self, e, m=method: getattr(self, m)(e))
     monkeypatch.setitem(interpreter.SPECIAL, "handle_add_byte_offset", lambda self, e: self.eval(e.args[0]))

@@ -49,10 +49,23 @@ def loop(extent, body, name="i", kind=0):
 def test_virtual_threads_interleave_and_copy_their_memory():
     a, b, t, s = flat(64, name="A"), flat(64, name="B"), flat(4, name="t"), flat(4, name="s")
     v = IterVar((0, 3), "v", IterVar.ThreadIndex, "vthread")
-    body = Allocate(s.data, "int32", [4], ONE, Allocate(t.data, "int32", [4], ONE, seq(
-        loop(4, lambda i: BufferStore(s, a[i], [i])),
-        loop(4, lambda i: BufferStore(t, s[i] + v.var, [i])),
-        loop(4, lambda i: BufferStore(b, t[i] * 2, [v.var * 4 + i])))))
+    body = Allocate(
+        s.data,
+        "int32",
+        [4],
+        ONE,
+        Allocate(
+            t.data,
+            "int32",
+            [4],
+            ONE,
+            seq(
+                loop(4, lambda i: BufferStore(s, a[i], [i])),
+                loop(4, lambda i: BufferStore(t, s[i] + v.var, [i])),
+                loop(4, lambda i: BufferStore(b, t[i] * 2, [v.var * 4 + i])),
+            ),
+        ),
+    )
     func = PrimFunc([a, b], AttrStmt(v, "virtual_thread", const(3), body))
     new = same_result(inject_virtual_thread, func, np.arange(64, dtype="int32"), np.zeros(64, "int32"))
     sizes = {n.buffer_var.name: [int(e) for e in n.extents] for n in of(Allocate, new)}
@@ -63,10 +76,17 @@ def test_virtual_threads_interleave_and_copy_their_memory():
 def test_virtual_thread_in_a_condition():
     b, t = flat(64, name="B"), flat(1, name="t")
     v = IterVar((0, 4), "v", IterVar.ThreadIndex, "vthread")
-    body = Allocate(t.data, "int32", [1], ONE, seq(
-        BufferStore(t, const(7), [0]),
-        IfThenElse(v.var < 2, BufferStore(t, v.var, [0])),
-        BufferStore(b, t[0], [v.var])))
+    body = Allocate(
+        t.data,
+        "int32",
+        [1],
+        ONE,
+        seq(
+            BufferStore(t, const(7), [0]),
+            IfThenElse(v.var < 2, BufferStore(t, v.var, [0])),
+            BufferStore(b, t[0], [v.var]),
+        ),
+    )
     func = PrimFunc([b], AttrStmt(v, "virtual_thread", const(4), body))
     new = same_result(inject_virtual_thread, func, np.zeros(64, "int32"))
     assert int(of(Allocate, new)[0].extents[0]) == 4
@@ -81,8 +101,10 @@ def test_memory_that_a_call_only_reads_is_shared_by_virtual_threads():
     one, two = (IterVar((0, 2), x, IterVar.ThreadIndex, "vthread") for x in "xy")
     row, column, own = (flat(4, "float32", x) for x in ("row", "column", "own"))
     body = seq(
-        BufferStore(row, const(1.0), [one.var]), BufferStore(column, const(1.0), [two.var]),
-        extern("run", row.access_ptr("r"), column.access_ptr("r"), own.access_ptr("rw")))
+        BufferStore(row, const(1.0), [one.var]),
+        BufferStore(column, const(1.0), [two.var]),
+        extern("run", row.access_ptr("r"), column.access_ptr("r"), own.access_ptr("rw")),
+    )
     for memory in (row, column, own):
         body = Allocate(memory.data, "float32", [4], ONE, body)
     for v in (two, one):
@@ -94,8 +116,10 @@ def test_memory_that_a_call_only_reads_is_shared_by_virtual_threads():
 def test_contexts_of_a_coprocessor_share_no_memory_and_know_their_number():
     v = IterVar((0, 2), "v", IterVar.ThreadIndex, "cthread")
     t = flat(4, "int32", "t")
-    inner = seq(BufferStore(t, const(1), [0]), extern("run", t.access_ptr("r"), tvm.tir.call_intrin(
-        "int32", "tir.tvm_context_id")))
+    inner = seq(
+        BufferStore(t, const(1), [0]),
+        extern("run", t.access_ptr("r"), tvm.tir.call_intrin("int32", "tir.tvm_context_id")),
+    )
     body = AttrStmt(v, "virtual_thread", const(2), Allocate(t.data, "int32", [4], ONE, inner))
     new = simplify(unroll_loop(inject_virtual_thread(PrimFunc([], body))))
     assert int(of(Allocate, new)[0].extents[0]) == 8
@@ -219,8 +243,9 @@ def casts(types, n, scope=""):
 
 
 @pytest.mark.parametrize("target", ["llvm", "c"])
-@pytest.mark.parametrize("types", [
-    ("float32", "int64", "int16", "float64", "uint8"), ("int8", "float64", "int8", "int32")])
+@pytest.mark.parametrize(
+    "types", [("float32", "int64", "int16", "float64", "uint8"), ("int8", "float64", "int8", "int32")]
+)
 def test_dead_memory_of_a_workspace_takes_values_of_other_types(types, target):
     n = 5000
     new = storage_rewrite(casts(types, n))
@@ -248,7 +273,8 @@ def test_operand_read_again_is_not_overwritten():
     body = seq(
         loop(n, lambda i: BufferStore(s, a[i], [i])),
         loop(4, lambda k: loop(16, lambda i: BufferStore(t, s[i * 4] + k, [i]))),
-        loop(n, lambda i: BufferStore(b, t[i // 4], [i])))
+        loop(n, lambda i: BufferStore(b, t[i // 4], [i])),
+    )
     for x in (s, t):
         body = Allocate(x.data, "int32", [n], ONE, body)
     new = same_result(storage_rewrite, PrimFunc([a, b], body), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
@@ -257,8 +283,7 @@ def test_operand_read_again_is_not_overwritten():
 
 def test_large_memory_leaves_serial_loops_but_not_parallel_ones():
     a, t = flat(64, name="A"), flat(4096, name="t")
-    inner = lambda i: Allocate(t.data, "int32", [4096], ONE, seq(
-        BufferStore(t, i, [5]), BufferStore(a, t[5], [i])))
+    inner = lambda i: Allocate(t.data, "int32", [4096], ONE, seq(BufferStore(t, i, [5]), BufferStore(a, t[5], [i])))
     new = same_result(storage_rewrite, PrimFunc([a], loop(8, inner)), np.zeros(64, "int32"))
     assert isinstance(new.body, Allocate)
     nest = loop(2, lambda p: loop(8, lambda i: inner(p * 8 + i)), "p", ForKind.PARALLEL)
@@ -278,8 +303,9 @@ def test_small_local_memory_stays_where_it_is():
 
 def test_prefetch_scope_fetches_a_later_iteration():
     a, b = decl_buffer((8, 32), "int32", "A"), decl_buffer((8,), "int32", "B")
-    body = loop(8, lambda i: AttrStmt(a, "prefetch_scope", const(2), loop(
-        32, lambda j: BufferStore(b, a[i, j], [i]), "j")))
+    body = loop(
+        8, lambda i: AttrStmt(a, "prefetch_scope", const(2), loop(32, lambda j: BufferStore(b, a[i, j], [i]), "j"))
+    )
     new = same_result(inject_prefetch, PrimFunc([a, b], body), np.ones((8, 32), "int32"), np.zeros(8, "int32"))
     fetch = of(Prefetch, new)[0]
     assert str(fetch.bounds[0].min) == "i + 2" and int(fetch.bounds[1].extent) == 32
@@ -302,14 +328,13 @@ def test_prefetch_scope_fetches_what_an_intrinsic_reads():
 def test_runs_of_a_loop_share_its_prefetches():
     a, b = decl_buffer((16, 32), "int32", "A"), decl_buffer((8,), "int32", "B")
     pair = Call("handle", Op.get("tir.tvm_tuple"), (const(8), const(4)))
-    inner = lambda r: loop(8, lambda i: AttrStmt(a, "prefetch_scope", pair, loop(
-        32, lambda j: BufferStore(b, a[i, j] + r, [i]), "j")))
+    inner = lambda r: loop(
+        8, lambda i: AttrStmt(a, "prefetch_scope", pair, loop(32, lambda j: BufferStore(b, a[i, j] + r, [i]), "j"))
+    )
     func = PrimFunc([a, b], loop(5, lambda r: loop(1, lambda one: inner(r), "one"), "r"))
     new = same_result(inject_prefetch, func, np.ones((16, 32), "int32"), np.zeros(8, "int32"))
     assert str(of(Prefetch, new)[0].bounds[0].min) == "i + 8"
     assert str(of(IfThenElse, new)[0].condition) == "i % 4 == r % 4"
-
-
 
 
 def test_memory_of_symbolic_size_is_shared_in_place():
@@ -327,8 +352,9 @@ def test_memory_of_symbolic_size_is_shared_in_place():
 def test_symbolic_memory_leaves_loops_that_do_not_size_it():
     a, n = flat(64, name="A"), var("n")
     t = decl_buffer((n,), "int32", "t")
-    inner = lambda size: lambda i: Allocate(t.data, "int32", [size], ONE, seq(
-        BufferStore(t, i, [0]), BufferStore(a, t[0], [i])))
+    inner = lambda size: (
+        lambda i: Allocate(t.data, "int32", [size], ONE, seq(BufferStore(t, i, [0]), BufferStore(a, t[0], [i])))
+    )
     new = same_result(storage_rewrite, PrimFunc([a, n], loop(8, inner(n))), np.zeros(64, "int32"), np.int32(5))
     assert isinstance(new.body, Allocate)
     new = same_result(

@@ -28,8 +28,13 @@ from tvm.tir.transform.remove_assume import remove_assume
 def test_common_expressions_are_named_where_their_variables_are_known():
     b, i, n, m = decl_buffer((64,), "int32", "B"), var("i"), var("n"), var("m")
     expensive = lambda: (n + m) * n * m
-    body = For(i, 0, 8, 0, seq(
-        BufferStore(b, expensive() + (i * n + m) * 2, [i]), BufferStore(b, expensive() + (i * n + m) * 3, [i + 8])))
+    body = For(
+        i,
+        0,
+        8,
+        0,
+        seq(BufferStore(b, expensive() + (i * n + m) * 2, [i]), BufferStore(b, expensive() + (i * n + m) * 3, [i + 8])),
+    )
     new = same_result(common_subexpr_elim, PrimFunc([b, n, m], body), np.zeros(64, "int32"), np.int32(5), np.int32(7))
     outside, inside = new.body, new.body.body
     assert isinstance(outside, LetStmt) and isinstance(inside, For) and isinstance(inside.body, LetStmt)
@@ -54,8 +59,9 @@ def test_loads_are_not_named():
 def test_a_case_that_alone_needs_an_expression_names_it():
     b, n, m = decl_buffer((8,), "int32", "B"), var("n"), var("m")
     store = lambda value, at: BufferStore(b, value, [at])
-    both = lambda second, third: PrimFunc([b, n, m], IfThenElse(
-        n > 0, seq(store(n + m, 0), store(second, 1)), store(third, 2)))
+    both = lambda second, third: PrimFunc(
+        [b, n, m], IfThenElse(n > 0, seq(store(n + m, 0), store(second, 1)), store(third, 2))
+    )
     for flag in (0, 1):
         given = np.zeros(8, "int32"), np.int32(flag), np.int32(7)
         one = same_result(common_subexpr_elim, both(n + m, m), *given)
@@ -114,8 +120,19 @@ def test_equivalent_expressions_are_one_where_that_is_asked_for():
 def test_second_definitions_get_variables_of_their_own():
     b, i, x = decl_buffer((8,), "int32", "B"), var("i"), var("x")
     t = decl_buffer((1,), "int32", "t")
-    part = lambda at: For(i, 0, 2, 0, LetStmt(x, i * 2, Allocate(t.data, "int32", [1], const(True), seq(
-        BufferStore(t, x, [0]), BufferStore(b, t[0] + at, [i + at])))))
+    part = lambda at: For(
+        i,
+        0,
+        2,
+        0,
+        LetStmt(
+            x,
+            i * 2,
+            Allocate(
+                t.data, "int32", [1], const(True), seq(BufferStore(t, x, [0]), BufferStore(b, t[0] + at, [i + at]))
+            ),
+        ),
+    )
     new = same_result(convert_ssa, PrimFunc([b], seq(part(0), part(4))), np.zeros(8, "int32"))
     for kind, name in ((For, "loop_var"), (LetStmt, "var"), (Allocate, "buffer_var")):
         assert len({id(getattr(n, name)) for n in of(kind, new)}) == 2
@@ -178,8 +195,11 @@ def test_dynamic_shared_memory_is_one_piece():
     tx = IterVar((0, 1), var("threadIdx_x"), IterVar.ThreadIndex, "threadIdx.x")
     b = decl_buffer((8,), "int32", "B")
     parts = [decl_buffer((5,), "int32", f"s{i}", scope="shared.dyn") for i in range(2)]
-    body = seq(BufferStore(parts[0], const(3), [4]), BufferStore(parts[1], const(4), [0]),
-               BufferStore(b, parts[0][4] * 10 + parts[1][0], [0]))
+    body = seq(
+        BufferStore(parts[0], const(3), [4]),
+        BufferStore(parts[1], const(4), [0]),
+        BufferStore(b, parts[0][4] * 10 + parts[1][0], [0]),
+    )
     for s in parts:
         body = Allocate(s.data, "int32", [5], const(True), body)
     func = PrimFunc([b], AttrStmt(tx, "thread_extent", const(1), body))
@@ -195,7 +215,9 @@ def test_unpacked_interface_takes_pointers():
     assert [p.name for p in new.params] == ["A"] and not new.buffer_map
     around = [new.body, new.body.body]
     assert [(s.node.value, s.attr_key, int(s.value)) for s in around] == [
-        ("default", "device_id", 0), ("default", "device_type", tvm.cuda(0).device_type)]
+        ("default", "device_id", 0),
+        ("default", "device_type", tvm.cuda(0).device_type),
+    ]
     with pytest.raises(TVMError, match="f: Require the target attribute"):
         make_unpacked_api(IRModule({"f": PrimFunc([a], func.body, attrs={"global_symbol": "f"})}))
     n = var("n")

@@ -76,8 +76,11 @@ def test_user_pass_runs_in_its_phase():
     def look(func, mod, ctx):
         seen["indices"] = len(of(BufferStore, func)[0].indices)
         body = tvm.tir.stmt_functor.ir_transform(
-            func.body, None,
-            lambda node: node.replace(kind=ForKind.VECTORIZED) if node.extent.value == 4 else None, ["tir.For"])
+            func.body,
+            None,
+            lambda node: node.replace(kind=ForKind.VECTORIZED) if node.extent.value == 4 else None,
+            ["tir.For"],
+        )
         return func.with_body(body)
 
     with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, look)]}):
@@ -110,7 +113,9 @@ def test_passes_can_be_called_by_hand():
     s, args, _ = vector_add()
     mod = schedule_to_module(s, args)
     for step in (
-        tvm.tir.transform.StorageFlatten(64), tvm.tir.transform.Simplify(), tvm.tir.transform.UnrollLoop(),
+        tvm.tir.transform.StorageFlatten(64),
+        tvm.tir.transform.Simplify(),
+        tvm.tir.transform.UnrollLoop(),
         tvm.tir.transform.Apply(lambda f: f.with_attr("seen", True)),
     ):
         mod = step(mod)

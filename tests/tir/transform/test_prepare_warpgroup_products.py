@@ -58,8 +58,11 @@ def product(left, right, sums):
 
 def names(node) -> list[str]:
     """Of the calls of intrinsics, in order, with the number a wait leaves."""
-    return [c.op.name.removeprefix("tir.") + (str(c.args[0]) if c.op.name.endswith("wait") else "")
-            for c in of(Call, node) if getattr(c.op, "name", "").startswith("tir.ptx_wgmma")]
+    return [
+        c.op.name.removeprefix("tir.") + (str(c.args[0]) if c.op.name.endswith("wait") else "")
+        for c in of(Call, node)
+        if getattr(c.op, "name", "").startswith("tir.ptx_wgmma")
+    ]
 
 
 def function(body, *buffers) -> PrimFunc:

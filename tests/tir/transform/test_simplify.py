@@ -70,9 +70,16 @@ def test_known_branches_fold():
     a = decl_buffer((64,), "float32", "A")
     i = var("i")
     store = lambda v, at: BufferStore(a, const(v, "float32"), [at])
-    body = For(i, 0, 8, 0, seq(
-        IfThenElse(likely(i < 8), store(1, i), store(2, i)),
-        IfThenElse(i < 4, IfThenElse(i < 6, store(3, i + 8), store(4, i + 8)), store(5, i + 8))))
+    body = For(
+        i,
+        0,
+        8,
+        0,
+        seq(
+            IfThenElse(likely(i < 8), store(1, i), store(2, i)),
+            IfThenElse(i < 4, IfThenElse(i < 6, store(3, i + 8), store(4, i + 8)), store(5, i + 8)),
+        ),
+    )
     new = check(PrimFunc([a], body), zeros())
     assert len(of(IfThenElse, new.body)) == 1
     assert sorted(s.value.value for s in of(BufferStore, new.body)) == [1, 3, 5]

@@ -59,8 +59,11 @@ def test_lanes_are_computed_as_without_vectors(lanes):
 def test_other_types(dtype):
     values = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, (2, 13)).astype(dtype)
     a = te.placeholder((2, 13), dtype, name="a")
-    b = te.compute((2, 13), lambda i, j: te.max(a[i, j].astype("int32") - 3, 0).astype(dtype)
-                   if dtype != "bool" else tir.Not(a[i, j]), name="b")
+    b = te.compute(
+        (2, 13),
+        lambda i, j: te.max(a[i, j].astype("int32") - 3, 0).astype(dtype) if dtype != "bool" else tir.Not(a[i, j]),
+        name="b",
+    )
     wanted = ~values if dtype == "bool" else np.maximum(values.astype("int32") - 3, 0).astype(dtype)
     np.testing.assert_array_equal(run(vectorized(b), [a, b], values), wanted)
 

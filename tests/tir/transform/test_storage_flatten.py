@@ -134,8 +134,15 @@ def test_large_memory_is_indexed_in_64_bits():
 def test_symbolic_rows_are_indexed_in_64_bits_and_vectors_are_not():
     n, m = Var("n", "int32"), Var("m", "int32")
     a, b = decl_buffer((n, m), "float32", "A"), decl_buffer((n,), "float32", "B")
-    func = storage_flatten(PrimFunc([a, b], nest((n, m), lambda i, j: seq(
-        BufferStore(a, const(1, "float32"), [i, j]), BufferStore(b, const(1, "float32"), [i])))))
+    func = storage_flatten(
+        PrimFunc(
+            [a, b],
+            nest(
+                (n, m),
+                lambda i, j: seq(BufferStore(a, const(1, "float32"), [i, j]), BufferStore(b, const(1, "float32"), [i])),
+            ),
+        )
+    )
     assert [s.indices[0].dtype for s in stores(func)] == ["int64", "int32"]
     x, y = np.zeros((3, 4), "float32"), np.zeros(3, "float32")
     run(func, x, y)

@@ -78,9 +78,16 @@ def test_no_variable_is_defined_twice():
     a = decl_buffer((8,), "float32", "A")
     i, j, x = Var("i", "int32"), Var("j", "int32"), Var("x", "float32")
     t = decl_buffer((2,), "float32", "t", scope="local")
-    inner = Allocate(t.data, "float32", [2], const(True), seq(
-        LetStmt(x, i.astype("float32"), BufferStore(t, x, [0])),
-        For(j, 0, 2, 0, BufferStore(a, t[0] + j.astype("float32"), [i * 2 + j]))))
+    inner = Allocate(
+        t.data,
+        "float32",
+        [2],
+        const(True),
+        seq(
+            LetStmt(x, i.astype("float32"), BufferStore(t, x, [0])),
+            For(j, 0, 2, 0, BufferStore(a, t[0] + j.astype("float32"), [i * 2 + j])),
+        ),
+    )
     new = check(PrimFunc([a], For(i, 0, 4, ForKind.UNROLLED, inner)), 8)
     for kind, field in ((For, "loop_var"), (LetStmt, "var"), (Allocate, "buffer_var")):
         names = [getattr(n, field) for n in post_order(new.body) if isinstance(n, kind)]

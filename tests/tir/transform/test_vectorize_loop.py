@@ -127,8 +127,9 @@ def test_reduction_into_one_place_stays_serial(buffers):
 def test_let_values_become_vectors(buffers):
     a, b = buffers
     x = Var("x", "float32")
-    body = lambda v: LetStmt(x, a[v], seq(
-        BufferStore(b, x * x, [v]), IfThenElse(v < 2, BufferStore(b, x + 1.0, [v + 8]))))
+    body = lambda v: LetStmt(
+        x, a[v], seq(BufferStore(b, x * x, [v]), IfThenElse(v < 2, BufferStore(b, x + 1.0, [v + 8])))
+    )
     same_result(PrimFunc([a, b], loop(body)), *arrays())
     y = Var("y", "float32")
     new = same_result(PrimFunc([a, b], loop(lambda v: BufferStore(b, Let(y, a[v], y * y + a[0]), [v]))), *arrays())
@@ -139,8 +140,13 @@ def test_memory_allocated_inside_has_an_element_per_lane(buffers):
     a, b = buffers
     t = decl_buffer((4,), "float32", "t", scope="local")
     j = Var("j", "int32")
-    body = lambda v: Allocate(t.data, "float32", [4], const(True), seq(
-        For(j, 0, 4, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[3] + t[0], [v])))
+    body = lambda v: Allocate(
+        t.data,
+        "float32",
+        [4],
+        const(True),
+        seq(For(j, 0, 4, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[3] + t[0], [v])),
+    )
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert int(of(Allocate, new.body)[0].extents[0]) == 32
     assert all(s.value.dtype == "float32x8" for s in of(BufferStore, new.body))
@@ -150,8 +156,17 @@ def test_memory_of_a_size_that_differs_between_lanes_keeps_the_loop_serial(buffe
     a, b = buffers
     n, j = Var("n", "int32"), Var("j", "int32")
     t = decl_buffer((n,), "float32", "t")
-    body = lambda v: LetStmt(n, v + 1, Allocate(t.data, "float32", [n], const(True), seq(
-        For(j, 0, n, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[0] + t[n - 1], [v]))))
+    body = lambda v: LetStmt(
+        n,
+        v + 1,
+        Allocate(
+            t.data,
+            "float32",
+            [n],
+            const(True),
+            seq(For(j, 0, n, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[0] + t[n - 1], [v])),
+        ),
+    )
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert {f.kind for f in of(For, new.body)} == {ForKind.SERIAL}
 
@@ -164,8 +179,11 @@ def test_calls_with_effects_run_once_per_lane(buffers):
     same_result(func, *arrays(), externs={"note": lambda v: seen.append(int(v))})
     assert seen == list(range(LANES)) * 2
     seen.clear()
-    run(vectorize_loop(PrimFunc([a, b], loop(lambda v: Evaluate(Call("int32", Op.get("tir.call_extern"), ("note",)))))),
-        *arrays(), externs={"note": lambda: seen.append(0)})
+    run(
+        vectorize_loop(PrimFunc([a, b], loop(lambda v: Evaluate(Call("int32", Op.get("tir.call_extern"), ("note",)))))),
+        *arrays(),
+        externs={"note": lambda: seen.append(0)},
+    )
     assert len(seen) == LANES
 
 

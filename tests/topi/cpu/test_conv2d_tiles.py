@@ -42,10 +42,18 @@ def test_convolutions_are_exact(kind, case):
     check(kind, case)
 
 
-@pytest.mark.parametrize("knobs", [
-    {"block": (2, 1, 1), "rows": 1}, {"block": (3, 1, 1), "rows": 2}, {"block": (1, 2, 1), "outer": "rows"},
-    {"block": (2, 1, 2), "non_temporal": True}, {"block": (1, 1, 3), "rows": 3}, {"block": (1, 2, 2)},
-], ids=str)
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"block": (2, 1, 1), "rows": 1},
+        {"block": (3, 1, 1), "rows": 2},
+        {"block": (1, 2, 1), "outer": "rows"},
+        {"block": (2, 1, 2), "non_temporal": True},
+        {"block": (1, 1, 3), "rows": 3},
+        {"block": (1, 2, 2)},
+    ],
+    ids=str,
+)
 def test_every_register_block_is_exact(knobs, monkeypatch):
     own = conv2d_tiles.Conv2dTiles.choose
     monkeypatch.setattr(conv2d_tiles.Conv2dTiles, "choose", lambda *args: {**own(*args), **knobs})

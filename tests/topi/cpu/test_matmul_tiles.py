@@ -57,14 +57,21 @@ def with_knobs(monkeypatch, knobs):
     monkeypatch.setattr(matmul_tiles.MatmulTiles, "choose", lambda *args: {**own(*args), **knobs})
 
 
-@pytest.mark.parametrize("kind, knobs", [
-    (BFLOAT16, {}), (BYTES, {}), (BFLOAT16, {"steps": 2, "rows": 2}),
-    (BYTES, {"streams": True, "prefetch_distance": 5}),
-    (BYTES, {"steps": 4, "rows": 4, "prefetch_distance": 1, "non_temporal": True}),
-    (BYTES, {"steps": 32, "rows": 4, "near": 5, "prefetch_lines": 1, "non_temporal": True}),
-    (BFLOAT16, {"near": 0, "rows": 4, "non_temporal": True}), (BFLOAT16, {"steps": 8, "near": 1, "non_temporal": True}),
-    (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "non_temporal": True}),
-], ids=str)
+@pytest.mark.parametrize(
+    "kind, knobs",
+    [
+        (BFLOAT16, {}),
+        (BYTES, {}),
+        (BFLOAT16, {"steps": 2, "rows": 2}),
+        (BYTES, {"streams": True, "prefetch_distance": 5}),
+        (BYTES, {"steps": 4, "rows": 4, "prefetch_distance": 1, "non_temporal": True}),
+        (BYTES, {"steps": 32, "rows": 4, "near": 5, "prefetch_lines": 1, "non_temporal": True}),
+        (BFLOAT16, {"near": 0, "rows": 4, "non_temporal": True}),
+        (BFLOAT16, {"steps": 8, "near": 1, "non_temporal": True}),
+        (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "non_temporal": True}),
+    ],
+    ids=str,
+)
 def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
     with_knobs(monkeypatch, knobs)
     with emulated() as target:

@@ -57,8 +57,10 @@ def test_groups_are_a_batch_of_products(case, drawn, rng, monkeypatch):
     x = rng.standard_normal((n, groups * channels, size, size)).astype("float32")
     w = rng.standard_normal((groups * filters, channels, window, window)).astype("float32")
     b = rng.standard_normal(groups * filters).astype("float32")
-    parts = [convolved(x[:, g * channels : (g + 1) * channels], w[g * filters : (g + 1) * filters], stride, padding)
-             for g in range(groups)]
+    parts = [
+        convolved(x[:, g * channels : (g + 1) * channels], w[g * filters : (g + 1) * filters], stride, padding)
+        for g in range(groups)
+    ]
     wanted = np.maximum(np.concatenate(parts, 1) + b[:, None, None], 0)
     values = [x, w, b[:, None, None]]
     target = tvm.target.Target("opencl")

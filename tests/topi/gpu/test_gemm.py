@@ -182,8 +182,10 @@ def most_of_a_bank(words: list[int]) -> int:
 def values_in_a_warp(expression: str, width: int) -> list[int]:
     """What the threads of the first warp compute, in blocks so wide; all loops are in their first iteration."""
     names = re.findall(r"[a-z]\w*", expression)
-    return [eval(expression, {**dict.fromkeys(names, 0), "threadIdx_x": i % width, "threadIdx_y": i // width})
-            for i in range(32)]
+    return [
+        eval(expression, {**dict.fromkeys(names, 0), "threadIdx_x": i % width, "threadIdx_y": i // width})
+        for i in range(32)
+    ]
 
 
 @pytest.mark.parametrize("threads, block_k", [((16, 16), 8), ((16, 16), 16), ((8, 8), 32), ((8, 16), 8)])

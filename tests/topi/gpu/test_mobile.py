@@ -25,8 +25,11 @@ def lowered(target, m=64, n=64, k=64):
 
 
 def threads_of(text: str) -> list[int]:
-    return [prod(int(n) for n in re.findall(r'launch_thread\("threadIdx\.[xyz]", (\d+)\)', kernel))
-            for kernel in text.split("T.launch_thread(\"blockIdx")[1:] if "threadIdx" in kernel]
+    return [
+        prod(int(n) for n in re.findall(r'launch_thread\("threadIdx\.[xyz]", (\d+)\)', kernel))
+        for kernel in text.split('T.launch_thread("blockIdx')[1:]
+        if "threadIdx" in kernel
+    ]
 
 
 @pytest.mark.parametrize("device, most", [("mali", 64), ("bifrost", 64), ("adreno", 128)])
@@ -130,12 +133,15 @@ def test_other_operators_have_small_blocks_too(device, most, rng):
 
 
 @tvm.testing.requires_opencl
-@pytest.mark.parametrize("compute, schedule", [
-    (topi.mali.dense, topi.mali.schedule_dense),
-    (topi.bifrost.dense, topi.bifrost.schedule_dense),
-    (topi.gpu.dense_large_batch, topi.gpu.schedule_dense_large_batch),
-    (topi.gpu.dense_small_batch, topi.gpu.schedule_dense_small_batch),
-])
+@pytest.mark.parametrize(
+    "compute, schedule",
+    [
+        (topi.mali.dense, topi.mali.schedule_dense),
+        (topi.bifrost.dense, topi.bifrost.schedule_dense),
+        (topi.gpu.dense_large_batch, topi.gpu.schedule_dense_large_batch),
+        (topi.gpu.dense_small_batch, topi.gpu.schedule_dense_small_batch),
+    ],
+)
 def test_classic_names(compute, schedule, rng):
     a, b = (rng.standard_normal(t).astype("float32") for t in ((5, 19), (7, 19)))
     target = tvm.target.Target("opencl -device=mali")

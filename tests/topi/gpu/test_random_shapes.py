@@ -39,8 +39,14 @@ def convolution(pick: random.Random):
     height, width, kernel = pick.choice(SIZES), pick.choice(SIZES), pick.choice((1, 1, 1, 3, 5))
     x = relay.var("x", shape=(pick.choice(BATCHES), channels, height, width))
     e = relay.nn.conv2d(
-        x, constant(pick, filters, channels // groups, kernel, kernel), kernel_size=(kernel, kernel), channels=filters,
-        strides=pick.choice(((1, 1), (1, 1), (2, 2))), padding=(kernel // 2,) * 4, groups=groups)
+        x,
+        constant(pick, filters, channels // groups, kernel, kernel),
+        kernel_size=(kernel, kernel),
+        channels=filters,
+        strides=pick.choice(((1, 1), (1, 1), (2, 2))),
+        padding=(kernel // 2,) * 4,
+        groups=groups,
+    )
     return [x], epilogue(pick, e, filters, 1)
 
 

@@ -50,8 +50,7 @@ def lowered(make, *shapes, dtype: str = "float32", target: str = "cuda -arch=sm_
 def private(body) -> list[int]:
     """Elements of what each thread has to itself."""
     memory = [n for n in pre_order(body) if isinstance(n, Allocate)]
-    return [math.prod(int(e) for e in n.extents) for n in memory
-            if "shared" not in str(n.buffer_var.type_annotation)]
+    return [math.prod(int(e) for e in n.extents) for n in memory if "shared" not in str(n.buffer_var.type_annotation)]
 
 
 def threads(body) -> dict[str, int]:

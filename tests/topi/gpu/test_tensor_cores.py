@@ -193,8 +193,15 @@ def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch)
 @needs_emulator
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-@pytest.mark.parametrize("dtype, out, arch", [("float16", "float16", "sm_75"), ("float16", "float32", "sm_80"),
-                                              ("bfloat16", "bfloat16", "sm_90"), ("float32", "float32", "sm_80")])
+@pytest.mark.parametrize(
+    "dtype, out, arch",
+    [
+        ("float16", "float16", "sm_75"),
+        ("float16", "float32", "sm_80"),
+        ("bfloat16", "bfloat16", "sm_90"),
+        ("float32", "float32", "sm_80"),
+    ],
+)
 def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
     monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", any_configuration(rng))
     m, n, k = (int(x) for x in rng.integers(1, 80, 3))

@@ -56,8 +56,19 @@ def _placeholders(outs):
 
 
 @tvm.testing.requires_opencl
-@pytest.mark.parametrize("shape, axis", [((1,), 0), ((64,), 0), ((65,), 0), ((4099,), 0), ((70_001,), 0),
-                                         ((3, 331, 2), 1), ((130, 5), 0), ((2, 2, 97), -1)])
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        ((1,), 0),
+        ((64,), 0),
+        ((65,), 0),
+        ((4099,), 0),
+        ((70_001,), 0),
+        ((3, 331, 2), 1),
+        ((130, 5), 0),
+        ((2, 2, 97), -1),
+    ],
+)
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_running_sums_in_chunks(shape, axis, exclusive, rng):
     x = rng.integers(-5, 6, shape).astype("int32")

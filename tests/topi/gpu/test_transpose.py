@@ -21,10 +21,16 @@ CASES = {
 OTHERS = {
     "with itself": ((80, 80), lambda x: topi.add(topi.transpose(x), x), lambda x: x.T + x),
     "too short": ((1000, 7), lambda x: topi.transpose(x), lambda x: x.T),
-    "every second": ((90, 110), lambda x: topi.transpose(topi.strided_slice(x, [0, 0], [90, 110], [2, 2])),
-                     lambda x: x[::2, ::2].T),
-    "padded": ((90, 110), lambda x: topi.transpose(topi.nn.pad(x, (1, 2), (3, 4))),
-               lambda x: np.pad(x, ((1, 3), (2, 4))).T),
+    "every second": (
+        (90, 110),
+        lambda x: topi.transpose(topi.strided_slice(x, [0, 0], [90, 110], [2, 2])),
+        lambda x: x[::2, ::2].T,
+    ),
+    "padded": (
+        (90, 110),
+        lambda x: topi.transpose(topi.nn.pad(x, (1, 2), (3, 4))),
+        lambda x: np.pad(x, ((1, 3), (2, 4))).T,
+    ),
     "rows stay": ((40, 30, 64), lambda x: topi.transpose(x, (1, 0, 2)), lambda x: x.transpose(1, 0, 2)),
     "a dimension of one": ((1, 1, 90), lambda x: topi.transpose(x), lambda x: x.T),
 }

@@ -32,8 +32,9 @@ def small_model():
     y = relay.nn.relu(relay.nn.conv2d(y, weight("w1", 8, 8, 3, 3), padding=(1, 1)))
     z = relay.reshape(y, (8, 9, 9))
     z = relay.nn.batch_matmul(z, z)
-    z = relay.nn.conv2d(relay.reshape(z, (1, 9, 9, 8)), weight("w2", 1, 1, 8, 5), data_layout="NHWC",
-                        kernel_layout="HWIO")
+    z = relay.nn.conv2d(
+        relay.reshape(z, (1, 9, 9, 8)), weight("w2", 1, 1, 8, 5), data_layout="NHWC", kernel_layout="HWIO"
+    )
     z = relay.nn.dense(relay.nn.batch_flatten(z), weight("w3", 10, 405))
     return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(z), z)), params
 
@@ -72,7 +73,11 @@ def test_tasks_of_a_model_are_the_classic_ones(target):
     tasks = autotvm.task.extract_from_program(*small_model(), target)
     found = {t.name: t for t in tasks}
     assert {n: t.count for n, t in found.items()} == {
-        "conv2d_nchw.cuda": 2, "batch_matmul.cuda": 1, "conv2d_nhwc.gpu": 1, "dense_small_batch.gpu": 1}
+        "conv2d_nchw.cuda": 2,
+        "batch_matmul.cuda": 1,
+        "conv2d_nhwc.gpu": 1,
+        "dense_small_batch.gpu": 1,
+    }
     # What a model says, not how its weights are laid out.
     conv = found["conv2d_nchw.cuda"]
     assert conv.args == ((T, (1, 8, 9, 9), F), (T, (8, 8, 3, 3), F), (1, 1), (1, 1, 1, 1), (1, 1), F)
@@ -95,8 +100,11 @@ def test_operators_can_be_chosen(model):
         for op in ("nn.conv2d", "nn.dense", "nn.matmul", "nn.batch_matmul")
     }
     assert names == {
-        "nn.conv2d": {"conv2d_nchw.cuda", "conv2d_nhwc.gpu"}, "nn.dense": {"dense_small_batch.gpu"},
-        "nn.matmul": {"dense_small_batch.gpu"}, "nn.batch_matmul": {"batch_matmul.cuda"}}
+        "nn.conv2d": {"conv2d_nchw.cuda", "conv2d_nhwc.gpu"},
+        "nn.dense": {"dense_small_batch.gpu"},
+        "nn.matmul": {"dense_small_batch.gpu"},
+        "nn.batch_matmul": {"batch_matmul.cuda"},
+    }
 
 
 @pytest.mark.slow("builds and measures configurations in worker processes")
@@ -142,8 +150,9 @@ def test_records_of_another_gpu_come_after_ones_own_and_are_said(model, caplog):
         assert caplog.messages == []
         with autotvm.apply_history_best(theirs), tvm.transform.PassContext(opt_level=3):
             relay.build(mod, "opencl", params=params)
-    assert caplog.messages == ["tuning records: 4 operators use a record, 4 from another GPU (sm_80; the "
-                               "code is for opencl)"]
+    assert caplog.messages == [
+        "tuning records: 4 operators use a record, 4 from another GPU (sm_80; the code is for opencl)"
+    ]
 
 
 SMALL_TASKS = [
@@ -171,7 +180,8 @@ def check_some_configurations(name, args, target, count):
     space = task.config_space
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=120, verify=True)
     measure = autotvm.measure.create_measure_batch(
-        task, autotvm.measure_option(autotvm.LocalBuilder(timeout=120, n_parallel=2), runner))
+        task, autotvm.measure_option(autotvm.LocalBuilder(timeout=120, n_parallel=2), runner)
+    )
     indexes = [*space.start, *space.sample_ints(count)]
     results = measure([autotvm.MeasureInput(task.target, task, space.get(i)) for i in indexes])
     for index, result in zip(indexes, results):

@@ -72,8 +72,12 @@ class Forest:
 
         # Thresholds are values of features and must not be rounded much: otherwise equal values would take the other
         # branch.
-        content = {"names": self.names, "features": self.features.tolist(), "thresholds": rounded(self.thresholds, 9),
-                   "leaves": rounded(self.leaves, 5)}
+        content = {
+            "names": self.names,
+            "features": self.features.tolist(),
+            "thresholds": rounded(self.thresholds, 9),
+            "leaves": rounded(self.leaves, 5),
+        }
         return json.dumps(content, separators=(",", ":")) + "\n"
 
     @staticmethod

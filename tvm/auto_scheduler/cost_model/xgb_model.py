@@ -30,8 +30,17 @@ from .weights import family_of, starting_weights
 
 logger = logging.getLogger("auto_scheduler")
 
-_PARAMETERS = {"max_depth": 4, "min_child_weight": 2, "eta": 0.05, "lambda": 1.0, "subsample": 0.8,
-               "colsample_bytree": 0.4, "verbosity": 0, "tree_method": "hist", "disable_default_eval_metric": 1}
+_PARAMETERS = {
+    "max_depth": 4,
+    "min_child_weight": 2,
+    "eta": 0.05,
+    "lambda": 1.0,
+    "subsample": 0.8,
+    "colsample_bytree": 0.4,
+    "verbosity": 0,
+    "tree_method": "hist",
+    "disable_default_eval_metric": 1,
+}
 _ROUNDS = 200
 # The minimum relative speed of a state in training; failed states get this value.
 _LEAST_SPEED = 0.01
@@ -60,9 +69,7 @@ def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
     return np.maximum(speeds, _LEAST_SPEED)
 
 
-def shortfall(
-    tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray
-) -> tuple[np.ndarray, dict[str, float]]:
+def shortfall(tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray) -> tuple[np.ndarray, dict[str, float]]:
     """Return the training target: for each state, the deviation of its logarithmic speed from the estimate minus the
     mean of its task, and this mean by task."""
     names, owner = np.unique(np.array(tasks), return_inverse=True)
@@ -107,8 +114,14 @@ class XGBModel(PythonBasedModel):
     scores_rows = True
 
     def __init__(
-        self, verbose_eval: int = 25, num_warmup_sample: int = 100, seed: int | None = None,
-        model_file: str | None = None, adaptive_training: bool = False, *, pretrained: bool = True,
+        self,
+        verbose_eval: int = 25,
+        num_warmup_sample: int = 100,
+        seed: int | None = None,
+        model_file: str | None = None,
+        adaptive_training: bool = False,
+        *,
+        pretrained: bool = True,
     ):
         self._xgb = load_xgboost("XGBModel")
         self.verbose_eval, self.num_warmup_sample = verbose_eval, num_warmup_sample
@@ -211,8 +224,10 @@ class XGBModel(PythonBasedModel):
             scores = scores + self.bst.inplace_predict(rows)
         parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
         mean = self._means.get(task.workload_key, 0.0)
-        return [np.exp2(estimate(task, group) + mean + own.reshape(group.shape[:2]).sum(axis=1))
-                for own, group in zip(parts, groups)]
+        return [
+            np.exp2(estimate(task, group) + mean + own.reshape(group.shape[:2]).sum(axis=1))
+            for own, group in zip(parts, groups)
+        ]
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         """The scores of states; then, for each state, its number of stages and the contribution of each stage to the

@@ -35,9 +35,18 @@ class BaseGraphTuner:
     ``autotvm``."""
 
     def __init__(
-        self, graph: Any, input_shapes: Mapping[str, Sequence[int]], records: Any, target_ops: Iterable[Any],
-        target: Any, max_sch_num: int = 20, dtype: str = "float32", verbose: bool = True,
-        log_file: str = "graph_tuner.log", log_level: int = 10, name: str = "graph_tuner",
+        self,
+        graph: Any,
+        input_shapes: Mapping[str, Sequence[int]],
+        records: Any,
+        target_ops: Iterable[Any],
+        target: Any,
+        max_sch_num: int = 20,
+        dtype: str = "float32",
+        verbose: bool = True,
+        log_file: str = "graph_tuner.log",
+        log_level: int = 10,
+        name: str = "graph_tuner",
     ):
         if max_sch_num < 1:
             raise TVMError(f"graph tuner: max_sch_num must be at least 1, got {max_sch_num}")
@@ -61,9 +70,19 @@ class BaseGraphTuner:
                 file.write(f"{logging.getLevelName(level)}: {self._name}: {text}\n")
 
     def benchmark_layout_transform(
-        self, min_exec_num: int = 100, timeout: int = 10, use_rpc: bool = False, device_key: str | None = None,
-        host: str = "127.0.0.1", port: int = 9190, n_parallel: int = 1, build_func: str = "default",
-        layout_records: Any = None, target_host: Any = None, infer_layout: bool = False, runner: Any = None,
+        self,
+        min_exec_num: int = 100,
+        timeout: int = 10,
+        use_rpc: bool = False,
+        device_key: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 9190,
+        n_parallel: int = 1,
+        build_func: str = "default",
+        layout_records: Any = None,
+        target_host: Any = None,
+        infer_layout: bool = False,
+        runner: Any = None,
     ) -> None:
         """Do nothing: no layout transform depends on a record, so none has to be measured."""
         self._log(logging.INFO, "layouts do not depend on records, so there are no changes of layout to measure")
@@ -84,8 +103,10 @@ class BaseGraphTuner:
                 chosen.append(found)
         if not chosen:
             names = ", ".join(sorted(self._operators))
-            raise TVMError(f"graph tuner: there are no records for the operators of this graph ({names}) and target "
-            f"{str(self._target).strip()}; tune its tasks first")
+            raise TVMError(
+                f"graph tuner: there are no records for the operators of this graph ({names}) and target "
+                f"{str(self._target).strip()}; tune its tasks first"
+            )
         if missing:
             self._log(logging.WARNING, f"no records for {len(missing)} operators, which are compiled without")
         self._log(logging.INFO, f"chose records for {len(chosen)} operators")

@@ -29,7 +29,10 @@ def bind_inputs(expr: Function, input_shapes: Mapping[str, Sequence[int]], input
 
 
 def expr2graph(
-    expr: RelayExpr, target_ops: Collection[Op], node_dict: dict[RelayExpr, int], node_list: list[Entry],
+    expr: RelayExpr,
+    target_ops: Collection[Op],
+    node_dict: dict[RelayExpr, int],
+    node_list: list[Entry],
     tvm_target: Any = "llvm",
 ) -> None:
     """Fill ``node_list`` with the nodes of a graph, operands first, and ``node_dict`` with their indices.
@@ -101,7 +104,10 @@ def _where_layouts_join(
 
 
 def get_direct_ancestor(
-    node_list: Sequence[Entry], visited_dict: dict[int, list[int]], target_ops: Collection[Op], node_idx: int,
+    node_list: Sequence[Entry],
+    visited_dict: dict[int, list[int]],
+    target_ops: Collection[Op],
+    node_idx: int,
     input_names: Collection[str],
 ) -> list[int]:
     """Return the indices of the nearest ancestors of a node that have their own layout: target operators, inputs, and
@@ -138,5 +144,13 @@ def get_out_nodes(in_node_dict: Mapping[int, Sequence[int]]) -> dict[int, list[i
     return {at: sorted(after) for at, after in sorted(out.items())}
 
 
-__all__ = ["bind_inputs", "expr2graph", "get_direct_ancestor", "get_in_nodes", "get_out_nodes", "has_multiple_inputs",
-           "is_boundary_node", "is_skipped_node"]
+__all__ = [
+    "bind_inputs",
+    "expr2graph",
+    "get_direct_ancestor",
+    "get_in_nodes",
+    "get_out_nodes",
+    "has_multiple_inputs",
+    "is_boundary_node",
+    "is_skipped_node",
+]

@@ -30,7 +30,10 @@ class FolderWriter:
     """
 
     def __init__(
-        self, folder: str | os.PathLike, measure: dict[str, Any] | None = None, verify: bool = True,
+        self,
+        folder: str | os.PathLike,
+        measure: dict[str, Any] | None = None,
+        verify: bool = True,
         builder: LocalBuilder | None = None,
     ):
         self.verify, self.builder = verify, builder or LocalBuilder(timeout=60)
@@ -66,14 +69,25 @@ class FolderWriter:
             return reference_outputs(shared_pool(max(self.builder.n_parallel, 2)), *inp.instantiate(), made.arg_info)
 
         kernel = Kernel(made.code if made.filename is None else made.filename, made.arg_info)
-        self.folder.keep(Kept([kernel], inp.target.get_target_device_type(), record, inp.task.name,
-                              inp.task.flop or 0, reference if self.verify else None))
+        self.folder.keep(
+            Kept(
+                [kernel],
+                inp.target.get_target_device_type(),
+                record,
+                inp.task.name,
+                inp.task.flop or 0,
+                reference if self.verify else None,
+            )
+        )
         return True
 
 
 def write_candidates(
-    inputs: Iterable[MeasureInput], folder: str | os.PathLike, measure: dict[str, Any] | None = None,
-    verify: bool = True, builder: LocalBuilder | None = None,
+    inputs: Iterable[MeasureInput],
+    folder: str | os.PathLike,
+    measure: dict[str, Any] | None = None,
+    verify: bool = True,
+    builder: LocalBuilder | None = None,
 ) -> tuple[int, int]:
     """Build each input as a library in ``folder``. Return the numbers of built and of failed candidates."""
     return FolderWriter(folder, measure, verify, builder).write(inputs)

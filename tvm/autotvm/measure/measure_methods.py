@@ -42,8 +42,13 @@ class LocalBuilder(Builder):
     """
 
     def __init__(
-        self, timeout: float = 10, n_parallel: int | None = None, build_kwargs: dict[str, Any] | None = None,
-        build_func: str | Callable = "default", do_fork: bool = False, runtime: Any = None,
+        self,
+        timeout: float = 10,
+        n_parallel: int | None = None,
+        build_kwargs: dict[str, Any] | None = None,
+        build_func: str | Callable = "default",
+        do_fork: bool = False,
+        runtime: Any = None,
     ):
         super().__init__(timeout, n_parallel)
         if isinstance(build_func, str) and build_func != "default":
@@ -157,9 +162,17 @@ class LocalRunner(_Measuring):
     """
 
     def __init__(
-        self, timeout: float = 10, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
-        cooldown_interval: float = 0.1, enable_cpu_cache_flush: bool = False, module_loader: Any = None, *,
-        slow_factor: float = 3.0, verify: bool = False,
+        self,
+        timeout: float = 10,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
+        *,
+        slow_factor: float = 3.0,
+        verify: bool = False,
     ):
         super().__init__(timeout, 1)
         if module_loader is not None:
@@ -202,8 +215,10 @@ class LocalRunner(_Measuring):
             )
         for number, (array, (shape, dtype, *_)) in enumerate(zip(self._ref_input, info)):
             if (tuple(array.shape), str(array.dtype)) != (tuple(shape), dtype):
-                raise TVMError(f"ref_input: array {number} is {array.dtype} of shape {tuple(array.shape)}, but the "
-                f"template's argument is {dtype} of shape {tuple(shape)}")
+                raise TVMError(
+                    f"ref_input: array {number} is {array.dtype} of shape {tuple(array.shape)}, but the "
+                    f"template's argument is {dtype} of shape {tuple(shape)}"
+                )
         described = tuple([shape, dtype, file] for (shape, dtype, *_), file in zip(info, self._ref_files))
         described_build = built._replace(arg_info=described)
         described_build.code = built.code
@@ -214,9 +229,14 @@ class LocalRunner(_Measuring):
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
         options = {
-            "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
-            "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
-            "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
+            "number": self.number,
+            "repeat": self.repeat,
+            "min_repeat_ms": self.min_repeat_ms,
+            "cooldown": self.cooldown_interval,
+            "best": best,
+            "slow_factor": self.slow_factor,
+            "flush": self.enable_cpu_cache_flush,
+            "outputs": self.verify,
         }
         return run_built(self._workers(target), target, _code(built), self.timeout, options)
 
@@ -230,9 +250,19 @@ class RPCRunner(_Measuring):
     session."""
 
     def __init__(
-        self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
-        number: int = 4, repeat: int = 3, min_repeat_ms: int = 0, cooldown_interval: float = 0.1,
-        enable_cpu_cache_flush: bool = False, module_loader: Any = None,
+        self,
+        key: str,
+        host: str,
+        port: int,
+        priority: int = 1,
+        timeout: float = 10,
+        n_parallel: int | None = None,
+        number: int = 4,
+        repeat: int = 3,
+        min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False,
+        module_loader: Any = None,
     ):
         super().__init__(timeout, n_parallel)
         if module_loader is not None:
@@ -257,8 +287,13 @@ class RPCRunner(_Measuring):
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
         timing = Timing(
-            self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
-            self.verify, best,
+            self.number,
+            self.repeat,
+            self.min_repeat_ms,
+            self.cooldown_interval,
+            self.enable_cpu_cache_flush,
+            self.verify,
+            best,
         )
         return self._devices().measure(target, _code(built), timing)
 

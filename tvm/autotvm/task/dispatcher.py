@@ -284,7 +284,8 @@ class ApplyHistoryBest(DispatchContext):
         """
         refused, here = self._refused.get(workload, ()), processor_of(target)
         usable = [
-            (preference, inp, res) for inp, res in self._by_workload.get(workload, ())
+            (preference, inp, res)
+            for inp, res in self._by_workload.get(workload, ())
             if not any(inp.config is config for config in refused)
             and (preference := _preference(inp, res, target, here)) is not None
         ]

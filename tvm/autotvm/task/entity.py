@@ -84,8 +84,19 @@ class ReorderEntity(Entity):
         return str(self.perm)
 
 
-_ANNOTATIONS = ("none", "unroll", "vec", "parallel", "vthread", "blockIdx.z", "blockIdx.y", "blockIdx.x",
-                "threadIdx.z", "threadIdx.y", "threadIdx.x")
+_ANNOTATIONS = (
+    "none",
+    "unroll",
+    "vec",
+    "parallel",
+    "vthread",
+    "blockIdx.z",
+    "blockIdx.y",
+    "blockIdx.x",
+    "threadIdx.z",
+    "threadIdx.y",
+    "threadIdx.x",
+)
 
 
 class AnnotateEntity(Entity):
@@ -101,8 +112,15 @@ class AnnotateEntity(Entity):
         return list(self.anns)
 
     def apply(
-        self, sch: Any, op: Any, axes: Sequence[Any], axis_lens: Sequence[int] | None = None,
-        max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: Any = None, source: Any = None,
+        self,
+        sch: Any,
+        op: Any,
+        axes: Sequence[Any],
+        axis_lens: Sequence[int] | None = None,
+        max_unroll: int | None = None,
+        vec_size: Sequence[int] | None = None,
+        cfg: Any = None,
+        source: Any = None,
     ) -> list[Any]:
         """Annotate the loops and return the resulting loops. If lengths (``axis_lens``) are given, loops that are too
         long to unroll or vectorize are rejected. ``source`` contains, for each integer, the stages to compute there."""

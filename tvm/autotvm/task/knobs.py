@@ -79,9 +79,15 @@ class SplitSpace(TransformSpace):
     kind = "sp"
 
     def __init__(
-        self, axes: Sequence[Any], policy: str, num_outputs: int = 2, max_factor: int = MAX_FACTOR,
-        filter: Callable[[SplitEntity], bool] | None = None, candidate: Iterable[Sequence[int]] = (),
-        no_tail: bool | None = None, **_ignored: Any,
+        self,
+        axes: Sequence[Any],
+        policy: str,
+        num_outputs: int = 2,
+        max_factor: int = MAX_FACTOR,
+        filter: Callable[[SplitEntity], bool] | None = None,
+        candidate: Iterable[Sequence[int]] = (),
+        no_tail: bool | None = None,
+        **_ignored: Any,
     ):
         super().__init__()
         axis = axes[0]
@@ -127,9 +133,7 @@ class SplitSpace(TransformSpace):
         return kwargs.get("num_outputs", 2)
 
     def __repr__(self) -> str:
-        return (
-            f"Split(policy={self.policy}, product={self.product}, num_outputs={self.num_output}) len={len(self)}"
-        )
+        return f"Split(policy={self.policy}, product={self.product}, num_outputs={self.num_output}) len={len(self)}"
 
 
 def _checked_sizes(size: Sequence[int], count: int) -> list[int]:
@@ -172,8 +176,7 @@ class ReorderSpace(TransformSpace):
             orders = _interleaved(axes, kwargs["spatial"], kwargs["reduce"], policy == "interleave_cuda")
         else:
             raise RuntimeError(
-                f"define_reorder: invalid policy '{policy}'; use identity, all, interval, candidate "
-                "or interleave"
+                f"define_reorder: invalid policy '{policy}'; use identity, all, interval, candidate or interleave"
             )
         self.entities = [ReorderEntity(order) for order in orders]
 
@@ -261,7 +264,7 @@ def _thread_names(count: int, virtual: bool) -> list[str]:
         raise RuntimeError(f"define_annotate: {count} axes are not enough to bind to {' and '.join(levels)}")
     names = []
     for level in levels:
-        names += ["vthread" if level == "vthread" else f"{level}.{d}" for d in dims[3 - used:]]
+        names += ["vthread" if level == "vthread" else f"{level}.{d}" for d in dims[3 - used :]]
     # Loops without a thread are fused with the next loop.
     return ["fuse"] * (count - len(names)) + names
 

@@ -25,10 +25,18 @@ from .topi_integration import workload_of
 
 # The Relay operators, by the prefix of the names of their tasks.
 _OPERATORS = (
-    ("conv2d_transpose", "nn.conv2d_transpose"), ("conv1d_transpose", "nn.conv1d_transpose"),
-    ("conv3d_transpose", "nn.conv3d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
-    ("group_conv2d", "nn.conv2d"), ("winograd", "nn.conv2d"), ("conv1d", "nn.conv1d"), ("conv3d", "nn.conv3d"),
-    ("dense", "nn.dense"), ("batch_matmul", "nn.batch_matmul"), ("matmul", "nn.dense"),
+    ("conv2d_transpose", "nn.conv2d_transpose"),
+    ("conv1d_transpose", "nn.conv1d_transpose"),
+    ("conv3d_transpose", "nn.conv3d_transpose"),
+    ("depthwise_conv2d", "nn.conv2d"),
+    ("conv2d", "nn.conv2d"),
+    ("group_conv2d", "nn.conv2d"),
+    ("winograd", "nn.conv2d"),
+    ("conv1d", "nn.conv1d"),
+    ("conv3d", "nn.conv3d"),
+    ("dense", "nn.dense"),
+    ("batch_matmul", "nn.batch_matmul"),
+    ("matmul", "nn.dense"),
 )
 
 
@@ -102,7 +110,10 @@ def extract_from_program(
 
 
 def extract_from_multiple_program(
-    mods: Sequence[Any], params: Sequence[Any], target: Any, target_host: Any = None,
+    mods: Sequence[Any],
+    params: Sequence[Any],
+    target: Any,
+    target_host: Any = None,
     ops: Iterable[Any] | None = None,
 ) -> list[Task]:
     """The tasks of several models, each task once."""
@@ -124,8 +135,10 @@ def extract_from_multiple_program(
         task.count = times
         tasks.append(task)
     if not tasks:
-        logger.warning("nothing to tune in this model: none of its operators has a template for target %s",
-                       ", ".join(str(t).strip() for t in targets))
+        logger.warning(
+            "nothing to tune in this model: none of its operators has a template for target %s",
+            ", ".join(str(t).strip() for t in targets),
+        )
     return tasks
 
 

@@ -787,7 +787,22 @@ def _similarity(a: Any, b: Any) -> float:
 
 
 __all__ = [
-    "AnnotateEntity", "AnnotateSpace", "Axis", "ConfigEntity", "ConfigSpace", "Entity", "FallbackConfigEntity",
-    "InstantiationError", "OtherOptionEntity", "OtherOptionSpace", "ReorderEntity", "ReorderSpace", "SplitEntity",
-    "SplitSpace", "TransformSpace", "VirtualAxis", "get_factors", "get_pow2s",
+    "AnnotateEntity",
+    "AnnotateSpace",
+    "Axis",
+    "ConfigEntity",
+    "ConfigSpace",
+    "Entity",
+    "FallbackConfigEntity",
+    "InstantiationError",
+    "OtherOptionEntity",
+    "OtherOptionSpace",
+    "ReorderEntity",
+    "ReorderSpace",
+    "SplitEntity",
+    "SplitSpace",
+    "TransformSpace",
+    "VirtualAxis",
+    "get_factors",
+    "get_pow2s",
 ]

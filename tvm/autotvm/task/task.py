@@ -63,8 +63,7 @@ def deserialize_args(args: Any) -> list[Any]:
     list[Any]
     """
     return [
-        placeholder(a[1], a[2]) if isinstance(a, (list, tuple)) and len(a) > 0 and a[0] == "TENSOR" else a
-        for a in args
+        placeholder(a[1], a[2]) if isinstance(a, (list, tuple)) and len(a) > 0 and a[0] == "TENSOR" else a for a in args
     ]
 
 
@@ -223,9 +222,7 @@ class Task:
         return TemplateSearch(self, tuner, measure_option, baseline_first)
 
     def __repr__(self) -> str:
-        return (
-            f"Task(func_name={self.name}, args={list(self.args)}, kwargs={self.kwargs}, workload={self.workload})"
-        )
+        return f"Task(func_name={self.name}, args={list(self.args)}, kwargs={self.kwargs}, workload={self.workload})"
 
 
 def template(task_name: str, func: Callable | None = None) -> Any:
@@ -327,7 +324,19 @@ def get_config() -> Any:
 
 
 __all__ = [
-    "FlopCalculationError", "InstantiationError", "MissingTask", "TASK_TABLE", "Task", "TaskTemplate",
-    "args_to_workload", "compute_flop", "create", "deserialize_args", "get_config", "lookup_task",
-    "register_customized", "serialize_args", "template",
+    "FlopCalculationError",
+    "InstantiationError",
+    "MissingTask",
+    "TASK_TABLE",
+    "Task",
+    "TaskTemplate",
+    "args_to_workload",
+    "compute_flop",
+    "create",
+    "deserialize_args",
+    "get_config",
+    "lookup_task",
+    "register_customized",
+    "serialize_args",
+    "template",
 ]

@@ -88,8 +88,12 @@ class DropletTuner(Tuner):
         """Return the points at distance ``step`` in one or two knobs that were not visited, by index: all that differ
         in one knob, and enough that differ in two to fill a batch."""
         found: dict[int, list[int]] = {}
-        moves = [zip(places, signs) for count in (1, 2) for places in combinations(range(len(self.dims)), count)
-                 for signs in product((step, -step), repeat=count)]
+        moves = [
+            zip(places, signs)
+            for count in (1, 2)
+            for places in combinations(range(len(self.dims)), count)
+            for signs in product((step, -step), repeat=count)
+        ]
         alone = 2 * len(self.dims)
         for number, move in enumerate(moves):
             if number >= alone and len(found) >= self.batch:

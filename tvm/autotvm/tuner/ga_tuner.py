@@ -89,8 +89,10 @@ class GATuner(Tuner):
             tries += 1
             a, b = random.choices(parents, weights, k=2)
             child = [x if random.random() < 0.5 else y for x, y in zip(a, b)]
-            child = [random.randrange(dim) if random.random() < self.mutation_prob else x
-                     for x, dim in zip(child, self.space.dims)]
+            child = [
+                random.randrange(dim) if random.random() < self.mutation_prob else x
+                for x, dim in zip(child, self.space.dims)
+            ]
             index = self.space.knob2point(child)
             if index in self.visited:
                 index = self.space.random_walk(index)
@@ -106,8 +108,8 @@ class GATuner(Tuner):
 
     def load_history(self, data_set: Any, min_seed_records: int = 500) -> None:
         # The members of the first generation are not measured yet, and records may contain them.
-        self.visited -= {self.space.knob2point(g) for g in self.genes[self.trial_pt:]}
-        waiting, self.genes = self.genes[self.trial_pt:], []
+        self.visited -= {self.space.knob2point(g) for g in self.genes[self.trial_pt :]}
+        waiting, self.genes = self.genes[self.trial_pt :], []
         super().load_history(data_set, min_seed_records)
         kept = [g for g in waiting if self.space.knob2point(g) not in self.visited]
         self.genes, self.scores, self.trial_pt = kept, [], 0

@@ -50,8 +50,13 @@ class ModelBasedTuner(Tuner):
     """
 
     def __init__(
-        self, task: Any, cost_model: CostModel, model_optimizer: ModelOptimizer, plan_size: int,
-        diversity_filter_ratio: float | None = None, start: bool = True,
+        self,
+        task: Any,
+        cost_model: CostModel,
+        model_optimizer: ModelOptimizer,
+        plan_size: int,
+        diversity_filter_ratio: float | None = None,
+        start: bool = True,
     ):
         super().__init__(task)
         if diversity_filter_ratio is not None and diversity_filter_ratio < 1:

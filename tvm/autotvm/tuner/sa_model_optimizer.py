@@ -14,8 +14,14 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
     decreases with the temperature. ``persistent`` walks continue at the next call where they stopped."""
 
     def __init__(
-        self, task: Any, n_iter: int = 500, temp: float | tuple[float, float] = (1, 0), persistent: bool = True,
-        parallel_size: int = 128, early_stop: int = 50, log_interval: int = 50,
+        self,
+        task: Any,
+        n_iter: int = 500,
+        temp: float | tuple[float, float] = (1, 0),
+        persistent: bool = True,
+        parallel_size: int = 128,
+        early_stop: int = 50,
+        log_interval: int = 50,
     ):
         self.task = task
         self.space = task.config_space

@@ -110,9 +110,7 @@ class Tuner:
         if inputs:
             self.update(inputs, results)
 
-    def own_records(
-        self, data_set: Iterable, anywhere: bool = False
-    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+    def own_records(self, data_set: Iterable, anywhere: bool = False) -> tuple[list[MeasureInput], list[MeasureResult]]:
         """The records of this task, measured on this machine (or on any), whose configurations are in its space.
 
         Parameters
@@ -147,8 +145,12 @@ class Tuner:
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def tune(
-        self, n_trial: int, measure_option: dict[str, Any], early_stopping: int | None = None,
-        callbacks: Sequence[Callable] = (), si_prefix: str = "G",
+        self,
+        n_trial: int,
+        measure_option: dict[str, Any],
+        early_stopping: int | None = None,
+        callbacks: Sequence[Callable] = (),
+        si_prefix: str = "G",
     ) -> None:
         """Measure up to ``n_trial`` configurations; stop after ``early_stopping`` trials without gain.
 

@@ -14,13 +14,25 @@ from .model_based_tuner import CostModel
 
 # Measurements have a noise of about ten percent. Many small steps of shallow trees, each on a subset of the rows and
 # columns, average it out; deeper trees and larger steps would learn it.
-_COMMON = {"max_depth": 4, "min_child_weight": 3, "subsample": 0.6, "colsample_bytree": 0.5, "eta": 0.05,
-           "lambda": 1.0, "verbosity": 0, "tree_method": "hist", "seed": 0}
+_COMMON = {
+    "max_depth": 4,
+    "min_child_weight": 3,
+    "subsample": 0.6,
+    "colsample_bytree": 0.5,
+    "eta": 0.05,
+    "lambda": 1.0,
+    "verbosity": 0,
+    "tree_method": "hist",
+    "seed": 0,
+}
 _LOSSES: dict[str, dict[str, Any]] = {
     "reg": {"objective": "reg:squarederror"},
     "rank": {"objective": "rank:pairwise", "lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": 8},
-    "rank-binary": {"objective": "rank:pairwise", "lambdarank_pair_method": "mean",
-                    "lambdarank_num_pair_per_sample": 8},
+    "rank-binary": {
+        "objective": "rank:pairwise",
+        "lambdarank_pair_method": "mean",
+        "lambdarank_num_pair_per_sample": 8,
+    },
 }
 _ROUNDS = 150
 
@@ -30,8 +42,13 @@ class XGBoostCostModel(CostModel):
     rank-binary."""
 
     def __init__(
-        self, task: Any, feature_type: str, loss_type: str = "reg", num_threads: int | None = None,
-        log_interval: int = 25, upper_model: XGBoostCostModel | None = None,
+        self,
+        task: Any,
+        feature_type: str,
+        loss_type: str = "reg",
+        num_threads: int | None = None,
+        log_interval: int = 25,
+        upper_model: XGBoostCostModel | None = None,
     ):
         if loss_type not in _LOSSES:
             raise RuntimeError(f"unknown loss type '{loss_type}'; use one of {', '.join(_LOSSES)}")

@@ -17,9 +17,17 @@ class XGBTuner(ModelBasedTuner):
     """
 
     def __init__(
-        self, task: Any, plan_size: int = 64, feature_type: str = "itervar", loss_type: str = "reg",
-        num_threads: int | None = None, optimizer: str | ModelOptimizer = "sa",
-        diversity_filter_ratio: float | None = None, log_interval: int = 50, *, start: bool = True,
+        self,
+        task: Any,
+        plan_size: int = 64,
+        feature_type: str = "itervar",
+        loss_type: str = "reg",
+        num_threads: int | None = None,
+        optimizer: str | ModelOptimizer = "sa",
+        diversity_filter_ratio: float | None = None,
+        log_interval: int = 50,
+        *,
+        start: bool = True,
     ):
         model = XGBoostCostModel(task, feature_type, loss_type, num_threads, log_interval // 2)
         if optimizer == "sa":

@@ -119,12 +119,16 @@ def multiply(p: Cuda, dtype: str, pointers: tuple[str, str, str, str]) -> None:
     name = f"tvm_fragment_product_{dtype}"
     lines = [f"    {mma}(d + 4 * i, a + {2 * k}, b + 2 * i + {k});" for k in range(count)]
     head = f"void {name}(float* d, const unsigned* a, const unsigned* b, const float* c)"
-    p.source.add_helper(name, _INLINE + f"""{head} {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""{head} {{
   #pragma unroll
   for (int i = 0; i < 8; ++i) d[i] = c[i];
   #pragma unroll
   for (int i = 0; i < 2; ++i) {{
 {chr(10).join(lines)}
   }}
-}}""")
+}}""",
+    )
     p.line(f"{name}({', '.join(pointers)});")

@@ -8,7 +8,9 @@ _HEAD = """struct __align__(2) {name} {
   __device__ __forceinline__ static {name} of(unsigned short x) { {name} y; y.bits = x; return y; }
 """
 
-_HALF = _HEAD + """\
+_HALF = (
+    _HEAD
+    + """\
   __device__ __forceinline__ {name}(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
   __device__ __forceinline__ {name}(double x) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x)); }
   __device__ __forceinline__ {name}(int x) { asm("cvt.rn.f16.s32 %0, %1;" : "=h"(bits) : "r"(x)); }
@@ -32,6 +34,7 @@ static __device__ __forceinline__ {name} operator/({name} a, {name} b) {
       : "=f"(z) : "f"(fabsf(rest)), "f"(0.0f), "f"(fmaf(rest, r, q)), "f"(q));
   return {name}(z);
 }"""
+)
 
 _HALF_OPERATOR = """\
 static __device__ __forceinline__ {name} operator{sign}({name} a, {name} b) {
@@ -40,7 +43,9 @@ static __device__ __forceinline__ {name} operator{sign}({name} a, {name} b) {
   return y;
 }"""
 
-_BFLOAT = _HEAD + """\
+_BFLOAT = (
+    _HEAD
+    + """\
   __device__ __forceinline__ {name}(float x) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
@@ -63,6 +68,7 @@ _BFLOAT = _HEAD + """\
 };
 {operators}
 static __device__ __forceinline__ {name} operator/({name} a, {name} b) { return {name}((float)a / (float)b); }"""
+)
 
 _BFLOAT_OPERATOR = """\
 static __device__ __forceinline__ {name} operator{sign}({name} a, {name} b) {

@@ -59,7 +59,9 @@ def _list(registers: list[str], first: int) -> str:
 
 # Asynchronous copies
 
-_COPY = _INLINE + """void tvm_copy_async_{size}(void* shared, const void* global, bool wanted) {
+_COPY = (
+    _INLINE
+    + """void tvm_copy_async_{size}(void* shared, const void* global, bool wanted) {
 #if __CUDA_ARCH__ >= 800
   unsigned place = (unsigned)__cvta_generic_to_shared(shared);
   int count = wanted ? {size} : 0;
@@ -69,6 +71,7 @@ _COPY = _INLINE + """void tvm_copy_async_{size}(void* shared, const void* global
   *({type}*)shared = wanted ? *(const {type}*)global : zero;
 #endif
 }"""
+)
 _COPY_TYPES = {4: "unsigned", 8: "uint2", 16: "uint4"}
 
 
@@ -88,16 +91,22 @@ def _copy_async(p: Cuda, node: Call) -> str:
     return "0"
 
 
-_COMMIT = _INLINE + """void tvm_copy_async_commit() {
+_COMMIT = (
+    _INLINE
+    + """void tvm_copy_async_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;");
 #endif
 }"""
-_WAIT = _INLINE + """void tvm_copy_async_wait_{count}() {
+)
+_WAIT = (
+    _INLINE
+    + """void tvm_copy_async_wait_{count}() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group {count};" ::: "memory");
 #endif
 }"""
+)
 
 
 def _commit(p: Cuda, node: Call) -> str:
@@ -151,21 +160,28 @@ def _barrier_call(p: Cuda, node: Call) -> str:
     name, extra, code = _BARRIER_CODE[node.op.name]
     more = f", {extra}" if extra else ""
     code = code.replace("again", "again_%=").replace("done", "done_%=")
-    p.source.add_helper(name, _INLINE + f"""void {name}(unsigned long long* barrier{more}) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(unsigned long long* barrier{more}) {{
   unsigned place = (unsigned)__cvta_generic_to_shared(barrier);
   asm volatile({code});
-}}""")
+}}""",
+    )
     operands = "".join(f", {bare(p.value(a))}" for a in node.args[1:])
     p.line(f"{name}({_BARRIERS} + {p.value(node.args[0])}{operands});")
     return "0"
 
 
-_BULK = _INLINE + """void tvm_copy_bulk(void* shared, const void* global, int bytes, unsigned long long* barrier) {
+_BULK = (
+    _INLINE
+    + """void tvm_copy_bulk(void* shared, const void* global, int bytes, unsigned long long* barrier) {
   unsigned place = (unsigned)__cvta_generic_to_shared(shared);
   unsigned done = (unsigned)__cvta_generic_to_shared(barrier);
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                :: "r"(place), "l"(global), "r"(bytes), "r"(done) : "memory");
 }"""
+)
 
 
 def _copy_bulk(p: Cuda, node: Call) -> str:
@@ -185,12 +201,16 @@ def ldmatrix_helper(p: Cuda, number: int, flip: bool, kind: str) -> str:
     """Return the name of the function that loads ``number`` matrices of 8 x 8."""
     name = f"tvm_ldmatrix_x{number}{'_trans' if flip else ''}"
     results = [f'"=r"(y[{i}])' for i in range(number)]
-    p.source.add_helper(name, _INLINE + f"""void {name}(unsigned* y, const void* shared) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(unsigned* y, const void* shared) {{
   unsigned place = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x{number}{'.trans' if flip else ''}.shared.{kind} {_list(results, 0)}, \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x{number}{".trans" if flip else ""}.shared.{kind} {_list(results, 0)}, \
 [%{number}];"
-               : {', '.join(results)} : "r"(place));
-}}""")
+               : {", ".join(results)} : "r"(place));
+}}""",
+    )
     return name
 
 
@@ -248,7 +268,12 @@ def _mma_registers(shape: tuple[str, int, int, int], kinds: list[str], sparse: b
 
 
 def _mma_function(
-    p: Cuda, known: tuple[str, int, int, int], layouts: list[str], kinds: list[str], saturate: str, operator: str,
+    p: Cuda,
+    known: tuple[str, int, int, int],
+    layouts: list[str],
+    kinds: list[str],
+    saturate: str,
+    operator: str,
     selector: int | None,
 ) -> str:
     """Return the name of the function around an mma instruction."""
@@ -266,11 +291,15 @@ def _mma_function(
     if sparse:
         operands += f", %{at_b + b.count}, {selector}"
         inputs.append('"r"(e)')
-    p.source.add_helper(name, _INLINE + f"""void {name}({c.type}* c, const {a.type}* a, const {b.type}* b{more}) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}({c.type}* c, const {a.type}* a, const {b.type}* b{more}) {{
   asm("{head}{operator} {operands};"
-      : {', '.join(results)}
-      : {', '.join(inputs)});
-}}""")
+      : {", ".join(results)}
+      : {", ".join(inputs)});
+}}""",
+    )
     return name
 
 
@@ -443,10 +472,14 @@ def _load_matrix(p: Cuda, node: Call) -> str:
     head = f"wmma.load.{fragment.use}.sync.aligned.{fragment.layout}.{_wmma_shape(fragment)}.{kind}"
     name = "tvm_" + head.replace(".sync.aligned", "").replace(".", "_")
     results = [f'"={fragment.registers.letter}"(y[{i}])' for i in range(count)]
-    p.source.add_helper(name, _INLINE + f"""void {name}({fragment.registers.type}* y, const void* x, int stride) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}({fragment.registers.type}* y, const void* x, int stride) {{
   asm volatile("{head} {_list(results, 0)}, [%{count}], %{count + 1};"
-               : {', '.join(results)} : "l"(x), "r"(stride) : "memory");
-}}""")
+               : {", ".join(results)} : "l"(x), "r"(stride) : "memory");
+}}""",
+    )
     pointer, _ = p.pointer(node.args[5])
     p.line(f"{name}({place}, {bare(pointer)}, {bare(p.value(node.args[6]))});")
     return "0"
@@ -467,10 +500,14 @@ def _store_matrix(p: Cuda, node: Call) -> str:
     head = f"wmma.store.d.sync.aligned.{layout}.{_wmma_shape(fragment)}.{kind}"
     name = "tvm_" + head.replace(".sync.aligned", "").replace(".", "_")
     inputs = [f'"{fragment.registers.letter}"(x[{i}])' for i in range(count)]
-    p.source.add_helper(name, _INLINE + f"""void {name}(void* y, const {fragment.registers.type}* x, int stride) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(void* y, const {fragment.registers.type}* x, int stride) {{
   asm volatile("{head} [%0], {_list(inputs, 2)}, %1;"
-               :: "l"(y), "r"(stride), {', '.join(inputs)} : "memory");
-}}""")
+               :: "l"(y), "r"(stride), {", ".join(inputs)} : "memory");
+}}""",
+    )
     pointer, _ = p.pointer(node.args[5])
     p.line(f"{name}({bare(pointer)}, {place}, {bare(p.value(node.args[6]))});")
     return "0"
@@ -503,11 +540,15 @@ def _mma_sync(p: Cuda, node: Call) -> str:
     inputs = [f'"{r.letter}"({letter}[{i}])' for letter, r in rows[1:] for i in range(r.count)]
     lists = ", ".join(_lists([r.count for _, r in rows]))
     arguments = ", ".join(f"{'' if letter == 'd' else 'const '}{r.type}* {letter}" for letter, r in rows)
-    p.source.add_helper(name, _INLINE + f"""void {name}({arguments}) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}({arguments}) {{
   asm volatile("{head} {lists};"
-               : {', '.join(results)}
-               : {', '.join(inputs)});
-}}""")
+               : {", ".join(results)}
+               : {", ".join(inputs)});
+}}""",
+    )
     p.line(f"{name}({d[1]}, {a[1]}, {b[1]}, {c[1]});")
     return "0"
 

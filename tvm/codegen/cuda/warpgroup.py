@@ -60,20 +60,32 @@ def matrix(p: Cuda, dtype: str, k_contiguous: bool, stride: int) -> Matrix:
     return Matrix(False, lead, K_BYTES // size * ROW_BYTES // 16, lead * (M * size // ROW_BYTES))
 
 
-_DESCRIPTOR = _INLINE + """unsigned long long tvm_matrix_descriptor(const void* shared, unsigned lead, unsigned high) {
+_DESCRIPTOR = (
+    _INLINE
+    + """unsigned long long tvm_matrix_descriptor(const void* shared, unsigned lead, unsigned high) {
   unsigned low = ((unsigned)__cvta_generic_to_shared(shared) >> 4 & 0x3fff) | lead << 16;
   return (unsigned long long)high << 32 | low;
 }"""
-_FENCE = _INLINE + """void tvm_warpgroup_begin() {
+)
+_FENCE = (
+    _INLINE
+    + """void tvm_warpgroup_begin() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }"""
-_COMMIT = _INLINE + """void tvm_warpgroup_commit() {
+)
+_COMMIT = (
+    _INLINE
+    + """void tvm_warpgroup_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }"""
+)
 # Make ordinary stores to shared memory visible to asynchronous instructions.
-_VISIBLE = _INLINE + """void tvm_warpgroup_visible() {
+_VISIBLE = (
+    _INLINE
+    + """void tvm_warpgroup_visible() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }"""
+)
 
 
 def _instruction(p: Cuda, dtype: str, columns: int, lhs: Matrix, rhs: Matrix) -> str:
@@ -83,12 +95,16 @@ def _instruction(p: Cuda, dtype: str, columns: int, lhs: Matrix, rhs: Matrix) ->
     transposes = f", {int(not lhs.k_contiguous)}, {int(not rhs.k_contiguous)}" if info(dtype).bytes == 2 else ""
     name = f"tvm_wgmma_{shape}_{kind}" + transposes.replace(", ", "_")
     sums = ", ".join(f"%{i}" for i in range(count))
-    p.source.add_helper(name, _INLINE + f"""void {name}(float* d, unsigned long long a, unsigned long long b) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(float* d, unsigned long long a, unsigned long long b) {{
   asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} "
                "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1{transposes}; }}"
-               : {', '.join(f'"+f"(d[{i}])' for i in range(count))}
+               : {", ".join(f'"+f"(d[{i}])' for i in range(count))}
                : "l"(a), "l"(b));
-}}""")
+}}""",
+    )
     return name
 
 
@@ -110,15 +126,22 @@ def multiply(p: Cuda, node: Call) -> str:
     )
     high = GROUP_BYTES // 16 | _SWIZZLE
     each = M * columns // THREADS
-    lines = [f"  {call}(d + {m * each}, x + {m * lhs.m_stride + k * lhs.k_stride}, y + {k * rhs.k_stride});"
-             for k in range(terms * info(dtype).bytes // K_BYTES) for m in range(rows // M)]
-    p.source.add_helper(name, _INLINE + f"""void {name}(float* d, const void* a, const void* b) {{
+    lines = [
+        f"  {call}(d + {m * each}, x + {m * lhs.m_stride + k * lhs.k_stride}, y + {k * rhs.k_stride});"
+        for k in range(terms * info(dtype).bytes // K_BYTES)
+        for m in range(rows // M)
+    ]
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(float* d, const void* a, const void* b) {{
   const unsigned long long x = tvm_matrix_descriptor(a, {lhs.block_stride}, 0x{high:x});
   const unsigned long long y = tvm_matrix_descriptor(b, {rhs.block_stride}, 0x{high:x});
   tvm_warpgroup_begin();
 {chr(10).join(lines)}
   tvm_warpgroup_commit();
-}}""")
+}}""",
+    )
     accumulators, _ = p.pointer(node.args[4])
     count = rows * columns // THREADS
     pointers = [bare(p.pointer(node.args[at])[0]) for at in (6, 9)]
@@ -144,20 +167,30 @@ def wait(p: Cuda, node: Call) -> str:
 
     left = number_of(node.args[0], "the number of groups ptx_wgmma_wait may leave")
     name = f"tvm_warpgroup_wait_{left}"
-    p.source.add_helper(name, _INLINE + f"""void {name}() {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}() {{
   asm volatile("wgmma.wait_group.sync.aligned {left};" ::: "memory");
-}}""")
+}}""",
+    )
     p.line(f"{name}();")
     if len(node.args) > 1:
         fragment = p.fragments[node.args[1]]
         # The compiler must not read accumulators before the wait.
-        p.source.add_helper("tvm_warpgroup_hold", _INLINE + """void tvm_warpgroup_hold(float& x) {
+        p.source.add_helper(
+            "tvm_warpgroup_hold",
+            _INLINE
+            + """void tvm_warpgroup_hold(float& x) {
   asm volatile("" : "+f"(x) :: "memory");
-}""")
+}""",
+        )
         p.line("#pragma unroll")
         i = p.fresh("i")
-        p.line(f"for (int {i} = 0; {i} < {fragment.registers.count}; ++{i}) "
-               f"tvm_warpgroup_hold({p.value(node.args[1])}[{i}]);")
+        p.line(
+            f"for (int {i} = 0; {i} < {fragment.registers.count}; ++{i}) "
+            f"tvm_warpgroup_hold({p.value(node.args[1])}[{i}]);"
+        )
     return "0"
 
 
@@ -173,7 +206,10 @@ def store(p: Cuda, fragment: Fragment, source: str, target: str, stride: str, la
         raise TVMError(f"{p.name}: accumulators of a warpgroup can only be stored in row-major layout")
     rows, columns, _ = fragment.shape
     name = f"tvm_warpgroup_store_{rows}x{columns}"
-    p.source.add_helper(name, _INLINE + f"""void {name}(float* y, const float* x, int stride) {{
+    p.source.add_helper(
+        name,
+        _INLINE
+        + f"""void {name}(float* y, const float* x, int stride) {{
   const int thread = threadIdx.x % {THREADS};
   y += (thread / 32 * 16 + thread % 32 / 4) * stride + thread % 4 * 2;
   #pragma unroll
@@ -184,5 +220,6 @@ def store(p: Cuda, fragment: Fragment, source: str, target: str, stride: str, la
       *(float2*)(y + (m * {M} + i % 2 * 8) * stride + i / 2 * 8) = pair;
     }}
   }}
-}}""")
+}}""",
+    )
     p.line(f"{name}((float*){target}, {source}, {bare(stride)});")

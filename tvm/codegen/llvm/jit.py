@@ -41,7 +41,11 @@ def _machine_of_thread(thread: int, triple: str, cpu: str, features: str, opt_le
     llvm = _binding()
     target = llvm.Target.from_triple(triple)
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=3 if opt_level > 1 else opt_level, reloc="pic", codemodel="default",
+        cpu=cpu,
+        features=features,
+        opt=3 if opt_level > 1 else opt_level,
+        reloc="pic",
+        codemodel="default",
         abiname=abi,
     )
 

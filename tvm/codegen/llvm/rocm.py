@@ -96,6 +96,4 @@ def emit(mod: IRModule, target: Target) -> tuple[CompiledKernels, dict[str, gpu_
 
 def build(mod: IRModule, target: Target) -> Module:
     code, kernels = emit(mod, target)
-    return from_code(
-        None, kernels, type_key="rocm", format="asm", source=code.source, save=code.save, exportable=False
-    )
+    return from_code(None, kernels, type_key="rocm", format="asm", source=code.source, save=code.save, exportable=False)

@@ -62,8 +62,18 @@ class DebugResult:
         for i in order:
             node, each = self._nodes[i], [round(t * 1e6, 3) for t in self._times[i]]
             share = f"{100 * means[i] / total:.3f}" if total else "0.0"
-            rows.append([node["name"], node["op"], f"{means[i]:.3f}", share, str(tuple(node["shape"])),
-                         str(len(node["inputs"])), str(node["outputs"]), str(each)])
+            rows.append(
+                [
+                    node["name"],
+                    node["op"],
+                    f"{means[i]:.3f}",
+                    share,
+                    str(tuple(node["shape"])),
+                    str(len(node["inputs"])),
+                    str(node["outputs"]),
+                    str(each),
+                ]
+            )
         rows.append(["Total_time", "-", f"{total:.3f}", "-", "-", "-", "-", "-"])
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         return "\n".join("".join(f"{cell:<{width}}  " for cell, width in zip(row, widths)) for row in rows)

@@ -36,7 +36,10 @@ class RelayVisualizer:
     """
 
     def __init__(
-        self, relay_mod: Any, relay_param: Mapping[str, Any] | None = None, plotter: Plotter | None = None,
+        self,
+        relay_mod: Any,
+        relay_param: Mapping[str, Any] | None = None,
+        plotter: Plotter | None = None,
         parser: VizParser | None = None,
     ):
         self._plotter = plotter if plotter is not None else TermPlotter()
@@ -99,8 +102,12 @@ def graphs_of(module: Any) -> str:
 
 
 def page_text(
-    modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
-    weights: bool = False, title: str = "Graph",
+    modules: Any,
+    relay_param: Mapping[str, Any] | None = None,
+    lib: Any = None,
+    profile: Any = None,
+    weights: bool = False,
+    title: str = "Graph",
 ) -> str:
     """The page that ``write_page`` writes.
 
@@ -151,8 +158,13 @@ def page_text(
 
 
 def write_page(
-    path: str, modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
-    weights: bool = False, title: str = "Graph",
+    path: str,
+    modules: Any,
+    relay_param: Mapping[str, Any] | None = None,
+    lib: Any = None,
+    profile: Any = None,
+    weights: bool = False,
+    title: str = "Graph",
 ) -> None:
     """Write a page that shows modules side by side, such as before and after passes, and the kernels of a compiled
     model.

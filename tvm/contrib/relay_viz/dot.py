@@ -41,8 +41,12 @@ class DotGraph(VizGraph):
     """
 
     def __init__(
-        self, name: str, graph_attr: Mapping[str, str] | None = None, node_attr: Mapping[str, str] | None = None,
-        edge_attr: Mapping[str, str] | None = None, get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
+        self,
+        name: str,
+        graph_attr: Mapping[str, str] | None = None,
+        node_attr: Mapping[str, str] | None = None,
+        edge_attr: Mapping[str, str] | None = None,
+        get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
     ):
         self._get_node_attr = get_node_attr or _shape
         # Graphviz draws a frame around a subgraph whose name starts with "cluster".
@@ -86,8 +90,11 @@ class DotPlotter(Plotter):
     """
 
     def __init__(
-        self, graph_attr: Mapping[str, str] | None = None, node_attr: Mapping[str, str] | None = None,
-        edge_attr: Mapping[str, str] | None = None, get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
+        self,
+        graph_attr: Mapping[str, str] | None = None,
+        node_attr: Mapping[str, str] | None = None,
+        edge_attr: Mapping[str, str] | None = None,
+        get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
         render_kwargs: Mapping[str, Any] | None = None,
     ):
         self._name_to_graph: dict[str, DotGraph] = {}
@@ -95,8 +102,9 @@ class DotPlotter(Plotter):
         self._render_kwargs = dict(render_kwargs or {})
         for name in self._render_kwargs:
             if name not in _OPTIONS:
-                raise ValueError(f"DotPlotter: unsupported key '{name}' in render_kwargs; supported keys are "
-                                 f"{', '.join(_OPTIONS)}")
+                raise ValueError(
+                    f"DotPlotter: unsupported key '{name}' in render_kwargs; supported keys are {', '.join(_OPTIONS)}"
+                )
 
     def create_graph(self, name: str) -> DotGraph:
         self._name_to_graph[name] = DotGraph(name, *self._attributes)
@@ -135,8 +143,10 @@ class DotPlotter(Plotter):
         kind = given.get("format") or ("pdf" if program else "svg")
         if program is None and (kind not in ("svg", *_TEXT) or "engine" in given):
             what = f"engine '{given['engine']}'" if "engine" in given else f"format '{kind}'"
-            raise RuntimeError(f"DotPlotter: {what} needs Graphviz, which is not installed; the formats svg, gv "
-                               "and dot do not need it (Debian: apt-get install graphviz)")
+            raise RuntimeError(
+                f"DotPlotter: {what} needs Graphviz, which is not installed; the formats svg, gv "
+                "and dot do not need it (Debian: apt-get install graphviz)"
+            )
         with open(path if kind not in _TEXT else f"{path}.{kind}", "w", encoding="utf-8") as file:
             file.write(self.text())
         if kind in _TEXT:

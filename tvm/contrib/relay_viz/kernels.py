@@ -63,9 +63,11 @@ def _times(graph: Mapping[str, Any], calls: list[int], profile: Any) -> dict[int
         return {}
     names = [graph["nodes"][number]["attrs"]["func_name"] for number in calls]
     if [call["Name"] for call in profile.calls] != names:
-        raise ValueError(f"the profile is of another model: it contains {len(profile.calls)} kernel calls, but the "
-                         "model "
-                         f"has {len(names)}, or their names differ")
+        raise ValueError(
+            f"the profile is of another model: it contains {len(profile.calls)} kernel calls, but the "
+            "model "
+            f"has {len(names)}, or their names differ"
+        )
     return {number: call["Duration (us)"].value for number, call in zip(calls, profile.calls)}
 
 

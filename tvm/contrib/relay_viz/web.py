@@ -81,9 +81,10 @@ class PagePlotter(Plotter):
             HTML: a heading and a picture for each function.
         """
         graphs = self._name_to_graph.values()
-        return "".join(
-            f"<h3>{escape(g.name)}</h3>{scrolled(g.drawing())}" for g in graphs
-        ) or "<p>There is no function.</p>"
+        return (
+            "".join(f"<h3>{escape(g.name)}</h3>{scrolled(g.drawing())}" for g in graphs)
+            or "<p>There is no function.</p>"
+        )
 
     def render(self, filename: str | None = None) -> None:
         """Write a page, or a picture if the file name ends in ".svg"; the default name is graph.html.
@@ -105,8 +106,9 @@ class PagePlotter(Plotter):
         elif len(graphs) == 1:
             text = graphs[0].drawing().file()
         else:
-            raise ValueError(f"{filename}: a picture shows one function, but the module has {len(graphs)}; write a "
-                             "page")
+            raise ValueError(
+                f"{filename}: a picture shows one function, but the module has {len(graphs)}; write a page"
+            )
         write(filename, text)
 
 

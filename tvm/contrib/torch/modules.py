@@ -83,8 +83,10 @@ def compile(script_module, option: Mapping[str, Any]):
         raise TVMError("tvm.contrib.torch.compile: the option input_infos is missing")
     unknown = sorted(set(given) - {"input_infos", "default_dtype", "target", "tuning_log_file"})
     if unknown:
-        raise TVMError(f"tvm.contrib.torch.compile: the option '{unknown[0]}' is not supported; tune with tvmc tune, "
-                       "and pass the records as tuning_log_file")
+        raise TVMError(
+            f"tvm.contrib.torch.compile: the option '{unknown[0]}' is not supported; tune with tvmc tune, "
+            "and pass the records as tuning_log_file"
+        )
     target = given.get("target", "llvm")
     options = options_of({"target": target, "tuning_records": given.get("tuning_log_file")})
     device = next((d for d in TARGETS if _fits(options, d)), None)
@@ -143,8 +145,9 @@ def as_torch(func):
         def forward(self, *tensors):
             device = tensors[0].device if tensors else torch.device("cpu")
             if device.type not in TARGETS or any(t.device != device or not t.is_contiguous() for t in tensors):
-                raise TVMError("as_torch: expected contiguous tensors on one device, which must be "
-                               f"{' or '.join(TARGETS)}")
+                raise TVMError(
+                    f"as_torch: expected contiguous tensors on one device, which must be {' or '.join(TARGETS)}"
+                )
             if device.type not in self.built:
                 self.built[device.type] = build(func, target=TARGETS[device.type])
             arrays = [ndarray.from_dlpack(t.detach()) for t in tensors]

@@ -124,8 +124,9 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
         raise TVMError(f"tvm_classic: unknown option '{unknown[0]}'; the options are {', '.join(names)}")
     made = Options(**(given or {}))
     if made.precision is not None and made.precision not in _PRECISIONS:
-        raise TVMError(f"tvm_classic: the option precision must be one of {', '.join(_PRECISIONS)}, got "
-                       f"{made.precision!r}")
+        raise TVMError(
+            f"tvm_classic: the option precision must be one of {', '.join(_PRECISIONS)}, got {made.precision!r}"
+        )
     if not isinstance(made.opt_level, int):
         raise TVMError(f"tvm_classic: the option opt_level must be an integer, got {made.opt_level!r}")
     if made.tuning_records is not None and not os.path.isfile(made.tuning_records):

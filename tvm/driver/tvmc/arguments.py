@@ -86,5 +86,12 @@ class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
         pass
 
 
-__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_command", "add_verbose", "apply_defaults",
-           "refuse_unknown", "register_parser"]
+__all__ = [
+    "REGISTERED_PARSER",
+    "TVMCSuppressedArgumentParser",
+    "add_command",
+    "add_verbose",
+    "apply_defaults",
+    "refuse_unknown",
+    "register_parser",
+]

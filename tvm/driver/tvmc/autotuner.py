@@ -50,10 +50,14 @@ XGB_TUNERS = tuple(
 )
 TUNERS = ("ga", "gridsearch", "random", *XGB_TUNERS)
 _HARDWARE = {
-    "cache-line-bytes": "bytes of a line of the cache", "num-cores": "cores that compute",
-    "vector-unit-bytes": "bytes of a vector", "max-shared-memory-per-block": "bytes that a block of threads shares",
-    "max-local-memory-per-block": "bytes of the threads of a block", "max-threads-per-block": "threads of a block",
-    "max-vthread-extent": "virtual threads of a thread", "warp-size": "threads of a warp",
+    "cache-line-bytes": "bytes of a line of the cache",
+    "num-cores": "cores that compute",
+    "vector-unit-bytes": "bytes of a vector",
+    "max-shared-memory-per-block": "bytes that a block of threads shares",
+    "max-local-memory-per-block": "bytes of the threads of a block",
+    "max-threads-per-block": "threads of a block",
+    "max-vthread-extent": "virtual threads of a thread",
+    "warp-size": "threads of a warp",
 }
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -86,20 +90,30 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the file for tuning records; tuning continues from the records in it")
     where.add_argument(
-        "--build-only", metavar="FOLDER",
-        help="measure nothing: build candidates into a folder for python -m tvm.runtime.measure_files")
+        "--build-only",
+        metavar="FOLDER",
+        help="measure nothing: build candidates into a folder for python -m tvm.runtime.measure_files",
+    )
     add_verbose(parser)
     add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
     add("--rpc-key", help="key of the device at the RPC tracker")
     add("--rpc-tracker", help="host:port of an RPC tracker")
-    add_farm(parser).add_argument("--farm-resource", metavar="NAME", default=None,
-                                  help="Ray resource of the nodes that measure (default: GPU for GPUs, tvm for CPUs)")
+    add_farm(parser).add_argument(
+        "--farm-resource",
+        metavar="NAME",
+        default=None,
+        help="Ray resource of the nodes that measure (default: GPU for GPUs, tvm for CPUs)",
+    )
     generate_target_args(parser)
     add("--target-host", default=None, help="target of the host code")
     add("--timeout", type=int, default=10, help="time limit of a trial in seconds (default: 10)")
-    add("--trials", type=int, default=None,
-        help="total number of measurements (default: 1000, or unlimited with --time-budget)")
+    add(
+        "--trials",
+        type=int,
+        default=None,
+        help="total number of measurements (default: 1000, or unlimited with --time-budget)",
+    )
     add("--time-budget", type=str, default=None, metavar="TIME", help="stop after this time: 90s, 10m, 1h")
     add("--tuning-records", metavar="PATH", help="earlier records to learn from")
     add("--report", metavar="FILE.html", help="write an HTML report with the progress of every task")
@@ -107,19 +121,31 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     generate_transform_args(parser)
     generate_quantization_args(parser)
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
-    add("--enable-autoscheduler", action="store_true",
-        help="use AutoScheduler, which needs no templates")
+    add("--enable-autoscheduler", action="store_true", help="use AutoScheduler, which needs no templates")
     sketches = detail_group(parser, "for --enable-autoscheduler")
     sketches.add_argument("--include-simple-tasks", action="store_true", help="also tune tasks without a reduction")
-    sketches.add_argument("--log-estimated-latency", action="store_true",
-                          help="write the estimated time of the model after each round into total_latency.tsv")
+    sketches.add_argument(
+        "--log-estimated-latency",
+        action="store_true",
+        help="write the estimated time of the model after each round into total_latency.tsv",
+    )
     for name, what in _HARDWARE.items():
         sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
-    add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
-        help="search algorithm: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
+    add(
+        "--tuner",
+        default="xgb",
+        choices=TUNERS,
+        metavar="TUNER",
+        help="search algorithm: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch",
+    )
     add("FILE", nargs="+", help="the model, or its network and its weights")
-    add("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
-        help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
+    add(
+        "--input-shapes",
+        type=parse_model_shapes,
+        default=None,
+        metavar="INPUT_SHAPES",
+        help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"',
+    )
     apply_defaults(parser, json_params)
 
 
@@ -178,23 +204,43 @@ def _tune_as(args) -> None:
     if args.tasks not in ("list", "help") and not args.build_only and not hostname and not farm:
         _check_machine(target)
     hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
-    _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
-                    args.log_estimated_latency)
+    _check_sketches(
+        args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks, args.log_estimated_latency
+    )
     check_quantization_args(args)
     check_transform_args(args)
     model = frontends.load_model(files.path, args.model_format, args.input_shapes, **files.options)
     if args.quantize:
         model = quantize_from_cli(model, args)
     tune_model(
-        model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
-        enable_autoscheduler=args.enable_autoscheduler, rpc_key=args.rpc_key, hostname=hostname, port=port,
-        trials=trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
-        early_stopping=args.early_stopping, timeout=args.timeout, repeat=args.repeat, number=args.number,
-        parallel=args.parallel, hardware_params=hardware, include_simple_tasks=args.include_simple_tasks,
+        model,
+        args.target or "llvm",
+        tuning_records=args.output,
+        prior_records=args.tuning_records,
+        enable_autoscheduler=args.enable_autoscheduler,
+        rpc_key=args.rpc_key,
+        hostname=hostname,
+        port=port,
+        trials=trials,
+        target_host=args.target_host,
+        tuner=args.tuner,
+        min_repeat_ms=args.min_repeat_ms,
+        early_stopping=args.early_stopping,
+        timeout=args.timeout,
+        repeat=args.repeat,
+        number=args.number,
+        parallel=args.parallel,
+        hardware_params=hardware,
+        include_simple_tasks=args.include_simple_tasks,
         log_estimated_latency=args.log_estimated_latency,
-        additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
-        time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start, build_only=args.build_only,
-        farm=farm, **parse_graph_transform_args(args),
+        additional_target_options=reconstruct_target_args(args),
+        tasks_filter=args.tasks,
+        time_budget=budget,
+        report=args.report,
+        analytic_start=not args.no_analytic_start,
+        build_only=args.build_only,
+        farm=farm,
+        **parse_graph_transform_args(args),
     )
 
 
@@ -275,7 +321,11 @@ def autotvm_get_tuning_tasks(
 
 
 def autoscheduler_get_tuning_tasks(
-    mod: Any, params: Any, target: Any, transform_args: dict[str, Any] | None = None, hardware_params: Any = None,
+    mod: Any,
+    params: Any,
+    target: Any,
+    transform_args: dict[str, Any] | None = None,
+    hardware_params: Any = None,
     include_simple_tasks: bool = False,
 ) -> tuple[list[Any], list[int]]:
     """The auto-scheduler tasks of a model after its graph transforms, and how often the model executes each."""
@@ -283,11 +333,15 @@ def autoscheduler_get_tuning_tasks(
 
     mod = apply_graph_transforms(mod, transform_args or {})
     return extract_tasks(
-        mod, params, target=target, hardware_params=hardware_params, include_simple_tasks=include_simple_tasks)
+        mod, params, target=target, hardware_params=hardware_params, include_simple_tasks=include_simple_tasks
+    )
 
 
 def schedule_tasks(
-    tasks: list[Any], task_weights: list[float], tuning_options: Any, prior_records: str | None = None,
+    tasks: list[Any],
+    task_weights: list[float],
+    tuning_options: Any,
+    prior_records: str | None = None,
     log_estimated_latency: bool = False,
 ) -> None:
     """Tune as Apache TVM does: with AutoScheduler's task scheduler, without using untuned kernels as a baseline."""
@@ -301,8 +355,13 @@ def schedule_tasks(
 
 
 def tune_tasks(
-    tasks: list[Any], log_file: str, measure_option: dict[str, Any], tuner: str, trials: int,
-    early_stopping: int | None = None, tuning_records: str | None = None,
+    tasks: list[Any],
+    log_file: str,
+    measure_option: dict[str, Any],
+    tuner: str,
+    trials: int,
+    early_stopping: int | None = None,
+    tuning_records: str | None = None,
 ) -> None:
     """Tune as Apache TVM does: one task after another, each with the given number of ``trials``."""
     from ... import autotvm
@@ -330,16 +389,40 @@ def _sized(model: TVMCModel) -> Any:
 
 
 def tune_model(
-    tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None, prior_records: str | None = None,
-    enable_autoscheduler: bool = False, rpc_key: str | None = None, hostname: str | None = None, port: int = 9090,
-    trials: int | None = 10000, target_host: Any = None, tuner: str = "xgb", min_repeat_ms: int | None = None,
-    early_stopping: int | None = None, timeout: int = 10, repeat: int = 1, number: int = 10, parallel: int = 4,
-    hardware_params: Any = None, include_simple_tasks: bool = False, log_estimated_latency: bool = False,
-    additional_target_options: Any = None, tasks_filter: str = "all", desired_layout: Any = None,
-    desired_layout_ops: Any = None, mixed_precision: bool = False, mixed_precision_ops: Any = None,
-    mixed_precision_calculation_type: Any = None, mixed_precision_acc_type: Any = None, *,
-    time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
-    build_only: str | None = None, farm: Farm | None = None,
+    tvmc_model: TVMCModel,
+    target: Any,
+    tuning_records: str | None = None,
+    prior_records: str | None = None,
+    enable_autoscheduler: bool = False,
+    rpc_key: str | None = None,
+    hostname: str | None = None,
+    port: int = 9090,
+    trials: int | None = 10000,
+    target_host: Any = None,
+    tuner: str = "xgb",
+    min_repeat_ms: int | None = None,
+    early_stopping: int | None = None,
+    timeout: int = 10,
+    repeat: int = 1,
+    number: int = 10,
+    parallel: int = 4,
+    hardware_params: Any = None,
+    include_simple_tasks: bool = False,
+    log_estimated_latency: bool = False,
+    additional_target_options: Any = None,
+    tasks_filter: str = "all",
+    desired_layout: Any = None,
+    desired_layout_ops: Any = None,
+    mixed_precision: bool = False,
+    mixed_precision_ops: Any = None,
+    mixed_precision_calculation_type: Any = None,
+    mixed_precision_acc_type: Any = None,
+    *,
+    time_budget: float | None = None,
+    report: str | None = None,
+    analytic_start: bool = True,
+    build_only: str | None = None,
+    farm: Farm | None = None,
 ) -> str | None:
     """Tune a model; return the path of the records, or None if there is nothing to tune or the tasks are only listed.
 
@@ -436,8 +519,10 @@ def tune_model(
     if tasks_filter not in ("list", "help") and not build_only and not hostname and not farm:
         _check_machine(where)
     transforms = {
-        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
-        "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
+        "desired_layout": desired_layout,
+        "desired_layout_ops": desired_layout_ops,
+        "mixed_precision": mixed_precision,
+        "mixed_precision_ops": mixed_precision_ops,
         "mixed_precision_calculation_type": mixed_precision_calculation_type,
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
@@ -461,13 +546,17 @@ def tune_model(
     remote = {"key": rpc_key, "host": hostname, "port": port, "n_parallel": parallel} if hostname else {}
     option = _measure_option(where, remote, farm, number, repeat, min_repeat_ms, timeout)
     measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
-    searches = (sketches.starts(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm) if sketches
-                else [partial(task.start_search, tuner, option, analytic_start) for task in chosen])
+    searches = (
+        sketches.starts(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm)
+        if sketches
+        else [partial(task.start_search, tuner, option, analytic_start) for task in chosen]
+    )
     if build_only:
         return _build(searches, build_only, bool(sketches), (trials, prior_records, time_budget), measure, timeout)
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
-        records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
+        records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None
+    )
     # Whole models are compared on this machine, unless the tasks were measured elsewhere.
     model = None if remote or farm else RelayModel(*known)
     _tune([start() for start in searches], options, begin, report, model, log_estimated_latency)
@@ -485,7 +574,12 @@ def _chosen(target: Target, tasks: list[Any], expr: str) -> tuple[list[Any], boo
 
 
 def _measure_option(
-    target: Target, remote: dict[str, Any], farm: Farm | None, number: int, repeat: int, min_repeat_ms: int | None,
+    target: Target,
+    remote: dict[str, Any],
+    farm: Farm | None,
+    number: int,
+    repeat: int,
+    min_repeat_ms: int | None,
     timeout: float,
 ) -> dict[str, Any]:
     """Return the builder and runner for templates: on this machine, on devices of a tracker, or on a cluster."""
@@ -494,8 +588,13 @@ def _measure_option(
     from ...tuning.remote import RemoteDevices
 
     option = local_measure_option(target, number, repeat, min_repeat_ms, timeout)
-    timing = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms, "timeout": timeout,
-              "cooldown_interval": 0}
+    timing = {
+        "number": number,
+        "repeat": repeat,
+        "min_repeat_ms": option["runner"].min_repeat_ms,
+        "timeout": timeout,
+        "cooldown_interval": 0,
+    }
     if farm:
         from ...autotvm import RayBuilder, RayRunner
 
@@ -528,8 +627,9 @@ def _check_sketches(
         raise TVMCException("--log-estimated-latency needs measurements, which --build-only does not make")
     is_said = any(value is not None for value in hardware.values()) if isinstance(hardware, dict) else hardware
     if not enabled and (is_said or include_simple_tasks or log_estimated_latency):
-        raise TVMCException("hardware parameters, --include-simple-tasks and --log-estimated-latency need "
-                            "--enable-autoscheduler")
+        raise TVMCException(
+            "hardware parameters, --include-simple-tasks and --log-estimated-latency need --enable-autoscheduler"
+        )
 
 
 def _check_remote(rpc_key: str | None, hostname: str | None, build_only: str | None) -> None:
@@ -551,8 +651,14 @@ def _check_numbers(
     trials: int | None, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
 ) -> None:
     """Raise an error for numbers of trials, repeats or runs that are too small."""
-    least = {"--trials": (trials, 1), "--number": (number, 1), "--repeat": (repeat, 1), "--timeout": (timeout, 1),
-             "--min-repeat-ms": (min_repeat_ms, 0), "--early-stopping": (early_stopping, 1)}
+    least = {
+        "--trials": (trials, 1),
+        "--number": (number, 1),
+        "--repeat": (repeat, 1),
+        "--timeout": (timeout, 1),
+        "--min-repeat-ms": (min_repeat_ms, 0),
+        "--early-stopping": (early_stopping, 1),
+    }
     for name, (value, low) in least.items():
         if value is not None and value < low:
             raise TVMCException(f"{name} must be at least {low}, got {value}")
@@ -563,8 +669,10 @@ def _check_machine(target: Target) -> None:
     if not target.features.is_cpu:
         found = Device(target.get_target_device_type(), 0)
         if not found.exist:
-            raise TVMCException(f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
-                                "tune on a machine that has one")
+            raise TVMCException(
+                f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
+                "tune on a machine that has one"
+            )
         return
     cpu = compiled_cpu(target)
     if cpu is not None and not cpu.is_host:
@@ -583,8 +691,12 @@ def _subject(search: Any) -> Any:
 
 
 def _build(
-    searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
-    measure: dict[str, Any], timeout: float,
+    searches: list[Any],
+    folder: str,
+    is_searched: bool,
+    limits: tuple[int | None, str | None, float | None],
+    measure: dict[str, Any],
+    timeout: float,
 ) -> str:
     """Build candidates into a folder and return the folder. An interrupt keeps finished candidates. ``limits`` are
     further arguments of ``build_candidates``."""
@@ -602,7 +714,11 @@ def _build(
 
 
 def _tune(
-    searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model | None,
+    searches: list[Any],
+    options: TuningOptions,
+    begin: float,
+    report: str | None,
+    model: Model | None,
     log_estimated_latency: bool = False,
 ) -> None:
     """Tune, and write the report of all measurements, even after an error or an interrupt."""
@@ -619,8 +735,9 @@ def _tune(
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
             sys.stdout.flush()
-            sys.stderr.write(f"stopped; {options.records} contains the records so far; run the same command to "
-                             "continue\n")
+            sys.stderr.write(
+                f"stopped; {options.records} contains the records so far; run the same command to continue\n"
+            )
             raise Interrupted from None
         finally:
             if report:

@@ -69,8 +69,12 @@ def peers(text: str) -> list[str]:
 @register_parser
 def add_bench_parser(subparsers, _, json_params) -> None:
     """Add the subcommand ``bench``."""
-    parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE...",
-                         epilog="A runtime that is not installed is reported and skipped.")
+    parser = add_command(
+        subparsers,
+        "bench",
+        usage="tvmc bench [options] FILE...",
+        epilog="A runtime that is not installed is reported and skipped.",
+    )
     parser.set_defaults(func=drive_bench)
     add = parser.add_argument
     add("--compare", type=peers, default=[], metavar="PEERS", help=f"other runtimes, with commas: {', '.join(PEERS)}")
@@ -80,10 +84,19 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     add("--threads", metavar="N", type=positive, default=None, help="threads of each program (default: all cores)")
     add("--device", choices=DEVICES, default="cpu", help="device to run on (default: cpu)")
     add("--batch", metavar="N", type=positive, default=None, help="batch size, if the batch dimension is dynamic")
-    add("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
-        help='shapes of inputs; for a package, of its dynamic dimensions: "name:[dim1,dim2,...] other:[...]"')
-    add("--precision", choices=["float16", "bfloat16"], default=None,
-        help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is")
+    add(
+        "--input-shapes",
+        type=parse_shape_string,
+        default=None,
+        metavar="SHAPES",
+        help='shapes of inputs; for a package, of its dynamic dimensions: "name:[dim1,dim2,...] other:[...]"',
+    )
+    add(
+        "--precision",
+        choices=["float16", "bfloat16"],
+        default=None,
+        help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is",
+    )
     add("-i", "--inputs", metavar="FILE", help="an .npz file of inputs")
     add("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
     add("--json", metavar="FILE", help="write all times and figures")
@@ -157,8 +170,14 @@ class Bench:
         model = frontends.load_model(self.file, args.model_format, args.input_shapes, **self.files.options)
         model.mod = _fixed(model, args.batch)
         path = os.path.join(self.folder, "model.tar")
-        compile_model(model, target, tuning_records=args.tuning_records or None, package_path=path,
-                      mixed_precision=bool(args.precision), mixed_precision_calculation_type=args.precision)
+        compile_model(
+            model,
+            target,
+            tuning_records=args.tuning_records or None,
+            package_path=path,
+            mixed_precision=bool(args.precision),
+            mixed_precision_calculation_type=args.precision,
+        )
         return path
 
     def _save_inputs(self) -> None:
@@ -169,8 +188,10 @@ class Bench:
             raise TVMCException(f"--precision and --target apply to models; {self.file} is already compiled")
         rows, dtypes = package_inputs(self.package)
         if self.is_package and (args.batch or args.input_shapes) and not any(is_open(dims) for dims in rows.values()):
-            raise TVMCException("--batch and --input-shapes apply to models and to packages with dynamic dimensions; "
-                                f"{self.file} is compiled for fixed shapes")
+            raise TVMCException(
+                "--batch and --input-shapes apply to models and to packages with dynamic dimensions; "
+                f"{self.file} is compiled for fixed shapes"
+            )
         given = read_npz(args.inputs) if args.inputs else None
         shapes = args.input_shapes if self.is_package else None
         if self.is_package and args.batch is not None:
@@ -201,12 +222,20 @@ class Bench:
 
     def start(self, name: str) -> Worker:
         args = self.args
-        spec = {"peer": name, "package": self.package.package_path, "inputs": self.inputs, "threads": self.threads,
-                "device": args.device, "precision": args.precision, "folder": self.folder,
-                "model": os.path.abspath(self.model_of(name)) if name != OURS else ""}
+        spec = {
+            "peer": name,
+            "package": self.package.package_path,
+            "inputs": self.inputs,
+            "threads": self.threads,
+            "device": args.device,
+            "precision": args.precision,
+            "folder": self.folder,
+            "model": os.path.abspath(self.model_of(name)) if name != OURS else "",
+        }
         limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        worker = Worker(spec, sys.executable if name == OURS else args.peer_python,
-                        dict.fromkeys(limits, str(self.threads)))
+        worker = Worker(
+            spec, sys.executable if name == OURS else args.peer_python, dict.fromkeys(limits, str(self.threads))
+        )
         try:
             worker.first()
         except BaseException:
@@ -242,10 +271,20 @@ class Bench:
             if "median" in facts:
                 facts["throughput"] = batch / facts["median"]
         return {
-            "format": 1, "name": os.path.basename(self.file), "date": _now(), "tvm_version": __version__,
-            "machine": host_cpu.triple(), "target": self.package.manifest.get("target"), "device": args.device,
-            "threads": self.threads, "batch": batch, "rounds": args.rounds, "warm_up": args.warm_up, "number": number,
-            "inputs": [str(tensor) for tensor in self.tensors], "programs": programs,
+            "format": 1,
+            "name": os.path.basename(self.file),
+            "date": _now(),
+            "tvm_version": __version__,
+            "machine": host_cpu.triple(),
+            "target": self.package.manifest.get("target"),
+            "device": args.device,
+            "threads": self.threads,
+            "batch": batch,
+            "rounds": args.rounds,
+            "warm_up": args.warm_up,
+            "number": number,
+            "inputs": [str(tensor) for tensor in self.tensors],
+            "programs": programs,
         }
 
     def _compare(self, workers: dict[str, Worker], programs: dict[str, dict]) -> None:
@@ -278,8 +317,12 @@ class Bench:
         number = args.number or max(1, round(rounds.ROUND_SECONDS / min(first.values())))
         with Progress(ticks=False) as show:
             show("measuring", 0, args.rounds)
-            answers = rounds.in_turn(workers, dict.fromkeys(workers, number), args.rounds,
-                                     between=lambda turn: show("measuring", turn + 1, args.rounds))
+            answers = rounds.in_turn(
+                workers,
+                dict.fromkeys(workers, number),
+                args.rounds,
+                between=lambda turn: show("measuring", turn + 1, args.rounds),
+            )
         for name, turns in answers.items():
             programs[name].update(figures([one["seconds"] for one in turns.values()]))
             programs[name]["peak_bytes"] = max(one["peak_bytes"] for one in turns.values())
@@ -299,8 +342,9 @@ def _fixed(model: TVMCModel, batch: int | None) -> Any:
 
     mod, batches = fixed(model.mod, model.params, batch or 1)
     if batch is not None:
-        _refuse_fixed({name: dims for name, dims in inputs_of(model.mod, model.params).items() if name not in batches},
-                      batch)
+        _refuse_fixed(
+            {name: dims for name, dims in inputs_of(model.mod, model.params).items() if name not in batches}, batch
+        )
     return mod
 
 
@@ -321,29 +365,54 @@ def figures(seconds: list[float]) -> dict:
     """Return the times and their statistics in seconds."""
     times = BenchmarkResult(seconds)
     names = ("min", "mean", "median", "max", "std")
-    return {"seconds": seconds, **{name: getattr(times, name) for name in names},
-            **{f"p{percent}": times.percentile(percent) for percent in PERCENTS}}
+    return {
+        "seconds": seconds,
+        **{name: getattr(times, name) for name in names},
+        **{f"p{percent}": times.percentile(percent) for percent in PERCENTS},
+    }
 
 
 def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the printed table: times in milliseconds, one row per runtime."""
-    head = ["program", "precision", "min", "median", "p90", "p95", "p99", "per second", "load s", "peak memory",
-            "against tvm"]
+    head = [
+        "program",
+        "precision",
+        "min",
+        "median",
+        "p90",
+        "p95",
+        "p99",
+        "per second",
+        "load s",
+        "peak memory",
+        "against tvm",
+    ]
     rows = []
     for name, facts in result["programs"].items():
         if "median" not in facts:
             continue
         times = [f"{facts[key] * 1e3:.3f}" for key in ("min", "median", "p90", "p95", "p99")]
         memory = size(facts["peak_bytes"]) if facts["peak_bytes"] else "-"
-        rows.append([f"{name} {facts['version']}", facts["precision"], *times, f"{facts['throughput']:.1f}",
-                     f"{facts['load_s']:.2f}", memory, f"{facts.get('ratio', 1.0):.2f}x"])
+        rows.append(
+            [
+                f"{name} {facts['version']}",
+                facts["precision"],
+                *times,
+                f"{facts['throughput']:.1f}",
+                f"{facts['load_s']:.2f}",
+                memory,
+                f"{facts.get('ratio', 1.0):.2f}x",
+            ]
+        )
     return head, rows
 
 
 def summary(result: dict) -> str:
     """Return a one-line description of the measurement."""
-    return (f"{result['name']}: milliseconds of {result['rounds']} rounds of {result['number']} runs on "
-            f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm")
+    return (
+        f"{result['name']}: milliseconds of {result['rounds']} rounds of {result['number']} runs on "
+        f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm"
+    )
 
 
 __all__ = ["Bench", "PEERS", "drive_bench", "figures", "peers", "summary", "table_of"]

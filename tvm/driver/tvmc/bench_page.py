@@ -54,16 +54,24 @@ def page(result: dict, head: Sequence[str], rows: Sequence[Sequence[str]], notes
     title = f"Benchmark of {result['name']}"
     programs = [(name, facts) for name, facts in result["programs"].items() if "seconds" in facts]
     cells = [[escape(cell) for cell in row] for row in rows]
-    facts = (("machine", result["machine"]), ("device", result["device"]), ("threads", result["threads"]),
-             ("batch", result["batch"]), ("rounds", f"{result['rounds']}, after {result['warm_up']} to warm up"),
-             ("runs in a round", result["number"]), ("made by", f"tvm {result['tvm_version']}, {result['date']}"))
+    facts = (
+        ("machine", result["machine"]),
+        ("device", result["device"]),
+        ("threads", result["threads"]),
+        ("batch", result["batch"]),
+        ("rounds", f"{result['rounds']}, after {result['warm_up']} to warm up"),
+        ("runs in a round", result["number"]),
+        ("made by", f"tvm {result['tvm_version']}, {result['date']}"),
+    )
     told = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts)
-    body = (f"<h1>{escape(title)}</h1><dl>{told}</dl><h2>Times</h2>{table([escape(h) for h in head], cells)}"
-            + "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
-            + f"<h2>Spread</h2>{spread(programs)}"
-            '<p class="soft">The thin line is 90 % of the rounds, the thick one their middle half, the number their '
-            f"median.</p><h2>Rounds</h2>{over_rounds(programs)}"
-            '<p class="soft">Each program runs in its own process, stopped while another runs; rounds alternate.</p>')
+    body = (
+        f"<h1>{escape(title)}</h1><dl>{told}</dl><h2>Times</h2>{table([escape(h) for h in head], cells)}"
+        + "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
+        + f"<h2>Spread</h2>{spread(programs)}"
+        '<p class="soft">The thin line is 90 % of the rounds, the thick one their middle half, the number their '
+        f"median.</p><h2>Rounds</h2>{over_rounds(programs)}"
+        '<p class="soft">Each program runs in its own process, stopped while another runs; rounds alternate.</p>'
+    )
     return whole_page(title, body)
 
 

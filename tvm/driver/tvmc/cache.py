@@ -15,20 +15,31 @@ ACTIONS = ("show", "clear")
 @register_parser
 def add_cache_parser(subparsers, _, json_params) -> None:
     """Add the subcommand ``cache``."""
-    parser = add_command(subparsers, "cache", usage="tvmc cache [options] [show|clear]",
-                         epilog="TVM_CACHE_DIR sets its folder; TVM_NO_CACHE=1 disables it.")
+    parser = add_command(
+        subparsers,
+        "cache",
+        usage="tvmc cache [options] [show|clear]",
+        epilog="TVM_CACHE_DIR sets its folder; TVM_NO_CACHE=1 disables it.",
+    )
     parser.set_defaults(func=drive_cache)
     add_verbose(parser)
-    parser.add_argument("ACTION", nargs="?", default="show", choices=ACTIONS,
-                        help="show the contents of the cache (default), or clear it")
+    parser.add_argument(
+        "ACTION",
+        nargs="?",
+        default="show",
+        choices=ACTIONS,
+        help="show the contents of the cache (default), or clear it",
+    )
 
 
 def drive_cache(args) -> int:
     """Show the contents of the cache, or remove them."""
     folder = library_cache.cache_folder()
     if folder is None:
-        raise TVMCException("the cache is not available: its folder cannot be created, or other users may access it "
-                            "(chmod 700 makes it private; TVM_CACHE_DIR selects another folder)")
+        raise TVMCException(
+            "the cache is not available: its folder cannot be created, or other users may access it "
+            "(chmod 700 makes it private; TVM_CACHE_DIR selects another folder)"
+        )
     files = library_cache.entries(folder)
     total = sum(file.stat().st_size for file in files)
     if args.ACTION == "clear":

@@ -37,8 +37,12 @@ def sketch_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write
 
 
 def build_candidates(
-    searches: Sequence[Callable[[], Search]], write: Write, folder: str, trials: int | None,
-    prior_records: str | None, seconds: float | None = None,
+    searches: Sequence[Callable[[], Search]],
+    write: Write,
+    folder: str,
+    trials: int | None,
+    prior_records: str | None,
+    seconds: float | None = None,
 ) -> tuple[int, int]:
     """Fill a folder with about ``trials`` candidates, equally many of each task; return how many were built and how
     many failed. Each search is created only when its candidates are built."""
@@ -57,8 +61,10 @@ def build_candidates(
             made, refused = write(search, first_candidates(search, each, rows))
             built, failed = built + made, failed + refused
             number = place if search.number is None else search.number
-            print(f"[Task {number:2d}/{len(searches):2d}] {search.title}: {made} candidates built, {refused} failed",
-                  flush=True)
+            print(
+                f"[Task {number:2d}/{len(searches):2d}] {search.title}: {made} candidates built, {refused} failed",
+                flush=True,
+            )
     finally:
         close_pools()
     print(f"{built} candidates are in {folder}; python -m tvm.runtime.measure_files {folder} measures them")

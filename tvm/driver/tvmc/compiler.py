@@ -67,10 +67,16 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
     frontends.add_model_format(parser)
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
-    parser.add_argument("-f", "--output-format", choices=["so", "mlf"], default="so",
-                        help="so: a library in a package; mlf: Model Library Format")
-    parser.add_argument("--pass-config", action="append", metavar="name=value",
-                        help="an option of a pass; can be given several times")
+    parser.add_argument(
+        "-f",
+        "--output-format",
+        choices=["so", "mlf"],
+        default="so",
+        help="so: a library in a package; mlf: Model Library Format",
+    )
+    parser.add_argument(
+        "--pass-config", action="append", metavar="name=value", help="an option of a pass; can be given several times"
+    )
     generate_target_args(parser)
     generate_registry_args(parser, "executor")
     generate_registry_args(parser, "runtime", "cpp")
@@ -78,25 +84,44 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="tuning records to compile with")
     add_verbose(parser)
     add_farm(parser)
-    parser.add_argument("FILE", nargs="+", help="the model, or its network and its weights; with --farm "
-                                                "several, and -o is a folder")
-    parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
-                        help="optimization level (default: 3)")
-    parser.add_argument("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
-                        help='shapes of inputs (default: those of the model, with dynamic dimensions): "input_name:'
-                             '[dim1,dim2,...] other:[...]"')
-    parser.add_argument("--states", choices=frontends.STATES, default="first",
-                        help="state that a model keeps between runs: reset by each run (default), or inputs and "
-                             "outputs")
     parser.add_argument(
-        "--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas"
+        "FILE", nargs="+", help="the model, or its network and its weights; with --farm several, and -o is a folder"
     )
+    parser.add_argument(
+        "-O",
+        "--opt-level",
+        default=3,
+        type=int,
+        choices=range(4),
+        metavar="[0-3]",
+        help="optimization level (default: 3)",
+    )
+    parser.add_argument(
+        "--input-shapes",
+        type=parse_model_shapes,
+        default=None,
+        metavar="INPUT_SHAPES",
+        help='shapes of inputs (default: those of the model, with dynamic dimensions): "input_name:'
+        '[dim1,dim2,...] other:[...]"',
+    )
+    parser.add_argument(
+        "--states",
+        choices=frontends.STATES,
+        default="first",
+        help="state that a model keeps between runs: reset by each run (default), or inputs and outputs",
+    )
+    parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas")
     parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
     for when in ("before", "after"):
-        group.add_argument(f"--print-ir-{when}", type=parse_printed_passes, default=None, metavar="PASSES",
-                           help=f"print the program {when} these passes, with commas: FuseOps,tir.Simplify")
+        group.add_argument(
+            f"--print-ir-{when}",
+            type=parse_printed_passes,
+            default=None,
+            metavar="PASSES",
+            help=f"print the program {when} these passes, with commas: FuseOps,tir.Simplify",
+        )
     apply_defaults(parser, json_params)
 
 
@@ -109,8 +134,7 @@ def drive_compile(args) -> int:
         return compile_many(farm, args)
     models = models_of(args.FILE)
     if len(models) > 1:
-        raise TVMCException("several models need a cluster (--farm ray); without one, "
-                            "compile them one by one")
+        raise TVMCException("several models need a cluster (--farm ray); without one, compile them one by one")
     print(compile_file(args, models[0]))
     return 0
 
@@ -156,8 +180,10 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         **parse_graph_transform_args(args),
     )
     if package.is_vm and executor is None:
-        print(f"{os.path.basename(files.path)} runs on the virtual machine: {package.manifest['reason']}"
-              f"{_how_to_fix(package)}")
+        print(
+            f"{os.path.basename(files.path)} runs on the virtual machine: {package.manifest['reason']}"
+            f"{_how_to_fix(package)}"
+        )
     return outcome(package, time.monotonic() - begin)
 
 
@@ -167,7 +193,7 @@ def _how_to_fix(package: TVMCPackage) -> str:
     if not rows:
         return ""
     shapes = " ".join(f"{name}:[{shown(dims)}]" for name, dims in rows.items())
-    return f"; its dynamic dimensions stay dynamic (--input-shapes \"{shapes}\" with numbers fixes them)"
+    return f'; its dynamic dimensions stay dynamic (--input-shapes "{shapes}" with numbers fixes them)'
 
 
 def outcome(package: TVMCPackage, seconds: float) -> str:
@@ -180,13 +206,36 @@ def outcome(package: TVMCPackage, seconds: float) -> str:
 
 
 def compile_model(
-    tvmc_model: TVMCModel, target, opt_level: int = 3, executor=None, runtime=None, tuning_records: str | None = None,
-    package_path: str | None = None, cross=None, cross_options=None, output_format: str = "so", dump_code=None,
-    dump_offloads: str = "", target_host=None, disabled_pass=None, pass_context_configs=None,
-    additional_target_options=None, use_vm: bool = False, mod_name: str = "default", workspace_pools=None,
-    print_pass_times: bool = False, instruments=None, desired_layout=None, desired_layout_ops=None,
-    mixed_precision: bool = False, mixed_precision_ops=None, mixed_precision_calculation_type=None,
-    mixed_precision_acc_type=None, *, print_ir_before=None, print_ir_after=None,
+    tvmc_model: TVMCModel,
+    target,
+    opt_level: int = 3,
+    executor=None,
+    runtime=None,
+    tuning_records: str | None = None,
+    package_path: str | None = None,
+    cross=None,
+    cross_options=None,
+    output_format: str = "so",
+    dump_code=None,
+    dump_offloads: str = "",
+    target_host=None,
+    disabled_pass=None,
+    pass_context_configs=None,
+    additional_target_options=None,
+    use_vm: bool = False,
+    mod_name: str = "default",
+    workspace_pools=None,
+    print_pass_times: bool = False,
+    instruments=None,
+    desired_layout=None,
+    desired_layout_ops=None,
+    mixed_precision: bool = False,
+    mixed_precision_ops=None,
+    mixed_precision_calculation_type=None,
+    mixed_precision_acc_type=None,
+    *,
+    print_ir_before=None,
+    print_ir_after=None,
 ) -> TVMCPackage:
     """Compile a model into a package.
 
@@ -283,8 +332,10 @@ def compile_model(
     timing = PassTimingInstrument() if print_pass_times else None
     used = _instruments(instruments, timing, print_ir_before, print_ir_after)
     transforms = {
-        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
-        "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
+        "desired_layout": desired_layout,
+        "desired_layout_ops": desired_layout_ops,
+        "mixed_precision": mixed_precision,
+        "mixed_precision_ops": mixed_precision_ops,
         "mixed_precision_calculation_type": mixed_precision_calculation_type,
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
@@ -371,8 +422,10 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)
     if executor is not None and reason is not None:
-        raise TVMCException(f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
-                            "--executor out. --input-shapes fixes dynamic dimensions")
+        raise TVMCException(
+            f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
+            "--executor out. --input-shapes fixes dynamic dimensions"
+        )
     return mod, build_graph if reason is None else build_for_machine, reason
 
 
@@ -380,11 +433,15 @@ def _say_target(target, default_arch: str) -> None:
     """Print the defaults that were added to the target: the CPU, or the architecture of a GPU."""
     cpu = compiled_cpu(target)
     if cpu is not None:
-        note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
-             f"{cpu.cores} cores")
+        note(
+            f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
+            f"{cpu.cores} cores"
+        )
     elif default_arch:
-        print(f"no -arch is given and there is no GPU; compiling for {default_arch}, whose code runs on newer GPUs too",
-              flush=True)
+        print(
+            f"no -arch is given and there is no GPU; compiling for {default_arch}, whose code runs on newer GPUs too",
+            flush=True,
+        )
     else:
         note(f"target {str(target).strip()}")
 

@@ -1,6 +1,6 @@
 """``tvmc completion``: prints a script that completes commands and options in a shell.
 
-    eval "$(tvmc completion bash)"      # in ~/.bashrc; zsh: eval "$(tvmc completion zsh)" after compinit
+eval "$(tvmc completion bash)"      # in ~/.bashrc; zsh: eval "$(tvmc completion zsh)" after compinit
 """
 
 from __future__ import annotations
@@ -48,15 +48,21 @@ def script(parser: argparse.ArgumentParser) -> str:
                 choices.append(f'    {patterns}) words="{" ".join(str(c) for c in action.choices)}";;')
             elif action.choices:
                 options.append(f'      {name}:*) words="{" ".join(str(c) for c in action.choices)}";;')
-    return _BASH.format(commands="|".join(commands), choices="\n".join(choices), options="\n".join(options),
-                        top=" ".join(commands) + " " + _options(parser))
+    return _BASH.format(
+        commands="|".join(commands),
+        choices="\n".join(choices),
+        options="\n".join(options),
+        top=" ".join(commands) + " " + _options(parser),
+    )
 
 
 @register_parser
 def add_completion_parser(subparsers, main_parser, json_params) -> None:
     """Add the subcommand ``completion``."""
     parser = add_command(
-        subparsers, "completion", usage="tvmc completion SHELL",
+        subparsers,
+        "completion",
+        usage="tvmc completion SHELL",
         epilog='Use: eval "$(tvmc completion bash)" in ~/.bashrc, or with zsh in ~/.zshrc.',
     )
     parser.add_argument("shell", choices=["bash", "zsh"], help="the shell")

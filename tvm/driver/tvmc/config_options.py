@@ -37,8 +37,9 @@ def read_and_convert_json_into_dict(config_args) -> dict[str, Any]:
     if path is None:
         there = [file for _, _, files in os.walk(get_configs_json_dir()) for file in files]
         hint = did_you_mean(os.path.basename(name), there, "; ")
-        raise TVMCException(f"configuration file '{name}' was not found in the current folder or in "
-                            f"{get_configs_json_dir()}{hint}")
+        raise TVMCException(
+            f"configuration file '{name}' was not found in the current folder or in {get_configs_json_dir()}{hint}"
+        )
     try:
         with open(path, encoding="utf-8") as f:
             content = json.load(f)
@@ -70,10 +71,14 @@ def convert_config_json_to_cli(json_params: dict[str, Any]) -> list[dict[str, An
 def _targets(entries: Any) -> list[dict[str, Any]]:
     """Convert a list of targets: return the options of each, then the text with all kinds."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TVMCException("configuration: 'targets' must be a list of objects such as {\"kind\": \"llvm\"}")
+        raise TVMCException('configuration: \'targets\' must be a list of objects such as {"kind": "llvm"}')
     kinds = [_kind("targets", entry) for entry in entries]
-    options = [{f"target_{kind}_{name}": value} for kind, entry in zip(kinds, entries)
-               for name, value in entry.items() if name != "kind"]
+    options = [
+        {f"target_{kind}_{name}": value}
+        for kind, entry in zip(kinds, entries)
+        for name, value in entry.items()
+        if name != "kind"
+    ]
     return [*options, {"target": ", ".join(kinds)}]
 
 

@@ -49,8 +49,12 @@ def add_farm(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the options of a cluster to a command; return their group."""
     parser.add_argument("--farm", choices=["ray"], default=None, help="run the work on the machines of a Ray cluster")
     details = detail_group(parser, "for --farm")
-    details.add_argument("--farm-address", metavar="ADDRESS", default=None,
-                         help="address of the cluster's head node (default: a head on this machine, or RAY_ADDRESS)")
+    details.add_argument(
+        "--farm-address",
+        metavar="ADDRESS",
+        default=None,
+        help="address of the cluster's head node (default: a head on this machine, or RAY_ADDRESS)",
+    )
     return details
 
 
@@ -109,8 +113,10 @@ def _packages(models: Sequence[ModelFiles], folder: str) -> tuple[dict[ModelFile
         raise TVMCException(f"--output {folder}: compiling several models requires a folder, but this is a file")
     made = {model: os.path.join(folder, f"{Path(model.path).stem}.tar") for model in models}
     if len(set(made.values())) < len(models):
-        raise TVMCException("two models have the same file name, and their packages would have the same path; "
-                            "compile them into different folders")
+        raise TVMCException(
+            "two models have the same file name, and their packages would have the same path; "
+            "compile them into different folders"
+        )
     return made, folder
 
 
@@ -119,8 +125,9 @@ def _files(model: ModelFiles, args: argparse.Namespace) -> dict[str, bytes]:
     name."""
     path, weights = model
     try:
-        frontend = (frontends.get_frontend_by_name(args.model_format) if args.model_format
-                    else frontends.guess_frontend(path))
+        frontend = (
+            frontends.get_frontend_by_name(args.model_format) if args.model_format else frontends.guess_frontend(path)
+        )
         others = frontend.companions(path) if weights is None else {Path(weights).name: Path(weights).read_bytes()}
         found = {Path(path).name: Path(path).read_bytes(), **others}
         if args.tuning_records:
@@ -148,8 +155,10 @@ def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple
     args = argparse.Namespace(**values)
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     if machine is not None and _machine(target) != machine:
-        return "failed", (f"the node {platform.node()} has another CPU than this machine ({machine[1]}); name the one "
-                          "to compile for, as in --target 'llvm -mcpu=...'")
+        return "failed", (
+            f"the node {platform.node()} has another CPU than this machine ({machine[1]}); name the one "
+            "to compile for, as in --target 'llvm -mcpu=...'"
+        )
     said = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="tvm_farm_") as folder:
         for name, data in files.items():

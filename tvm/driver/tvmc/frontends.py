@@ -77,7 +77,7 @@ def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tupl
     shapes, batches = settled(rows, given, why=why)
     return {**shapes, **(shape_dict or {})}, [
         f"input '{name}' has no fixed batch; compiling for batch 1 (--input-shapes "
-        f"\"{name}:[{shown(shapes[name])}]\" sets another){why}"
+        f'"{name}:[{shown(shapes[name])}]" sets another){why}'
         for name in batches
     ]
 
@@ -181,8 +181,9 @@ class PyTorchFrontend(Frontend):
         names = [n for row in inputs_of(model) for n in field_names(row.name, row.value.type(), given) or [row.name]]
         in_order = len(given) >= len(names) and not set(names) & set(given)
         try:
-            mod, params = from_pytorch(model, list(given.items()) if in_order else given, keep_quantized_weight=True,
-                                       **kwargs)
+            mod, params = from_pytorch(
+                model, list(given.items()) if in_order else given, keep_quantized_weight=True, **kwargs
+            )
         except UnknownShapes as problem:
             wanted = " ".join(f"{name}:[1,3,224,224]" for name in problem.names)
             raise TVMCException(f'{problem}; specify the shapes of its inputs: --input-shapes "{wanted}"') from problem
@@ -233,8 +234,15 @@ class TensorflowFrontend(Frontend):
         return {}
 
 
-ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, *LEGACY_FRONTENDS,
-                 RelayFrontend]
+ALL_FRONTENDS = [
+    KerasFrontend,
+    OnnxFrontend,
+    TensorflowFrontend,
+    TFLiteFrontend,
+    PyTorchFrontend,
+    *LEGACY_FRONTENDS,
+    RelayFrontend,
+]
 
 
 def get_frontend_names() -> list[str]:
@@ -244,8 +252,9 @@ def get_frontend_names() -> list[str]:
 def add_model_format(parser: Any) -> None:
     """Add --model-format to a subcommand or a group of options, with the formats in its help."""
     names = get_frontend_names()
-    parser.add_argument("--model-format", choices=names, metavar="FORMAT",
-                        help=f"the format of the model file: {', '.join(names)}")
+    parser.add_argument(
+        "--model-format", choices=names, metavar="FORMAT", help=f"the format of the model file: {', '.join(names)}"
+    )
 
 
 def get_frontend_by_name(name: str) -> Frontend:
@@ -287,9 +296,11 @@ def guess_frontend(path: str) -> Frontend:
             return frontend()
         if suffix in frontend.WEIGHTS:
             name = os.path.basename(path)
-            raise TVMCException(f"{name} contains only the weights of a {frontend.name()} model; specify its network "
-                                "(a "
-                                f".{frontend.ENDINGS[0]} file), followed by the weights if their names differ")
+            raise TVMCException(
+                f"{name} contains only the weights of a {frontend.name()} model; specify its network "
+                "(a "
+                f".{frontend.ENDINGS[0]} file), followed by the weights if their names differ"
+            )
     raise TVMCException("failed to infer the model format. Please specify --model-format")
 
 
@@ -316,15 +327,19 @@ def with_states(path: str, frontend: Frontend, mod: Any, params: dict, states: s
     if not frontend.KEEPS_STATE or not params:
         raise TVMCException(f"{name} keeps no state between runs; remove --states")
     if states == "first":
-        print(f"{name} keeps state between runs ({listed}): every run of the package starts with the initial values; "
-              "--states inputs makes the state inputs and outputs of the package")
+        print(
+            f"{name} keeps state between runs ({listed}): every run of the package starts with the initial values; "
+            "--states inputs makes the state inputs and outputs of the package"
+        )
         return params
     result = mod["main"].checked_type.ret_type
     own = len(getattr(result, "fields", [result])) - len(params)
     pairs = ", ".join(f"output_{own + i} -> '{n}'" for i, n in enumerate(params))
     first = "zeros" if not any(p.numpy().any() for p in params.values()) else "not zeros"
-    print(f"{name} keeps state between runs: each run returns the state that the next run takes ({pairs}); "
-          f"the initial values are {first}")
+    print(
+        f"{name} keeps state between runs: each run returns the state that the next run takes ({pairs}); "
+        f"the initial values are {first}"
+    )
     return {}
 
 

@@ -38,8 +38,9 @@ def fitted(photo: tuple[int, int], height: int, width: int) -> tuple[int, int]:
     return max(round(photo[0] * factor), width), max(round(photo[1] * factor), height)
 
 
-def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std, layout: str, bgr: bool,
-                scale: float) -> str:
+def preparation(
+    photo: tuple[int, int], shape: list[int], dtype: str, mean, std, layout: str, bgr: bool, scale: float
+) -> str:
     """Describe how ``load_image`` converts a photo of this width and height."""
     layout = place_of_channels(shape, layout)
     channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
@@ -49,12 +50,22 @@ def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std,
     if scale != 1 or any(mean) or any(one != 1 for one in std):
         shown = [" ".join(f"{one:g}" for one in numbers[:channels]) for numbers in (mean, std)]
         values = f"(x/{scale:g} - mean)/std, mean {shown[0]}, std {shown[1]}"
-    return (f"{photo[0]}x{photo[1]} resized to {size[0]}x{size[1]}, its middle {width}x{height} cut out; "
-            f"pixels {order} {values}; {layout} {dtype}")
+    return (
+        f"{photo[0]}x{photo[1]} resized to {size[0]}x{size[1]}, its middle {width}x{height} cut out; "
+        f"pixels {order} {values}; {layout} {dtype}"
+    )
 
 
-def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=IMAGENET_STD, layout: str = "",
-               bgr: bool = False, scale: float = 255.0):
+def load_image(
+    path: str,
+    shape: list[int],
+    dtype: str,
+    mean=IMAGENET_MEAN,
+    std=IMAGENET_STD,
+    layout: str = "",
+    bgr: bool = False,
+    scale: float = 255.0,
+):
     """Convert a photo to an array of ``shape``.
 
     The short side is resized to 256/224 of the input size, the centre is cropped, and pixels become
@@ -88,14 +99,21 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
 
 def add_image_arguments(group) -> None:
     """Add the options for converting photos to inputs."""
-    group.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
-                       help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
-    group.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None,
-                       help="means of the channels")
-    group.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="standard deviations "
-                                                                                                 "of the channels")
-    group.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if it is "
-                                                                                    "ambiguous")
+    group.add_argument(
+        "--preprocess",
+        choices=["imagenet", "none"],
+        default=None,
+        help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are",
+    )
+    group.add_argument(
+        "--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels"
+    )
+    group.add_argument(
+        "--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="standard deviations of the channels"
+    )
+    group.add_argument(
+        "--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if it is ambiguous"
+    )
     group.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
 
 

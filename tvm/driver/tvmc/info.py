@@ -71,8 +71,12 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
             if storage[entry] not in borrowed:
                 taken[storage[entry]] = max(taken.get(storage[entry], 0), end)
         return PackageFacts(
-            [t for t in arguments if t.name not in known], outputs, [t for t in arguments if t.name in known],
-            Counter(name for name in calls if name != _NO_CALL), sum(taken.values()))
+            [t for t in arguments if t.name not in known],
+            outputs,
+            [t for t in arguments if t.name in known],
+            Counter(name for name in calls if name != _NO_CALL),
+            sum(taken.values()),
+        )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, TVMError) as problem:
         raise TVMCException(f"the package {package.package_path} is damaged: {problem}") from problem
 
@@ -116,8 +120,10 @@ def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
     reason = package.manifest.get("reason")
     return [
         *([("because", reason)] if reason else []),
-        *((what, f"{v.name}: {v.dtype}" if v.sizes is None else Tensor(v.name, tuple(v.sizes), v.dtype))
-          for what, v in values),
+        *(
+            (what, f"{v.name}: {v.dtype}" if v.sizes is None else Tensor(v.name, tuple(v.sizes), v.dtype))
+            for what, v in values
+        ),
         ("weights", f"{facts.weights} arrays, {size(facts.weight_bytes)}"),
         ("memory", "for intermediate results: allocated at run time, depends on the shapes"),
     ]
@@ -134,8 +140,11 @@ def drive_info(args) -> int:
         ("package", f"{args.PACKAGE}, {size(os.path.getsize(args.PACKAGE))}"),
         ("made by", f"tvm {manifest.get('tvm_version', 'unknown')}, executor {package.executor_type}"),
         ("target", manifest.get("target") or "unknown: the package has no manifest"),
-        ("runs on", compiled_for(manifest)
-         + (f" with {', '.join(map(str, features))}" if isinstance(features, list) and features else "")),
+        (
+            "runs on",
+            compiled_for(manifest)
+            + (f" with {', '.join(map(str, features))}" if isinstance(features, list) and features else ""),
+        ),
         *inside,
         ("code", f"{package.lib_name}, {size(os.path.getsize(package.lib_path))}"),
         ("kernels", f"{len(kernels)}, called {kernels.total()} times"),

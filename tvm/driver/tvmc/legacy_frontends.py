@@ -174,13 +174,16 @@ class Caffe2Frontend(Frontend):
     def pair(self, path: str) -> tuple[str, str]:
         found = _nets(path)
         if found is None:
-            raise TVMCException("a Caffe2 model consists of two files with init and predict in their names, such as "
-                                "init_net.pb and "
-                                f"predict_net.pb; got {os.path.basename(path)}")
+            raise TVMCException(
+                "a Caffe2 model consists of two files with init and predict in their names, such as "
+                "init_net.pb and "
+                f"predict_net.pb; got {os.path.basename(path)}"
+            )
         for each in found:
             if not os.path.isfile(each) or os.path.islink(each):
-                raise TVMCException(f"the other net of the Caffe2 model is missing: expected the regular file "
-                                    f"{os.path.basename(each)}")
+                raise TVMCException(
+                    f"the other net of the Caffe2 model is missing: expected the regular file {os.path.basename(each)}"
+                )
         return found
 
 

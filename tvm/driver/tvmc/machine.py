@@ -34,10 +34,14 @@ def check_machine(wanted: Any) -> None:
     if not isinstance(features, list):
         raise TVMCException("the package is damaged: its manifest lacks the list of CPU features")
     if not host_cpu.runs(str(wanted["triple"])):
-        raise TVMCException(f"the package was compiled for {wanted['triple']}, but this machine is "
-                            f"{host_cpu.triple()}; "
-                            "compile the model for this machine, or run the package on a machine of that type")
+        raise TVMCException(
+            f"the package was compiled for {wanted['triple']}, but this machine is "
+            f"{host_cpu.triple()}; "
+            "compile the model for this machine, or run the package on a machine of that type"
+        )
     lacking = host_cpu.lacking(map(str, features))
     if lacking:
-        raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}, but this machine lacks "
-                            f"{', '.join(lacking)}; compile it here, or with an -mcpu without these features")
+        raise TVMCException(
+            f"the package was compiled for cpu {wanted.get('cpu')}, but this machine lacks "
+            f"{', '.join(lacking)}; compile it here, or with an -mcpu without these features"
+        )

@@ -60,8 +60,13 @@ def _load(asked: str, defaults: list[dict]) -> bool:
 
 def _main(argv: list[str]) -> int | None:
     """Run the command line; return the exit code."""
-    parser = Parser(prog="tvmc", add_help=False, usage="tvmc [options] COMMAND ...", epilog=_EPILOG,
-                    description="TVM compiler driver: compile a model, run it, measure it, tune it.")
+    parser = Parser(
+        prog="tvmc",
+        add_help=False,
+        usage="tvmc [options] COMMAND ...",
+        epilog=_EPILOG,
+        description="TVM compiler driver: compile a model, run it, measure it, tune it.",
+    )
     parser.add_argument("--config", default="default", help="JSON file with defaults of options (default: default)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="print more; up to three times")
     parser.add_argument("--version", action="store_true", help="print the version and exit")

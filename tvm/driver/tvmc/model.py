@@ -167,8 +167,9 @@ class TVMCModel:
             _write_tar(package_path, files)
         return package_path
 
-    def export_vm_format(self, vm_exec, package_path=None, lib_format="so", cross=None, cross_options=None,
-                         manifest: dict | None = None) -> str:
+    def export_vm_format(
+        self, vm_exec, package_path=None, lib_format="so", cross=None, cross_options=None, manifest: dict | None = None
+    ) -> str:
         """Write ``lib.so`` into an archive: the library with the code and the constants of an executable.
 
         Parameters
@@ -205,8 +206,15 @@ class TVMCModel:
             _write_tar(package_path, files)
         return package_path
 
-    def export_package(self, executor_factory, package_path=None, cross=None, cross_options=None, output_format="so",
-                       manifest: dict | None = None) -> str:
+    def export_package(
+        self,
+        executor_factory,
+        package_path=None,
+        cross=None,
+        cross_options=None,
+        output_format="so",
+        manifest: dict | None = None,
+    ) -> str:
         """Write a compiled model into an archive.
 
         Parameters

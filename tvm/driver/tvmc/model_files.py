@@ -42,8 +42,10 @@ def one_model(paths: Sequence[str], doing: str) -> ModelFiles:
     """Return the only model in the files; raise an error if there are several, in which ``doing`` is the verb."""
     found = models_of(paths)
     if len(found) > 1:
-        raise TVMCException(f"{len(paths)} files are given, and {Path(found[0].path).name} and "
-                            f"{Path(found[1].path).name} are not a network with its weights: {doing} one model")
+        raise TVMCException(
+            f"{len(paths)} files are given, and {Path(found[0].path).name} and "
+            f"{Path(found[1].path).name} are not a network with its weights: {doing} one model"
+        )
     return found[0]
 
 

@@ -15,8 +15,10 @@ from .open_sizes import Dims, is_open, settled, shown
 def sizes_of(t: TensorType) -> Dims:
     """Return the dimensions of a type."""
     unnamed = Any_().name
-    return [d.value if isinstance(d, IntImm) else None if getattr(d, "name", unnamed) == unnamed else str(d.name)
-            for d in t.shape]
+    return [
+        d.value if isinstance(d, IntImm) else None if getattr(d, "name", unnamed) == unnamed else str(d.name)
+        for d in t.shape
+    ]
 
 
 def inputs_of(mod: Any, params: Iterable[str]) -> dict[str, Dims]:
@@ -42,8 +44,11 @@ def with_shapes(mod: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     from ...relay.transform import DynamicToStatic, InferType
 
     main = mod["main"]
-    new = {p: Var(p.name_hint, TensorType(tuple(shapes[p.name_hint]), p.type_annotation.dtype))
-           for p in main.params if p.name_hint in shapes}
+    new = {
+        p: Var(p.name_hint, TensorType(tuple(shapes[p.name_hint]), p.type_annotation.dtype))
+        for p in main.params
+        if p.name_hint in shapes
+    }
     body = bind(main, new).body
     made = mod.clone()
     made["main"] = Function([new.get(p, p) for p in main.params], body, None, main.type_params, main.attrs, main.span)
@@ -55,8 +60,10 @@ def with_batch_of_one(model: TVMCModel, doing: str) -> Any:
     """Return the module of a model with its dynamic batch set to 1, for tuning; print a note about it."""
     mod, batches = fixed(model.mod, model.params)
     for name, shape in batches.items():
-        print(f"input '{name}' has no fixed batch; {doing} for batch 1 "
-              f"(--input-shapes \"{name}:[{shown(shape)}]\" sets another)")
+        print(
+            f"input '{name}' has no fixed batch; {doing} for batch 1 "
+            f'(--input-shapes "{name}:[{shown(shape)}]" sets another)'
+        )
     return mod
 
 

@@ -26,8 +26,10 @@ def shown(dims: Sequence) -> str:
 def check_fits(name: str, shape: Sequence[int], dims: Sequence) -> None:
     """Raise an error for a shape that does not match the dimensions of an input."""
     if len(shape) != len(dims) or any(isinstance(d, int) and d != s for s, d in zip(shape, dims)):
-        raise TVMCException(f"input '{name}' has shape {list(shape)}, but the model expects "
-                            f"[{', '.join('?' if d is None else str(d) for d in dims)}]")
+        raise TVMCException(
+            f"input '{name}' has shape {list(shape)}, but the model expects "
+            f"[{', '.join('?' if d is None else str(d) for d in dims)}]"
+        )
 
 
 def _by_name(rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -38,8 +40,10 @@ def _by_name(rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]]) -> di
             if isinstance(size, str):
                 first, where = found.setdefault(size, (answer, name))
                 if first != answer:
-                    raise TVMCException(f"the dynamic dimension '{size}' is {first} in the shape of input '{where}' "
-                                        f"and {answer} in that of '{name}'; both must be equal")
+                    raise TVMCException(
+                        f"the dynamic dimension '{size}' is {first} in the shape of input '{where}' "
+                        f"and {answer} in that of '{name}'; both must be equal"
+                    )
     return {name: size for name, (size, _) in found.items()}
 
 

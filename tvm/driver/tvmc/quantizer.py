@@ -24,21 +24,46 @@ REPORTED = 8
 
 def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
     """Add the options of quantization."""
-    parser.add_argument("--quantize", choices=["int8", *WEIGHTS], default=None,
-                        help="int8: convert a float model to integers, with the samples of --calibration; weights-...: "
-                             "only the weights of dense layers")
-    parser.add_argument("--calibration", metavar="FOLDER", default=None,
-                        help="samples for --quantize: photos, or .npz files of inputs by name")
+    parser.add_argument(
+        "--quantize",
+        choices=["int8", *WEIGHTS],
+        default=None,
+        help="int8: convert a float model to integers, with the samples of --calibration; weights-...: "
+        "only the weights of dense layers",
+    )
+    parser.add_argument(
+        "--calibration",
+        metavar="FOLDER",
+        default=None,
+        help="samples for --quantize: photos, or .npz files of inputs by name",
+    )
     group = detail_group(parser, "quantization")
-    group.add_argument("--quantize-group", type=int, metavar="N", default=None,
-                       help="number of weights of an output unit that share one scale, 0: all of them (default: 0 of "
-                            "weights-int8, 32 of weights-int4)")
-    group.add_argument("--calibration-mode", choices=MODES, default=None,
-                       help="how the ranges of tensors are computed (default: percentile)")
-    group.add_argument("--calibration-labels", metavar="FILE",
-                       help="file with a sample's name and its class on each line: also print the accuracy")
-    group.add_argument("--quantize-skip", nargs="+", default=[], metavar="NAME",
-                       help="layers that stay in float: names of nodes, or of operators such as nn.dense")
+    group.add_argument(
+        "--quantize-group",
+        type=int,
+        metavar="N",
+        default=None,
+        help="number of weights of an output unit that share one scale, 0: all of them (default: 0 of "
+        "weights-int8, 32 of weights-int4)",
+    )
+    group.add_argument(
+        "--calibration-mode",
+        choices=MODES,
+        default=None,
+        help="how the ranges of tensors are computed (default: percentile)",
+    )
+    group.add_argument(
+        "--calibration-labels",
+        metavar="FILE",
+        help="file with a sample's name and its class on each line: also print the accuracy",
+    )
+    group.add_argument(
+        "--quantize-skip",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="layers that stay in float: names of nodes, or of operators such as nn.dense",
+    )
     group.add_argument("--quantize-report", metavar="FILE", help="write the quantization error of every layer")
     add_image_arguments(group)
 
@@ -86,15 +111,17 @@ def read_samples(folder: str, shapes: Mapping[str, list[int]], dtypes: Mapping[s
         elif name.lower().endswith(".npz"):
             out[name] = _fitting(path, read_npz(path), shapes, dtypes)
     if not out:
-        raise TVMCException(f"--calibration {folder}: the folder contains no photos (.png, .jpg, .bmp) and no .npz "
-                            "files")
+        raise TVMCException(
+            f"--calibration {folder}: the folder contains no photos (.png, .jpg, .bmp) and no .npz files"
+        )
     return out
 
 
 def _fitting(path: str, arrays: dict[str, Any], shapes: Mapping[str, list[int]], dtypes: Mapping[str, str]) -> dict:
     if set(arrays) != set(shapes):
-        raise TVMCException(f"{path} contains the arrays {sorted(arrays)}, but the inputs of the model are "
-                            f"{sorted(shapes)}")
+        raise TVMCException(
+            f"{path} contains the arrays {sorted(arrays)}, but the inputs of the model are {sorted(shapes)}"
+        )
     for name, array in arrays.items():
         if list(array.shape) != list(shapes[name]) or str(array.dtype) != dtypes[name]:
             raise TVMCException(f"{path}: '{name}' is {list(array.shape)} {array.dtype}, but the model expects "
@@ -218,8 +245,9 @@ def read_sample_labels(path: str, samples: Mapping[str, Any]) -> dict[str, int]:
     out: dict[str, int] = {}
     for line in lines:
         if len(line) != 2 or not line[1].isdigit():
-            raise TVMCException(f"--calibration-labels {path}: '{' '.join(line)}' is not a sample name and a class "
-                                "number")
+            raise TVMCException(
+                f"--calibration-labels {path}: '{' '.join(line)}' is not a sample name and a class number"
+            )
         if line[0] not in samples:
             raise TVMCException(f"--calibration-labels {path}: unknown sample '{line[0]}'")
         out[line[0]] = int(line[1])

@@ -25,8 +25,12 @@ def generate_registry_args(parser, registry, default=None) -> None:
     for kind, options in table.items():
         group = detail_group(parser, f"{name} {kind}")
         for option, type_ in options.items():
-            group.add_argument(f"--{name}-{kind}-{option}", type=int if type_ is bool else type_,
-                               metavar=type_.__name__.upper(), help=f"{name} {kind} {option}")
+            group.add_argument(
+                f"--{name}-{kind}-{option}",
+                type=int if type_ is bool else type_,
+                metavar=type_.__name__.upper(),
+                help=f"{name} {kind} {option}",
+            )
 
 
 def reconstruct_registry_entity(args, registry) -> Any:

@@ -140,13 +140,24 @@ def _model_over_time(stories: list[Story]) -> str:
 
 def _table(stories: list[Story], peaks: Machine | None) -> str:
     total = _total(stories)[1] or 1.0
-    head = ["#", "task", "times", "share", "untuned", "best", "gain", "GFLOPS", *(["of peak"] if peaks else []),
-            "FLOP/byte", *(["of roof"] if peaks else []), "trials"]
+    head = [
+        "#",
+        "task",
+        "times",
+        "share",
+        "untuned",
+        "best",
+        "gain",
+        "GFLOPS",
+        *(["of peak"] if peaks else []),
+        "FLOP/byte",
+        *(["of roof"] if peaks else []),
+        "trials",
+    ]
     body = []
     for s in stories:
         link = f'<a href="#task-{s.number}">{escape(s.title)}</a>'
-        row = [str(s.count), *_numbers(s, total, peaks),
-               f"{len(s.trials)}{f', {s.failed} failed' if s.failed else ''}"]
+        row = [str(s.count), *_numbers(s, total, peaks), f"{len(s.trials)}{f', {s.failed} failed' if s.failed else ''}"]
         body.append([str(s.number), link, *map(escape, row)])
     caption = "All tasks: share of the model's time, time in the model without and with tuning, speed"
     return table(head, body, caption, name=1, key="tasks")
@@ -158,8 +169,12 @@ def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
     cost, before = s.seconds * s.count, s.untuned * s.count if s.untuned else None
     speed = s.flop / s.seconds
     return [
-        f"{cost / total:.1%}", milliseconds(before), milliseconds(cost), f"{before / cost:.2f}x" if before else "-",
-        f"{speed / 1e9:.1f}", *([f"{speed / peaks.flops:.0%}"] if peaks else []),
+        f"{cost / total:.1%}",
+        milliseconds(before),
+        milliseconds(cost),
+        f"{before / cost:.2f}x" if before else "-",
+        f"{speed / 1e9:.1f}",
+        *([f"{speed / peaks.flops:.0%}"] if peaks else []),
         f"{s.intensity:.1f}" if s.intensity else "-",
         *([f"{speed / peaks.roof(s.intensity, s.moved):.0%}" if s.intensity else "-"] if peaks else []),
     ]
@@ -173,13 +188,24 @@ def _section(s: Story, peaks: Machine | None) -> str:
     speeds = [scale / mean_cost(r) if r.error_no == 0 else 0.0 for _, r in s.trials]
     base = scale / s.untuned if s.untuned else None
     picture = chart.progress(f"speed of each trial of task {s.number}", speeds, base, unit)
-    facts = [("one run", f"{milliseconds(s.untuned)} untuned, {milliseconds(s.seconds)} with the best"
-              if s.untuned else f"{milliseconds(s.seconds)} with the best; the untuned code was not measured")]
+    facts = [
+        (
+            "one run",
+            f"{milliseconds(s.untuned)} untuned, {milliseconds(s.seconds)} with the best"
+            if s.untuned
+            else f"{milliseconds(s.seconds)} with the best; the untuned code was not measured",
+        )
+    ]
     if peaks and s.intensity:
         roof = peaks.roof(s.intensity, s.moved)
         bound = "arithmetic" if roof == peaks.flops else "moving data"
-        facts.append(("roofline", f"{s.intensity:.1f} operations per byte, so bound by {bound}: "
-                      f"{s.flop / s.seconds / roof:.0%} of the {roof / 1e9:.0f} GFLOPS this machine allows"))
+        facts.append(
+            (
+                "roofline",
+                f"{s.intensity:.1f} operations per byte, so bound by {bound}: "
+                f"{s.flop / s.seconds / roof:.0%} of the {roof / 1e9:.0f} GFLOPS this machine allows",
+            )
+        )
     rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
     rows += "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" for k, v in s.choices)
     return f"{title}{picture}<dl>{rows}</dl>"
@@ -190,15 +216,30 @@ def _head(stories: list[Story], target: str, peaks: Machine | None, with_counts:
     rows = sorted(((0, i, r) for s in stories for i, r in s.rows), key=lambda row: row[2].timestamp)
     spent = clock(_times(rows)[-1]) if rows else "0:00"
     trials, failed = sum(len(s.trials) for s in stories), sum(s.failed for s in stories)
-    gain = (f'<p class="large">Estimated time of these tasks in the model: {milliseconds(before)} untuned, '
-            f"<strong>{milliseconds(after)}</strong> tuned ({before / after:.2f}x)</p>") if after else ""
-    peak = (f" Peaks of this machine ({escape(peaks.cpu)}, {peaks.cores} threads): {peaks.flops / 1e9:.0f} GFLOPS "
+    gain = (
+        (
+            f'<p class="large">Estimated time of these tasks in the model: {milliseconds(before)} untuned, '
+            f"<strong>{milliseconds(after)}</strong> tuned ({before / after:.2f}x)</p>"
+        )
+        if after
+        else ""
+    )
+    peak = (
+        (
+            f" Peaks of this machine ({escape(peaks.cpu)}, {peaks.cores} threads): {peaks.flops / 1e9:.0f} GFLOPS "
             f"in float32, {peaks.cache_bandwidth / 1e9:.0f} GB/s from caches, {peaks.bandwidth / 1e9:.0f} GB/s from "
-            "memory.") if peaks else ""
-    counts = "" if with_counts else (" Records do not say how often a model computes each task: every task counts "
-                                     "once.")
-    return (f'<h1>Tuning report</h1><p class="soft">Target <code>{escape(target)}</code>; {len(stories)} tasks, '
-            f"{trials} trials, {failed} failed, {spent} of measuring.{peak}{counts}</p>{gain}")
+            "memory."
+        )
+        if peaks
+        else ""
+    )
+    counts = (
+        "" if with_counts else (" Records do not say how often a model computes each task: every task counts once.")
+    )
+    return (
+        f'<h1>Tuning report</h1><p class="soft">Target <code>{escape(target)}</code>; {len(stories)} tasks, '
+        f"{trials} trials, {failed} failed, {spent} of measuring.{peak}{counts}</p>{gain}"
+    )
 
 
 def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) -> str:
@@ -208,17 +249,24 @@ def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) 
     if any(s.seconds is not None for s in stories):
         body += f"<h2>The model over time</h2>{_model_over_time(stories)}"
     body += f"<h2>Tasks</h2>{_table(stories, peaks)}" if stories else "<p>There was nothing to tune.</p>"
-    points = [(s.number, s.intensity, s.flop / s.seconds / 1e9, s.flop / s.untuned / 1e9 if s.untuned else None)
-              for s in stories if s.seconds and s.intensity]
+    points = [
+        (s.number, s.intensity, s.flop / s.seconds / 1e9, s.flop / s.untuned / 1e9 if s.untuned else None)
+        for s in stories
+        if s.seconds and s.intensity
+    ]
     if peaks and points:
         label = "speed of each task over its operations per byte, below the roof of the machine"
         roofs = [("caches", peaks.cache_bandwidth / 1e9), ("memory", peaks.bandwidth / 1e9)]
-        body += (f"<h2>Roofline</h2>{roofline(label, peaks.flops / 1e9, roofs, points)}"
-                 '<p class="soft">Each task by its number: a small dot without tuning, a large one with the best. '
-                 "Winograd's algorithm needs fewer operations than are counted here and may lie above the roof.</p>")
+        body += (
+            f"<h2>Roofline</h2>{roofline(label, peaks.flops / 1e9, roofs, points)}"
+            '<p class="soft">Each task by its number: a small dot without tuning, a large one with the best. '
+            "Winograd's algorithm needs fewer operations than are counted here and may lie above the roof.</p>"
+        )
     if stories:
-        body += ('<h2>Each task</h2><p class="soft">Dots are trials, the line is the best so far, the dashed line is '
-                 f"the code without tuning.</p>{''.join(_section(s, peaks) for s in stories)}")
+        body += (
+            '<h2>Each task</h2><p class="soft">Dots are trials, the line is the best so far, the dashed line is '
+            f"the code without tuning.</p>{''.join(_section(s, peaks) for s in stories)}"
+        )
     return whole_page("Tuning report", body)
 
 

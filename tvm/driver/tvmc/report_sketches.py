@@ -82,8 +82,13 @@ def stories_of(searches: Sequence[SketchSearch], records: str | None) -> list[An
     rows = load_rows(records)[0] if records and os.path.isfile(records) else []
     here = machine()
     return [
-        SketchStory(number if search.number is None else search.number, search.task,
-                    [row for row in rows if search.owns(row)], search.count, here.cpu if here else None)
+        SketchStory(
+            number if search.number is None else search.number,
+            search.task,
+            [row for row in rows if search.owns(row)],
+            search.count,
+            here.cpu if here else None,
+        )
         for number, search in enumerate(searches)
     ]
 

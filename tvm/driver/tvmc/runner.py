@@ -45,12 +45,21 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     """Add the subcommand ``run``."""
     parser = add_command(subparsers, "run", usage="tvmc run [options] PATH")
     parser.set_defaults(func=drive_run)
-    parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
-                        help="the device to run on")
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"],
+        default="cpu",
+        help="the device to run on",
+    )
     parser.add_argument("--fill-mode", choices=FILL_MODES, default="random", help="values of inputs that are not given")
     parser.add_argument("-i", "--inputs", help="inputs: an .npz file, or a photo (.png, .jpg) for an image model")
-    parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
-                        help='shapes of generated inputs with dynamic dimensions: "name:[dim1,dim2,...]"')
+    parser.add_argument(
+        "--input-shapes",
+        type=parse_shape_string,
+        default=None,
+        metavar="INPUT_SHAPES",
+        help='shapes of generated inputs with dynamic dimensions: "name:[dim1,dim2,...]"',
+    )
     parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
     parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
     parser.add_argument("--print-top", metavar="N", type=positive, help="print the N largest values of output_0")
@@ -89,9 +98,21 @@ def drive_run(args) -> None:
     inputs = read_inputs(args, package)
     host, port = tracker_host_port_from_cli(args.rpc_tracker)
     logger.debug("package %s of type %s on %s", args.PATH, package.type, args.device)
-    result = run_module(package, args.device, host, port, args.rpc_key, inputs, args.fill_mode, args.print_time,
-                        repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end,
-                        input_shapes=args.input_shapes)
+    result = run_module(
+        package,
+        args.device,
+        host,
+        port,
+        args.rpc_key,
+        inputs,
+        args.fill_mode,
+        args.print_time,
+        repeat=args.repeat,
+        number=args.number,
+        profile=args.profile,
+        end_to_end=args.end_to_end,
+        input_shapes=args.input_shapes,
+    )
     if args.print_time:
         print(result.format_times())
         if args.repeat > 1:
@@ -125,7 +146,8 @@ def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
     return notes + [
         f"input '{name}': {values}, {'x'.join(map(str, shape)) or 'scalar'} {dtypes[name]} "
         "(use --inputs FILE for real data)"
-        for name, shape in shapes.items() if name not in (given or ())
+        for name, shape in shapes.items()
+        if name not in (given or ())
     ]
 
 
@@ -261,8 +283,10 @@ def all_shapes(rows: Mapping[str, Dims], inputs: Mapping | None, shapes: Mapping
     """Return the shapes of all inputs: from given inputs, ``shapes``, and dimensions that follow from both."""
     for name, shape in (shapes or {}).items():
         if name not in rows:
-            raise TVMCException(f"--input-shapes: the input tensor '{name}' is not in the graph. Expected inputs: "
-                                f"{list(rows)}" + did_you_mean(name, rows, "; "))
+            raise TVMCException(
+                f"--input-shapes: the input tensor '{name}' is not in the graph. Expected inputs: "
+                f"{list(rows)}" + did_you_mean(name, rows, "; ")
+            )
         if is_open(shape):
             raise TVMCException(f"--input-shapes: the dimensions of '{name}' must be positive")
     given = {name: list(array.shape) for name, array in (inputs or {}).items() if name in rows}
@@ -277,17 +301,18 @@ def make_inputs_dict(
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
         if name not in shape_dict:
-            raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}"
-                                + did_you_mean(name, shape_dict, "; "))
+            raise TVMCException(
+                f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}"
+                + did_you_mean(name, shape_dict, "; ")
+            )
     for name, array in given.items():
         check_fits(name, array.shape, shape_dict[name])
         if array.dtype.kind not in "fiub":
-            raise TVMCException(f"input '{name}' has element type {array.dtype}, but the model expects "
-                                f"{dtype_dict[name]}")
+            raise TVMCException(
+                f"input '{name}' has element type {array.dtype}, but the model expects {dtype_dict[name]}"
+            )
     sizes = all_shapes(shape_dict, given, shapes)
-    return {
-        n: given[n] if n in given else generate_tensor_data(sizes[n], dtype_dict[n], fill_mode) for n in shape_dict
-    }
+    return {n: given[n] if n in given else generate_tensor_data(sizes[n], dtype_dict[n], fill_mode) for n in shape_dict}
 
 
 def run_module(

@@ -58,10 +58,14 @@ class TasksOfModel:
             policy.siblings = policies
             policies.append(policy)
             return SketchSearch(
-                task, policy, builder, runner, untuned=untuned_kernels(found), count=found.weight, number=number)
+                task, policy, builder, runner, untuned=untuned_kernels(found), count=found.weight, number=number
+            )
 
-        return [partial(search, number, found, task) for number, (found, task) in enumerate(zip(self.found, self.tasks))
-                if any(task is one for one in chosen)]
+        return [
+            partial(search, number, found, task)
+            for number, (found, task) in enumerate(zip(self.found, self.tasks))
+            if any(task is one for one in chosen)
+        ]
 
 
 def cost_model(tuner: str, tasks: int) -> CostModel:

@@ -52,8 +52,14 @@ def parse_target(target: str) -> list[dict[str, Any]]:
 
 
 # The target that is suggested if a device name is given instead of a target.
-_HINTS = {"cpu": "a CPU's is llvm", "gpu": "a GPU's is cuda or opencl", "x86": "it is llvm",
-          "arm": "it is llvm", "cl": "it is opencl", "nvidia": "it is cuda"}
+_HINTS = {
+    "cpu": "a CPU's is llvm",
+    "gpu": "a GPU's is cuda or opencl",
+    "x86": "it is llvm",
+    "arm": "it is llvm",
+    "cl": "it is opencl",
+    "nvidia": "it is cuda",
+}
 
 
 def kinds_with_code() -> list[str]:
@@ -72,8 +78,9 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
     others = [t["name"] for t in parse_targets if not t["is_tvm_target"] and t["name"] not in get_codegen_names()]
     if others:
         hint = _HINTS.get(others[0].lower()) or did_you_mean(others[0], [*kinds_with_code(), *get_codegen_names()])
-        raise TVMCException(f"'{others[0]}' is not a target{hint and ': ' + hint}; "
-                            f"targets with a code generator are {kinds}")
+        raise TVMCException(
+            f"'{others[0]}' is not a target{hint and ': ' + hint}; targets with a code generator are {kinds}"
+        )
     if not parse_targets[-1]["is_tvm_target"]:
         raise TVMCException(f"'{names[-1]}' only compiles parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:
@@ -170,8 +177,9 @@ def generate_target_args(parser) -> None:
             # Options of a kind without a code generator are parsed so that an error can be reported; they are hidden
             # from the help.
             shown = f"target {kind} {name}" if kind in with_code else argparse.SUPPRESS
-            group.add_argument(f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(),
-                               help=shown)
+            group.add_argument(
+                f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(), help=shown
+            )
 
 
 def target_options() -> dict[str, dict[str, str]]:

@@ -21,8 +21,9 @@ def add_targets_parser(subparsers, _, json_params) -> None:
     """Add the subcommand ``targets``."""
     parser = add_command(subparsers, "targets", usage="tvmc targets [options] [NAME]")
     parser.set_defaults(func=drive_targets)
-    parser.add_argument("--tags", action="store_true",
-                        help="list the tags of machines; with NAME, the tags that contain it")
+    parser.add_argument(
+        "--tags", action="store_true", help="list the tags of machines; with NAME, the tags that contain it"
+    )
     add_verbose(parser)
     parser.add_argument("NAME", nargs="?", default="", help="a target (shows its options) or a tag (shows its target)")
 
@@ -37,8 +38,10 @@ def drive_targets(args) -> int:
         print_table([(name, str(found[name]).strip()) for name in sorted(found)], ("tag", "target"), sys.stdout)
     elif not args.NAME:
         print_table([_row(kind) for kind in kinds_with_code()], ("target", "code for", "on this machine"), sys.stdout)
-        print("\ntvmc targets NAME shows the options of a target; "
-              f"tvmc targets --tags lists {len(tags)} tags (names of machines)")
+        print(
+            "\ntvmc targets NAME shows the options of a target; "
+            f"tvmc targets --tags lists {len(tags)} tags (names of machines)"
+        )
     elif args.NAME in tags:
         print(f"{args.NAME}: {str(tags[args.NAME]).strip()}")
     else:
@@ -63,13 +66,20 @@ def _row(kind: str) -> tuple[str, str, str]:
 
 def _options(kind: str, tags) -> None:
     if kind not in kinds_with_code():
-        raise TVMCException(f"'{kind}' is not a target with a code generator or a tag"
-                            + did_you_mean(kind, [*kinds_with_code(), *tags], "; "))
-    rows = [(f"-{name}={row.type.__name__.upper()}", "" if row.default is None else row.default)
-            for name, row in KINDS[kind].schema.items() if isinstance(row.type, type)]
+        raise TVMCException(
+            f"'{kind}' is not a target with a code generator or a tag"
+            + did_you_mean(kind, [*kinds_with_code(), *tags], "; ")
+        )
+    rows = [
+        (f"-{name}={row.type.__name__.upper()}", "" if row.default is None else row.default)
+        for name, row in KINDS[kind].schema.items()
+        if isinstance(row.type, type)
+    ]
     print_table(rows, (f"option of {kind}", "default"), sys.stdout)
-    print(f'\nfor example: --target "{kind} {rows[0][0].partition("=")[0]}=..."; all of them one by one: '
-          "tvmc compile --help-all")
+    print(
+        f'\nfor example: --target "{kind} {rows[0][0].partition("=")[0]}=..."; all of them one by one: '
+        "tvmc compile --help-all"
+    )
 
 
 __all__ = ["drive_targets"]

@@ -36,15 +36,14 @@ def table(rows: Sequence[Sequence[object]], head: Sequence[str] = (), right: Seq
     texts = [[str(cell) for cell in row] for row in ([head] if head else []) + list(rows)]
     widths = [max(map(len, column)) for column in zip(*texts)]
     return [
-        "  ".join(cell.rjust(width) if at in right else cell.ljust(width)
-                  for at, (cell, width) in enumerate(zip(row, widths))).rstrip()
+        "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
         for row in texts
     ]
 
 
-def print_table(
-    rows: Sequence[Sequence[object]], head: Sequence[str], stream: Any, right: Sequence[int] = ()
-) -> None:
+def print_table(rows: Sequence[Sequence[object]], head: Sequence[str], stream: Any, right: Sequence[int] = ()) -> None:
     """Print the table with a bold header."""
     first, *others = table(rows, head, right)
     stream.write("\n".join([painted(first, BOLD, stream), *others]) + "\n")

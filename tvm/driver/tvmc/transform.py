@@ -29,8 +29,7 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
     passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
     given = PassContext.current()
     # The user requested the layouts, so the passes run at any optimization level.
-    with PassContext(3, given.required_pass, given.disabled_pass, instruments=given.instruments,
-                     config=given.config):
+    with PassContext(3, given.required_pass, given.disabled_pass, instruments=given.instruments, config=given.config):
         return Sequential([*passes, relay.transform.FoldConstant()])(mod)
 
 
@@ -130,14 +129,23 @@ def apply_graph_transforms(mod, args):
     if args.get("desired_layout"):
         mod = convert_graph_layout(mod, args["desired_layout"], args.get("desired_layout_ops"))
     if args.get("mixed_precision"):
-        mod = convert_to_mixed_precision(mod, args.get("mixed_precision_ops"),
-                                         args.get("mixed_precision_calculation_type") or "float16",
-                                         args.get("mixed_precision_acc_type"))
+        mod = convert_to_mixed_precision(
+            mod,
+            args.get("mixed_precision_ops"),
+            args.get("mixed_precision_calculation_type") or "float16",
+            args.get("mixed_precision_acc_type"),
+        )
     return mod
 
 
-TRANSFORM_ARGS = ("desired_layout", "desired_layout_ops", "mixed_precision", "mixed_precision_ops",
-                  "mixed_precision_calculation_type", "mixed_precision_acc_type")
+TRANSFORM_ARGS = (
+    "desired_layout",
+    "desired_layout_ops",
+    "mixed_precision",
+    "mixed_precision_ops",
+    "mixed_precision_calculation_type",
+    "mixed_precision_acc_type",
+)
 
 
 def parse_graph_transform_args(args) -> dict:
@@ -157,9 +165,22 @@ def generate_transform_args(parser) -> None:
     parser.add_argument("--mixed-precision", action="store_true", help="use a smaller float type where it is safe")
     group = detail_group(parser, "layouts and mixed precision")
     group.add_argument("--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change")
-    group.add_argument("--mixed-precision-ops", nargs="+", default=DEFAULT_MIXED_OPS, metavar="OP",
-                       help="operators to compute in the smaller type")
-    group.add_argument("--mixed-precision-calculation-type", choices=["float16", "bfloat16", "float32"],
-                       default="float16", help="element type of the computation")
-    group.add_argument("--mixed-precision-acc-type", choices=["float16", "bfloat16", "float32"], default=None,
-                       help="element type of accumulation (default: float16, or float32 for bfloat16)")
+    group.add_argument(
+        "--mixed-precision-ops",
+        nargs="+",
+        default=DEFAULT_MIXED_OPS,
+        metavar="OP",
+        help="operators to compute in the smaller type",
+    )
+    group.add_argument(
+        "--mixed-precision-calculation-type",
+        choices=["float16", "bfloat16", "float32"],
+        default="float16",
+        help="element type of the computation",
+    )
+    group.add_argument(
+        "--mixed-precision-acc-type",
+        choices=["float16", "bfloat16", "float32"],
+        default=None,
+        help="element type of accumulation (default: float16, or float32 for bfloat16)",
+    )

@@ -22,8 +22,10 @@ _TICK_SECONDS = 1.0
 _LEAST_NAME = 18
 # The text of each stage that is shown between the rounds of tasks.
 _STAGES = {
-    Stage.BASELINE: "measuring the code without tuning", Stage.SEARCH: "",
-    Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
+    Stage.BASELINE: "measuring the code without tuning",
+    Stage.SEARCH: "",
+    Stage.CONFIRM: "measuring the leaders side by side",
+    Stage.WHOLE_MODEL: "comparing the model as a whole",
 }
 # The loggers that may warn while a model is tuned.
 _LOGGERS = ("autotvm", "auto_scheduler")
@@ -52,8 +54,10 @@ def milliseconds(seconds: float | None) -> str:
 def totals(tasks: Sequence[TaskStatus]) -> tuple[float, float]:
     """Return total seconds of all tasks: untuned, and with the best candidates. Tasks without a result are left out."""
     ran = [(task, task.cost) for task in tasks if task.cost is not None]
-    return (sum((task.baseline_cost or cost) * task.count for task, cost in ran),
-            sum(cost * task.count for task, cost in ran))
+    return (
+        sum((task.baseline_cost or cost) * task.count for task, cost in ran),
+        sum(cost * task.count for task, cost in ran),
+    )
 
 
 def columns(task: TaskStatus, total: float, machine: Machine | None) -> str:
@@ -65,8 +69,10 @@ def columns(task: TaskStatus, total: float, machine: Machine | None) -> str:
     untuned = task.baseline_cost * task.count if task.baseline_cost else None
     gain = f"{untuned / seconds:.2f}x" if untuned else "-"
     peak = f" {task.flops / machine.flops:>5.0%}" if machine else ""
-    return (f"{seconds / total:>6.1%} {milliseconds(untuned):>10} {milliseconds(seconds):>10} {gain:>6} "
-            f"{task.flops / 1e9:>8.1f}{peak} {task.trials:>6}")
+    return (
+        f"{seconds / total:>6.1%} {milliseconds(untuned):>10} {milliseconds(seconds):>10} {gain:>6} "
+        f"{task.flops / 1e9:>8.1f}{peak} {task.trials:>6}"
+    )
 
 
 def name_of(task: TaskStatus) -> str:
@@ -97,8 +103,10 @@ def total_line(tasks: Sequence[TaskStatus], machine: Machine | None) -> str:
     peaks = f"; peak {machine.flops / 1e9:.0f} GFLOPS, {machine.bandwidth / 1e9:.0f} GB/s" if machine else ""
     if not after:
         return f"Estimated time in the model: not known yet{peaks}"
-    return (f"Estimated time in the model: {milliseconds(before)} untuned, {milliseconds(after)} now "
-            f"({before / after:.2f}x){peaks}")
+    return (
+        f"Estimated time in the model: {milliseconds(before)} untuned, {milliseconds(after)} now "
+        f"({before / after:.2f}x){peaks}"
+    )
 
 
 def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
@@ -299,8 +307,10 @@ class LiveTable(logging.Handler):
         seconds, trials = (started.seconds, started.trials) if started else (None, None)
         budget = f" of {clock(seconds)}" if seconds else ""
         done = sum(task.trials for task in self.tasks)
-        parts = [f"tvmc tune  {clock(time.monotonic() - self.begin)}{budget}",
-                 f"{done} of {trials} trials" if trials is not None else f"{done} trials"]
+        parts = [
+            f"tvmc tune  {clock(time.monotonic() - self.begin)}{budget}",
+            f"{done} of {trials} trials" if trials is not None else f"{done} trials",
+        ]
         if task is not None:
             parts.append(f"now task {task.number}, trial {min(task.trials + 1, self.until)} of {self.until}")
         else:
@@ -320,8 +330,11 @@ class LiveTable(logging.Handler):
         width = self._size().columns - 1
         titles = head(self.machine)
         name = max(min(max((len(row.name) for row in self.rows), default=8), width - len(titles) - 1), _LEAST_NAME)
-        lines = [self._paint(BOLD, self._status()[:width]), self.total[:width],
-                 self._paint(FAINT, f"{'  # task':<{name}} {titles}"[:width])]
+        lines = [
+            self._paint(BOLD, self._status()[:width]),
+            self.total[:width],
+            self._paint(FAINT, f"{'  # task':<{name}} {titles}"[:width]),
+        ]
         shown = self._shown(room)
         for number in shown:
             row = self.rows[number]

@@ -71,13 +71,19 @@ def facts_of(package: TVMCPackage) -> VMFacts:
         return _from_code(package.executable)
     try:
         said, weights = package.manifest, package.manifest["weights"]
-        return VMFacts([_value(v) for v in said["inputs"]], [_value(v) for v in said["outputs"]],
-                       Counter({str(k): int(n) for k, n in said["kernels"].items()}), int(weights["count"]),
-                       int(weights["bytes"]))
+        return VMFacts(
+            [_value(v) for v in said["inputs"]],
+            [_value(v) for v in said["outputs"]],
+            Counter({str(k): int(n) for k, n in said["kernels"].items()}),
+            int(weights["count"]),
+            int(weights["bytes"]),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise TVMCException(f"the package {package.package_path} is damaged: its manifest has no {problem}"
-                            if isinstance(problem, KeyError) else
-                            f"the package {package.package_path} is damaged: {problem}") from problem
+        raise TVMCException(
+            f"the package {package.package_path} is damaged: its manifest has no {problem}"
+            if isinstance(problem, KeyError)
+            else f"the package {package.package_path} is damaged: {problem}"
+        ) from problem
 
 
 def _value(said: Mapping) -> Value:
@@ -90,12 +96,20 @@ def _value(said: Mapping) -> Value:
 def _from_code(executable: Executable) -> VMFacts:
     function = next((f for f in executable.code.functions if f.name == MAIN), None)
     if function is None:
-        raise TVMCException(f"the package does not define the function {MAIN}; it defines "
-                            f"{', '.join(executable.globals)}")
+        raise TVMCException(
+            f"the package does not define the function {MAIN}; it defines {', '.join(executable.globals)}"
+        )
     # Dimensions with the same number below -1 are equal.
-    inputs = [Value(p.name, [d if d >= 0 else None if d == -1 else f"size_{-d - 2}" for d in p.type[1:]],
-                    dtype_of_word(p.type[0])) if p.type else Value(p.name, None, "no tensor")
-              for p in function.params]
+    inputs = [
+        Value(
+            p.name,
+            [d if d >= 0 else None if d == -1 else f"size_{-d - 2}" for d in p.type[1:]],
+            dtype_of_word(p.type[0]),
+        )
+        if p.type
+        else Value(p.name, None, "no tensor")
+        for p in function.params
+    ]
     return VMFacts(inputs, [], kernel_calls(executable), *weights_of(executable))
 
 
@@ -105,8 +119,10 @@ def inputs_of(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
     values = facts_of(package).inputs
     for value in values:
         if value.sizes is None:
-            raise TVMCException(f"input '{value.name}' has type {value.dtype}; tvmc only supports tensors, use "
-                                "tvm.runtime.vm.VirtualMachine")
+            raise TVMCException(
+                f"input '{value.name}' has type {value.dtype}; tvmc only supports tensors, use "
+                "tvm.runtime.vm.VirtualMachine"
+            )
     return {v.name: v.sizes for v in values}, {v.name: v.dtype for v in values}
 
 
@@ -141,8 +157,10 @@ class Runner:
             elif isinstance(one, NDArray):
                 found.append(one.numpy())
             else:
-                raise TVMCException(f"the model returns {type(one).__name__}, but tvmc only supports tensors; use "
-                                    "tvm.runtime.vm.VirtualMachine")
+                raise TVMCException(
+                    f"the model returns {type(one).__name__}, but tvmc only supports tensors; use "
+                    "tvm.runtime.vm.VirtualMachine"
+                )
         return {f"output_{i}": array for i, array in enumerate(found)}
 
     def benchmark(self, repeat: int, number: int, end_to_end: bool) -> BenchmarkResult:

@@ -26,8 +26,12 @@ def generate_workspace_pools_args(parser) -> None:
     """Add --workspace-pools and the options of each pool."""
     group = detail_group(parser, "memory pools (microcontrollers only)")
     for ending in _OPTIONS:
-        group.add_argument(f"--workspace-pools{ending}", action="append" if ending else "store", metavar="POOL",
-                           help="only for microcontrollers, which are not supported")
+        group.add_argument(
+            f"--workspace-pools{ending}",
+            action="append" if ending else "store",
+            metavar="POOL",
+            help="only for microcontrollers, which are not supported",
+        )
 
 
 def refuse_workspace_pools(args) -> None:
@@ -43,8 +47,9 @@ def _by_pool(args: Any, option: str) -> dict[str, str]:
     for text in getattr(args, f"workspace_pools_{option}") or ():
         name, colon, value = text.partition(":")
         if not colon:
-            raise TVMCException(f"--workspace-pools-{option.replace('_', '-')} must have the form POOL:VALUE, got "
-                                f"'{text}'")
+            raise TVMCException(
+                f"--workspace-pools-{option.replace('_', '-')} must have the form POOL:VALUE, got '{text}'"
+            )
         said[name] = value
     return said
 
@@ -78,8 +83,9 @@ def workspace_pools_recombobulate(args: Any, targets: list[Target], extra_target
     pools = []
     for pool in (name.strip() for name in args.workspace_pools.split(",")):
         if pool not in reached:
-            raise TVMCException("--workspace-pools-targets does not name the targets that can access the pool "
-                                f"'{pool}'")
+            raise TVMCException(
+                f"--workspace-pools-targets does not name the targets that can access the pool '{pool}'"
+            )
         kinds = [kind.strip() for kind in reached[pool].split(",")]
         own = [target for target in targets if target.kind.name in kinds]
         values = {field: _number(field, told[pool]) for field, told in said.items() if pool in told}

@@ -227,7 +227,6 @@ class PrimExpr(ExprOp, BaseExpr):
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:
-
         # A field in some classes, derived from the operands in others.
         dtype: str = slot_field()
 

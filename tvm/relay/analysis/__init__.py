@@ -480,8 +480,9 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     """
     numbered = [n for n in post_order(mod["main"]) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(numbered):
-        raise ValueError(f"extract_intermdeiate_expr: expression {expr_id} is out of range; @main has {len(numbered)} "
-                         "expressions")
+        raise ValueError(
+            f"extract_intermdeiate_expr: expression {expr_id} is out of range; @main has {len(numbered)} expressions"
+        )
     chosen = numbered[expr_id]
     return IRModule.from_expr(Function(free_vars(chosen), chosen))
 
@@ -506,8 +507,12 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     for node in post_order(expr):
         if type(node) is Call and isinstance(node.op, Op) and node.op.name == "nn.dense":
             weight = node.args[1]
-            if type(weight) is Call and isinstance(weight.op, Op) and weight.op.name == "transpose" and isinstance(
-                    weight.args[0], Var):
+            if (
+                type(weight) is Call
+                and isinstance(weight.op, Op)
+                and weight.op.name == "transpose"
+                and isinstance(weight.args[0], Var)
+            ):
                 out.append(weight.args[0].name_hint)
     return out
 
@@ -616,15 +621,35 @@ def _split(pattern: Pattern, case: Pattern, mod: IRModule | None) -> list[Patter
                                   "the module that defines it")  # fmt: skip
         return [PatternConstructor(c, (PatternWildcard(),) * len(c.inputs)) for c in known.constructors]
     at = next(i for i, (p, c) in enumerate(zip(parts, inner)) if _takes(p, c) is None)
-    return [case.replace(patterns=(*inner[:at], c, *inner[at + 1:])) for c in _split(parts[at], inner[at], mod)]
+    return [case.replace(patterns=(*inner[:at], c, *inner[at + 1 :])) for c in _split(parts[at], inner[at], mod)]
 
 
 __all__ = [
-    "CallGraph", "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
-    "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature",
-    "extract_fused_functions", "extract_intermdeiate_expr", "extract_intermediate_expr", "free_type_vars",
-    "free_vars", "get_calibration_data", "get_total_mac_number", "list_fake_quantized_op_freqs", "list_op_freqs",
-    "post_order_visit", "search_fc_transpose", "unmatched_cases", "well_formed",
+    "CallGraph",
+    "Feature",
+    "all_dtypes",
+    "all_type_vars",
+    "all_vars",
+    "bound_type_vars",
+    "bound_vars",
+    "check_basic_block_normal_form",
+    "check_constant",
+    "check_kind",
+    "count_layers",
+    "detect_feature",
+    "extract_fused_functions",
+    "extract_intermdeiate_expr",
+    "extract_intermediate_expr",
+    "free_type_vars",
+    "free_vars",
+    "get_calibration_data",
+    "get_total_mac_number",
+    "list_fake_quantized_op_freqs",
+    "list_op_freqs",
+    "post_order_visit",
+    "search_fc_transpose",
+    "unmatched_cases",
+    "well_formed",
 ]
 
 

@@ -66,8 +66,11 @@ def constants_of(call: Call) -> tuple[int, ...]:
     tuple."""
     if any(not isinstance(param.checked_type_ or param.type_annotation, TensorType) for param in call.op.params):
         return ()
-    return tuple(place for place, argument in enumerate(call.args)
-                 if isinstance(argument, Constant) and len(argument.data.shape) > 1)
+    return tuple(
+        place
+        for place, argument in enumerate(call.args)
+        if isinstance(argument, Constant) and len(argument.data.shape) > 1
+    )
 
 
 def has_reduction(dag: ComputeDAG) -> bool:
@@ -128,7 +131,8 @@ def over_stored(function: Function, layouts: dict[int, StoredLayout]) -> Functio
         restored[old] = reshape(transpose(params[place], layout.restoring_axes), layout.shape)
     places = json.dumps(sorted(layouts))
     return function.replace(
-        params=tuple(params), body=substitute_vars(function.body, restored), attrs={**function.attrs, STORED: places})
+        params=tuple(params), body=substitute_vars(function.body, restored), attrs={**function.attrs, STORED: places}
+    )
 
 
 def as_given(function: Function) -> Function:
@@ -152,6 +156,16 @@ def as_given(function: Function) -> Function:
 
 
 __all__ = [
-    "STEPS", "as_given", "computation_of", "constants_of", "has_reduction", "is_scheduled", "over_stored", "scheduled",
-    "steps_of", "stored_places", "wanted_layouts", "with_steps",
+    "STEPS",
+    "as_given",
+    "computation_of",
+    "constants_of",
+    "has_reduction",
+    "is_scheduled",
+    "over_stored",
+    "scheduled",
+    "steps_of",
+    "stored_places",
+    "wanted_layouts",
+    "with_steps",
 ]

@@ -182,6 +182,7 @@ def layouts(function: Function) -> dict[str, str]:
 
 def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
     """Return the expressions of the outer graph, operands first, without the bodies of fused functions."""
+
     def operands(e: RelayExpr) -> Sequence[RelayExpr]:
         return e.args if isinstance(e, Call) else () if isinstance(e, Function) else e.children()
 
@@ -225,7 +226,8 @@ def written_over(function: Function) -> set[Var]:
                 continue
             alike = isinstance(node, Call) and (
                 bool(node.op.attrs.get("reshape_only"))
-                or pattern_of(node.op) <= BROADCAST and _shape(child) == _shape(node)
+                or pattern_of(node.op) <= BROADCAST
+                and _shape(child) == _shape(node)
             )
             if id(node) in near and id(node) not in far and alike:
                 near.add(id(child))

@@ -90,8 +90,10 @@ class _Linking:
         assert node.kernel is not None
         if not node.kernel.target.features.is_cpu:
             target = str(node.kernel.target).strip()
-            raise TVMError(f"option link-params of graph: kernel {node.kernel.name} is compiled for target '{target}'; "
-                           "weights can be linked into CPU code only; build without link-params")
+            raise TVMError(
+                f"option link-params of graph: kernel {node.kernel.name} is compiled for target '{target}'; "
+                "weights can be linked into CPU code only; build without link-params"
+            )
         constants = {
             position: self.program.constants[self.program.nodes[number].name]
             for position, (number, _) in enumerate(node.inputs) if number in self.linked

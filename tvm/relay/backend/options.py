@@ -82,8 +82,13 @@ class Executor(_Choice):
 
     OPTIONS = {
         "graph": {"link-params": bool},
-        "aot": {"link-params": bool, "unpacked-api": bool, "interface-api": str, "workspace-byte-alignment": int,
-                "constant-byte-alignment": int},
+        "aot": {
+            "link-params": bool,
+            "unpacked-api": bool,
+            "interface-api": str,
+            "workspace-byte-alignment": int,
+            "constant-byte-alignment": int,
+        },
     }
     flag_registry_name = "executor"
 

@@ -168,8 +168,10 @@ class Kernel:
         for buffer in buffers:
             if any(not isinstance(d, IntImm) for d in buffer.shape):
                 count = math.prod((cast("int64", d) for d in buffer.shape), start=const(1, "int64"))
-                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; GPU kernels with dynamic " \
-                       "shapes use 32-bit indices"
+                said = (
+                    f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; GPU kernels with dynamic "
+                    "shapes use 32-bit indices"
+                )
                 body = AssertStmt(count <= const(MOST_ELEMENTS, "int64"), StringImm(said), body)
         return body
 
@@ -195,8 +197,11 @@ def _is_wide(function: Function) -> bool:
         return True
     types = [p.checked_type_ or p.type_annotation for p in function.params]
     types += [node.checked_type_ for node in post_order(function.body) if isinstance(node, Call)]
-    return any(math.prod(d.value for d in tensor.shape if isinstance(d, IntImm)) >= 1 << 31
-               for t in types for tensor in flatten_type(t))
+    return any(
+        math.prod(d.value for d in tensor.shape if isinstance(d, IntImm)) >= 1 << 31
+        for t in types
+        for tensor in flatten_type(t)
+    )
 
 
 def get_valid_implementations(
@@ -375,8 +380,7 @@ class CachedFunc(NamedTuple):
 
 
 class TECompiler:
-    """Lowers single fused functions, for scripts that inspect schedules. Models are compiled with ``KernelCompiler``.
-    """
+    """Lowers single fused functions, for scripts that inspect schedules. Models are compiled with ``KernelCompiler``."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], CachedFunc] = {}

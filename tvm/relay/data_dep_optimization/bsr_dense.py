@@ -36,9 +36,12 @@ def convert(
     func, old = infer_type(func), dict(params)
     names = process_params(func, params, blocksize, sparsity_threshold).weight_name
     made = {
-        param: [var(key, shape=params[key].shape, dtype=params[key].dtype)
-                for key in (f"{param.name_hint}.{part}" for part in ("data", "indices", "indptr"))]
-        for param in func.params if param.name_hint in names
+        param: [
+            var(key, shape=params[key].shape, dtype=params[key].dtype)
+            for key in (f"{param.name_hint}.{part}" for part in ("data", "indices", "indptr"))
+        ]
+        for param in func.params
+        if param.name_hint in names
     }
 
     def rewrite(call, args):

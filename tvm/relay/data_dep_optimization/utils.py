@@ -21,7 +21,10 @@ class _Calls(ExprMutator):
 
 
 def with_parameters(
-    func: Function, made: Mapping[Var, list[Var]], old: Mapping[str, Any], params: MutableMapping[str, Any],
+    func: Function,
+    made: Mapping[Var, list[Var]],
+    old: Mapping[str, Any],
+    params: MutableMapping[str, Any],
     rewrite: Callable[[Call, list[RelayExpr]], RelayExpr | None],
 ) -> Function:
     """Rewrite the calls of ``func``, and replace parameters by the new parameters in ``made``.

@@ -1,6 +1,6 @@
 """Dataflow patterns: match, rewrite and partition Relay graphs.
 
-    is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
+is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
 """
 
 from ..substitute import free_vars

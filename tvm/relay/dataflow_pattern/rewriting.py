@@ -312,8 +312,11 @@ def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[Rela
         asked = isinstance(p, (ConstantPattern, ExprPattern))
         for e in matcher.memo.get(id(p), ()):
             parts = e.args if isinstance(p, CallPattern) else e.fields if isinstance(p, TuplePattern) else (e,)
-            found.update((id(x), x) for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
-                         and not (asked and isinstance(x, Constant)))
+            found.update(
+                (id(x), x)
+                for x in parts
+                if not isinstance(x, (Op, Function)) and id(x) not in inside and not (asked and isinstance(x, Constant))
+            )
     return list(found.values())
 
 

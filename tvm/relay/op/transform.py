@@ -1,5 +1,4 @@
-"""Operators that move elements: reshapes, slices, concatenations, gathers. Their types follow from their computations.
-"""
+"""Operators that move elements: reshapes, slices, concatenations, gathers. Their types follow from their computations."""
 
 from __future__ import annotations
 

@@ -72,8 +72,11 @@ def _one_bias(counts: dict[int, int]):
             return None if is_call(node, "nn.bias_add") else nn.bias_add(layer, Constant(vector), axis)
         first = x.args[1]
         alone = counts.get(id(x), 1) == 1 and x.attrs.axis % len(dims(x.checked_type_)) == axis
-        return nn.bias_add(layer, Constant(first.data.numpy() + vector), axis) if alone and isinstance(
-            first, Constant) else None
+        return (
+            nn.bias_add(layer, Constant(first.data.numpy() + vector), axis)
+            if alone and isinstance(first, Constant)
+            else None
+        )
 
     return rule
 

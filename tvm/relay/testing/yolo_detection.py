@@ -63,14 +63,23 @@ def _box(layer, n: int, anchor: int, row: int, column: int, across) -> Box:
     data, anchors = layer["output"], layer["biases"]
     height, width = data.shape[2:]
     x, y, w, h = (float(v) for v in data[n, :4, row, column])
-    return Box((column + x) / width, (row + y) / height, float(np.exp(w)) * float(anchors[2 * anchor]) / across[0],
-               float(np.exp(h)) * float(anchors[2 * anchor + 1]) / across[1])
+    return Box(
+        (column + x) / width,
+        (row + y) / height,
+        float(np.exp(w)) * float(anchors[2 * anchor]) / across[0],
+        float(np.exp(h)) * float(anchors[2 * anchor + 1]) / across[1],
+    )
 
 
 def _detection(layer, box: Box, objectness: float, kinds: np.ndarray, thresh: float) -> dict[str, Any]:
     prob = objectness * kinds
-    return {"bbox": box, "classes": int(layer["classes"]), "prob": np.where(prob < thresh, 0, prob),
-            "objectness": objectness, "sort_class": -1}
+    return {
+        "bbox": box,
+        "classes": int(layer["classes"]),
+        "prob": np.where(prob < thresh, 0, prob),
+        "objectness": objectness,
+        "sort_class": -1,
+    }
 
 
 def _yolo(layer, net_shape, thresh: float) -> list[dict[str, Any]]:

@@ -38,8 +38,9 @@ def _is_whole(e: Any) -> bool:
 
 def _order(body: RelayExpr) -> list[RelayExpr]:
     """Return every expression once, operands first, without the bodies of composite and primitive functions."""
-    return list(post_order(body, operands=lambda e: () if _is_whole(e) else [
-        c for c in e.children() if not isinstance(c, Op)]))
+    return list(
+        post_order(body, operands=lambda e: () if _is_whole(e) else [c for c in e.children() if not isinstance(c, Op)])
+    )
 
 
 class _Marks:
@@ -72,7 +73,8 @@ class _Marks:
         operands = node.args if isinstance(node, Call) else node.children()
         inside = {id(a) for a in operands}
         made = node.map_children(
-            lambda c: annotation.compiler_begin(self.ended(c), target) if id(c) in inside else self.new.get(id(c), c))
+            lambda c: annotation.compiler_begin(self.ended(c), target) if id(c) in inside else self.new.get(id(c), c)
+        )
         if operands:
             self.target[id(made)] = target
         return made

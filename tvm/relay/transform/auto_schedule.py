@@ -98,8 +98,9 @@ class _Found:
             dag.state_of(state.transform_steps)
             dag.apply_steps_from_state(state)
         except TVMError as error:
-            logger.warning("the tuning record of %s (workload %s) cannot be applied and is ignored: %s", name,
-                           workload_key, error)
+            logger.warning(
+                "the tuning record of %s (workload %s) cannot be applied and is ignored: %s", name, workload_key, error
+            )
             return None
         return with_steps(function, state)
 
@@ -171,8 +172,10 @@ def AutoSchedulerLayoutRewrite(target: Target | None = None) -> ModulePass:
             name, layouts = made[key]
             if not layouts:
                 return None
-            args = [Constant(layouts[place].store(argument.data.numpy())) if place in layouts else argument
-                    for place, argument in enumerate(node.args)]
+            args = [
+                Constant(layouts[place].store(argument.data.numpy())) if place in layouts else argument
+                for place, argument in enumerate(node.args)
+            ]
             return Call(name, tuple(args), None, (), node.span)
 
         new["main"] = rewrite(mod["main"], post)
@@ -203,5 +206,10 @@ def PlaceKernels() -> ModulePass:
 
 
 __all__ = [
-    "AutoScheduleKernels", "AutoSchedulerLayoutRewrite", "PlaceKernels", "fuse_plain", "is_kernel_call", "name_of",
+    "AutoScheduleKernels",
+    "AutoSchedulerLayoutRewrite",
+    "PlaceKernels",
+    "fuse_plain",
+    "is_kernel_call",
+    "name_of",
 ]

@@ -44,7 +44,7 @@ def side_by_side(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int
 
 
 def _but(shape: tuple, axis: int) -> tuple:
-    return shape[:axis] + shape[axis + 1:]
+    return shape[:axis] + shape[axis + 1 :]
 
 
 def in_columns(operands: Sequence[RelayExpr], calls: Sequence[Call], axis: int) -> RelayExpr | None:

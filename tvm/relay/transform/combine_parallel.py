@@ -202,8 +202,9 @@ class _Group:
         first, kind = self.layers[0], self.kind
         data, weights = made[id(first.args[0])], [made[id(n.args[1])] for n in self.layers]
         if kind.batched:
-            return nn.batch_matmul(transform.stack([data] * len(weights), 0), transform.stack(weights, 0),
-                                   out_dtype=first.attrs.out_dtype)
+            return nn.batch_matmul(
+                transform.stack([data] * len(weights), 0), transform.stack(weights, 0), out_dtype=first.attrs.out_dtype
+            )
         attrs = first.attrs
         if kind.count is not None:
             attrs = CallAttrs({**attrs.entries, kind.count: sum(self.sizes)})
@@ -211,8 +212,7 @@ class _Group:
 
 
 def _are_alike(last: list[Call], following: list[Any]) -> bool:
-    """Return whether all branches are followed by the same element-wise operator with the branch as the same argument.
-    """
+    """Return whether all branches are followed by the same element-wise operator with the branch as the same argument."""
     first = following[0]
     if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
         return False
@@ -248,8 +248,7 @@ def _attrs_but(node: Call, name: str) -> dict[str, Any]:
 
 
 def _replace(func: Function, mod, groups: list[_Group]) -> Function:
-    """Rebuild the function, operands first; a combined layer is built after the data and weights of all its branches.
-    """
+    """Rebuild the function, operands first; a combined layer is built after the data and weights of all its branches."""
     ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
     made: dict[int, Any] = {}
 

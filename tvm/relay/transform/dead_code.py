@@ -20,8 +20,12 @@ def is_pure(e: RelayExpr, functions: frozenset[Var] | set[Var] = frozenset()) ->
     for node in post_order(e):
         if isinstance(node, _EFFECTS):
             return False
-        if type(node) is Call and not isinstance(node.op, (Op, Function)) and node.op not in functions \
-                and type(node.op).__name__ != "Constructor":
+        if (
+            type(node) is Call
+            and not isinstance(node.op, (Op, Function))
+            and node.op not in functions
+            and type(node.op).__name__ != "Constructor"
+        ):
             # A called function may write to references.
             return False
         if type(node) is Call and isinstance(node.op, Op) and node.op.attrs.get("TOpIsStateful"):
@@ -58,8 +62,7 @@ def _captured(root: RelayExpr) -> set[Var]:
 
 
 def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
-    """Remove unused let bindings, and with ``inline_once`` inline bindings that are used once, until nothing changes.
-    """
+    """Remove unused let bindings, and with ``inline_once`` inline bindings that are used once, until nothing changes."""
     while True:
         counts, functions, captured = _uses(root), _pure_functions(root), _captured(root) if inline_once else set()
         gone: dict[Var, RelayExpr] = {}

@@ -119,8 +119,11 @@ def merge_regions(func: Function) -> Function:
         own = regions.of(node)
         if own is not None:
             inputs.setdefault(own, set()).update(below[id(node)])
-    borders = [n for n in regions.nodes
-               if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler]
+    borders = [
+        n
+        for n in regions.nodes
+        if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler
+    ]
     # Default regions are merged last, so that they do not separate parts of an external region.
     for wanted in (False, True):
         for node in [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted]:
@@ -212,6 +215,7 @@ class _Partition:
     def outside(self, root: RelayExpr) -> RelayExpr:
         """Rebuild the expressions outside regions. A ``compiler_end`` becomes the call of its region, or one field of
         it."""
+
         def needs(e: RelayExpr) -> Any:
             if isinstance(e, (Op, Function)):
                 return ()
@@ -280,8 +284,7 @@ def _width(e: RelayExpr) -> int:
 
 
 def _optimized(function: Function, compiler: str) -> Function:
-    """Apply the optimization that a compiler registered for its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``.
-    """
+    """Apply the optimization that a compiler registered for its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``."""
     own = get_global_func(f"relay.ext.{compiler}.optimize", allow_missing=True)
     return function if own is None else own(infer_module(IRModule.from_expr(function)))["main"]
 

@@ -113,14 +113,16 @@ class _Backward:
         if not is_call(node, "multiply"):
             return None
         for data, scale in (node.args, reversed(node.args)):
-            if isinstance(scale, Constant) and isinstance(data.checked_type_, TensorType) and (
-                    data.checked_type_ == node.checked_type_):
+            if (
+                isinstance(scale, Constant)
+                and isinstance(data.checked_type_, TensorType)
+                and (data.checked_type_ == node.checked_type_)
+            ):
                 return self.fold(data, scale)
         return None
 
     def fold(self, data: RelayExpr, scale: Constant) -> RelayExpr | None:
-        """Fold factors into the layer that computes ``data``, and rebuild the operators between the layer and ``data``.
-        """
+        """Fold factors into the layer that computes ``data``, and rebuild the operators between the layer and ``data``."""
         path: list[Call] = []
         e = data
         while True:
@@ -223,7 +225,6 @@ class _Forward:
             array = step.args[1].data.numpy() / along(s, rank, axis)
             return Call(step.op, (data, _as_type(array, step.args[1])), step.attrs, (), step.span)
         return Call(step.op, (data,), step.attrs, step.type_args, step.span)
-
 
 
 def _known_weights(name: str, rule: Any) -> RelayFunctionPass:

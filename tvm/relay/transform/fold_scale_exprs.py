@@ -177,8 +177,11 @@ class Forward(Folding):
             if found is not None:
                 return found
         new = node if type(node) is Function else node.map_children(lambda c: self.value.get(id(c), c))
-        taken = [(i, self.scale[id(a)]) for i, a in enumerate(node.args) if id(a) in self.scale] if (
-            type(node) is Call) else []
+        taken = (
+            [(i, self.scale[id(a)]) for i, a in enumerate(node.args) if id(a) in self.scale]
+            if (type(node) is Call)
+            else []
+        )
         if not taken:
             return new
         i, scale = taken[0]
@@ -262,6 +265,7 @@ class Backward(Folding):
 
     def scaled(self, root: RelayExpr, scale: RelayExpr) -> RelayExpr:
         """Return a value with factors folded into its layers; the operators between are rebuilt, operands first."""
+
         def below(e: Call) -> list[RelayExpr]:
             return [] if is_call(e, *LAYERS) else [a for a in e.args if self.can.get(id(a)) is not None]
 

@@ -205,7 +205,7 @@ class Layouts:
                 value = Constant(value.data.numpy().reshape(full))
             elif self.fold and all(isinstance(d, int) for d in full):
                 value = transform.reshape(value, full)
-            elif full[-len(shape):] == shape:
+            elif full[-len(shape) :] == shape:
                 value = transform.expand_dims(value, 0, len(full) - len(shape))
             else:
                 value = transform.reshape(value, full)

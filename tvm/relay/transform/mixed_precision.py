@@ -161,8 +161,7 @@ class _Conversion:
         return id(self.value[id(old)]) in self.wide and self.uses.get(id(old), 0) == 1
 
     def is_epilogue(self, node: Call) -> bool:
-        """Return whether a call applies an element-wise operator or a reshape to a matmul output without other users.
-        """
+        """Return whether a call applies an element-wise operator or a reshape to a matmul output without other users."""
         is_fused = pattern_of(node.op) in (ELEMWISE, BROADCAST) or node.op.name in ("reshape", "expand_dims", "squeeze")
         return is_fused and any(self.is_own_matmul_output(a) for a in node.args)
 
@@ -172,7 +171,8 @@ class _Conversion:
         Constants and function parameters are ignored, because they are available in either precision at no cost.
         """
         if node.op.name == "clip" and max(abs(node.attrs.a_min), abs(node.attrs.a_max)) > LARGEST.get(
-                self.narrow, math.inf):
+            self.narrow, math.inf
+        ):
             return False
         free = (Constant,) if node.op.name in REDUCTIONS else (Constant, Var)
         asked = [d for a in args if not isinstance(a, free) for d in self.floats(a)]

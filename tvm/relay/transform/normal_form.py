@@ -1,5 +1,4 @@
-"""Normal forms: let bindings for every expression (A-normal form), only for shared values, or none (graph normal form).
-"""
+"""Normal forms: let bindings for every expression (A-normal form), only for shared values, or none (graph normal form)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,8 @@ class _Lets:
         self.value: dict[int, RelayExpr] = {}
         # A value that is only used by its let binding keeps the variable of the binding.
         self.names = {
-            id(e.value): e.var for e in self.places.order
+            id(e.value): e.var
+            for e in self.places.order
             if type(e) is Let and wanted(e, self.places) and id(e.value) in self.places.tail
         }
 
@@ -162,5 +162,12 @@ def ToGraphNormalForm() -> RelayFunctionPass:
     return _make("ToGraphNormalForm", to_graph_normal_form)
 
 
-__all__ = ["ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToGraphNormalForm",
-           "to_a_normal_form", "to_basic_block_normal_form", "to_graph_normal_form"]
+__all__ = [
+    "ToANormalForm",
+    "ToANormalFormExpr",
+    "ToBasicBlockNormalForm",
+    "ToGraphNormalForm",
+    "to_a_normal_form",
+    "to_basic_block_normal_form",
+    "to_graph_normal_form",
+]

@@ -103,8 +103,10 @@ class _Devices:
     def _collect_marks(self) -> None:
         for node in self.order:
             if not isinstance(node, (Call, Tuple, TupleGetItem, Var, Constant, Function)):
-                raise TVMError(f"PlanDevices: unsupported expression {type(node).__name__} in the graph; graph "
-                               "executors support only graphs without control flow; use the virtual machine")
+                raise TVMError(
+                    f"PlanDevices: unsupported expression {type(node).__name__} in the graph; graph "
+                    "executors support only graphs without control flow; use the virtual machine"
+                )
             if is_call(node, "on_device") and node.attrs.constrain_body:
                 self._mark(node.args[0], device_type_of(node.attrs.device))
             elif is_call(node, "device_copy"):
@@ -233,8 +235,7 @@ class _Copies:
 
 
 def plan_function(func: Function, default: int) -> Planned:
-    """Plan the devices of a function and insert copies; unconstrained expressions run on the ``default`` device type.
-    """
+    """Plan the devices of a function and insert copies; unconstrained expressions run on the ``default`` device type."""
     return _Copies(func, _Devices(func, default).devices).run()
 
 

@@ -7,8 +7,10 @@ from typing import Any
 from ...docstring import docstring
 from ...error import TVMError
 
-_MEMORY = ("memory is planned in the compiled program and not in Relay; compile with relay.vm.compile, whose bytecode "
-           "shows every alloc_storage and alloc_tensor")
+_MEMORY = (
+    "memory is planned in the compiled program and not in Relay; compile with relay.vm.compile, whose bytecode "
+    "shows every alloc_storage and alloc_tensor"
+)
 
 REASONS = {
     "ManifestAlloc": _MEMORY,

@@ -1,5 +1,4 @@
-"""Target-independent simplifications: full tensors, adjacent constants, casts after clips, adjacent layout transforms.
-"""
+"""Target-independent simplifications: full tensors, adjacent constants, casts after clips, adjacent layout transforms."""
 
 from __future__ import annotations
 
@@ -218,6 +217,14 @@ def _moved(source: RelayExpr, before: list[str], after: list[str], node: Call) -
 
 
 __all__ = [
-    "combine_constants", "distribute_scale", "divide_by_sqrt", "drop_full_range_clip", "filled_with", "full_to_scalar",
-    "merge_transposes", "order_before_dequantize", "skip_cast_after_clip", "static_shape",
+    "combine_constants",
+    "distribute_scale",
+    "divide_by_sqrt",
+    "drop_full_range_clip",
+    "filled_with",
+    "full_to_scalar",
+    "merge_transposes",
+    "order_before_dequantize",
+    "skip_cast_after_clip",
+    "static_shape",
 ]

@@ -266,8 +266,11 @@ def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayEx
 def filled_like(value: int) -> Rule:
     def rule(node: Call, counts) -> RelayExpr | None:
         shape = static_shape(node)
-        return None if shape is None else transform.full(const(value, node.checked_type_.dtype), shape,
-                                                         node.checked_type_.dtype)
+        return (
+            None
+            if shape is None
+            else transform.full(const(value, node.checked_type_.dtype), shape, node.checked_type_.dtype)
+        )
 
     return rule
 
@@ -289,8 +292,9 @@ def concrete_like(node: Call, counts) -> RelayExpr | None:
 _LIKE = {
     "zeros_like": (filled_like(0),),
     "ones_like": (filled_like(1),),
-    **dict.fromkeys(("reshape_like", "cast_like", "broadcast_to_like", "full_like", "collapse_sum_like"),
-                    (concrete_like,)),
+    **dict.fromkeys(
+        ("reshape_like", "cast_like", "broadcast_to_like", "full_like", "collapse_sum_like"), (concrete_like,)
+    ),
 }
 
 # Target-independent simplification rules, applied by the public pass.

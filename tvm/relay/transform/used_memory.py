@@ -19,8 +19,10 @@ def _bytes(e: RelayExpr) -> int:
     if t is None or isinstance(t, FuncType):
         return 0
     if has_dynamic_dims(t):
-        raise ValueError(f"AnnotateUsedMemory: a value of type {t} has dynamic dimensions, so its memory is not known "
-                         "at compile time; give every dimension a size")
+        raise ValueError(
+            f"AnnotateUsedMemory: a value of type {t} has dynamic dimensions, so its memory is not known "
+            "at compile time; give every dimension a size"
+        )
     if isinstance(t, TupleType):
         return sum(byte_size(field) for field in flatten_type(t))
     return byte_size(t)
@@ -56,8 +58,10 @@ class _Annotation:
 
     def check(self, let: Let) -> None:
         if not let.value.attrs.get("Primitive"):
-            raise ValueError(f"AnnotateUsedMemory: the function bound to %{let.var.name_hint} is not primitive; the "
-                             "pass takes graphs whose functions are all marked Primitive")
+            raise ValueError(
+                f"AnnotateUsedMemory: the function bound to %{let.var.name_hint} is not primitive; the "
+                "pass takes graphs whose functions are all marked Primitive"
+            )
 
     def value(self, value: RelayExpr, live: set[Var]) -> tuple[RelayExpr, set[Var]]:
         """Return a let value with annotated branches, and the variables that it reads."""

@@ -104,8 +104,21 @@ def read_candidate(line: str) -> Candidate:
         raise ValueError(f"it has {len(args)} arguments but compares arguments {compared}")
     if shapes and [math.prod(shape) for shape in shapes] != [math.prod(shape) for shape, _ in args]:
         raise ValueError("the sizes of the arguments do not match the shapes")
-    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop,
-                     shapes or None, more, title, layouts)
+    return Candidate(
+        row["file"],
+        str(row["entry"]),
+        args,
+        device,
+        row["record"],
+        measure,
+        outputs,
+        compared,
+        flop,
+        shapes or None,
+        more,
+        title,
+        layouts,
+    )
 
 
 def _arguments(values: Any) -> list[tuple[list[int], str]]:
@@ -191,8 +204,10 @@ class Folder:
         self.count = self.count._replace(missing=len(waiting) - len(found))
         if len(found) < len(waiting):
             first = next(names[0] for names in absent.values() if names)
-            print(f"{self.count.missing} candidates are skipped because their files are missing "
-                  f"({first})", file=sys.stderr)
+            print(
+                f"{self.count.missing} candidates are skipped because their files are missing ({first})",
+                file=sys.stderr,
+            )
         return found
 
     def measure(self, seconds: float | None = None) -> Count:
@@ -251,9 +266,14 @@ class Folder:
         costs, device = [], None
         for place, (file, args) in enumerate([(candidate.file, candidate.args), *candidate.more]):
             message = request(
-                args, candidate.device, candidate.entry, best=best,
-                outputs=candidate.outputs is not None and place == 0, filename=os.path.join(self.path, file),
-                shapes=candidate.shapes if place == 0 else None, **{**candidate.measure, **self.options},
+                args,
+                candidate.device,
+                candidate.entry,
+                best=best,
+                outputs=candidate.outputs is not None and place == 0,
+                filename=os.path.join(self.path, file),
+                shapes=candidate.shapes if place == 0 else None,
+                **{**candidate.measure, **self.options},
             )
             answer = _ask(pool, message, self.timeout)
             if isinstance(answer, Failure):
@@ -362,8 +382,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--number", type=int, help="runs that are averaged for one time (default: as in the list)")
     parser.add_argument("--repeat", type=int, help="times per candidate (default: as in the list)")
     parser.add_argument("--min-repeat-ms", type=int, help="minimum duration of the runs for one time")
-    parser.add_argument("--timeout", type=float, default=30.0, help="time limit of a candidate in seconds (default: "
-                                                                    "30)")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, help="time limit of a candidate in seconds (default: 30)"
+    )
     parser.add_argument("--seconds", type=float, help="start no further candidate after this many seconds")
     args = parser.parse_args(argv)
     if not os.path.isfile(os.path.join(args.folder, LIST)):
@@ -379,13 +400,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"measure_files: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"stopped; {folder.records} contains the records so far; run the same command to "
-              "continue", file=sys.stderr)
+        print(
+            f"stopped; {folder.records} contains the records so far; run the same command to continue", file=sys.stderr
+        )
         return _INTERRUPTED
     count = folder.count
     print(f"{count.measured} candidates measured, {count.failed} of them failed; records: {folder.records}")
     return 0
 
 
-__all__ = ["Candidate", "Count", "Folder", "difference", "key_of", "known_records", "main", "measure_folder", "pieces",
-           "read_candidates"]
+__all__ = [
+    "Candidate",
+    "Count",
+    "Folder",
+    "difference",
+    "key_of",
+    "known_records",
+    "main",
+    "measure_folder",
+    "pieces",
+    "read_candidates",
+]

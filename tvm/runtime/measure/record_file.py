@@ -79,7 +79,7 @@ class RecordFile:
         try:
             # Write all lines with one call: then only a crash during the call can leave an incomplete line.
             while data:
-                data = data[os.write(descriptor, data):]
+                data = data[os.write(descriptor, data) :]
         except OSError:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 _mend(descriptor, self.begin)

@@ -25,7 +25,12 @@ class TemplateRecords:
         return str(record["input"][1])
 
     def line(
-        self, record: dict[str, Any], costs: list[float], error_no: int, seconds: float, timestamp: float,
+        self,
+        record: dict[str, Any],
+        costs: list[float],
+        error_no: int,
+        seconds: float,
+        timestamp: float,
         device: str | None = None,
     ) -> str:
         """Return the record line of a measurement on a device with the given name."""
@@ -47,7 +52,12 @@ class SearchRecords:
         return str(record["i"][0][0])
 
     def line(
-        self, record: dict[str, Any], costs: list[float], error_no: int, seconds: float, timestamp: float,
+        self,
+        record: dict[str, Any],
+        costs: list[float],
+        error_no: int,
+        seconds: float,
+        timestamp: float,
         device: str | None = None,
     ) -> str:
         row = {"i": record["i"], "r": [costs, error_no, seconds, int(timestamp)], "v": record["v"]}

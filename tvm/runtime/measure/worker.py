@@ -145,7 +145,11 @@ class Reference:
         self.known: dict[str, tuple[Callable[..., Any], float]] = {}
 
     def adjusted(
-        self, function: Callable[..., Any], number: int, repeat: int, milliseconds: float = 0,
+        self,
+        function: Callable[..., Any],
+        number: int,
+        repeat: int,
+        milliseconds: float = 0,
         prepare: Callable[..., Any] | None = None,
     ) -> list[float]:
         """Return the seconds of each repeat: of ``number`` runs, or as many as start within ``milliseconds``.
@@ -162,7 +166,11 @@ class Reference:
         return costs
 
     def _cost(
-        self, function: Callable[..., Any], reference: tuple[Callable[..., Any], float], number: int, seconds: float,
+        self,
+        function: Callable[..., Any],
+        reference: tuple[Callable[..., Any], float],
+        number: int,
+        seconds: float,
         prepare: Callable[..., Any] | None,
     ) -> float:
         """Return the adjusted seconds of one run, measured between runs of the reference.
@@ -210,10 +218,23 @@ REFERENCE, COLD_REFERENCE = Reference(), Reference()
 
 
 def request(
-    args: Sequence[Any], device: int, entry: str, *, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
-    cooldown: float = 0.0, best: float | None = None, slow_factor: float = 3.0, flush: bool = False,
-    outputs: bool = False, filename: str | None = None, size: int = 0, names: Sequence[str] = (),
-    package: str = "", shapes: Sequence[Sequence[int]] | None = None,
+    args: Sequence[Any],
+    device: int,
+    entry: str,
+    *,
+    number: int = 4,
+    repeat: int = 3,
+    min_repeat_ms: int = 0,
+    cooldown: float = 0.0,
+    best: float | None = None,
+    slow_factor: float = 3.0,
+    flush: bool = False,
+    outputs: bool = False,
+    filename: str | None = None,
+    size: int = 0,
+    names: Sequence[str] = (),
+    package: str = "",
+    shapes: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, Any]:
     """Return the message that requests a measurement of a library file, or of an object file that follows the message.
 
@@ -306,8 +327,13 @@ def _evaluator(module: Module, function: Callable[..., Any], message: dict[str, 
 
     def evaluate(number: int, repeat: int, milliseconds: float) -> list[float]:
         evaluator = module.time_evaluator(
-            message["entry"], device, number=number, repeat=repeat, min_repeat_ms=int(milliseconds),
-            f_preproc=_FLUSH if message["flush"] else "")
+            message["entry"],
+            device,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=int(milliseconds),
+            f_preproc=_FLUSH if message["flush"] else "",
+        )
         return list(evaluator(*arguments).results)
 
     return evaluate

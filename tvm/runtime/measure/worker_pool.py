@@ -59,7 +59,10 @@ class Worker:
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([known] if known else [])])
         self.process = subprocess.Popen(
             module_command(module, str(os.getpid())),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            bufsize=0,
             # Ctrl-C on a terminal must reach only the tuner, even while a worker is starting.
             start_new_session=True,
         )
@@ -76,7 +79,7 @@ class Worker:
         job.deadline = time.monotonic() + job.seconds
         data = memoryview(pack(job.message, job.payload))
         while data:
-            data = data[os.write(self.inlet, data):]
+            data = data[os.write(self.inlet, data) :]
 
     def read(self) -> tuple[dict[str, Any], bytes] | None:
         """Read available data; return a complete reply, or None while it is incomplete."""

@@ -67,8 +67,13 @@ def _split(body: Stmt, r: Split, lowering: Lowering) -> Stmt:
         new = substitute(loop.body, {r.parent.var: value})
         if not lowering.bounds.analyzer.can_prove_equal(outer * inner, loop.extent):
             new = IfThenElse(likely(value < loop.extent), new)
-        return For(r.outer.var, const(0, outer.dtype), outer, loop.kind,
-                   For(r.inner.var, const(0, inner.dtype), inner, loop.kind, new))
+        return For(
+            r.outer.var,
+            const(0, outer.dtype),
+            outer,
+            loop.kind,
+            For(r.inner.var, const(0, inner.dtype), inner, loop.kind, new),
+        )
 
     return _replace_loop(body, r.parent, make)
 

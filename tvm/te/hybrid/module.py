@@ -28,13 +28,28 @@ from ..schedule import Schedule
 from ..tensor import Tensor
 
 _BINARY = {
-    prim.Add: "+", prim.Sub: "-", prim.Mul: "*", prim.FloorDiv: "//", prim.FloorMod: "%", prim.Div: "/", prim.Mod: "%",
-    prim.EQ: "==", prim.NE: "!=", prim.LT: "<", prim.LE: "<=", prim.GT: ">", prim.GE: ">=", prim.And: "and",
+    prim.Add: "+",
+    prim.Sub: "-",
+    prim.Mul: "*",
+    prim.FloorDiv: "//",
+    prim.FloorMod: "%",
+    prim.Div: "/",
+    prim.Mod: "%",
+    prim.EQ: "==",
+    prim.NE: "!=",
+    prim.LT: "<",
+    prim.LE: "<=",
+    prim.GT: ">",
+    prim.GE: ">=",
+    prim.And: "and",
     prim.Or: "or",
 }
 _CALLS = {prim.Min: "min", prim.Max: "max"}
 _LOOPS = {
-    ForKind.SERIAL: "range", ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll",
+    ForKind.SERIAL: "range",
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorize",
+    ForKind.UNROLLED: "unroll",
 }
 _INTRINSICS = ("log", "exp", "sigmoid", "tanh", "power", "sqrt", "rsqrt", "erf", "popcount", "round", "likely")
 
@@ -52,8 +67,9 @@ class _Writer:
         got = self.names.get(thing)
         if got is None:
             base = re.sub(r"\W", "_", hint) or "x"
-            got = next(n for n in itertools.chain((base,), (f"{base}_{i}" for i in itertools.count(1)))
-                       if n not in self.taken)
+            got = next(
+                n for n in itertools.chain((base,), (f"{base}_{i}" for i in itertools.count(1))) if n not in self.taken
+            )
             self.names[thing] = got
             self.taken.add(got)
         return got

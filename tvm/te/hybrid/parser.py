@@ -33,20 +33,53 @@ from ..operation import thread_axis
 from ..tensor import HybridOp, PlaceholderOp, Tensor
 
 FOR_KINDS = {
-    "range": ForKind.SERIAL, "serial": ForKind.SERIAL, "unroll": ForKind.UNROLLED, "parallel": ForKind.PARALLEL,
-    "vectorize": ForKind.VECTORIZED, "const_range": None, "bind": ForKind.THREAD_BINDING,
+    "range": ForKind.SERIAL,
+    "serial": ForKind.SERIAL,
+    "unroll": ForKind.UNROLLED,
+    "parallel": ForKind.PARALLEL,
+    "vectorize": ForKind.VECTORIZED,
+    "const_range": None,
+    "bind": ForKind.THREAD_BINDING,
 }
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]
-    ast.Mod: operator.mod, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,  # pyright: ignore[reportUnknownMemberType]
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift,  # pyright: ignore[reportUnknownMemberType]
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,  # pyright: ignore[reportUnknownMemberType]
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,  # pyright: ignore[reportUnknownMemberType]
 }
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Eq: lambda a, b: primop.equal(a, b), ast.NotEq: lambda a, b: primop.not_equal(a, b),
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: lambda a, b: primop.equal(a, b),
+    ast.NotEq: lambda a, b: primop.not_equal(a, b),
 }
-MATH = ("log", "exp", "sigmoid", "tanh", "power", "sqrt", "rsqrt", "erf", "popcount", "round", "floor", "ceil", "trunc",
-        "abs", "sin", "cos", "likely")
+MATH = (
+    "log",
+    "exp",
+    "sigmoid",
+    "tanh",
+    "power",
+    "sqrt",
+    "rsqrt",
+    "erf",
+    "popcount",
+    "round",
+    "floor",
+    "ceil",
+    "trunc",
+    "abs",
+    "sin",
+    "cos",
+    "likely",
+)
 CASTS = (
     "uint8",
     "uint16",
@@ -289,8 +322,11 @@ class Parser:
         kind = type(node.op)
         load = ast.copy_location(_as_load(node.target), node)
         old = convert(self.value(load))
-        value = primop.div(old, convert(self.value(node.value))) if kind is ast.Div else BINARY[kind](
-            old, convert(self.value(node.value)))
+        value = (
+            primop.div(old, convert(self.value(node.value)))
+            if kind is ast.Div
+            else BINARY[kind](old, convert(self.value(node.value)))
+        )
         if isinstance(node.target, ast.Subscript):
             return self._store(node.target, value)
         return self._scalar(node, node.target.id, value)
@@ -359,8 +395,9 @@ class Parser:
         indices = self._indices(node)
         if isinstance(base, Tensor):
             if len(indices) != len(base.shape):
-                self.fail(node, f"'{base.op.name}' has {len(base.shape)} dimensions, but {len(indices)} indices are "
-                                "given")
+                self.fail(
+                    node, f"'{base.op.name}' has {len(base.shape)} dimensions, but {len(indices)} indices are given"
+                )
             return ProducerLoad(base, tuple(convert(i) for i in indices))
         for index in map(convert, indices):
             if not isinstance(index, IntImm):
@@ -462,8 +499,9 @@ class Parser:
         op = Parser(pyfunc, [self.value(a) for a in call.args]).run()
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         if len(names) != len(op.outputs_):
-            self.fail(call, f"{pyfunc.__name__} returns {len(op.outputs_)} tensors, but {len(names)} names are "
-                            "assigned")
+            self.fail(
+                call, f"{pyfunc.__name__} returns {len(op.outputs_)} tensors, but {len(names)} names are assigned"
+            )
         self.axes += op.axis
         for name, tensor in zip(names, op.outputs_):
             self.symbols[-1][name.id] = tensor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

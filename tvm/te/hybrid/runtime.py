@@ -65,8 +65,19 @@ def _names() -> dict[str, Any]:
         "ceil_div": _ceil_div,
         "max_num_threads": lambda allow_none=True: 1024,
     }
-    for kind in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32",
-                 "float64"):
+    for kind in (
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+    ):
         out[kind] = getattr(numpy, kind)
     return out
 

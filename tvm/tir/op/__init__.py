@@ -23,8 +23,20 @@ from .literals import *
 from .reducers import *
 
 __all__ = [
-    "CallEffectKind", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "const", "div", "floordiv", "floormod",
-    "register_intrin_lowering", "register_op_attr", "shift_left", "shift_right", "type_annotation",
+    "CallEffectKind",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "const",
+    "div",
+    "floordiv",
+    "floormod",
+    "register_intrin_lowering",
+    "register_op_attr",
+    "shift_left",
+    "shift_right",
+    "type_annotation",
 ]
 __all__ += literals.__all__
 __all__ += conditions.__all__

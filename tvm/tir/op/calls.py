@@ -381,7 +381,23 @@ def dp4a(vec1, vec2, acc=0) -> PrimExpr:
 
 
 __all__ = [
-    "address_of", "call_cpacked", "call_cpacked_lowered", "call_extern", "call_intrin", "call_llvm_intrin",
-    "call_llvm_pure_intrin", "call_packed", "call_packed_lowered", "call_pure_extern", "call_tir", "dp4a", "ret",
-    "trace", "tvm_struct_get", "tvm_thread_context", "tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up",
+    "address_of",
+    "call_cpacked",
+    "call_cpacked_lowered",
+    "call_extern",
+    "call_intrin",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "call_packed",
+    "call_packed_lowered",
+    "call_pure_extern",
+    "call_tir",
+    "dp4a",
+    "ret",
+    "trace",
+    "tvm_struct_get",
+    "tvm_thread_context",
+    "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down",
+    "tvm_warp_shuffle_up",
 ]

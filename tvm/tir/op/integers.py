@@ -225,6 +225,15 @@ shapediv = ceildiv
 
 
 __all__ = [
-    "ceildiv", "clz", "indexdiv", "indexmod", "popcount", "q_multiply_shift", "q_multiply_shift_per_axis",
-    "reinterpret", "shapediv", "truncdiv", "truncmod",
+    "ceildiv",
+    "clz",
+    "indexdiv",
+    "indexmod",
+    "popcount",
+    "q_multiply_shift",
+    "q_multiply_shift_per_axis",
+    "reinterpret",
+    "shapediv",
+    "truncdiv",
+    "truncmod",
 ]

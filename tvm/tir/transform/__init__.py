@@ -555,7 +555,12 @@ def _register() -> None:
     """Register the passes without arguments, so that other passes can require them by name."""
     for make in _PLAIN:
         if make.__name__ not in (
-            "Apply", "Filter", "MarkUnrolledLoops", "BindTarget", "ThreadSync", "InjectCopyIntrin"
+            "Apply",
+            "Filter",
+            "MarkUnrolledLoops",
+            "BindTarget",
+            "ThreadSync",
+            "InjectCopyIntrin",
         ):
             _REGISTERED.register("tir." + make.__name__, make)
 

@@ -64,8 +64,11 @@ def float_to_word(value: PrimExpr) -> PrimExpr:
     """Round to the nearest bfloat16, ties to even; NaN stays NaN."""
     wide = like(value.dtype, "uint", 32)
     bits = Call(wide, Op.get("tir.reinterpret"), (value,))
-    last = Call(wide, Op.get("tir.bitwise_and"), (Call(wide, Op.get("tir.shift_right"), (bits, const(16, wide))),
-                                                  const(1, wide)))
+    last = Call(
+        wide,
+        Op.get("tir.bitwise_and"),
+        (Call(wide, Op.get("tir.shift_right"), (bits, const(16, wide))), const(1, wide)),
+    )
     rounded = bits + const(0x7FFF, wide) + last
     short = like(value.dtype, "uint", 16)
     word = primop.cast(short, Call(wide, Op.get("tir.shift_right"), (rounded, const(16, wide))))

@@ -1,5 +1,4 @@
-"""ConvertBlocksToOpaque: replace the axes of blocks by their values; only the body and the memory of a block remain.
-"""
+"""ConvertBlocksToOpaque: replace the axes of blocks by their values; only the body and the memory of a block remain."""
 
 from __future__ import annotations
 

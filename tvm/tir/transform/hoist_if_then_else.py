@@ -179,8 +179,10 @@ def have_same_condition(first: Stmt, second: Stmt) -> bool:
         return False
     if first.else_case is not None or second.else_case is not None or not has_dynamic_dimension(first.condition):
         return False
-    if any(isinstance(n, BufferLoad) or type(n) is Call and effect_of(n) >= CallEffectKind.ReadState
-           for n in pre_order(first.condition)):
+    if any(
+        isinstance(n, BufferLoad) or type(n) is Call and effect_of(n) >= CallEffectKind.ReadState
+        for n in pre_order(first.condition)
+    ):
         return False
     return structural_equal(first.condition, second.condition)
 

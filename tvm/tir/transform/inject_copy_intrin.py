@@ -60,9 +60,7 @@ def source_of(value: PrimExpr) -> Source | None:
     return Source(value, condition, padding) if isinstance(value, BufferLoad) else None
 
 
-def arguments(
-    stmt: Stmt, pragma_key: str
-) -> tuple[Buffer, Buffer, list[PrimExpr], list[PrimExpr], PrimExpr | None]:
+def arguments(stmt: Stmt, pragma_key: str) -> tuple[Buffer, Buffer, list[PrimExpr], list[PrimExpr], PrimExpr | None]:
     """Return the arguments of the function that lowers copies."""
 
     def refuse(reason: str) -> TVMError:

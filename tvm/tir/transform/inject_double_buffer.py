@@ -102,8 +102,10 @@ def find_allocations(body: Stmt) -> Iterator[tuple[Allocate, list[Stmt]]]:
     node = body
     while True:
         if isinstance(node, Allocate):
-            if any(isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is node.buffer_var
-                   for n in statements_in(node.body)):
+            if any(
+                isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is node.buffer_var
+                for n in statements_in(node.body)
+            ):
                 yield node, list(around)
             around.append(node)
             node = node.body
@@ -173,8 +175,10 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
     def moved(statement: Stmt, which: PrimExpr) -> Stmt:
         return PieceShifter(data, size, which, pieces, buffers).stmt(statement)
 
-    first = [first_fill(loop, data, i, moved(substitute(fill_stmt, {var: loop.min + i}), const(i, var.dtype)))
-             for i in range(distance)]
+    first = [
+        first_fill(loop, data, i, moved(substitute(fill_stmt, {var: loop.min + i}), const(i, var.dtype)))
+        for i in range(distance)
+    ]
     count = const(pieces, var.dtype)
     ahead = rename_bound(moved(substitute(fill_stmt, {var: var + distance}), primop.floormod(step + distance, count)))
     ahead = AttrStmt(data, "double_buffer_write", const(1, "int32"), ahead)
@@ -190,8 +194,9 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
 
 def prefetch_distance(body: Stmt, data: Var) -> int:
     """Return the prefetch distance of an allocation in iterations."""
-    return next(n.value.value for n in statements_in(body)
-                if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
+    return next(
+        n.value.value for n in statements_in(body) if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data
+    )
 
 
 def async_read_distance(use: list[Stmt]) -> int:
@@ -251,5 +256,3 @@ def inject_double_buffer(func: PrimFunc, config: Any = None) -> PrimFunc:
             f"tir.InjectDoubleBuffer: split_loop must be 0 or 1, got {split}; a double-buffered loop cannot be split"
         )
     return func.replace(body=strip(DoubleBuffers().stmt(func.body), None))
-
-

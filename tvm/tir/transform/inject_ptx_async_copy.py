@@ -132,4 +132,3 @@ def inject_ptx_async_copy(func: PrimFunc, config: Any = None) -> PrimFunc:
     copies = AsyncCopies(bool(config), func.body)
     body = copies.stmt(func.body)
     return func.replace(body=WaitInserter().stmt(body)) if copies.made else func
-

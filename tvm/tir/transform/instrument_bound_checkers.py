@@ -91,5 +91,3 @@ def guarded(node: Stmt, parts: list[tuple[PrimExpr, str]]) -> Stmt:
 
 def instrument_bound_checkers(func: PrimFunc) -> PrimFunc:
     return func.replace(body=BoundChecker().stmt(func.body))
-
-

@@ -415,8 +415,7 @@ class Conditions:
         """Return the conditions that also contain the variable of a vectorized loop."""
         if not self.vectors:
             return []
-        return [c for c in self.on(var, hinted)
-                if any(v in self.vectors for v in post_order(c) if isinstance(v, Var))]
+        return [c for c in self.on(var, hinted) if any(v in self.vectors for v in post_order(c) if isinstance(v, Var))]
 
 
 def has_thread_cooperation(body: Stmt) -> bool:
@@ -512,4 +511,3 @@ def loop_partition(func: PrimFunc, config: LoopPartitionConfig | None = None) ->
     ):
         return func
     return func.replace(body=Partitioner(config or LoopPartitionConfig(), func).stmt(func.body))
-

@@ -88,8 +88,10 @@ class CustomLowerer(StmtRewriter):
     def replaced(self, key: str, new: PrimExpr, what: str) -> PrimExpr:
         function = LOWER.get(key)
         if function is None:
-            raise TVMError(f"{what}: no lowering function is registered for target {self.target}; register one with "
-                           f"tvm.target.datatype.register_op")
+            raise TVMError(
+                f"{what}: no lowering function is registered for target {self.target}; register one with "
+                f"tvm.target.datatype.register_op"
+            )
         return function(new)
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
@@ -119,9 +121,9 @@ def uses_custom_types(func: PrimFunc) -> bool:
     """Return whether a function computes with values of a custom type."""
     if not CUSTOM:
         return False
-    return any(
-        info(n.dtype).is_custom for n in pre_order(func.body) if isinstance(n, (PrimExpr, Allocate))
-    ) or any(info(b.dtype).is_custom for b in func.buffer_map.values())
+    return any(info(n.dtype).is_custom for n in pre_order(func.body) if isinstance(n, (PrimExpr, Allocate))) or any(
+        info(b.dtype).is_custom for b in func.buffer_map.values()
+    )
 
 
 def lower_custom_datatypes(func: PrimFunc) -> PrimFunc:

@@ -53,7 +53,9 @@ def lower_device_kernel_launch(mod: IRModule) -> IRModule:
     kernels = {
         var.name_hint: func
         for var, func in mod.functions.items()
-        if isinstance(func, PrimFunc) and func.attrs.get("tir.is_global_func") and "target" in func.attrs
+        if isinstance(func, PrimFunc)
+        and func.attrs.get("tir.is_global_func")
+        and "target" in func.attrs
         and any(isinstance(n, AttrStmt) and n.attr_key == "thread_extent" for n in statements_in(func.body))
     }
     sizes = {name: launch_sizes(func) for name, func in kernels.items()}
@@ -74,4 +76,3 @@ def lower_device_kernel_launch(mod: IRModule) -> IRModule:
         return func.replace(body=rewrite(func.body, post)) if isinstance(func, PrimFunc) else func
 
     return mod.map_functions(one)
-

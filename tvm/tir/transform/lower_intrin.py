@@ -211,4 +211,3 @@ DIVISIONS = {FloorDiv: IntrinLowerer.floor_div, FloorMod: IntrinLowerer.floor_mo
 def lower_intrin(func: PrimFunc, target: Any = None) -> PrimFunc:
     target = target if target is not None else func.attrs.get("target")
     return func.replace(body=IntrinLowerer(target, analyzer_of(func)).stmt(func.body))
-

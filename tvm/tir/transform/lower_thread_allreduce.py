@@ -77,9 +77,7 @@ class AllreduceLowerer(StmtRewriter):
         row, rows = flat_index(group)
         if self.by_shuffles(inner, values):
             return self.shuffled(combiner, guarded(combiner, condition, values), results, place, width, row, rows)
-        shared = [
-            decl_buffer((rows * width,), v.dtype, f"red_buf{i}", scope="shared") for i, v in enumerate(values)
-        ]
+        shared = [decl_buffer((rows * width,), v.dtype, f"red_buf{i}", scope="shared") for i, v in enumerate(values)]
         self.buffers.extend(shared)
         values = guarded(combiner, condition, values)
         at = row * width + place

@@ -250,5 +250,3 @@ def packed_value(arg: PrimExpr) -> tuple[int, PrimExpr | None]:
 
 def lower_tvm_builtin(func: PrimFunc) -> PrimFunc:
     return func.replace(body=BuiltinLowerer(device_type_of(func)).run(func.body))
-
-

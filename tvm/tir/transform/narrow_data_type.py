@@ -74,6 +74,7 @@ class Narrower(StmtRewriter):
     def arithmetic(self, root: PrimExpr) -> list[PrimExpr]:
         """Return the nodes from which ``root`` is computed, operands first, without the operands of casts from the
         narrow type."""
+
         def operands(node: PrimExpr) -> Any:
             return () if type(node) is Cast and node.value.dtype == self.dtype else node.children()
 
@@ -107,8 +108,12 @@ class Narrower(StmtRewriter):
         return rewrite(node, self.after, self.before, self.memo)
 
     def wide(self, node: Any) -> bool:
-        return isinstance(node, PrimExpr) and info(node.dtype).is_int and info(node.dtype).bits > self.bits \
+        return (
+            isinstance(node, PrimExpr)
+            and info(node.dtype).is_int
+            and info(node.dtype).bits > self.bits
             and info(node.dtype).lanes == 1
+        )
 
     def before(self, node: Any):
         if isinstance(node, CmpExpr) and self.wide(node.a):
@@ -221,4 +226,3 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
         if not again:
             return func.replace(body=body)
         kept = kept | again
-

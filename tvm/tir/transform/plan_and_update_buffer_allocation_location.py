@@ -113,5 +113,3 @@ def plan_and_update_buffer_allocation_location(func: PrimFunc) -> PrimFunc:
         elif path is not None:
             at.setdefault(id(block), []).append(buffer)
     return func.replace(body=Mover(at).stmt(func.body))
-
-

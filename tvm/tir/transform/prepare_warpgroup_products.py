@@ -39,8 +39,13 @@ ACCUMULATOR, MATRICES = 4, (6, 9)
 
 def operands_of(body: Stmt) -> set[Var]:
     """Return the memory that warpgroup matmuls read."""
-    return {node.args[at].args[1] for node in post_order(body) if is_call(node, PRODUCT) for at in MATRICES
-            if is_call(node.args[at], "tir.tvm_access_ptr")}
+    return {
+        node.args[at].args[1]
+        for node in post_order(body)
+        if is_call(node, PRODUCT)
+        for at in MATRICES
+        if is_call(node.args[at], "tir.tvm_access_ptr")
+    }
 
 
 def swizzled(index: PrimExpr, size: int) -> PrimExpr:

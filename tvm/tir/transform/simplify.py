@@ -312,6 +312,7 @@ class Simplifier(StmtRewriter):
 
 def plain(condition: PrimExpr) -> PrimExpr:
     """Return a condition without the ``likely`` around it or around its terms."""
+
     def inside(n: Any) -> PrimExpr | None:
         return n.args[0] if is_call(n, "tir.likely") else None
 

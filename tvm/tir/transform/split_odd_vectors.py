@@ -67,9 +67,11 @@ def powers_of(lanes: int) -> list[int]:
 def overlaps(store: BufferStore) -> bool:
     """Return whether the value reads other lanes of the memory that it is stored to."""
     return any(
-        type(node) is BufferLoad and node.buffer.data is store.buffer.data
+        type(node) is BufferLoad
+        and node.buffer.data is store.buffer.data
         and not all(structural_equal(a, b) for a, b in zip(node.indices, store.indices))
-        for node in post_order(store.value))
+        for node in post_order(store.value)
+    )
 
 
 class OddVectors(StmtRewriter):

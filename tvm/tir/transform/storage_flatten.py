@@ -226,10 +226,24 @@ class Flattener(StmtRewriter):
         if got is None:
             size = sizes[0]
             if len(sizes) > 1:
-                got = Buffer(data, dtype, sizes, (), const(0, "int32"), buffer.name, buffer.data_alignment,
-                             axis_separators=tuple(range(1, len(sizes))))
-            elif len(buffer.shape) == 1 and buffer.data is data and not buffer.strides and dtype == buffer.dtype \
-                    and int_value(buffer.elem_offset) == 0 and buffer.shape[0] is size:
+                got = Buffer(
+                    data,
+                    dtype,
+                    sizes,
+                    (),
+                    const(0, "int32"),
+                    buffer.name,
+                    buffer.data_alignment,
+                    axis_separators=tuple(range(1, len(sizes))),
+                )
+            elif (
+                len(buffer.shape) == 1
+                and buffer.data is data
+                and not buffer.strides
+                and dtype == buffer.dtype
+                and int_value(buffer.elem_offset) == 0
+                and buffer.shape[0] is size
+            ):
                 got = buffer
             else:
                 got = Buffer(data, dtype, (size,), (), const(0, "int32"), buffer.name, buffer.data_alignment)
@@ -262,8 +276,10 @@ class Flattener(StmtRewriter):
                 f"{buffer.name}: accessed with {len(indices)} indices, but it has {len(where.extents)} dimensions"
             )
         shifted = [i - least for i, least in zip(indices, where.mins)] if where.mins else list(indices)
-        return tuple(_dot(shifted[low:high], where.strides[low:high], where.wide)
-                     for low, high in zip(where.cuts, where.cuts[1:]))
+        return tuple(
+            _dot(shifted[low:high], where.strides[low:high], where.wide)
+            for low, high in zip(where.cuts, where.cuts[1:])
+        )
 
     def position(self, buffer: Buffer, indices) -> PrimExpr:
         """Return the flat index of an access whose indices are already rewritten."""

@@ -204,8 +204,11 @@ class SyncPlanner:
         return new, Summary(first, first + last, False) if one.synced or two.synced else Summary(first, first)
 
     def depends_on_thread(self, condition: PrimExpr) -> bool:
-        return any(n in self.threads or isinstance(n, BufferLoad) for n in post_order(condition)
-                   if isinstance(n, (Var, BufferLoad)))
+        return any(
+            n in self.threads or isinstance(n, BufferLoad)
+            for n in post_order(condition)
+            if isinstance(n, (Var, BufferLoad))
+        )
 
     def attribute(self, node: AttrStmt):
         if node.attr_key == "thread_extent" and node.node.thread_tag.startswith("threadIdx"):

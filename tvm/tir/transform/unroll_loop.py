@@ -193,6 +193,7 @@ def renamed_buffer(buffer, variables, buffers):
 
 def substitute_all(node, variables, buffers):
     """Replace variables, including the pointers of accessed buffers."""
+
     def post(n):
         if isinstance(n, Var):
             return variables.get(n)

@@ -493,5 +493,3 @@ def vectorize_loop(func: PrimFunc, enable_vectorize: bool = True) -> PrimFunc:
     is_open = any(not isinstance(d, IntImm) for buffer in (func.buffer_map or {}).values() for d in buffer.shape)
     rewriter = LoopVectorizer(is_open) if enable_vectorize else SerialLoops()
     return func.replace(body=rewriter.stmt(func.body))
-
-

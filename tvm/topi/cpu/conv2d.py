@@ -128,8 +128,18 @@ def extents(op: ComputeOp) -> dict[str, int]:
     """Return the dimensions of a convolution by name."""
     n, oc, h, w, ob = image_extents(op)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
-            "groups": int(op.attrs.get("groups", 1))}
+    return {
+        "n": n,
+        "oc": oc,
+        "h": h,
+        "w": w,
+        "ob": ob,
+        "ico": ico,
+        "kh": kh,
+        "kw": kw,
+        "ici": ici,
+        "groups": int(op.attrs.get("groups", 1)),
+    }
 
 
 def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
@@ -531,10 +541,16 @@ class Conv2d(CPUTemplate):
             return cycles / oc * computed_taps((h, w, oc), share)
 
         # Prefetches prevent LLVM from pairing the loads of one channel with those of the next.
-        known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
-                 or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)]
+        known = [
+            t
+            for t in tiles(x, machine)
+            if x["ici"] == 1
+            or unrollable(t, machine)
+            or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)
+        ]
         if not is_image_known(op):
             return self.choose_for_dynamic_image(op, machine, tiles(x, machine))
+
         def with_operands(tile: tuple[int, int, int]) -> bool:
             config = {"tile": tile, "outer": outer_loops(x, tile, stride, machine), "unroll_ic": 1}
             return has_memory_operands(op, config, machine)
@@ -560,8 +576,11 @@ class Conv2d(CPUTemplate):
             # Tasks of different pixels pad the rows they need; tasks of different filters would all pad the same rows.
             # Padding that is mostly skipped is computed once for all tasks, only where it is read.
             "pad": "task" if outer == "pixels" and computed_taps(tile, share) == 1 else "once",
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
-                             and (u == 1 or u * size <= most and u <= machine.max_unroll)),
+            "unroll_ic": max(
+                u
+                for u in (1, 2, 4, 8, 16)
+                if x["ici"] % u == 0 and (u == 1 or u * size <= most and u <= machine.max_unroll)
+            ),
         }
 
     def choose_for_dynamic_image(

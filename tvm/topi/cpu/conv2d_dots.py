@@ -32,8 +32,18 @@ MAX_VECTORS = 8
 def extents(op: ComputeOp) -> dict[str, int]:
     n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
     ico, kh, kw, groups, _ = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "words": groups,
-            "groups": int(op.attrs.get("groups", 1))}
+    return {
+        "n": n,
+        "oc": oc,
+        "h": h,
+        "w": w,
+        "ob": ob,
+        "ico": ico,
+        "kh": kh,
+        "kw": kw,
+        "words": groups,
+        "groups": int(op.attrs.get("groups", 1)),
+    }
 
 
 def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine, held: int = 1) -> bool:

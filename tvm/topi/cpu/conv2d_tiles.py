@@ -97,9 +97,7 @@ def conv2d(
     strides, dilations = spatial(stride, 2, TAG + ": strides"), spatial(dilation, 2, TAG + ": dilation")
     batch, in_blocks, *_ = get_const_tuple(data.shape)
     filters, outer_size, kh_size, kw_size, groups, block, depth = get_const_tuple(kernel.shape)
-    read = windows(
-        data, [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)], strides, padding, pad_value
-    )
+    read = windows(data, [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)], strides, padding, pad_value)
     pixels, channels, parts = read.pixels, groups * depth, in_blocks // outer_size
     each = parts_of(block)
     wide = block // each
@@ -188,7 +186,9 @@ def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:
         for oc in (1, 2, 3, 4)
         for h in (1, 2, 3, 4)
         for w in (1, 2, 3, 4)
-        if x["of_group"] % oc == 0 and x["h"] % h == 0 and x["tiles"] % w == 0
+        if x["of_group"] % oc == 0
+        and x["h"] % h == 0
+        and x["tiles"] % w == 0
         and h * w * oc * each + h * w + oc * each <= REGISTERS
     ]
     return found or [(1, 1, 1)]

@@ -33,8 +33,18 @@ def extents(op: ComputeOp) -> dict[str, int]:
     ico, *window, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
     *lead, w = spatial
     h = lead.pop() if lead else 1
-    return {"n": n, "lead": prod(lead), "oc": oc, "h": h, "w": w, "ob": ob, "steps": ico * ici * prod(window),
-            "ici": ici, "groups": 1, "cut": h if len(spatial) > 1 else w}
+    return {
+        "n": n,
+        "lead": prod(lead),
+        "oc": oc,
+        "h": h,
+        "w": w,
+        "ob": ob,
+        "steps": ico * ici * prod(window),
+        "ici": ici,
+        "groups": 1,
+        "cut": h if len(spatial) > 1 else w,
+    }
 
 
 def window_of(op: ComputeOp) -> list[taps.Taps | None]:
@@ -114,8 +124,11 @@ class ConvNd(CPUTemplate):
             "parts": slices,
             "outer": outer,
             "pad": "task" if outer == "pixels" and computed_taps_share(window, tile) == 1 else "once",
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
-                             and (u == 1 or u * size <= MAX_UNROLLED and u <= machine.max_unroll)),
+            "unroll_ic": max(
+                u
+                for u in (1, 2, 4, 8, 16)
+                if x["ici"] % u == 0 and (u == 1 or u * size <= MAX_UNROLLED and u <= machine.max_unroll)
+            ),
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:

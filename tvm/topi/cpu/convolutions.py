@@ -39,14 +39,23 @@ def _gathers(target: Target | None, data: Tensor, kernel: Tensor) -> bool:
     memory operands for more pixels, so that weights are read less often. With several taps, the gather would copy each
     element several times, and weights would be read again for each part that a cache holds."""
     is_plain = data.dtype == kernel.dtype == "float32" and all(
-        get_const_int(data.shape[i]) == get_const_int(kernel.shape[i]) for i in (1, 4))
+        get_const_int(data.shape[i]) == get_const_int(kernel.shape[i]) for i in (1, 4)
+    )
     has_taps = get_const_int(kernel.shape[2] * kernel.shape[3]) > 1
     return is_plain and not has_taps and Machine(target or Target("llvm")).has_memory_operands
 
 
 def conv2d_NCHWc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str = "NCHW8c",
-    out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None, target: Target | None = None,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str = "NCHW8c",
+    out_layout: str = "NCHW8c",
+    out_dtype: str = "float32",
+    logical: Logical = None,
+    target: Target | None = None,
 ) -> Tensor:
     """Return ``topi.nn.conv2d_NCHWc``; ``logical`` contains the unpadded channels and filters, and the groups. A row of
     dynamic width is divided into register tiles for ``target``."""
@@ -79,8 +88,17 @@ def conv2d_NCHWc(
 
 
 def conv2d_NCHWc_int8(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
-    out_dtype: str = "int32", pad_value: int = 0, *, target: Target,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: str = "int32",
+    pad_value: int = 0,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.conv2d_NCHWc_int8``, computed with matrix registers or with a dot product instruction of the
     target."""
@@ -94,8 +112,16 @@ def conv2d_NCHWc_int8(
 
 
 def depthwise_conv2d_NCHWc_int8(
-    data: Tensor, kernel: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out_dtype: str = "int32",
-    pad_value: int = 0, *, target: Target,
+    data: Tensor,
+    kernel: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str = "int32",
+    pad_value: int = 0,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.depthwise_conv2d_NCHWc_int8``, computed with a dot product instruction of the target."""
     out = nn.depthwise_conv2d_NCHWc_int8(data, kernel, kernel_size, stride, padding, dilation, out_dtype, pad_value)
@@ -103,8 +129,17 @@ def depthwise_conv2d_NCHWc_int8(
 
 
 def depthwise_conv2d_NCHWc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
-    out_dtype: str | None = None, logical: Logical = None, zero: int | None = None, target: Target | None = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: str | None = None,
+    logical: Logical = None,
+    zero: int | None = None,
+    target: Target | None = None,
 ) -> Tensor:
     """Return ``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` contains the unpadded channels and filters, and the
     groups. int8 data minus its ``zero`` point is converted to the output type once, when it is padded."""
@@ -135,8 +170,14 @@ def _packed(
 
 
 def conv_blocked(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None = None,
-    channels: int | None = None, filters: int | None = None,
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    channels: int | None = None,
+    filters: int | None = None,
 ) -> Tensor:
     """Return ``topi.nn.conv_blocked``."""
     out = nn.conv_blocked(data, kernel, strides, padding, dilation, out_dtype)
@@ -148,20 +189,32 @@ def conv_blocked(
 
 
 def conv2d_transpose_blocked(
-    data: Tensor, kernel: Tensor, kernel_size: Any, strides: Any, padding: Any, output_padding: Any,
-    out_dtype: str | None = None, channels: int | None = None, filters: int | None = None,
+    data: Tensor,
+    kernel: Tensor,
+    kernel_size: Any,
+    strides: Any,
+    padding: Any,
+    output_padding: Any,
+    out_dtype: str | None = None,
+    channels: int | None = None,
+    filters: int | None = None,
 ) -> Tensor:
     """Return ``topi.nn.conv2d_transpose_blocked``."""
     out = nn.conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype)
     window, steps, extra = (
-        spatial(value, 2, out.op.name, least) for value, least in ((kernel_size, 1), (strides, 1), (output_padding, 0)))
+        spatial(value, 2, out.op.name, least) for value, least in ((kernel_size, 1), (strides, 1), (output_padding, 0))
+    )
     workload = tuned.transposed_workload(data, kernel, window, padding, steps, extra, out.dtype, channels, filters)
     _mark_stage(out, "conv2d_NCHWc", workload)
     return out
 
 
 def conv2d_winograd_NCHWc(
-    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None,
+    data: Tensor,
+    kernel: Tensor,
+    padding: Any,
+    out_dtype: str | None = None,
+    logical: Logical = None,
     target: Target | None = None,
 ) -> Tensor:
     """Return ``topi.nn.conv2d_winograd_NCHWc``; ``logical`` contains the unpadded channels and filters. Winograd tiles
@@ -181,6 +234,11 @@ def _mark_stage(out: Tensor, tag: str, workload: tuple[Any, ...]) -> None:
 
 
 __all__ = [
-    "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_transpose_blocked", "conv2d_winograd_NCHWc", "conv_blocked",
-    "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc_int8",
+    "conv2d_NCHWc",
+    "conv2d_NCHWc_int8",
+    "conv2d_transpose_blocked",
+    "conv2d_winograd_NCHWc",
+    "conv_blocked",
+    "depthwise_conv2d_NCHWc",
+    "depthwise_conv2d_NCHWc_int8",
 ]

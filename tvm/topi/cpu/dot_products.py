@@ -198,7 +198,8 @@ def multiply_unpacked(instruction: DotProduct, name: str, by_filter: bool) -> Te
         if instruction.data != instruction.weight:
             operands.reverse()  # The unsigned operand is the first.
         total = tir.call_llvm_pure_intrin(
-            f"{instruction.sums}x{width}", instruction.name, _part(sums, 0, lanes=width), *operands)
+            f"{instruction.sums}x{width}", instruction.name, _part(sums, 0, lanes=width), *operands
+        )
         step = sums.vstore([0], total)
         return tir.SeqStmt([start, step]), start, step
 
@@ -209,8 +210,13 @@ def _interleave(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
     """Interleave runs of words from two vectors, taken from the lower or the upper half of each group of four words.
     This is one instruction, because all processors permute words within groups of four."""
     count = info(a.dtype).lanes
-    order = [four + 2 * half + start + word + side * count for four in range(0, count, WORDS)
-             for start in range(0, 2, run) for side in (0, 1) for word in range(run)]
+    order = [
+        four + 2 * half + start + word + side * count
+        for four in range(0, count, WORDS)
+        for start in range(0, 2, run)
+        for side in (0, 1)
+        for word in range(run)
+    ]
     return Shuffle((a, b), tuple(tir.const(at, "int32") for at in order))
 
 
@@ -242,8 +248,11 @@ def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
     data = te.placeholder((WORDS * depth,), instruction.data, name="data")
     weights = te.placeholder((width, WORDS * depth), instruction.weight, name="weights")
     k = te.reduce_axis((0, WORDS * depth), name="k")
-    out = te.compute((width,), lambda j: te.sum(
-        data[k].astype(instruction.sums) * weights[j, k].astype(instruction.sums), axis=k), name="out")
+    out = te.compute(
+        (width,),
+        lambda j: te.sum(data[k].astype(instruction.sums) * weights[j, k].astype(instruction.sums), axis=k),
+        name="out",
+    )
 
     def same(x: Buffer, word: int) -> PrimExpr:
         """Return one word of the data in all lanes."""
@@ -258,8 +267,10 @@ def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
         start = sums.vstore([0], tir.Broadcast(tir.const(0, instruction.sums), width))
         total = _part(sums, 0, lanes=width)
         for word, own in enumerate(_words_by_filter(rows, width, depth)):
-            operands = [tir.reinterpret(f"{instruction.weight}x{depth * width}", own),
-                        tir.reinterpret(f"{instruction.data}x{depth * width}", same(x, word))]
+            operands = [
+                tir.reinterpret(f"{instruction.weight}x{depth * width}", own),
+                tir.reinterpret(f"{instruction.data}x{depth * width}", same(x, word)),
+            ]
             if instruction.data != instruction.weight:
                 operands.reverse()  # The unsigned operand is the first.
             total = tir.call_llvm_pure_intrin(f"{instruction.sums}x{width}", instruction.name, total, *operands)
@@ -270,12 +281,21 @@ def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
 
 
 def _declared(
-    name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any],
+    name: str,
+    op: ComputeOp,
+    tensors: tuple[Tensor, ...],
+    body: Callable[..., Any],
     strides: dict[Tensor, list[Any]] | None = None,
 ) -> TensorIntrin:
     binds = {
-        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, offset_factor=1, data_alignment=1,
-                                strides=(strides or {}).get(tensor))
+        tensor: tir.decl_buffer(
+            tensor.shape,
+            tensor.dtype,
+            tensor.op.name,
+            offset_factor=1,
+            data_alignment=1,
+            strides=(strides or {}).get(tensor),
+        )
         for tensor in tensors
     }
     return te.decl_tensor_intrin(op, body, name, binds=binds)
@@ -332,6 +352,17 @@ def interleave_pixels(dtype: str, channels: int) -> TensorIntrin:
 
 
 __all__ = [
-    "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "data_type", "dot_product", "instructions",
-    "interleave_pixels", "lanes", "multiply", "multiply_each", "multiply_rows", "multiply_unpacked", "with_instruction",
+    "INSTRUCTIONS",
+    "LANE_BYTES",
+    "DotProduct",
+    "data_type",
+    "dot_product",
+    "instructions",
+    "interleave_pixels",
+    "lanes",
+    "multiply",
+    "multiply_each",
+    "multiply_rows",
+    "multiply_unpacked",
+    "with_instruction",
 ]

@@ -134,8 +134,11 @@ def plan_any_size(m: int | None, n: int | None, transposed: bool, dtype: str, ma
     """Return the panel width (0 without packing) and the rows of the register tile of a batched matmul with dynamic
     dimensions."""
     rows, columns = NOMINAL_ROWS if m is None else m, NOMINAL_ROWS if n is None else n
-    panel = panel_width(rows, columns, machine, dtype) if n is None else plan_matmul(
-        1, rows, columns, transposed, dtype, machine).panel
+    panel = (
+        panel_width(rows, columns, machine, dtype)
+        if n is None
+        else plan_matmul(1, rows, columns, transposed, dtype, machine).panel
+    )
     return panel, row_tile(rows, columns, panel or columns, machine, dtype)
 
 

@@ -112,7 +112,8 @@ class MatmulDots(CPUTemplate):
             (rows, count)
             for count in range(1, n // PANEL + 1)
             for rows in range(1, min(m, MAX_ROWS) + 1)
-            if n // PANEL % count == 0 and count * each <= MAX_VECTORS
+            if n // PANEL % count == 0
+            and count * each <= MAX_VECTORS
             and fits(instruction, rows, count * each, machine)
         ]
         return {"tile": tiles or [(1, 1)]}

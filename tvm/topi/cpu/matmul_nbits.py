@@ -56,8 +56,15 @@ def panel_width(m: int, units: int, bits: int, machine: Machine) -> int:
 
 
 def dense_nbits_pack(
-    data: Tensor, weight: Tensor, scale: Tensor, bits: int = 8, group_size: int = 32, units: Any = None,
-    out_dtype: str | None = None, *, target: Target,
+    data: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    bits: int = 8,
+    group_size: int = 32,
+    units: Any = None,
+    out_dtype: str | None = None,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.dense_nbits`` for a weight (panels, bytes, width) and scales (panels, groups, width)."""
     if len(weight.shape) == 2:
@@ -149,8 +156,11 @@ def _tile(stage: Stage, lanes: int, outer: list, inner: list) -> None:
 
 
 def _rows(op: ComputeOp) -> int:
-    return NOMINAL_ROWS if len(op.axis) > 1 and access.extent_of(op.axis[-2]) is None else (
-        access.extent_of(op.axis[-2]) or 1 if len(op.axis) > 1 else 1)
+    return (
+        NOMINAL_ROWS
+        if len(op.axis) > 1 and access.extent_of(op.axis[-2]) is None
+        else (access.extent_of(op.axis[-2]) or 1 if len(op.axis) > 1 else 1)
+    )
 
 
 TEMPLATE = MatmulNBits()

@@ -235,7 +235,13 @@ class MatmulTiles(CPUTemplate):
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         block = tiles.Block(
-            shape, m, x["width"] // columns, x["steps"], config["near"], op.attrs["is_packed"], config["non_temporal"],
+            shape,
+            m,
+            x["width"] // columns,
+            x["steps"],
+            config["near"],
+            op.attrs["is_packed"],
+            config["non_temporal"],
             (config["prefetch_distance"], config["prefetch_lines"]),
         )
         if not is_whole:

@@ -33,8 +33,14 @@ from .matmul import (
 
 
 def batch_matmul(
-    tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
-    transpose_b: bool = True, *, target: Target,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    oshape: Any = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.batch_matmul`` in full register tiles: the last row is repeated to pad m, and zeros pad n in the
     last panel of the rhs."""
@@ -84,8 +90,14 @@ def _whole(size: Any, tile: int) -> Any:
 
 
 def _in_tiles(
-    lhs: Tensor, rhs: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], panel: int,
-    padded: tuple[Any, Any], attrs: dict[str, Any],
+    lhs: Tensor,
+    rhs: Tensor,
+    sizes: Batch,
+    dtype: str,
+    transposed: tuple[bool, bool],
+    panel: int,
+    padded: tuple[Any, Any],
+    attrs: dict[str, Any],
 ) -> Tensor:
     """Return the requested part of the matmul over ``padded`` rows and columns."""
     count, m, n, reduction = sizes[:4]
@@ -151,7 +163,12 @@ def _in_panels(tensor: Tensor, n: Any, k: Any, width: int, transposed: bool) -> 
 
 
 def dense_pack(
-    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, units: Any = None, *,
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    units: Any = None,
+    *,
     target: Target,
 ) -> Tensor:
     """Return ``topi.nn.dense_pack`` in full register tiles. A weight with five dimensions is packed for

@@ -75,9 +75,7 @@ def _rows_match(live: list[Stage], plain: Schedule, lead: int) -> bool:
             for index, axis in zip(load.indices[:lead], op.axis):
                 if index is not axis.var and not (_is_zero(index) and access.extent_of(axis) == 1):
                     return False
-        if op.reduce_axis and any(
-            access.runs_along(x, op.reduce_axis[0].var) == "far" for x in access.loads(op.body)
-        ):
+        if op.reduce_axis and any(access.runs_along(x, op.reduce_axis[0].var) == "far" for x in access.loads(op.body)):
             return False
     return True
 

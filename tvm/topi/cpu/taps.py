@@ -30,8 +30,9 @@ class Taps(NamedTuple):
     def read(self, begin: int, size: int) -> int:
         """Return the number of taps of a tile that read data."""
         low, high = begin * self.step, (begin + size - 1) * self.step
-        return sum(high + k * self.dilation >= self.first and low + k * self.dilation <= self.last
-                   for k in range(self.count))
+        return sum(
+            high + k * self.dilation >= self.first and low + k * self.dilation <= self.last for k in range(self.count)
+        )
 
 
 @lru_cache(maxsize=4096)

@@ -57,8 +57,15 @@ def _blocked(
 
 
 def conv2d(
-    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
-    out_layout: str, dtype: str,
+    target: Target,
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    dtype: str,
 ) -> Scheduled:
     """Create the task of an ungrouped convolution. Very few channels, as those of an image, are not blocked."""
     channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
@@ -90,8 +97,15 @@ def group_conv2d(
 
 
 def depthwise(
-    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
-    out_layout: str, dtype: str,
+    target: Target,
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    dtype: str,
 ) -> Scheduled:
     """Create the task of a depthwise convolution."""
     filters, _, kh, kw = _shape(kernel)
@@ -175,8 +189,9 @@ def conv2d_transpose(
         te.placeholder((n, -(-channels // inner), h, w, inner), data.dtype, name="data"),
         te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
     )
-    out = convolutions.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels,
-                                                filters)
+    out = convolutions.conv2d_transpose_blocked(
+        *args, window, strides, padding, output_padding, dtype, channels, filters
+    )
     return _scheduled(target, out, [*args], 2 * n * channels * h * w * filters * prod(window))
 
 

@@ -547,6 +547,16 @@ def block_product(block: Block, name: str | None = None) -> TensorIntrin:
 
 
 __all__ = [
-    "BFLOAT16", "COLUMNS", "REGISTERS", "ROWS", "ROW_BYTES", "SCOPES", "Block", "Kind", "Shape", "Window",
-    "block_product", "kind_of",
+    "BFLOAT16",
+    "COLUMNS",
+    "REGISTERS",
+    "ROWS",
+    "ROW_BYTES",
+    "SCOPES",
+    "Block",
+    "Kind",
+    "Shape",
+    "Window",
+    "block_product",
+    "kind_of",
 ]

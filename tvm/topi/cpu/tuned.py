@@ -30,8 +30,14 @@ def configuration(template: CPUTemplate, op: ComputeOp, machine: Machine) -> dic
 
 
 def packed_workload(
-    name: str, data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int],
-    dtype: str, logical: Sequence[int] | None,
+    name: str,
+    data: Tensor,
+    kernel: Tensor,
+    padding: Any,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    dtype: str,
+    logical: Sequence[int] | None,
 ) -> Workload:
     """Return the workload of an NCHWc convolution, which may be grouped or depthwise."""
     n, co, h, w, ci = (get_const_int(d) for d in data.shape)
@@ -59,8 +65,14 @@ def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, t
 
 
 def blocked_workload(
-    data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int], dtype: str,
-    channels: int | None, filters: int | None,
+    data: Tensor,
+    kernel: Tensor,
+    padding: Any,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    dtype: str,
+    channels: int | None,
+    filters: int | None,
 ) -> Workload:
     """Return the workload of a 1D or 3D convolution."""
     x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
@@ -74,8 +86,15 @@ def blocked_workload(
 
 
 def transposed_workload(
-    data: Tensor, kernel: Tensor, window: Sequence[int], padding: Any, strides: Sequence[int], extra: Sequence[int],
-    dtype: str, channels: int | None, filters: int | None,
+    data: Tensor,
+    kernel: Tensor,
+    window: Sequence[int],
+    padding: Any,
+    strides: Sequence[int],
+    extra: Sequence[int],
+    dtype: str,
+    channels: int | None,
+    filters: int | None,
 ) -> Workload:
     """Return the workload of a transposed convolution whose kernel contains all phases."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
@@ -102,6 +121,12 @@ def winograd_workload(
 
 
 __all__ = [
-    "batch_matmul_workload", "blocked_workload", "configuration", "dense_workload", "is_known", "packed_workload",
-    "transposed_workload", "winograd_workload",
+    "batch_matmul_workload",
+    "blocked_workload",
+    "configuration",
+    "dense_workload",
+    "is_known",
+    "packed_workload",
+    "transposed_workload",
+    "winograd_workload",
 ]

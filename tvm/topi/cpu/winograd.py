@@ -71,7 +71,13 @@ def problem_of(op: ComputeOp) -> Problem:
 
 
 def plan(
-    batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine,
+    batch: int,
+    channels: int,
+    filters: int,
+    height: int,
+    width: int,
+    blocks: tuple[int, int],
+    machine: Machine,
     direct: float | None = None,
 ) -> tuple[int, int] | None:
     """Return the tile size and the vectors of filters in a group for a 3x3 convolution with ``height`` x ``width``
@@ -107,7 +113,13 @@ def group_sizes(vectors: int) -> list[int]:
 
 
 def direct_cycles(
-    batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine,
+    batch: int,
+    channels: int,
+    filters: int,
+    height: int,
+    width: int,
+    out_block: int,
+    machine: Machine,
     share: float = 1.0,
 ) -> float:
     """Return the cycles of direct convolution: two vector multiplications per cycle most of the time, and its weights
@@ -138,8 +150,11 @@ def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
         if split is not None and split[0] * MARGIN < work + traffic:
             config = split[1]
     # Short bodies are unrolled until the loop overhead is small.
-    fits = [u for u in (1, 2, 4, 8, 16)
-            if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128 and u <= machine.max_unroll]
+    fits = [
+        u
+        for u in (1, 2, 4, 8, 16)
+        if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128 and u <= machine.max_unroll
+    ]
     ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
     return cycles, {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
 
@@ -222,9 +237,7 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
     traffic."""
     block, _, shares, turns = tasks_of(p, config, machine)
     data, result = TRANSFORM_CYCLES[p.tile]
-    work = block * (
-        p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
-    )
+    work = block * (p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result)
     share = 4 * p.matrices * p.channels * config["groups"] * p.vectors * p.out_block
     # All filters are read once from memory, once by each thread that uses them, and again for each block unless they
     # stay in the cache.

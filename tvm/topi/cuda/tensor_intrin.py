@@ -53,8 +53,14 @@ def dp4a(
 
     # Words of four int8 elements are read at once.
     binds = {
-        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, scope=scope, data_alignment=BYTES,
-                                offset_factor=BYTES if tensor is not z else 1)
+        tensor: tir.decl_buffer(
+            tensor.shape,
+            tensor.dtype,
+            tensor.op.name,
+            scope=scope,
+            data_alignment=BYTES,
+            offset_factor=BYTES if tensor is not z else 1,
+        )
         for tensor, scope in ((x, x_scope), (y, y_scope), (z, z_scope))
     }
     return te.decl_tensor_intrin(z.op, bodies, "dp4a", binds=binds)

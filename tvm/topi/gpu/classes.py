@@ -33,9 +33,7 @@ def padded(size: Any, block: int) -> Any:
     return (size + (block - 1)) // block * block if not is_known(size) else -(-int(size) // block) * block
 
 
-def configuration(
-    count: Any, sizes: Sequence[Any], choose: Callable[[int, tuple[int, int, int]], Config]
-) -> Config:
+def configuration(count: Any, sizes: Sequence[Any], choose: Callable[[int, tuple[int, int, int]], Config]) -> Config:
     """Return the configuration ``choose(batch, (m, n, k))`` of a matmul: for its dimensions or, if some are dynamic,
     for the size class that is compiled. Adjacent classes with the same configuration form one class."""
     unknown = [size for size in sizes if not is_known(size)]
@@ -51,9 +49,7 @@ def configuration(
     return configs[kept[number - 1]] if number else configs[-1]
 
 
-def _nominal_sizes(
-    count: Any, sizes: Sequence[Any], rows: PrimExpr, value: int
-) -> tuple[int, tuple[int, int, int]]:
+def _nominal_sizes(count: Any, sizes: Sequence[Any], rows: PrimExpr, value: int) -> tuple[int, tuple[int, int, int]]:
     """Return the dimensions of a matmul with ``rows`` as a constant."""
     given = {rows: value} if isinstance(rows, Var) else {}
     m, n, k = (value if size is rows else _number(size, given, OTHER) for size in sizes)

@@ -25,25 +25,73 @@ MIN_K = 8
 
 
 def conv_transpose(
-    inp: Tensor, filt: Tensor, strides: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
-    kernel_layout: str = "", output_padding: Any = 0, out_dtype: str | None = None, name: str = "conv_transpose", *,
+    inp: Tensor,
+    filt: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    data_layout: str,
+    kernel_layout: str = "",
+    output_padding: Any = 0,
+    out_dtype: str | None = None,
+    name: str = "conv_transpose",
+    *,
     target: Target,
 ) -> Tensor:
     """Return ``topi.nn.conv_transpose`` as implicit GEMM if possible."""
-    known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
-                          out_dtype, name)
-    workload = tuned.transposed_workload(name, inp, filt, (data_layout, known.kernel_layout), known.strides,
-                                         (*known.before, *known.after), known.dilations, known.groups, known.dtype,
-                                         known.extra)
-    out = conv(inp, filt, known.groups, known.strides, known.dilations, known.before, data_layout,
-               known.kernel_layout, known.out, known.dtype, name, Machine(target), workload)
-    return out if out is not None else nn.conv_transpose(
-        inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name)
+    known = transposed_of(
+        inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name
+    )
+    workload = tuned.transposed_workload(
+        name,
+        inp,
+        filt,
+        (data_layout, known.kernel_layout),
+        known.strides,
+        (*known.before, *known.after),
+        known.dilations,
+        known.groups,
+        known.dtype,
+        known.extra,
+    )
+    out = conv(
+        inp,
+        filt,
+        known.groups,
+        known.strides,
+        known.dilations,
+        known.before,
+        data_layout,
+        known.kernel_layout,
+        known.out,
+        known.dtype,
+        name,
+        Machine(target),
+        workload,
+    )
+    return (
+        out
+        if out is not None
+        else nn.conv_transpose(
+            inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name
+        )
+    )
 
 
 def conv(
-    data: Tensor, filt: Tensor, groups: int, strides: Sequence[int], dilations: Sequence[int], before: Sequence[int],
-    data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str, machine: Machine,
+    data: Tensor,
+    filt: Tensor,
+    groups: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    data_layout: str,
+    kernel_layout: str,
+    out: dict[str, Any],
+    dtype: str,
+    name: str,
+    machine: Machine,
     workload: tuple[Any, ...] | None = None,
 ) -> Tensor | None:
     """Return the transposed convolution with ``before`` cropped at the start. Return None if a matmul is not possible
@@ -95,8 +143,19 @@ class _Axis:
 class _ImplicitGemm:
     """The operands, dimensions and axis roles of the matmul that computes a transposed convolution."""
 
-    def __init__(self, data: Tensor, filt: Tensor, data_layout: str, kernel_layout: str, names: list[str],
-                 axes: list[_Axis], groups: int, per_group: int, filters: int, images: int):
+    def __init__(
+        self,
+        data: Tensor,
+        filt: Tensor,
+        data_layout: str,
+        kernel_layout: str,
+        names: list[str],
+        axes: list[_Axis],
+        groups: int,
+        per_group: int,
+        filters: int,
+        images: int,
+    ):
         self.data, self.filt, self.data_layout, self.kernel_layout = data, filt, data_layout, kernel_layout
         self.names, self.axes, self.groups, self.per_group = names, axes, groups, per_group
         self.filters, self.images = filters, images
@@ -160,8 +219,16 @@ class _ImplicitGemm:
         m, n = (pixels, filters) if channels_last else (filters, pixels)
         return {"batch": groups, "m": m, "n": n}
 
-    def compute(self, batch: list[int], reduction: int, sizes: dict[str, int], dtype: str, name: str,
-                machine: Machine, workload: tuple[Any, ...] | None) -> Tensor:
+    def compute(
+        self,
+        batch: list[int],
+        reduction: int,
+        sizes: dict[str, int],
+        dtype: str,
+        name: str,
+        machine: Machine,
+        workload: tuple[Any, ...] | None,
+    ) -> Tensor:
         layout, pixels = self.data_layout, self.images * self.area
         channels_last = layout.endswith("C")
         operands = (pixels, self.image), (self.filters, self.weights)

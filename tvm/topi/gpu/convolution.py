@@ -19,8 +19,18 @@ from .machine import Machine
 
 
 def conv(
-    inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
-    kernel_layout: str = "", out_dtype: str | None = None, name: str = "conv", *, target: Target,
+    inp: Tensor,
+    filt: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    data_layout: str,
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+    name: str = "conv",
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.conv`` as implicit GEMM or as a depthwise convolution; unchanged for dynamic dimensions."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
@@ -32,8 +42,9 @@ def conv(
     fixed = tuned.is_known(filt.shape, [channels])
     if several and fixed and gemm.is_tiled((source, filt), None, te.const(known.groups, "int32")):
         task = f"group_{name}" if known.groups > 1 and name in ("conv1d", "conv2d") else name
-        workload = tuned.conv_workload(task, inp, filt, layouts, known.strides, around, known.dilations, known.groups,
-                                       known.dtype)
+        workload = tuned.conv_workload(
+            task, inp, filt, layouts, known.strides, around, known.dilations, known.groups, known.dtype
+        )
         return _as_matmul(source, filt, known, name, workload, Machine(target))
     is_depthwise = not several and data_layout in ("NCHW", "NHWC") and getattr(known.weight["I"], "value", 0) == 1
     if not is_depthwise or not tuned.is_known(inp.shape, filt.shape) or not gemm.is_tiled((inp, filt)):
@@ -44,12 +55,29 @@ def conv(
         return filt(*[at[letter] for letter in known.kernel_layout])
 
     window = [known.weight[c] for c in known.spatial]
-    return _depthwise(inp, one_filter, window, known.out, (known.before, known.after), known.strides, known.dilations,
-                      data_layout, known.dtype, name, Machine(target))
+    return _depthwise(
+        inp,
+        one_filter,
+        window,
+        known.out,
+        (known.before, known.after),
+        known.strides,
+        known.dilations,
+        data_layout,
+        known.dtype,
+        name,
+        Machine(target),
+    )
 
 
 def depthwise_conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None, *,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    *,
     target: Target,
 ) -> Tensor:
     """Return ``topi.nn.depthwise_conv2d_nchw`` for the GPU template."""
@@ -59,8 +87,15 @@ def depthwise_conv2d_nchw(
 
 
 def depthwise_conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, kernel_layout: str = "HWOI",
-    out_dtype: str | None = None, *, target: Target,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    kernel_layout: str = "HWOI",
+    out_dtype: str | None = None,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.depthwise_conv2d_nhwc`` for the GPU template."""
     kernel_layout, out_dtype = nhwc_filter(kernel_layout, out_dtype)
@@ -71,29 +106,65 @@ def depthwise_conv2d_nhwc(
 
 
 def _depthwise_of(
-    data: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, layouts: tuple[str, str],
-    out_dtype: str | None, target: Target,
+    data: Tensor,
+    filt: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layouts: tuple[str, str],
+    out_dtype: str | None,
+    target: Target,
 ) -> Tensor:
     known = depthwise_of(data, filt, stride, padding, dilation, *layouts, out_dtype)
     images = data.shape[layouts[0].index("N")]
     out = {"N": images, "C": known.channels * known.multiplier, **dict(zip("HW", known.size))}
-    return _depthwise(data, lambda c, y, x: filter_at(filt, known, layouts[1], c, y, x), known.window, out,
-                      (known.before, known.after), known.strides, known.dilations, layouts[0], known.dtype,
-                      "DepthwiseConv2d", Machine(target))
+    return _depthwise(
+        data,
+        lambda c, y, x: filter_at(filt, known, layouts[1], c, y, x),
+        known.window,
+        out,
+        (known.before, known.after),
+        known.strides,
+        known.dilations,
+        layouts[0],
+        known.dtype,
+        "DepthwiseConv2d",
+        Machine(target),
+    )
 
 
 def _depthwise(
-    data: Tensor, weight: Callable[..., Any], window: Any, out: dict[str, Any], around: Any, strides: Any,
-    dilations: Any, layout: str, dtype: str, name: str, machine: Machine,
+    data: Tensor,
+    weight: Callable[..., Any],
+    window: Any,
+    out: dict[str, Any],
+    around: Any,
+    strides: Any,
+    dilations: Any,
+    layout: str,
+    dtype: str,
+    name: str,
+    machine: Machine,
 ) -> Tensor:
     """Return a depthwise convolution. ``weight(channel, y, x)`` reads the filter of an output channel; ``around`` is
     the padding at the start and end."""
     images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
     multiplier = channels // get_const_int(data.shape[layout.index("C")])
-    sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
-                            multiplier, layout == "NHWC", info(data.dtype).bytes, tuple(dilations))
-    workload = tuned.depthwise_workload(data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]),
-                                        dilations, dtype)
+    sizes = depthwise.Sizes(
+        images,
+        channels,
+        rows,
+        columns,
+        tuple(map(get_const_int, window)),
+        tuple(strides),
+        multiplier,
+        layout == "NHWC",
+        info(data.dtype).bytes,
+        tuple(dilations),
+    )
+    workload = tuned.depthwise_workload(
+        data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]), dilations, dtype
+    )
     return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, machine, workload)
 
 
@@ -148,11 +219,29 @@ def _as_matmul(
         batch, group_role = (groups,), (gemm.AxisPiece(channel_axis, filters, False),)
         filter_role = (gemm.AxisPiece(channel_axis, filters, True),)
     if channels_last:
-        result = tiled_matmul.matmul(image, weights, batch, (images * area, filters, reduction), dtype, name,
-                             {"batch": group_role, "m": others, "n": filter_role}, machine, workload)
+        result = tiled_matmul.matmul(
+            image,
+            weights,
+            batch,
+            (images * area, filters, reduction),
+            dtype,
+            name,
+            {"batch": group_role, "m": others, "n": filter_role},
+            machine,
+            workload,
+        )
     else:
-        result = tiled_matmul.matmul(weights, image, batch, (filters, images * area, reduction), dtype, name,
-                             {"batch": group_role, "m": filter_role, "n": others}, machine, workload)
+        result = tiled_matmul.matmul(
+            weights,
+            image,
+            batch,
+            (filters, images * area, reduction),
+            dtype,
+            name,
+            {"batch": group_role, "m": filter_role, "n": others},
+            machine,
+            workload,
+        )
 
     def unfold(*at):
         pixel: Any = 0

@@ -67,8 +67,10 @@ def _block_channels(sizes: Sizes, config: dict[str, Any]) -> int:
 def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
     """Return the number of pixels in the image patch that a block reads."""
     (th, tw), (ph, pw) = config["tile"], _patch(sizes, config)
-    rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in
-                     zip((th * ph, tw * pw), sizes.strides, sizes.window, sizes.dilations))
+    rows, columns = (
+        (n - 1) * s + (k - 1) * d + 1
+        for n, s, k, d in zip((th * ph, tw * pw), sizes.strides, sizes.window, sizes.dilations)
+    )
     return rows * columns
 
 
@@ -118,8 +120,16 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
 
 
 def conv(
-    data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
-    layout: str, dtype: str, name: str, machine: Machine, workload: tuple[Any, ...] | None = None,
+    data: Tensor,
+    weight: Callable[..., Any],
+    sizes: Sizes,
+    before: Sequence[int],
+    dilations: Sequence[int],
+    layout: str,
+    dtype: str,
+    name: str,
+    machine: Machine,
+    workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """Return the convolution of ``data`` with ``weight(channel, y, x)`` over the channels of the output. ``before`` is
     the padding at the start of rows and columns; pixels past their ends are padding too. ``workload`` is the operator's
@@ -132,15 +142,20 @@ def conv(
         step = tile * max(patch, 1)
         rounded[letter] = -(-exact[letter] // step) * step
     image = _padded(data, rounded, sizes, before, dilations, layout, name)
-    filters = te.compute((*sizes.window, sizes.channels), lambda y, x, c: weight(c, y, x), name=f"{name}_filters",
-                         tag=f"{TAG},step")
+    filters = te.compute(
+        (*sizes.window, sizes.channels), lambda y, x, c: weight(c, y, x), name=f"{name}_filters", tag=f"{TAG},step"
+    )
     dy, dx = (te.reduce_axis((0, k), name=n) for k, n in zip(sizes.window, ("dy", "dx")))
 
     def body(*at):
         i = dict(zip(layout, at))
         channel = i["C"] if sizes.multiplier == 1 else te.indexdiv(i["C"], sizes.multiplier)
-        where = {"N": i["N"], "C": channel, "H": i["H"] * sizes.strides[0] + dy * dilations[0],
-                 "W": i["W"] * sizes.strides[1] + dx * dilations[1]}
+        where = {
+            "N": i["N"],
+            "C": channel,
+            "H": i["H"] * sizes.strides[0] + dy * dilations[0],
+            "W": i["W"] * sizes.strides[1] + dx * dilations[1],
+        }
         value = image(*[where[c] for c in layout]).astype(dtype)
         return te.sum(value * filters(dy, dx, i["C"]).astype(dtype), axis=[dy, dx])
 
@@ -151,8 +166,15 @@ def conv(
     return te.compute([exact[c] for c in layout], lambda *at: sums(*at), name=name, tag=tag)
 
 
-def _padded(data: Tensor, rounded: dict[str, int], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
-            layout: str, name: str) -> Tensor:
+def _padded(
+    data: Tensor,
+    rounded: dict[str, int],
+    sizes: Sizes,
+    before: Sequence[int],
+    dilations: Sequence[int],
+    layout: str,
+    name: str,
+) -> Tensor:
     """Return the image padded with zeros up to full tiles."""
     reach = {"N": rounded["N"], "C": rounded["C"] // sizes.multiplier}
     for letter, s, k, d in zip("HW", sizes.strides, sizes.window, dilations):
@@ -182,8 +204,9 @@ def _multiplies(sizes: Sizes, config: dict[str, Any]) -> int:
     return th * tw * lanes * sizes.window[0] * sizes.window[1]
 
 
-def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes,
-             config: dict[str, Any]) -> tuple[IterVar, IterVar, int]:
+def _patches(
+    host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes, config: dict[str, Any]
+) -> tuple[IterVar, IterVar, int]:
     """Bind thread blocks along channels, rows and columns. Return the loop over blocks, the loop over threads, and the
     number of threads."""
     rows, columns = _patch(sizes, config)

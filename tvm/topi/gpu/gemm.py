@@ -93,8 +93,15 @@ AxisRoles = dict[str, tuple["int | AxisPiece", ...]]
 
 
 def matmul(
-    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
-    dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
+    lhs: Callable[..., Any],
+    rhs: Callable[..., Any],
+    batch: Sequence[Any],
+    sizes: tuple[Any, Any, Any],
+    dtype: str,
+    name: str,
+    axis_roles: AxisRoles | None,
+    machine: Machine,
+    workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """Return the matmul of ``lhs(*batch, k, i)`` and ``rhs(*batch, k, j)``, reduced over k, for ``sizes`` (m, n, k) on
     a machine.
@@ -129,9 +136,12 @@ def matmul(
 
         return guarded
 
-    a, b = (te.compute((*batch, k, padded), zero_padded(read, size, padded, width), name=f"{name}_{word}",
-                       tag=f"{TAG},step")
-            for read, size, padded, width, word in zip((lhs, rhs), sizes, (m, n), widths, ("left", "right")))
+    a, b = (
+        te.compute(
+            (*batch, k, padded), zero_padded(read, size, padded, width), name=f"{name}_{word}", tag=f"{TAG},step"
+        )
+        for read, size, padded, width, word in zip((lhs, rhs), sizes, (m, n), widths, ("left", "right"))
+    )
     r = te.reduce_axis((0, k), name="k")
 
     def body(*at):
@@ -369,8 +379,10 @@ def _tile_output(
     threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
     if shared and machine.warp == WARP and tx > WARP_COLUMNS and ty % (WARP // WARP_COLUMNS) == 0:
         # The threads of a warp cover a square instead of a row of the block tile, which needs fewer operand elements.
-        threads = [te.thread_axis((0, n), f"threadIdx.{x}")
-                   for n, x in ((WARP_COLUMNS, "x"), (ty, "y"), (tx // WARP_COLUMNS, "z"))]
+        threads = [
+            te.thread_axis((0, n), f"threadIdx.{x}")
+            for n, x in ((WARP_COLUMNS, "x"), (ty, "y"), (tx // WARP_COLUMNS, "z"))
+        ]
         across, column_thread = host.split(column_thread, factor=WARP_COLUMNS)
         host.reorder(across, row_thread, column_thread)
         host.bind(across, threads[2])
@@ -403,8 +415,10 @@ def loops_of(host: Stage, axis_roles: AxisRoles) -> tuple[list[IterVar], ...]:
     """Return the loops of the batch, of m and of n, including those of divided axes."""
     divided = {p.axis: p.size for role in axis_roles.values() for p in role if isinstance(p, AxisPiece)}
     pieces = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}
-    return tuple([pieces[p.axis][p.is_remainder] if isinstance(p, AxisPiece) else host.op.axis[p] for p in role]
-                 for role in (axis_roles["batch"], axis_roles["m"], axis_roles["n"]))
+    return tuple(
+        [pieces[p.axis][p.is_remainder] if isinstance(p, AxisPiece) else host.op.axis[p] for p in role]
+        for role in (axis_roles["batch"], axis_roles["m"], axis_roles["n"])
+    )
 
 
 def _copy_to_shared(tile: Stage, block: int, operand: Operand, width: int, threads: list[IterVar]) -> None:

@@ -17,8 +17,14 @@ from .machine import Machine
 
 
 def matmul(
-    tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: str | None = None,
-    transpose_a: bool = False, transpose_b: bool = False, *, target: Target,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.matmul`` in tiles if its n is large enough."""
     _, n, _ = matmul_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
@@ -70,8 +76,14 @@ def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bo
 
 
 def batch_matmul(
-    tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
-    transpose_b: bool = True, *, target: Target,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    oshape: Any = None,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+    *,
+    target: Target,
 ) -> Tensor:
     """Return ``topi.nn.batch_matmul`` in tiles if its n is large enough."""
     a, b, dtype = tensor_a, tensor_b, out_dtype or tensor_a.dtype

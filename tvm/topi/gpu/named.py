@@ -32,37 +32,64 @@ def gpu_target(default: str) -> Target:
 
 def _convolution(data_layout: str, kernel_layout: str, name: str) -> Callable[..., Tensor]:
     def convolution(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None, *, target):
-        return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, name,
-                    target=target)
+        return conv(
+            data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, name, target=target
+        )
 
     return convolution
 
 
 def _grouped(data_layout: str, kernel_layout: str, name: str) -> Callable[..., Tensor]:
     def convolution(data, kernel, stride, padding, dilation, groups=1, out_dtype=None, *, target):
-        return conv(data, kernel, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name,
-                    target=target)
+        return conv(
+            data, kernel, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name, target=target
+        )
 
     return convolution
 
 
 def _transposed(data_layout: str, kernel_layout: str, name: str) -> Callable[..., Tensor]:
     def transposed(data, kernel, strides, padding, out_dtype, output_padding, groups=1, *, target):
-        return conv_transpose(data, kernel, strides, padding, 1, groups, data_layout, kernel_layout, output_padding,
-                              out_dtype, name, target=target)
+        return conv_transpose(
+            data,
+            kernel,
+            strides,
+            padding,
+            1,
+            groups,
+            data_layout,
+            kernel_layout,
+            output_padding,
+            out_dtype,
+            name,
+            target=target,
+        )
 
     return transposed
 
 
 def _conv2d(input, filter, strides, padding, dilation, data_layout="NCHW", kernel_layout="", out_dtype=None, *, target):
-    return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, "conv2d",
-                target=target)
+    return conv(
+        input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, "conv2d", target=target
+    )
 
 
-def _conv1d(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, data_layout="NCW", kernel_layout="",
-            out_dtype=None, *, target):
-    return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype, "conv1d",
-                target=target)
+def _conv1d(
+    data,
+    kernel,
+    strides=1,
+    padding="VALID",
+    dilation=1,
+    groups=1,
+    data_layout="NCW",
+    kernel_layout="",
+    out_dtype=None,
+    *,
+    target,
+):
+    return conv(
+        data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype, "conv1d", target=target
+    )
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {

@@ -204,8 +204,15 @@ class _InRegisters:
     """The schedule of rows divided among threads, each of which stores its slice of repeatedly read values in
     registers."""
 
-    def __init__(self, planner: Planner, last: Stage, reductions: list[Stage], rows: int,
-                 row_index: list[PrimExpr], partition: RowPartition):
+    def __init__(
+        self,
+        planner: Planner,
+        last: Stage,
+        reductions: list[Stage],
+        rows: int,
+        row_index: list[PrimExpr],
+        partition: RowPartition,
+    ):
         self.planner = planner
         self.s = planner.s
         self.last = last
@@ -308,8 +315,11 @@ class _InRegisters:
                 continue
             reader, known = stages[twin.uid], _knows_axes(twin.op)
             along = (*twin.op.axis, *twin.op.reduce_axis)[-1].var if self.runs(reader) else None
-            lead = self.row_index if twin.is_output else [
-                a.var for a in twin.op.axis if access.extent_of(a) != 1 and a.var is not along]
+            lead = (
+                self.row_index
+                if twin.is_output
+                else [a.var for a in twin.op.axis if access.extent_of(a) != 1 and a.var is not along]
+            )
             for load in access.loads(twin.op.body):
                 stage = stages[plain.stage_map[load.producer.op].uid]
                 if stage in kept or isinstance(stage.op, PlaceholderOp):

@@ -16,6 +16,7 @@ TYPES = {"float16": ("float32", "float16"), "bfloat16": ("float32",)}
 
 def _intrinsics(dtype: str, accumulator: str) -> list[SearchIntrinsic]:
     """Return the matmul intrinsics for operands whose last dimension is k, or m and n."""
+
     def fits(target: Target) -> bool:
         return dtype in target.features.mma_dtypes
 

@@ -79,8 +79,20 @@ def _transposed(name: str) -> Callable[..., Scheduled]:
     ) -> Scheduled:
         """Create the task of a transposed convolution. Operations on the zeros between the data do not count."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}[len(data.shape)]
-        out = conv_transpose(data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding,
-                             dtype, name, target=target)
+        out = conv_transpose(
+            data,
+            kernel,
+            strides,
+            padding,
+            1,
+            1,
+            f"NC{spatial}",
+            f"IO{spatial}",
+            output_padding,
+            dtype,
+            name,
+            target=target,
+        )
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(data)) * prod(_shape(kernel)[1:]))
 
     return transposed
@@ -118,8 +130,9 @@ def _register(name: str, function: Callable[..., Scheduled]) -> None:
         target = Target.current(allow_none=True)
         if target is None or not target.features.is_gpu:
             where = "no target is set" if target is None else f"the target is {str(target).strip()}"
-            raise TVMError(f"{name}: this task needs a GPU target, but {where}; create it for a target such as cuda "
-                           "or opencl")
+            raise TVMError(
+                f"{name}: this task needs a GPU target, but {where}; create it for a target such as cuda or opencl"
+            )
         return function(target, *args, **named)
 
     register_customized(name, task)

@@ -67,8 +67,14 @@ def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
 
 
 def matmul(
-    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
-    name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
+    lhs: Callable[..., Any],
+    rhs: Callable[..., Any],
+    batch: Sequence[Any],
+    sizes: tuple[Any, Any, Any],
+    name: str,
+    axis_roles: AxisRoles | None,
+    machine: Machine,
+    workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """Return a matmul like ``gemm.matmul`` for operands of tensor cores; the accumulators are fp32."""
     m, n, reduction = sizes
@@ -93,8 +99,11 @@ def matmul(
         def body(*at):
             lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
             value = read(*lead, k, i)
-            inside = [below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
-                      for x, limit, end in ((k, reduction, padded[2]), (i, size, full)) if limit != end]
+            inside = [
+                below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
+                for x, limit, end in ((k, reduction, padded[2]), (i, size, full))
+                if limit != end
+            ]
             return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
 
         shape = layout.shape(side.k_contiguous, full, padded[2], dtype)
@@ -115,13 +124,24 @@ def matmul(
         attrs["workload"] = workload
     shape = (*batch, *padded[:2])
     if split_k == 1:
-        return te.compute(shape, lambda *at: inner_product(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG,
-                          attrs=attrs)
-    partial = te.compute((split_k, *shape), lambda p, *at: inner_product(at[:-2], p * share + r, *at[-2:]),
-                         name=f"{name}_part", tag=TAG, attrs=attrs)
+        return te.compute(
+            shape, lambda *at: inner_product(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG, attrs=attrs
+        )
+    partial = te.compute(
+        (split_k, *shape),
+        lambda p, *at: inner_product(at[:-2], p * share + r, *at[-2:]),
+        name=f"{name}_part",
+        tag=TAG,
+        attrs=attrs,
+    )
     p = te.reduce_axis((0, split_k), name="p")
-    return te.compute(shape, lambda *at: te.sum(partial(p, *at), axis=p), name=f"{name}_product", tag=SUM_TAG,
-                      attrs={"axis_roles": axis_roles, "config": config})
+    return te.compute(
+        shape,
+        lambda *at: te.sum(partial(p, *at), axis=p),
+        name=f"{name}_product",
+        tag=SUM_TAG,
+        attrs={"axis_roles": axis_roles, "config": config},
+    )
 
 
 class Layout(NamedTuple):
@@ -232,12 +252,18 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
     work = tensor_core_cycles.Work(
         blocks=sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k,
         threads=wm * wn * (warpgroup.THREADS if by_group else machine.warp),
-        registers=_held_registers(config), shared_bytes=shared_bytes(sizes, config),
-        steps=-(-sizes.k // (block_k * split_k)), fetched_bytes=(bm + bn) * row,
+        registers=_held_registers(config),
+        shared_bytes=shared_bytes(sizes, config),
+        steps=-(-sizes.k // (block_k * split_k)),
+        fetched_bytes=(bm + bn) * row,
         # Both operands, as tensor cores read them from shared memory for each k.
         loaded_bytes=wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn) * row,
-        multiplies=bm * bn * block_k, row_bytes=row, sums=bm * bn, stages=config["stages"],
-        element_bytes=sizes.element_bytes)
+        multiplies=bm * bn * block_k,
+        row_bytes=row,
+        sums=bm * bn,
+        stages=config["stages"],
+        element_bytes=sizes.element_bytes,
+    )
     groups = tensor_core_cycles.Groups(wm * wn, warpgroup.IN_FLIGHT) if by_group else None
     cycles, _ = tensor_core_cycles.cycles(work, machine.target.features, groups)
     # Partial results of split-k are written and read again.
@@ -255,7 +281,6 @@ class Threads(NamedTuple):
     warps_n: IterVar
     lanes: IterVar
     counts: tuple[int, int, int]
-
 
 
 def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:

@@ -13,8 +13,15 @@ from .operands import read_through
 
 
 def matmul(
-    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
-    dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
+    lhs: Callable[..., Any],
+    rhs: Callable[..., Any],
+    batch: Sequence[Any],
+    sizes: tuple[Any, Any, Any],
+    dtype: str,
+    name: str,
+    axis_roles: AxisRoles | None,
+    machine: Machine,
+    workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """Return a tiled matmul like ``gemm.matmul``. Layout-changing ops are fused into the operands."""
     lhs, rhs = (read_through(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))

@@ -73,9 +73,7 @@ def _column(values: Sequence[Any]) -> Any:
     return tuple(array.T) if array.ndim == 2 else array
 
 
-def configuration(
-    template: Knobs, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
-) -> dict[str, Any]:
+def configuration(template: Knobs, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None) -> dict[str, Any]:
     """Return the knobs of an operator: those of a valid tuning record, else the template's analytic choice."""
 
     def usable(values: dict[str, Any]) -> bool:
@@ -103,8 +101,15 @@ def kernel_layout(data_layout: str) -> str:
 
 
 def conv_workload(
-    name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
-    dilations: Sequence[int], groups: int, dtype: str,
+    name: str,
+    data: Tensor,
+    filt: Tensor,
+    layouts: tuple[str, str],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    dtype: str,
 ) -> tuple[Any, ...] | None:
     """Return the workload of a convolution; ``layouts`` are those of the data and of the filters. Return None if there
     is no task for it or a dimension is dynamic."""
@@ -123,8 +128,14 @@ def has_groups(task: str) -> bool:
 
 
 def depthwise_workload(
-    data: Tensor, layout: str, window: Sequence[int], multiplier: int, strides: Sequence[int], padding: Sequence[int],
-    dilations: Sequence[int], dtype: str,
+    data: Tensor,
+    layout: str,
+    window: Sequence[int],
+    multiplier: int,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilations: Sequence[int],
+    dtype: str,
 ) -> tuple[Any, ...]:
     """Return the workload of a depthwise convolution; the filters are (channels, multiplier) and the window."""
     image = tensor(data.shape, data.dtype)
@@ -143,8 +154,16 @@ def winograd_workload(
 
 
 def transposed_workload(
-    name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
-    dilations: Sequence[int], groups: int, dtype: str, output_padding: Sequence[int],
+    name: str,
+    data: Tensor,
+    filt: Tensor,
+    layouts: tuple[str, str],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    dtype: str,
+    output_padding: Sequence[int],
 ) -> tuple[Any, ...] | None:
     """Return the workload of a transposed convolution in a channels-first layout, or None if there is no task for
     it."""
@@ -156,9 +175,7 @@ def transposed_workload(
     return (TRANSPOSED[name], *inputs, steps, around, dtype, extra)
 
 
-def matmul_workload(
-    a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool
-) -> tuple[Any, ...] | None:
+def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...] | None:
     """Return the workload of a matmul, or None if a dimension is dynamic. A matmul whose rhs is not transposed, the
     layout of constant weights for GPUs, is the dense layer with the model's (units, features) weights."""
     if not is_known(a.shape, b.shape):
@@ -184,6 +201,13 @@ def batch_matmul_workload(
 
 
 __all__ = [
-    "batch_matmul_workload", "configuration", "conv_workload", "depthwise_workload", "has_groups", "kernel_layout",
-    "matmul_workload", "transposed_workload", "winograd_workload",
+    "batch_matmul_workload",
+    "configuration",
+    "conv_workload",
+    "depthwise_workload",
+    "has_groups",
+    "kernel_layout",
+    "matmul_workload",
+    "transposed_workload",
+    "winograd_workload",
 ]

@@ -89,8 +89,11 @@ def multiply(tile: tuple[int, int], lhs_k_contiguous: bool, rhs_k_contiguous: bo
         total = outs[0]
         sums = total.data, *tile, count
         start = tir.call_intrin("handle", "tir.tvm_fill_fragment", *sums, 0, tir.const(0, ACCUMULATOR))
-        matrices = [x for buffer, k_contiguous in zip(ins, (lhs_k_contiguous, rhs_k_contiguous))
-                    for x in (buffer.access_ptr("r"), int(k_contiguous), buffer.strides[0])]
+        matrices = [
+            x
+            for buffer, k_contiguous in zip(ins, (lhs_k_contiguous, rhs_k_contiguous))
+            for x in (buffer.access_ptr("r"), int(k_contiguous), buffer.strides[0])
+        ]
         step = _call("ptx_wgmma", dtype, *tile, count, total.data, 0, *matrices)
         update = tir.SeqStmt([tir.Evaluate(step), tir.Evaluate(_call("ptx_wgmma_wait", IN_FLIGHT))])
         return tir.SeqStmt([tir.Evaluate(start), update]), start, update

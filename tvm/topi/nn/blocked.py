@@ -31,8 +31,16 @@ def _check(data, kernel, n: int, what: str) -> None:
         raise TVMError(f"{what}: data has {channels} channels, but the kernel takes {taken}")
 
 
-def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int], sizes: Sequence[Any], out_dtype: str,
-                 name: str, attrs: dict[str, Any] | None = None):
+def _correlation(
+    source,
+    kernel,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    sizes: Sequence[Any],
+    out_dtype: str,
+    name: str,
+    attrs: dict[str, Any] | None = None,
+):
     """Return the reduction over channels and window of padded data."""
     n = len(sizes)
     outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
@@ -70,8 +78,10 @@ def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None):
     source = data
     if any(before) or any(after):
         source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), name="data_pad")
-    sizes = [simplify((d + lo + hi - k) // s + 1)
-             for d, lo, hi, k, s in zip(data.shape[2 : 2 + n], before, after, spans, strides)]
+    sizes = [
+        simplify((d + lo + hi - k) // s + 1)
+        for d, lo, hi, k, s in zip(data.shape[2 : 2 + n], before, after, spans, strides)
+    ]
     return _correlation(source, kernel, strides, dilations, sizes, out_dtype, name)
 
 
@@ -120,8 +130,10 @@ def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output
     window = spatial(kernel_size, 2, name + ": kernel_size")
     before, after = pads(padding, window, 2, name)
     batch, _, height, width, _ = get_const_tuple(data.shape)
-    out = [(d - 1) * s + k - lo - hi + e
-           for d, s, k, lo, hi, e in zip((height, width), strides, window, before, after, extra)]
+    out = [
+        (d - 1) * s + k - lo - hi + e
+        for d, s, k, lo, hi, e in zip((height, width), strides, window, before, after, extra)
+    ]
     phases = [phase(*row) for row in zip((height, width), window, strides, before, out)]
     lows, highs = [p.before for p in phases], [p.after for p in phases]
     source = data
@@ -129,8 +141,9 @@ def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output
         source = pad(data, (0, 0, *lows, 0), (0, 0, *highs, 0), name="data_pad")
     wide, each = get_const_int(kernel.shape[-1]), strides[0] * strides[1]
     outs = get_const_int(kernel.shape[0]) // each
-    parts = _correlation(source, kernel, (1, 1), (1, 1), [p.count for p in phases], out_dtype, "conv2d_NCHWc",
-                         {"groups": 1})
+    parts = _correlation(
+        source, kernel, (1, 1), (1, 1), [p.count for p in phases], out_dtype, "conv2d_NCHWc", {"groups": 1}
+    )
 
     def body(n, oc, y, x, lane):
         row, column = y + before[0], x + before[1]

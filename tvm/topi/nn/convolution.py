@@ -38,8 +38,9 @@ class Convolution(NamedTuple):
         return lows, highs
 
 
-def convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None,
-                   name="conv") -> Convolution:
+def convolution_of(
+    inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv"
+) -> Convolution:
     """Return the convolution that the arguments describe. Errors for invalid arguments name the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
@@ -60,8 +61,20 @@ def convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, ke
         out[c] = simplify((data[c] + lo + hi - k) // s + 1)
         if isinstance(getattr(out[c], "value", None), int) and out[c].value < 1:
             raise TVMError(f"{name}: the kernel ({k} with dilation) is larger than the padded data along {c}")
-    return Convolution(names, data_layout, kernel_layout, data, weight, out, strides, dilations, before, after,
-                       groups, out_dtype or inp.dtype)
+    return Convolution(
+        names,
+        data_layout,
+        kernel_layout,
+        data,
+        weight,
+        out,
+        strides,
+        dilations,
+        before,
+        after,
+        groups,
+        out_dtype or inp.dtype,
+    )
 
 
 def padded_data(inp, known: Convolution):
@@ -70,8 +83,9 @@ def padded_data(inp, known: Convolution):
     return pad(inp, lows, highs, name="pad_temp") if any(lows) or any(highs) else inp
 
 
-def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv",
-         attrs=None):
+def conv(
+    inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv", attrs=None
+):
     """Cross-correlation. ``data_layout`` is a layout such as NCHW or NHWC (the output has the same), ``kernel_layout``
     one such as OIHW or HWIO. With groups, I is the number of input channels of one group."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
@@ -126,8 +140,17 @@ def conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
     return conv(Input, Filter, stride, padding, dilation, 1, "NCHW", "OIHW", out_dtype, "conv2d")
 
 
-def conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype="float32", auto_scheduler_rewritten_layout="",
-                meta_schedule_original_shape=None, auto_scheduler_should_rewrite_layout=False):
+def conv2d_nhwc(
+    Input,
+    Filter,
+    stride,
+    padding,
+    dilation,
+    out_dtype="float32",
+    auto_scheduler_rewritten_layout="",
+    meta_schedule_original_shape=None,
+    auto_scheduler_should_rewrite_layout=False,
+):
     """Cross-correlation along two dimensions, data NHWC and weights HWIO."""
     refuse_rewritten("conv2d_nhwc", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     attrs = {"layout_free_placeholders": [Filter]} if auto_scheduler_should_rewrite_layout else None
@@ -149,8 +172,9 @@ def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtyp
     return conv(Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, "group_conv2d")
 
 
-def conv1d(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, data_layout="NCW", kernel_layout="",
-           out_dtype=None):
+def conv1d(
+    data, kernel, strides=1, padding="VALID", dilation=1, groups=1, data_layout="NCW", kernel_layout="", out_dtype=None
+):
     """Cross-correlation along one dimension."""
     return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype, "conv1d")
 
@@ -180,8 +204,17 @@ def conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups=1, out_dtype=N
     return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype, "conv3d")
 
 
-def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32",
-                 auto_scheduler_rewritten_layout="", meta_schedule_origin_shape=None):
+def conv3d_ndhwc(
+    Input,
+    Filter,
+    stride,
+    padding,
+    dilation,
+    groups=1,
+    out_dtype="float32",
+    auto_scheduler_rewritten_layout="",
+    meta_schedule_origin_shape=None,
+):
     """Cross-correlation along three dimensions, data NDHWC and weights DHWIO."""
     refuse_rewritten("conv3d_ndhwc", auto_scheduler_rewritten_layout, meta_schedule_origin_shape)
     return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, "conv3d")
@@ -214,10 +247,21 @@ def depthwise_of(inp, filt, stride, padding, dilation, data_layout: str, kernel_
     )
     sizes = [get_const_int((weight[c] - 1) * d + 1) for c, d in zip("HW", dilations)]
     before, after = pads(padding, sizes, 2, "depthwise_conv2d")
-    height, width = [simplify((data[c] + lo + hi - k) // s + 1)
-                     for c, lo, hi, k, s in zip("HW", before, after, sizes, strides)]
-    return Depthwise((weight["H"], weight["W"]), strides, dilations, before, after, weight["O"], weight["I"],
-                     getattr(weight["I"], "value", 0) == 1, (height, width), out_dtype or inp.dtype)
+    height, width = [
+        simplify((data[c] + lo + hi - k) // s + 1) for c, lo, hi, k, s in zip("HW", before, after, sizes, strides)
+    ]
+    return Depthwise(
+        (weight["H"], weight["W"]),
+        strides,
+        dilations,
+        before,
+        after,
+        weight["O"],
+        weight["I"],
+        getattr(weight["I"], "value", 0) == 1,
+        (height, width),
+        out_dtype or inp.dtype,
+    )
 
 
 def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
@@ -233,8 +277,12 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
         x = source[b, channel, i * sy + di * dy, j * sx + dj * dx].astype(known.dtype)
         return te.sum(x * Filter[channel, 0 if known.one else c % multiplier, di, dj].astype(known.dtype), [di, dj])
 
-    return te.compute((Input.shape[0], known.channels * multiplier, *known.size), body, name="DepthwiseConv2d",
-                      tag="depthwise_conv2d_nchw")
+    return te.compute(
+        (Input.shape[0], known.channels * multiplier, *known.size),
+        body,
+        name="DepthwiseConv2d",
+        tag="depthwise_conv2d_nchw",
+    )
 
 
 def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout="HWOI", out_dtype=None):
@@ -260,8 +308,12 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
         x = source[b, i * sy + di * dy, j * sx + dj * dx, channel].astype(known.dtype)
         return te.sum(x * filter_at(Filter, known, kernel_layout, c, di, dj).astype(known.dtype), axis=[di, dj])
 
-    return te.compute((Input.shape[0], *known.size, known.channels * multiplier), body, name="DepthwiseConv2d",
-                      tag="depthwise_conv2d_nhwc")
+    return te.compute(
+        (Input.shape[0], *known.size, known.channels * multiplier),
+        body,
+        name="DepthwiseConv2d",
+        tag="depthwise_conv2d_nhwc",
+    )
 
 
 def nhwc_filter(kernel_layout: str, out_dtype: str | None) -> tuple[str, str | None]:

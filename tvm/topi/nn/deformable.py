@@ -43,8 +43,9 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
         if many < 1 or get_const_int(channels) % many:
             raise TVMError(f"deformable_conv2d: {channels} channels cannot be divided into {many} groups")
     if not agree(data.shape[0], offset.shape[0], "images against offsets"):
-        raise TVMError(f"deformable_conv2d: the data has {data.shape[0]} images, but the offsets have "
-                       f"{offset.shape[0]}")
+        raise TVMError(
+            f"deformable_conv2d: the data has {data.shape[0]} images, but the offsets have {offset.shape[0]}"
+        )
     _check_deformable(channels, filters, per_group, groups, offset.shape[c], 2 * kh * kw * deformable_groups)
     each = get_const_int(channels) // deformable_groups
 
@@ -89,8 +90,10 @@ def _check_deformable(channels, filters, per_group, groups: int, offsets, wanted
             f"cannot be divided into {groups} groups"
         )
     if get_const_int(offsets) != get_const_int(wanted):
-        raise TVMError(f"deformable_conv2d: the offsets must have {wanted} channels, two for each point of the "
-                       f"window and deformable group, got {offsets}")
+        raise TVMError(
+            f"deformable_conv2d: the offsets must have {wanted} channels, two for each point of the "
+            f"window and deformable group, got {offsets}"
+        )
 
 
 def deformable_conv2d_nchw(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype):
@@ -113,8 +116,9 @@ def correlation_nchw(data1, data2, kernel_size, max_displacement, stride1, strid
         The images differ in shape, or ``kernel_size`` is even.
     """
     if not all(agree(a, b, "equal shapes of the images") for a, b in zip(data1.shape, data2.shape)):
-        raise TVMError(f"correlation: both images must have the same shape, got {list(data1.shape)} and "
-                       f"{list(data2.shape)}")
+        raise TVMError(
+            f"correlation: both images must have the same shape, got {list(data1.shape)} and {list(data2.shape)}"
+        )
     for what, value in (("kernel_size", kernel_size), ("stride1", stride1), ("stride2", stride2)):
         spatial(value, 1, "correlation: " + what)
     spatial(max_displacement, 1, "correlation: max_displacement", 0)

@@ -16,8 +16,9 @@ from ..utils import refuse_rewritten
 def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any, Any]:
     """Return m, n and k of a matmul; the left operand may be a stack of matrices."""
     if len(tensor_a.shape) < 2 or len(tensor_b.shape) != 2:
-        raise TVMError(f"matmul: operands must be matrices, got {len(tensor_a.shape)} and {len(tensor_b.shape)} "
-                       "dimensions")
+        raise TVMError(
+            f"matmul: operands must be matrices, got {len(tensor_a.shape)} and {len(tensor_b.shape)} dimensions"
+        )
     m, ka = tensor_a.shape[-2:] if not transpose_a else tensor_a.shape[:-3:-1]
     kb, n = tensor_b.shape if not transpose_b else tensor_b.shape[::-1]
     if not agree(ka, kb, "as many columns on the left as rows on the right"):
@@ -25,8 +26,16 @@ def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tu
     return m, n, ka
 
 
-def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, transpose_b=False,
-           auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
+def matmul(
+    tensor_a,
+    tensor_b,
+    bias=None,
+    out_dtype=None,
+    transpose_a=False,
+    transpose_b=False,
+    auto_scheduler_rewritten_layout="",
+    meta_schedule_original_shape=None,
+):
     """The matmul of two operands, each optionally transposed, plus a bias for each column. ``tensor_a`` may have more
     leading dimensions."""
     refuse_rewritten("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
@@ -40,10 +49,14 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
         b = tensor_b(*((j, k) if transpose_b else (k, j)))
         return te.sum(a.astype(out_dtype) * b.astype(out_dtype), axis=k)
 
-    name = "T_dense" if transpose_b and not transpose_a else "T_matmul_" + ("T" if transpose_a else "N") + (
-        "T" if transpose_b else "N")
-    out = te.compute((*tensor_a.shape[:-2], m, n), body, name=name,
-                     tag="dense" if transpose_b and not transpose_a else "matmul")
+    name = (
+        "T_dense"
+        if transpose_b and not transpose_a
+        else "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
+    )
+    out = te.compute(
+        (*tensor_a.shape[:-2], m, n), body, name=name, tag="dense" if transpose_b and not transpose_a else "matmul"
+    )
     return with_bias(out, bias, out_dtype)
 
 
@@ -96,8 +109,16 @@ def batch_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> Bat
     return Batch(count, m, n, ka, one_a, one_b)
 
 
-def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True,
-                 auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
+def batch_matmul(
+    tensor_a,
+    tensor_b,
+    oshape=None,
+    out_dtype=None,
+    transpose_a=False,
+    transpose_b=True,
+    auto_scheduler_rewritten_layout="",
+    meta_schedule_original_shape=None,
+):
     """Matmuls along the first dimension; an operand with batch size 1 is used for the whole batch.
 
     Examples

@@ -289,7 +289,7 @@ def depthwise_conv2d_NCHWc_int8(
     fours, reach = of_kernel[2], BYTES * dilations[1]
     last = (width - 1) * strides[1] + (fours - 1) * reach + (BYTES - 1) * dilations[1]
     after = [after[0], max(after[1], last + 1 - shape[3] - before[1])]
-    within = (lambda y, x: te.all(y >= before[0], y < shape[2] + before[0], x >= before[1], x < shape[3] + before[1]))
+    within = lambda y, x: te.all(y >= before[0], y < shape[2] + before[0], x >= before[1], x < shape[3] + before[1])
 
     def padded(n, c, y, x, cb):
         value = data(n, c, y - before[0], x - before[1], cb)

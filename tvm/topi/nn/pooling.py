@@ -48,9 +48,7 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
 
     if pool_type == "max":
         padded = _padded(data, lo, hi, reduction.least(data.dtype))
-        return te.compute(
-            shape, lambda *at: te.max(padded(*where(at)), axis=window), name="pool_max", tag="pool_max"
-        )
+        return te.compute(shape, lambda *at: te.max(padded(*where(at)), axis=window), name="pool_max", tag="pool_max")
     padded = _padded(data, lo, hi, tir.const(0, data.dtype))
     kind = reduction.wide(data.dtype)
     total = te.compute(

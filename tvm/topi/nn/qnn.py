@@ -13,12 +13,23 @@ SQNN_DISABLE = 0
 SQNN_INT8 = 1
 SQNN_UINT8 = 2
 SQNN_INT32 = 3
-SQNN_DTYPE_TO_CODE = {"disable": SQNN_DISABLE, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32,
-                      "int16": 4, "uint16": 5}
+SQNN_DTYPE_TO_CODE = {
+    "disable": SQNN_DISABLE,
+    "int8": SQNN_INT8,
+    "uint8": SQNN_UINT8,
+    "int32": SQNN_INT32,
+    "int16": 4,
+    "uint16": 5,
+}
 SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
 
-_LIMITS = {SQNN_INT8: (-128.0, 127.0), SQNN_UINT8: (0.0, 255.0), SQNN_INT32: (-2147483648.0, 2147483647.0),
-           SQNN_DTYPE_TO_CODE["int16"]: (-32768.0, 32767.0), SQNN_DTYPE_TO_CODE["uint16"]: (0.0, 65535.0)}
+_LIMITS = {
+    SQNN_INT8: (-128.0, 127.0),
+    SQNN_UINT8: (0.0, 255.0),
+    SQNN_INT32: (-2147483648.0, 2147483647.0),
+    SQNN_DTYPE_TO_CODE["int16"]: (-32768.0, 32767.0),
+    SQNN_DTYPE_TO_CODE["uint16"]: (0.0, 65535.0),
+}
 
 
 def simulated_quantize(data, out_dtype, output_scale=None, output_zero_point=None, axis=-1):

@@ -37,8 +37,13 @@ def softmax(x, axis=-1):
     total = te.compute(rest, lambda *at: te.sum(exp(*put(at, k)), axis=k), name="T_softmax_expsum")
     # Use one division per row and one multiplication per element.
     share = te.compute(rest, lambda *at: tir.const(1, x.dtype) / total(*at), name="T_softmax_share")
-    return te.compute(x.shape, lambda *at: exp(*at) * share(*without(at)), name="T_softmax_norm", tag="softmax_output",
-                      attrs={"axis": axis})
+    return te.compute(
+        x.shape,
+        lambda *at: exp(*at) * share(*without(at)),
+        name="T_softmax_norm",
+        tag="softmax_output",
+        attrs={"axis": axis},
+    )
 
 
 def fast_softmax(x, axis=-1):
@@ -51,5 +56,9 @@ def log_softmax(x, axis=-1):
     rest, without, put, largest, axis = _parts(x, axis)
     k = te.reduce_axis((0, x.shape[axis]), name="k")
     total = te.compute(rest, lambda *at: te.sum(te.exp(x(*put(at, k)) - largest(*at)), axis=k), name="T_softmax_expsum")
-    return te.compute(x.shape, lambda *at: x(*at) - largest(*without(at)) - te.log(total(*without(at))),
-                      tag="log_softmax_output", attrs={"axis": axis})
+    return te.compute(
+        x.shape,
+        lambda *at: x(*at) - largest(*without(at)) - te.log(total(*without(at))),
+        tag="log_softmax_output",
+        attrs={"axis": axis},
+    )

@@ -32,8 +32,10 @@ class _Sparse:
     def __init__(self, data: Any, indices: Any, indptr: Any):
         if len(data.shape) not in (1, 3) or len(indices.shape) != 1 or len(indptr.shape) != 1:
             shapes = ", ".join(str(list(t.shape)) for t in (data, indices, indptr))
-            raise TVMError("sparse_dense: a sparse matrix needs values with 1 dimension (CSR) or 3 (BSR), and "
-                           f"vectors of column indices and row pointers, got {shapes}")
+            raise TVMError(
+                "sparse_dense: a sparse matrix needs values with 1 dimension (CSR) or 3 (BSR), and "
+                f"vectors of column indices and row pointers, got {shapes}"
+            )
         self.data, self.indices, self.indptr = data, indices, indptr
         self.is_blocked = len(data.shape) == 3
         self.rows = get_const_tuple(indptr.shape)[0] - 1
@@ -56,8 +58,9 @@ def _elements(dense: Any, matrix: _Sparse, sparse_lhs: bool) -> Any:
 
     if sparse_lhs:
         return te.compute((matrix.rows, others), product, name="sparse_dense", tag="sparse_dense_sp_lhs_csrmm")
-    return te.compute((others, matrix.rows), lambda i, row: product(row, i), name="sparse_dense",
-                      tag="sparse_dense_sp_rhs_csrmm")
+    return te.compute(
+        (others, matrix.rows), lambda i, row: product(row, i), name="sparse_dense", tag="sparse_dense_sp_rhs_csrmm"
+    )
 
 
 def _blocks(dense: Any, matrix: _Sparse, sparse_lhs: bool) -> Any:
@@ -76,19 +79,33 @@ def _blocks(dense: Any, matrix: _Sparse, sparse_lhs: bool) -> Any:
     # names, because random column indices and row pointers would be invalid.
     attrs = {"FLOP": 2 * others * rows * terms, "auto_scheduler_task_inputs": _names(matrix, rows, terms)}
     if sparse_lhs:
-        block = te.compute((matrix.rows, height, others), product, name="sparse_dense_block", tag=f"{tag}_block",
-                           attrs=attrs)
-        return te.compute((rows, others), lambda m, n: block[te.indexdiv(m, height), te.indexmod(m, height), n],
-                          name="sparse_dense", tag=tag)
-    block = te.compute((others, matrix.rows, height), lambda i, nb_j, j: product(nb_j, j, i),
-                       name="sparse_dense_block", tag=f"{tag}_block", attrs=attrs)
-    return te.compute((others, rows), lambda m, n: block[m, te.indexdiv(n, height), te.indexmod(n, height)],
-                      name="sparse_dense", tag=tag)
+        block = te.compute(
+            (matrix.rows, height, others), product, name="sparse_dense_block", tag=f"{tag}_block", attrs=attrs
+        )
+        return te.compute(
+            (rows, others),
+            lambda m, n: block[te.indexdiv(m, height), te.indexmod(m, height), n],
+            name="sparse_dense",
+            tag=tag,
+        )
+    block = te.compute(
+        (others, matrix.rows, height),
+        lambda i, nb_j, j: product(nb_j, j, i),
+        name="sparse_dense_block",
+        tag=f"{tag}_block",
+        attrs=attrs,
+    )
+    return te.compute(
+        (others, rows),
+        lambda m, n: block[m, te.indexdiv(n, height), te.indexmod(n, height)],
+        name="sparse_dense",
+        tag=tag,
+    )
 
 
 def _names(matrix: _Sparse, rows: int, terms: int) -> list[list[Any]]:
     """Return the tensors of a block sparse matrix and the names of their arrays."""
-    count, = get_const_tuple(matrix.indices.shape)
+    (count,) = get_const_tuple(matrix.indices.shape)
     height, width = matrix.block
     prefix = f"sparse_dense_bsr_{rows}_{terms}_{height}_{width}_{count}_{matrix.rows + 1}_"
     parts = {"W_data": matrix.data, "W_indices": matrix.indices, "W_indptr": matrix.indptr}

@@ -30,8 +30,19 @@ class Transposed(NamedTuple):
     dtype: str
 
 
-def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
-                  out_dtype=None, name="conv_transpose") -> Transposed:
+def transposed_of(
+    inp,
+    filt,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout="",
+    output_padding=0,
+    out_dtype=None,
+    name="conv_transpose",
+) -> Transposed:
     """Return the transposed convolution that the arguments describe. Errors for invalid arguments name the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
@@ -57,16 +68,42 @@ def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, ke
     out = {"N": data["N"], "C": weight["O"] * groups}
     for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
         out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
-    return Transposed(names, data_layout, kernel_layout, data, weight, out, strides, dilations, spans, before, after,
-                      extra, groups, out_dtype or inp.dtype)
+    return Transposed(
+        names,
+        data_layout,
+        kernel_layout,
+        data,
+        weight,
+        out,
+        strides,
+        dilations,
+        spans,
+        before,
+        after,
+        extra,
+        groups,
+        out_dtype or inp.dtype,
+    )
 
 
-def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
-                   out_dtype=None, name="conv_transpose"):
+def conv_transpose(
+    inp,
+    filt,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout="",
+    output_padding=0,
+    out_dtype=None,
+    name="conv_transpose",
+):
     """The gradient of a convolution with respect to its data. In ``kernel_layout`` I counts the channels of ``inp``
     and O the output channels of one group."""
-    known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
-                          out_dtype, name)
+    known = transposed_of(
+        inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name
+    )
     names, weight, out, dtype = known.spatial, known.weight, known.out, known.dtype
     lead = {c: k - 1 - lo for c, k, lo in zip(names, known.spans, known.before)}
     reach = {c: out[c] + k - 1 for c, k in zip(names, known.spans)}

@@ -348,7 +348,9 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
     )
     products = products_of(kernel, transformed, dtype)
     sums = te.compute(
-        (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p).astype(dtype), "sums",
+        (filters, count, reach, reach),
+        lambda o, p, a, b: products(a, b, o, p).astype(dtype),
+        "sums",
         STEP,
     )
     back = te.compute(
@@ -365,7 +367,5 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
         return pick(te.indexmod(x, tile), result_at(line))
 
     # Whole tiles, so that no loop inside a tile needs a bounds check.
-    pixels = te.compute(
-        (batch, filters, rows * tile, columns * tile), result, "result_across", RESULT, {"tile": tile}
-    )
+    pixels = te.compute((batch, filters, rows * tile, columns * tile), result, "result_across", RESULT, {"tile": tile})
     return te.compute((batch, filters, out_height, out_width), lambda *at: pixels(*at), "conv2d_winograd", "winograd")

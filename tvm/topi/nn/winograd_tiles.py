@@ -67,9 +67,7 @@ def conv2d_winograd_tiles(data, kernel, padding, data_layout: str = "NHWC", out_
 
     if is_last:
         return te.compute((batch, out_height, out_width, filters), result, "conv2d_winograd")
-    return te.compute(
-        (batch, filters, out_height, out_width), lambda n, o, y, x: result(n, y, x, o), "conv2d_winograd"
-    )
+    return te.compute((batch, filters, out_height, out_width), lambda n, o, y, x: result(n, y, x, o), "conv2d_winograd")
 
 
 def _filtered(pixel, kernel, count: int, channels: int, filters: int, tile: int, dtype: str):

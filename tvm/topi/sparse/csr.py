@@ -57,8 +57,11 @@ def _product(name: str, matrix: Any, other: Any, bias: Any) -> Any:
     if not _is_sparse(matrix):
         raise TVMError(f"{name}: the first operand must be a sparse matrix")
     _check(name, other, bias)
-    out = te.compute((matrix.shape[0], other.shape[1]),
-                     lambda row, j: _row_times(matrix, row, lambda place: other[place, j]), name=name)
+    out = te.compute(
+        (matrix.shape[0], other.shape[1]),
+        lambda row, j: _row_times(matrix, row, lambda place: other[place, j]),
+        name=name,
+    )
     return out if bias is None else te.compute(out.shape, lambda i, j: out[i, j] + bias[i], name=f"{name}_bias")
 
 

@@ -125,8 +125,14 @@ def crew(ib: IRBuilder, items: Any, gpu: Target | None) -> Crew:
 
 
 def suppress(
-    ib: IRBuilder, n: PrimExpr, alive: BufferVar, limit: PrimExpr | None, overlaps: Callable, on_keep: Callable,
-    workers: Crew | None = None, row: tuple = (),
+    ib: IRBuilder,
+    n: PrimExpr,
+    alive: BufferVar,
+    limit: PrimExpr | None,
+    overlaps: Callable,
+    on_keep: Callable,
+    workers: Crew | None = None,
+    row: tuple = (),
 ) -> BufferVar:
     """Greedily select, from ``n`` candidates in order, those that are ``alive`` (those of ``row``) and ``overlaps`` no
     selected one before: at most ``limit`` (all if negative or None). ``on_keep(candidate, number)`` is called for each

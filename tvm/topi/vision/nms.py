@@ -143,8 +143,9 @@ def non_max_suppression(
     batch, n, width = data.shape
     for own, whole in ((valid_count.shape[0], batch), (indices.shape[0], batch), (indices.shape[1], n)):
         if not agree(own, whole, "counts and indices for as many boxes as the data has"):
-            raise ExprValueError(f"non_max_suppression: counts and indices must be for {batch} times {n} boxes, got "
-                                 f"{own}")
+            raise ExprValueError(
+                f"non_max_suppression: counts and indices must be for {batch} times {n} boxes, got {own}"
+            )
     scores = te.compute((batch, n), lambda b, i: data(b, i, score_index), name="scores", tag="elemwise")
     order = argsort(scores, valid_count, 1, False, "int32", gpu=gpu)
     given = {"max_output_size": (max_output_size, "int32"), "iou_threshold": (iou_threshold, data.dtype)}
@@ -227,8 +228,9 @@ def all_class_non_max_suppression(
     _check_boxes(boxes, "all_class_non_max_suppression", 4)
     check_tensor(scores, "all_class_non_max_suppression")
     if len(scores.shape) != 3:
-        raise ExprValueError("all_class_non_max_suppression: scores must be (batch, classes, n), got "
-                             f"{list(scores.shape)}")
+        raise ExprValueError(
+            f"all_class_non_max_suppression: scores must be (batch, classes, n), got {list(scores.shape)}"
+        )
     for own, whole in ((boxes.shape[0], scores.shape[0]), (boxes.shape[1], scores.shape[2])):
         if not agree(own, whole, "boxes against scores"):
             raise ExprValueError(f"all_class_non_max_suppression: boxes {own} and scores {whole} do not match")
@@ -436,8 +438,7 @@ def _tensorflow_parallel(boxes, scores, numbers: Numbers, gpu: Target):
         [(batch, rows), (batch, rows), (batch,)], [scores, chosen, counts, through], pack,
         dtype=[scores.dtype, "int32", "int32"], name="chosen_scores", tag="chosen_scores",
     )  # fmt: skip
-    best, sequence = sorted_parts(keys, 1, False, rows, {"values": scores.dtype, "indices": "int32"}, found,
-                                  gpu=gpu)
+    best, sequence = sorted_parts(keys, 1, False, rows, {"values": scores.dtype, "indices": "int32"}, found, gpu=gpu)
 
     def put(ins, outs):
         ib = create()

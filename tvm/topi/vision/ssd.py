@@ -73,14 +73,22 @@ def _check_predictions(cls_prob, loc_pred, anchor) -> None:
     batch, classes, n = cls_prob.shape
     for own, whole in ((loc_pred.shape[0], batch), (loc_pred.shape[1], n * 4), (anchor.shape[1], n)):
         if not agree(own, whole, "offsets and anchors of the same size as the scores"):
-            raise ExprValueError(f"multibox_transform_loc: sizes {own} of offsets or anchors and {n} of scores do "
-                                 "not match")
+            raise ExprValueError(
+                f"multibox_transform_loc: sizes {own} of offsets or anchors and {n} of scores do not match"
+            )
     if get_const_int(classes) < 2:
         raise ExprValueError("multibox_transform_loc: there must be at least one class besides the background")
 
 
 def multibox_transform_loc(
-    cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False, *,
+    cls_prob,
+    loc_pred,
+    anchor,
+    clip=True,
+    threshold=0.01,
+    variances=(0.1, 0.1, 0.2, 0.2),
+    keep_background=False,
+    *,
     gpu=None,
 ):
     """[boxes (batch, n, 6): class, score and corners of the anchors with a detection, in front, followed by -1; their

@@ -42,6 +42,7 @@ class Draw:
 
 def one(name: str, shape, param: str, expected: Callable, *blobs, low=-2.0, high=2.0) -> None:
     """A layer of one input: ``blobs`` are shapes of its weights, ``expected`` takes the input and them."""
+
     def make(draw: Draw) -> Case:
         x, arrays = draw(*shape, low=low, high=high), [draw(*b) for b in blobs]
         text = inputs(x=shape) + layer(name.split("/")[0], param=param)
@@ -52,6 +53,7 @@ def one(name: str, shape, param: str, expected: Callable, *blobs, low=-2.0, high
 
 def several(name: str, shapes, param: str, expected: Callable, tops: str = "y", *, blobs=()) -> None:
     """A layer of several inputs or results."""
+
     def make(draw: Draw) -> Case:
         arrays = [draw(*s, low=-2, high=2) for s in shapes]
         weight = [draw(*b) for b in blobs]
@@ -70,49 +72,137 @@ IMAGE = (2, 4, 7, 6)
 def _convolutions() -> None:
     p = "convolution_param {{ num_output: {} {} }}".format
     one("Convolution", IMAGE, p(3, "kernel_size: 3"), ref.conv, (3, 4, 3, 3), (3,))
-    one("Convolution/sides", IMAGE, p(4, "kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 2 group: 2"),
-        lambda x, w, b: ref.conv(x, w, b, (2, 1), (0, 2), group=2), (4, 2, 2, 3), (4,))
-    one("Convolution/lists", IMAGE, p(2, "kernel_size: [2, 3] stride: 2 stride: 3 pad: 1 bias_term: false dilation: 2"),
-        lambda x, w: ref.conv(x, w, None, (2, 3), (1, 1), (2, 2)), (2, 4, 2, 3))
-    one("Convolution/three axes", (1, 2, 4, 5, 3), p(3, "kernel_size: 2 pad: 1 stride: 2"),
-        lambda x, w, b: ref.conv(x, w, b, (2,) * 3, (1,) * 3, (1,) * 3), (3, 2, 2, 2, 2), (3,))
-    one("Convolution/one axis", (2, 3, 9), p(4, "kernel_size: 3 stride: 2"),
-        lambda x, w, b: ref.conv(x, w, b, (2,), (0,), (1,)), (4, 3, 3), (4,))
-    one("ConvolutionDepthwise", IMAGE, p(4, "kernel_size: 3 pad: 1"),
-        lambda x, w, b: ref.conv(x, w, b, pad=(1, 1), group=4), (4, 1, 3, 3), (4,))
-    one("DepthwiseConvolution", IMAGE, p(8, "kernel_size: 3 group: 4"),
-        lambda x, w, b: ref.conv(x, w, b, group=4), (8, 1, 3, 3), (8,))
-    one("Deconvolution", (2, 3, 4, 5), p(2, "kernel_size: 3 stride: 2 pad: 1"),
-        lambda x, w, b: ref.deconv(x, w, b, (2, 2), (1, 1)), (3, 2, 3, 3), (2,))
-    one("Deconvolution/groups", (1, 4, 3, 4), p(6, "kernel_size: 4 stride: 2 pad: 1 group: 2 bias_term: false"),
-        lambda x, w: ref.deconv(x, w, None, (2, 2), (1, 1), group=2), (4, 3, 4, 4))
-    one("Deconvolution/each channel", (1, 3, 3, 4), p(3, "kernel_size: 4 stride: 2 pad: 1 group: 3 bias_term: false"),
-        lambda x, w: ref.deconv(x, w, None, (2, 2), (1, 1), group=3), (3, 1, 4, 4))
-    one("Deconvolution/holes and cuts", (1, 2, 4, 5), p(2, "kernel_size: 2 dilation: 2 stride: 3 pad_h: 4 pad_w: 1"),
-        lambda x, w, b: ref.deconv(x, w, b, (3, 3), (4, 1), (2, 2)), (2, 2, 2, 2), (2,))
+    one(
+        "Convolution/sides",
+        IMAGE,
+        p(4, "kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 2 group: 2"),
+        lambda x, w, b: ref.conv(x, w, b, (2, 1), (0, 2), group=2),
+        (4, 2, 2, 3),
+        (4,),
+    )
+    one(
+        "Convolution/lists",
+        IMAGE,
+        p(2, "kernel_size: [2, 3] stride: 2 stride: 3 pad: 1 bias_term: false dilation: 2"),
+        lambda x, w: ref.conv(x, w, None, (2, 3), (1, 1), (2, 2)),
+        (2, 4, 2, 3),
+    )
+    one(
+        "Convolution/three axes",
+        (1, 2, 4, 5, 3),
+        p(3, "kernel_size: 2 pad: 1 stride: 2"),
+        lambda x, w, b: ref.conv(x, w, b, (2,) * 3, (1,) * 3, (1,) * 3),
+        (3, 2, 2, 2, 2),
+        (3,),
+    )
+    one(
+        "Convolution/one axis",
+        (2, 3, 9),
+        p(4, "kernel_size: 3 stride: 2"),
+        lambda x, w, b: ref.conv(x, w, b, (2,), (0,), (1,)),
+        (4, 3, 3),
+        (4,),
+    )
+    one(
+        "ConvolutionDepthwise",
+        IMAGE,
+        p(4, "kernel_size: 3 pad: 1"),
+        lambda x, w, b: ref.conv(x, w, b, pad=(1, 1), group=4),
+        (4, 1, 3, 3),
+        (4,),
+    )
+    one(
+        "DepthwiseConvolution",
+        IMAGE,
+        p(8, "kernel_size: 3 group: 4"),
+        lambda x, w, b: ref.conv(x, w, b, group=4),
+        (8, 1, 3, 3),
+        (8,),
+    )
+    one(
+        "Deconvolution",
+        (2, 3, 4, 5),
+        p(2, "kernel_size: 3 stride: 2 pad: 1"),
+        lambda x, w, b: ref.deconv(x, w, b, (2, 2), (1, 1)),
+        (3, 2, 3, 3),
+        (2,),
+    )
+    one(
+        "Deconvolution/groups",
+        (1, 4, 3, 4),
+        p(6, "kernel_size: 4 stride: 2 pad: 1 group: 2 bias_term: false"),
+        lambda x, w: ref.deconv(x, w, None, (2, 2), (1, 1), group=2),
+        (4, 3, 4, 4),
+    )
+    one(
+        "Deconvolution/each channel",
+        (1, 3, 3, 4),
+        p(3, "kernel_size: 4 stride: 2 pad: 1 group: 3 bias_term: false"),
+        lambda x, w: ref.deconv(x, w, None, (2, 2), (1, 1), group=3),
+        (3, 1, 4, 4),
+    )
+    one(
+        "Deconvolution/holes and cuts",
+        (1, 2, 4, 5),
+        p(2, "kernel_size: 2 dilation: 2 stride: 3 pad_h: 4 pad_w: 1"),
+        lambda x, w, b: ref.deconv(x, w, b, (3, 3), (4, 1), (2, 2)),
+        (2, 2, 2, 2),
+        (2,),
+    )
 
 
 def _pooling() -> None:
     p = "pooling_param {{ {} }}".format
     for method in ("MAX", "AVE"):
-        one(f"Pooling/{method}", IMAGE, p(f"pool: {method} kernel_size: 3 stride: 2"),
-            partial(ref.pool, method=method, kernel=(3, 3), stride=(2, 2)))
-        one(f"Pooling/{method} padded", IMAGE, p(f"pool: {method} kernel_size: 3 stride: 2 pad: 1"),
-            partial(ref.pool, method=method, kernel=(3, 3), stride=(2, 2), pad=(1, 1)))
-        one(f"Pooling/{method} sides", (1, 2, 8, 9),
+        one(
+            f"Pooling/{method}",
+            IMAGE,
+            p(f"pool: {method} kernel_size: 3 stride: 2"),
+            partial(ref.pool, method=method, kernel=(3, 3), stride=(2, 2)),
+        )
+        one(
+            f"Pooling/{method} padded",
+            IMAGE,
+            p(f"pool: {method} kernel_size: 3 stride: 2 pad: 1"),
+            partial(ref.pool, method=method, kernel=(3, 3), stride=(2, 2), pad=(1, 1)),
+        )
+        one(
+            f"Pooling/{method} sides",
+            (1, 2, 8, 9),
             p(f"pool: {method} kernel_h: 2 kernel_w: 4 stride_h: 3 stride_w: 2 pad_h: 1 pad_w: 0"),
-            partial(ref.pool, method=method, kernel=(2, 4), stride=(3, 2), pad=(1, 0)))
-        one(f"Pooling/{method} whole", IMAGE, p(f"pool: {method} global_pooling: true"),
-            partial(ref.pool, method=method, kernel=(7, 6)))
-    one("Pooling/rounded down", IMAGE, p("kernel_size: 2 stride: 2 ceil_mode: false"),
-        partial(ref.pool, method="MAX", kernel=(2, 2), stride=(2, 2), up=False))
-    one("Pooling/round_mode", IMAGE, p("pool: 1 kernel_size: 2 stride: 2 round_mode: FLOOR"),
-        partial(ref.pool, method="AVE", kernel=(2, 2), stride=(2, 2), up=False))
+            partial(ref.pool, method=method, kernel=(2, 4), stride=(3, 2), pad=(1, 0)),
+        )
+        one(
+            f"Pooling/{method} whole",
+            IMAGE,
+            p(f"pool: {method} global_pooling: true"),
+            partial(ref.pool, method=method, kernel=(7, 6)),
+        )
+    one(
+        "Pooling/rounded down",
+        IMAGE,
+        p("kernel_size: 2 stride: 2 ceil_mode: false"),
+        partial(ref.pool, method="MAX", kernel=(2, 2), stride=(2, 2), up=False),
+    )
+    one(
+        "Pooling/round_mode",
+        IMAGE,
+        p("pool: 1 kernel_size: 2 stride: 2 round_mode: FLOOR"),
+        partial(ref.pool, method="AVE", kernel=(2, 2), stride=(2, 2), up=False),
+    )
     one("SPP", (1, 2, 7, 6), "spp_param { pyramid_height: 3 pool: AVE }", _pyramid)
-    one("LRN", (1, 7, 3, 2), "lrn_param { local_size: 5 alpha: 0.3 beta: 0.6 k: 2 }",
-        partial(ref.lrn, size=5, alpha=0.3, beta=0.6, k=2))
-    one("LRN/within", (1, 2, 5, 4), "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }",
-        lambda x: x * (1 + 0.5 * ref.pool(x * x, "AVE", (3, 3), (1, 1), (1, 1))) ** -0.75)
+    one(
+        "LRN",
+        (1, 7, 3, 2),
+        "lrn_param { local_size: 5 alpha: 0.3 beta: 0.6 k: 2 }",
+        partial(ref.lrn, size=5, alpha=0.3, beta=0.6, k=2),
+    )
+    one(
+        "LRN/within",
+        (1, 2, 5, 4),
+        "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }",
+        lambda x: x * (1 + 0.5 * ref.pool(x * x, "AVE", (3, 3), (1, 1), (1, 1))) ** -0.75,
+    )
 
 
 def _pyramid(x):
@@ -150,11 +240,19 @@ def _elements() -> None:
     one("Log/base", (3, 5), "log_param { base: 10 shift: 3 }", lambda x: np.log10(3 + x))
     pair = [(2, 3, 4)] * 2
     several("Eltwise", pair, "", lambda a, b: a + b)
-    several("Eltwise/factors", [(2, 3)] * 3, "eltwise_param { operation: SUM coeff: 1 coeff: -1 coeff: 0.5 }",
-            lambda a, b, c: a - b + 0.5 * c)
+    several(
+        "Eltwise/factors",
+        [(2, 3)] * 3,
+        "eltwise_param { operation: SUM coeff: 1 coeff: -1 coeff: 0.5 }",
+        lambda a, b, c: a - b + 0.5 * c,
+    )
     several("Eltwise/product", pair, "eltwise_param { operation: PROD }", lambda a, b: a * b)
-    several("Eltwise/greatest", [(2, 3)] * 3, "eltwise_param { operation: 2 }",
-            lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    several(
+        "Eltwise/greatest",
+        [(2, 3)] * 3,
+        "eltwise_param { operation: 2 }",
+        lambda a, b, c: np.maximum(np.maximum(a, b), c),
+    )
     several("Axpy", [(2, 3, 1, 1), (2, 3, 4, 5), (2, 3, 4, 5)], "", lambda a, x, y: a * x + y)
 
 
@@ -177,24 +275,53 @@ def _normalizations() -> None:
     CASES["BatchNorm/no count"] = lambda draw: Case(
         inputs(x=IMAGE) + layer("BatchNorm"), {"y": [np.ones(4), np.ones(4), [0.0]]}, {"x": (x := draw(*IMAGE))},
         [x.astype("float64") / np.sqrt(1e-5)])  # fmt: skip
-    one("BatchNorm/of the batch", IMAGE, "batch_norm_param { use_global_stats: false }",
-        lambda x: (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5))
-    one("Scale", IMAGE, "scale_param { bias_term: true }", lambda x, s, b: x * s[:, None, None] + b[:, None, None],
-        (4,), (4,))
+    one(
+        "BatchNorm/of the batch",
+        IMAGE,
+        "batch_norm_param { use_global_stats: false }",
+        lambda x: (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5),
+    )
+    one(
+        "Scale",
+        IMAGE,
+        "scale_param { bias_term: true }",
+        lambda x, s, b: x * s[:, None, None] + b[:, None, None],
+        (4,),
+        (4,),
+    )
     one("Scale/axes", IMAGE, "scale_param { axis: 2 num_axes: -1 }", lambda x, s: x * s, (7, 6))
     one("Scale/number", IMAGE, "scale_param { num_axes: 0 }", lambda x, s: x * s, ())
     several("Scale/two", [IMAGE, (2, 4)], "scale_param { axis: 0 }", lambda x, s: x * s[:, :, None, None])
-    several("Scale/two and bias", [IMAGE, (7,)], "scale_param { axis: 2 bias_term: true }",
-            lambda x, s, b: x * s[:, None] + b[:, None], blobs=[(7,)])
+    several(
+        "Scale/two and bias",
+        [IMAGE, (7,)],
+        "scale_param { axis: 2 bias_term: true }",
+        lambda x, s, b: x * s[:, None] + b[:, None],
+        blobs=[(7,)],
+    )
     one("Bias", IMAGE, "", lambda x, b: x + b[:, None, None], (4,))
     several("Bias/two", [IMAGE, (7, 6)], "bias_param { axis: -2 }", lambda x, b: x + b)
-    one("Normalize", IMAGE, "norm_param { across_spatial: false channel_shared: false }",
-        lambda x, s: x / np.sqrt((x * x).sum(1, keepdims=True) + 1e-10) * s[:, None, None], (4,))
-    one("Normalize/whole", IMAGE, "norm_param { eps: 0.1 }",
-        lambda x, s: x / np.sqrt((x * x).sum((1, 2, 3), keepdims=True) + 0.1) * s, (1,))
+    one(
+        "Normalize",
+        IMAGE,
+        "norm_param { across_spatial: false channel_shared: false }",
+        lambda x, s: x / np.sqrt((x * x).sum(1, keepdims=True) + 1e-10) * s[:, None, None],
+        (4,),
+    )
+    one(
+        "Normalize/whole",
+        IMAGE,
+        "norm_param { eps: 0.1 }",
+        lambda x, s: x / np.sqrt((x * x).sum((1, 2, 3), keepdims=True) + 0.1) * s,
+        (1,),
+    )
     one("MVN", IMAGE, "", lambda x: (x - x.mean((2, 3), keepdims=True)) / (x.std((2, 3), keepdims=True) + 1e-9))
-    one("MVN/across", IMAGE, "mvn_param { across_channels: true eps: 0.1 }",
-        lambda x: (x - x.mean((1, 2, 3), keepdims=True)) / (x.std((1, 2, 3), keepdims=True) + 0.1))
+    one(
+        "MVN/across",
+        IMAGE,
+        "mvn_param { across_channels: true eps: 0.1 }",
+        lambda x: (x - x.mean((1, 2, 3), keepdims=True)) / (x.std((1, 2, 3), keepdims=True) + 0.1),
+    )
     one("MVN/mean", IMAGE, "mvn_param { normalize_variance: false }", lambda x: x - x.mean((2, 3), keepdims=True))
     one("Softmax", IMAGE, "", partial(ref.softmax, axis=1))
     one("Softmax/last", (2, 3, 5), "softmax_param { axis: -1 }", partial(ref.softmax, axis=2))
@@ -205,8 +332,13 @@ def _shapes() -> None:
     several("Concat/last", [(2, 3), (2, 5)], "concat_param { axis: -1 }", lambda *v: np.concatenate(v, -1))
     several("Concat/old", [(2, 3), (4, 3)], "concat_param { concat_dim: 0 }", lambda *v: np.concatenate(v, 0))
     several("Slice", [(2, 6, 3)], "", lambda x: np.split(x, 3, 1), "a b c")
-    several("Slice/points", [(2, 7)], "slice_param { axis: -1 slice_point: 1 slice_point: 5 }",
-            lambda x: np.split(x, [1, 5], 1), "a b c")
+    several(
+        "Slice/points",
+        [(2, 7)],
+        "slice_param { axis: -1 slice_point: 1 slice_point: 5 }",
+        lambda x: np.split(x, [1, 5], 1),
+        "a b c",
+    )
     CASES["Split"] = lambda draw: Case(
         inputs(x=(2, 3)) + layer("Split", "x", "a b") + layer("AbsVal", "a", "c"), {}, {"x": (x := draw(2, 3))},
         [x, np.abs(x)])  # fmt: skip
@@ -214,43 +346,89 @@ def _shapes() -> None:
         inputs(x=(2, 3)) + layer("Slice", "x", "a b c") + layer("Silence", "a c", "", name="s"), {},
         {"x": (x := draw(2, 3))}, [x[:, 1:2]])  # fmt: skip
     for what, dims, extra, wanted in (
-        ("", "dim: 0 dim: 2 dim: -1", "", (2, 2, 60)), ("axis", "dim: 3 dim: -1", "axis: 1", (2, 3, 40)),
-        ("axes", "dim: -1", "axis: 1 num_axes: 2", (2, 24, 5)), ("last", "dim: 5 dim: 1", "axis: -2", (2, 4, 6, 5, 1)),
+        ("", "dim: 0 dim: 2 dim: -1", "", (2, 2, 60)),
+        ("axis", "dim: 3 dim: -1", "axis: 1", (2, 3, 40)),
+        ("axes", "dim: -1", "axis: 1 num_axes: 2", (2, 24, 5)),
+        ("last", "dim: 5 dim: 1", "axis: -2", (2, 4, 6, 5, 1)),
         ("none", "dim: 1", "axis: 1 num_axes: 0", (2, 1, 4, 6, 5)),
     ):
-        one(f"Reshape{'/' if what else ''}{what}", (2, 4, 6, 5), f"reshape_param {{ shape {{ {dims} }} {extra} }}",
-            lambda x, s=wanted: x.reshape(s))
+        one(
+            f"Reshape{'/' if what else ''}{what}",
+            (2, 4, 6, 5),
+            f"reshape_param {{ shape {{ {dims} }} {extra} }}",
+            lambda x, s=wanted: x.reshape(s),
+        )
     one("Flatten", (2, 3, 4), "", lambda x: x.reshape(2, 12))
     one("Flatten/some", (2, 3, 4, 5), "flatten_param { axis: 1 end_axis: -2 }", lambda x: x.reshape(2, 12, 5))
-    one("Permute", (2, 3, 4, 5), "permute_param { order: 0 order: 2 order: 3 order: 1 }",
-        lambda x: x.transpose(0, 2, 3, 1))
+    one(
+        "Permute",
+        (2, 3, 4, 5),
+        "permute_param { order: 0 order: 2 order: 3 order: 1 }",
+        lambda x: x.transpose(0, 2, 3, 1),
+    )
     one("Permute/some", (2, 3, 4, 5), "permute_param { order: [3, 1] }", lambda x: x.transpose(3, 1, 0, 2))
     one("Transpose", (2, 3, 4), "transpose_param { dim: 2 dim: 0 dim: 1 }", lambda x: x.transpose(2, 0, 1))
     crop = [(2, 3, 8, 9), (2, 3, 5, 4)]
     several("Crop", crop, "crop_param { offset: 2 offset: 5 }", lambda x, y: x[:, :, 2:7, 5:9])
-    several("Crop/one offset", [(2, 5, 8, 9), (1, 3, 5, 4)], "crop_param { axis: 1 offset: 1 }",
-            lambda x, y: x[:, 1:4, 1:6, 1:5])
+    several(
+        "Crop/one offset",
+        [(2, 5, 8, 9), (1, 3, 5, 4)],
+        "crop_param { axis: 1 offset: 1 }",
+        lambda x, y: x[:, 1:4, 1:6, 1:5],
+    )
     one("Tile", (2, 3, 2), "tile_param { axis: -1 tiles: 3 }", lambda x: np.tile(x, (1, 1, 3)))
-    one("ShuffleChannel", (2, 6, 3), "shuffle_channel_param { group: 2 }",
-        lambda x: x.reshape(2, 2, 3, 3).transpose(0, 2, 1, 3).reshape(2, 6, 3))
+    one(
+        "ShuffleChannel",
+        (2, 6, 3),
+        "shuffle_channel_param { group: 2 }",
+        lambda x: x.reshape(2, 2, 3, 3).transpose(0, 2, 1, 3).reshape(2, 6, 3),
+    )
     for operation, f in (("SUM", np.sum), ("ASUM", lambda x, a: np.abs(x).sum(a)), ("MEAN", np.mean),
                          ("SUMSQ", lambda x, a: (x * x).sum(a))):  # fmt: skip
-        one(f"Reduction/{operation}", (2, 3, 4), f"reduction_param {{ operation: {operation} axis: 1 coeff: 2 }}",
-            lambda x, f=f: 2 * f(x, (1, 2)))
+        one(
+            f"Reduction/{operation}",
+            (2, 3, 4),
+            f"reduction_param {{ operation: {operation} axis: 1 coeff: 2 }}",
+            lambda x, f=f: 2 * f(x, (1, 2)),
+        )
     one("Reduction", (2, 3), "", np.sum)
     one("ArgMax", (2, 3, 4), "", lambda x: x.reshape(2, -1).argmax(1).reshape(2, 1, 1))
-    one("ArgMax/values", (2, 7), "argmax_param { out_max_val: true top_k: 3 }",
-        lambda x: np.stack([np.argsort(-x, 1)[:, :3], -np.sort(-x, 1)[:, :3]], 1))
+    one(
+        "ArgMax/values",
+        (2, 7),
+        "argmax_param { out_max_val: true top_k: 3 }",
+        lambda x: np.stack([np.argsort(-x, 1)[:, :3], -np.sort(-x, 1)[:, :3]], 1),
+    )
     one("ArgMax/axis", (2, 5, 3), "argmax_param { axis: 1 top_k: 2 }", lambda x: np.argsort(-x, 1)[:, :2])
-    one("ArgMax/axis, values", (2, 5, 3), "argmax_param { axis: -2 out_max_val: true }",
-        lambda x: x.max(1, keepdims=True))
-    one("InnerProduct", (2, 3, 4), "inner_product_param { num_output: 5 }", lambda x, w, b: x.reshape(2, 12) @ w.T + b,
-        (5, 12), (5,))
-    one("InnerProduct/axis", (2, 3, 4),
+    one(
+        "ArgMax/axis, values",
+        (2, 5, 3),
+        "argmax_param { axis: -2 out_max_val: true }",
+        lambda x: x.max(1, keepdims=True),
+    )
+    one(
+        "InnerProduct",
+        (2, 3, 4),
+        "inner_product_param { num_output: 5 }",
+        lambda x, w, b: x.reshape(2, 12) @ w.T + b,
+        (5, 12),
+        (5,),
+    )
+    one(
+        "InnerProduct/axis",
+        (2, 3, 4),
         "inner_product_param { num_output: 5 axis: -1 transpose: true bias_term: false }",
-        lambda x, w: x @ w, (4, 5))
-    one("InnerProduct/old weights", (2, 6), "inner_product_param { num_output: 3 }",
-        lambda x, w, b: x @ w.reshape(3, 6).T + b.reshape(3), (1, 1, 3, 6), (1, 1, 1, 3))
+        lambda x, w: x @ w,
+        (4, 5),
+    )
+    one(
+        "InnerProduct/old weights",
+        (2, 6),
+        "inner_product_param { num_output: 3 }",
+        lambda x, w, b: x @ w.reshape(3, 6).T + b.reshape(3),
+        (1, 1, 3, 6),
+        (1, 1, 1, 3),
+    )
     CASES["Embed"] = lambda draw: Case(
         inputs(x=(2, 3)) + layer("Embed", param="embed_param { num_output: 4 input_dim: 6 }"),
         {"y": [(w := draw(6, 4)), (b := draw(4))]}, {"x": (x := np.array([[0, 5, 2], [1, 1, 3]], "float32"))},
@@ -265,23 +443,43 @@ def _shapes() -> None:
     one("Upsample", (1, 2, 3, 4), "upsample_param { scale: 2 }", lambda x: x.repeat(2, 2).repeat(2, 3))
     one("Interp", (1, 2, 4, 5), "interp_param { height: 7 width: 3 }", lambda x: ref.interp(x, 7, 3))
     one("Interp/zoom", (1, 2, 4, 5), "interp_param { zoom_factor: 3 }", lambda x: ref.interp(x, 10, 13))
-    one("Interp/cut", (1, 2, 6, 8), "interp_param { shrink_factor: 2 pad_beg: 0 pad_end: -1 }",
-        lambda x: ref.interp(x[:, :, :-1, :-1], 3, 4))
+    one(
+        "Interp/cut",
+        (1, 2, 6, 8),
+        "interp_param { shrink_factor: 2 pad_beg: 0 pad_end: -1 }",
+        lambda x: ref.interp(x[:, :, :-1, :-1], 3, 4),
+    )
     one("Reorg", (1, 8, 4, 6), "reorg_param { stride: 2 }", _reorg)
     CASES["ROIPooling"] = _regions
     CASES["PSROIPooling"] = _sensitive_regions
     few = "proposal_param { ratio: 0.6 ratio: 1.3 scale: 1 scale: 2.5 base_size: 9 feat_stride: 8 min_size: 7 "
     own = {"stride": 8, "base": 9, "ratios": [0.6, 1.3], "scales": [1, 2.5], "least": 7}
-    CASES["Proposal"] = partial(_proposed, f"{few} pre_nms_topn: 40 post_nms_topn: 12 nms_thresh: 0.5 }}",
-                                {**own, "before": 40, "after": 12, "overlap": 0.5})
-    CASES["Proposal/all"] = partial(_proposed, f"{few} pre_nms_topn: 0 post_nms_topn: 99 nms_thresh: 0.3 }}",
-                                    {**own, "before": 999, "after": 99, "overlap": 0.3})
-    classic = {"stride": 16, "base": 16, "ratios": [0.5, 1, 2], "least": 16, "before": 6000, "after": 300,
-               "overlap": 0.7}
+    CASES["Proposal"] = partial(
+        _proposed,
+        f"{few} pre_nms_topn: 40 post_nms_topn: 12 nms_thresh: 0.5 }}",
+        {**own, "before": 40, "after": 12, "overlap": 0.5},
+    )
+    CASES["Proposal/all"] = partial(
+        _proposed,
+        f"{few} pre_nms_topn: 0 post_nms_topn: 99 nms_thresh: 0.3 }}",
+        {**own, "before": 999, "after": 99, "overlap": 0.3},
+    )
+    classic = {
+        "stride": 16,
+        "base": 16,
+        "ratios": [0.5, 1, 2],
+        "least": 16,
+        "before": 6000,
+        "after": 300,
+        "overlap": 0.7,
+    }
     CASES["Proposal/defaults"] = partial(_proposed, "", {**classic, "scales": [8, 16, 32]})
-    CASES["Python"] = partial(_proposed, "python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' "
-                              """param_str: "'feat_stride': 12, 'scales': [2, 3]" }""",
-                              {**classic, "stride": 12, "scales": [2, 3]})
+    CASES["Python"] = partial(
+        _proposed,
+        "python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' "
+        """param_str: "'feat_stride': 12, 'scales': [2, 3]" }""",
+        {**classic, "stride": 12, "scales": [2, 3]},
+    )
 
 
 def _reorg(x):
@@ -304,7 +502,8 @@ def _regions(draw: Draw) -> Case:
             part = x[int(n), :, rows[0] : rows[1], columns[0] : columns[1]]
             out[r, :, i, j] = part.max((1, 2)) if part.size else 0
     text = inputs(x=x.shape, r=rois.shape) + layer(
-        "ROIPooling", "x r", "y", "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }")
+        "ROIPooling", "x r", "y", "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }"
+    )
     return Case(text, {}, {"x": x, "r": rois}, [out])
 
 
@@ -326,7 +525,8 @@ def _sensitive_regions(draw: Draw) -> Case:
         part = x[0, (c * group + i) * group + j][spans[0], spans[1]]
         out[n, c, i, j] = part.mean() if part.size else 0
     text = inputs(x=x.shape, r=rois.shape) + layer(
-        "PSROIPooling", "x r", "y", "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 0.5 }")
+        "PSROIPooling", "x r", "y", "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 0.5 }"
+    )
     return Case(text, {}, {"x": x, "r": rois}, [out])
 
 
@@ -338,7 +538,8 @@ def _proposed(param: str, known: dict, draw: Draw) -> Case:
     moves, image = draw(1, 4 * count, height, width) / 2, np.float32([[40, 70, 1.25]])
     rows, rois = ref.proposals(scores, moves, image[0], **known)
     text = inputs(s=scores.shape, m=moves.shape, i=image.shape) + layer(
-        "Python" if "python_param" in param else "Proposal", "s m i", "rois rows", param)
+        "Python" if "python_param" in param else "Proposal", "s m i", "rois rows", param
+    )
     return Case(text, {}, {"s": scores, "m": moves, "i": image}, [rois, rows])
 
 
@@ -347,14 +548,27 @@ PRIORS = "prior_box_param {{ {} }}".format
 
 def _detectors() -> None:
     shapes = [(1, 2, 2, 3), (1, 3, 30, 40)]
-    several("PriorBox", shapes, PRIORS("min_size: 10 max_size: 20 aspect_ratio: 2 aspect_ratio: 3 variance: 0.1 "
-                                       "variance: 0.1 variance: 0.2 variance: 0.2"),
-            lambda x, d: ref.priors((2, 3), (30, 40), [10], [2, 3], [20], variance=(0.1, 0.1, 0.2, 0.2)))
-    several("PriorBox/step", shapes, PRIORS("min_size: 4 min_size: 9 aspect_ratio: 2 flip: false clip: true step: 16 "
-                                            "offset: 0.25"),
-            lambda x, d: ref.priors((2, 3), (30, 40), [4, 9], [2], flip=False, step=16, offset=0.25, clip=True))
-    several("PriorBox/image", shapes, PRIORS("min_size: 10 img_size: 50 aspect_ratio: 1"),
-            lambda x, d: ref.priors((2, 3), (50, 50), [10]))
+    several(
+        "PriorBox",
+        shapes,
+        PRIORS(
+            "min_size: 10 max_size: 20 aspect_ratio: 2 aspect_ratio: 3 variance: 0.1 "
+            "variance: 0.1 variance: 0.2 variance: 0.2"
+        ),
+        lambda x, d: ref.priors((2, 3), (30, 40), [10], [2, 3], [20], variance=(0.1, 0.1, 0.2, 0.2)),
+    )
+    several(
+        "PriorBox/step",
+        shapes,
+        PRIORS("min_size: 4 min_size: 9 aspect_ratio: 2 flip: false clip: true step: 16 offset: 0.25"),
+        lambda x, d: ref.priors((2, 3), (30, 40), [4, 9], [2], flip=False, step=16, offset=0.25, clip=True),
+    )
+    several(
+        "PriorBox/image",
+        shapes,
+        PRIORS("min_size: 10 img_size: 50 aspect_ratio: 1"),
+        lambda x, d: ref.priors((2, 3), (50, 50), [10]),
+    )
     for name, options, known in (
         ("DetectionOutput", "code_type: CENTER_SIZE confidence_threshold: 0.2 keep_top_k: 9 nms_param { nms_threshold: "
          "0.45 top_k: 7 }", {"code": "CENTER_SIZE", "least": 0.2, "kept": 9, "overlap": 0.45, "first": 7}),
@@ -367,8 +581,9 @@ def _detectors() -> None:
         ("DetectionOutput/none", "confidence_threshold: 2 keep_top_k: 5", {"least": 2, "kept": 5}),
     ):  # fmt: skip
         CASES[name] = partial(_detections, options, known)
-    CASES["DetectionOutput/batch"] = partial(_detections, "confidence_threshold: 0.2 keep_top_k: 6",
-                                             {"least": 0.2, "kept": 6}, batch=2)
+    CASES["DetectionOutput/batch"] = partial(
+        _detections, "confidence_threshold: 0.2 keep_top_k: 6", {"least": 0.2, "kept": 6}, batch=2
+    )
 
 
 def _detections(options: str, known: dict, draw: Draw, batch: int = 1) -> Case:

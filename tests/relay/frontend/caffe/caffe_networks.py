@@ -28,13 +28,23 @@ class Builder:
         self.channels[top] = channels or self.channels[bottoms.split()[0]]
         return top
 
-    def conv(self, x: str, filters: int, size: int, stride: int = 1, group: int = 1, pad: int | None = None,
-             bias: bool = False) -> str:
+    def conv(
+        self,
+        x: str,
+        filters: int,
+        size: int,
+        stride: int = 1,
+        group: int = 1,
+        pad: int | None = None,
+        bias: bool = False,
+    ) -> str:
         depth = self.channels[x] // group
         reach = (6.0 / (depth * size * size)) ** 0.5
         pad = size // 2 if pad is None else pad
-        param = (f"convolution_param {{ num_output: {filters} kernel_size: {size} stride: {stride} pad: {pad} "
-                 f"group: {group} bias_term: {str(bias).lower()} }}")
+        param = (
+            f"convolution_param {{ num_output: {filters} kernel_size: {size} stride: {stride} pad: {pad} "
+            f"group: {group} bias_term: {str(bias).lower()} }}"
+        )
         blobs = [self.draw(filters, depth, size, size, low=-reach, high=reach), *([self.draw(filters)] if bias else [])]
         return self.add("Convolution", x, param, blobs, filters)
 
@@ -50,8 +60,13 @@ class Builder:
         n = self.channels[x]
         x = self.add("Pooling", x, "pooling_param { pool: AVE global_pooling: true }")
         reach = (6.0 / n) ** 0.5
-        x = self.add("InnerProduct", x, f"inner_product_param {{ num_output: {classes} }}",
-                     [self.draw(classes, n, low=-reach, high=reach), self.draw(classes)], classes)
+        x = self.add(
+            "InnerProduct",
+            x,
+            f"inner_product_param {{ num_output: {classes} }}",
+            [self.draw(classes, n, low=-reach, high=reach), self.draw(classes)],
+            classes,
+        )
         return self.add("Softmax", x, top="prob")
 
 
@@ -100,8 +115,10 @@ def ssd(b: Builder, part: int, classes: int = 5) -> None:
             y = b.conv(x, 4 * numbers, 3, bias=True)
             y = b.add("Permute", y, "permute_param { order: 0 order: 2 order: 3 order: 1 }")
             parts[what].append(b.add("Flatten", y, "flatten_param { axis: 1 }"))
-        param = (f"prior_box_param {{ min_size: {size} max_size: {size * 2} aspect_ratio: 2 flip: true clip: false "
-                 "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 }")
+        param = (
+            f"prior_box_param {{ min_size: {size} max_size: {size * 2} aspect_ratio: 2 flip: true clip: false "
+            "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 }"
+        )
         parts["priors"].append(b.add("PriorBox", f"{x} data", param))
     boxes = b.add("Concat", " ".join(parts["boxes"]), "concat_param { axis: 1 }")
     scores = b.add("Concat", " ".join(parts["scores"]), "concat_param { axis: 1 }")

@@ -100,8 +100,10 @@ def priors(shape, image, sizes, ratios=(), greatest=(), flip=True, step=0.0, off
             if greatest:
                 boxes.append((math.sqrt(size * greatest[n]),) * 2)
             boxes += [(size * math.sqrt(r), size / math.sqrt(r)) for r in kinds if abs(r - 1) >= 1e-6]
-            rows += [((x - w / 2) / image[1], (y - h / 2) / image[0], (x + w / 2) / image[1], (y + h / 2) / image[0])
-                     for w, h in boxes]
+            rows += [
+                ((x - w / 2) / image[1], (y - h / 2) / image[0], (x + w / 2) / image[1], (y + h / 2) / image[0])
+                for w, h in boxes
+            ]
     found = np.clip(rows, 0, 1) if clip else np.array(rows)
     spread = np.tile(variance if len(variance) == 4 else list(variance) * 4, len(rows))
     return np.stack([found.reshape(-1), spread])[None]
@@ -193,6 +195,7 @@ def proposals(scores, moves, image, stride, base, ratios, scales, before, after,
     found.sort(key=lambda pair: -pair[0])
     kept = []
     for score, box in found[:before]:
+
         def shared(other, box=box):
             near, far = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
             both = np.maximum(far - near + 1, 0).prod()

@@ -32,24 +32,29 @@ class Caffe(Writer):
 
     @staticmethod
     def window(size, stride, pad) -> str:
-        return (f"kernel_h: {size[0]} kernel_w: {size[1]} stride_h: {stride[0]} stride_w: {stride[1]} pad_h: {pad[0]} "
-                f"pad_w: {pad[1]}")
+        return (
+            f"kernel_h: {size[0]} kernel_w: {size[1]} stride_h: {stride[0]} stride_w: {stride[1]} pad_h: {pad[0]} "
+            f"pad_w: {pad[1]}"
+        )
 
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
         weight, pad = symmetric(layer)
-        param = (f"convolution_param {{ num_output: {len(weight)} {self.window(weight.shape[2:], stride, pad)} "
-                 f"group: {groups} dilation: {dilation[0]} bias_term: {'false' if bias is None else 'true'} }}")
+        param = (
+            f"convolution_param {{ num_output: {len(weight)} {self.window(weight.shape[2:], stride, pad)} "
+            f"group: {groups} dilation: {dilation[0]} bias_term: {'false' if bias is None else 'true'} }}"
+        )
         return self.op("Convolution", x, param=param, blobs=[weight, *([] if bias is None else [bias])])
 
     def deconv(self, layer, x, weight, bias, stride, pads):
-        param = (f"convolution_param {{ num_output: {weight.shape[1]} "
-                 f"{self.window(weight.shape[2:], stride, pads[:2])} "
-                 f"bias_term: {'false' if bias is None else 'true'} }}")
+        param = (
+            f"convolution_param {{ num_output: {weight.shape[1]} "
+            f"{self.window(weight.shape[2:], stride, pads[:2])} "
+            f"bias_term: {'false' if bias is None else 'true'} }}"
+        )
         return self.op("Deconvolution", x, param=param, blobs=[weight, *([] if bias is None else [bias])])
 
     def dense(self, layer, x, weight, bias):
-        param = (f"inner_product_param {{ num_output: {len(weight)} "
-                 f"bias_term: {'false' if bias is None else 'true'} }}")
+        param = f"inner_product_param {{ num_output: {len(weight)} bias_term: {'false' if bias is None else 'true'} }}"
         return self.op("InnerProduct", x, param=param, blobs=[weight, *([] if bias is None else [bias])])
 
     def scaled(self, x, mul, add):
@@ -114,8 +119,10 @@ class Caffe(Writer):
         # A deconvolution with ones, a group for each channel.
         channels = layer.shape[1]
         size = [factor, factor]
-        param = (f"convolution_param {{ num_output: {channels} {self.window(size, size, (0, 0))} group: {channels} "
-                 "bias_term: false }")
+        param = (
+            f"convolution_param {{ num_output: {channels} {self.window(size, size, (0, 0))} group: {channels} "
+            "bias_term: false }"
+        )
         return self.op("Deconvolution", x, param=param, blobs=[np.ones((channels, 1, factor, factor))])
 
 

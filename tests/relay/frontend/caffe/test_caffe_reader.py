@@ -32,8 +32,15 @@ def test_the_two_files_are_paths_bytes_or_messages_in_either_order(tmp_path):
             return BLOBS
 
     text, blobs = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
-    pairs = [(BLOBS, NET.encode()), (blobs, text), (str(blobs), str(text)), (text, blobs), (Message(), NET.encode()),
-             (FILES.parse("Net", BLOBS, "it"), NET.encode()), (NET.encode(), BLOBS)]
+    pairs = [
+        (BLOBS, NET.encode()),
+        (blobs, text),
+        (str(blobs), str(text)),
+        (text, blobs),
+        (Message(), NET.encode()),
+        (FILES.parse("Net", BLOBS, "it"), NET.encode()),
+        (NET.encode(), BLOBS),
+    ]
     assert len({str(from_caffe(*pair)[0]) for pair in pairs}) == 1
     with pytest.raises(TypeError, match="from_caffe: expected a path, bytes or a message, got int"):
         from_caffe(3, NET.encode())
@@ -58,9 +65,13 @@ def test_a_message_of_a_network_is_read_through_its_text():
 def test_inputs_are_declared_in_four_ways():
     body = layer("AbsVal")
     dims = "input_dim: 2 input_dim: 3 input_dim: 4 input_dim: 5"
-    texts = [f'input: "x" {dims}\n', 'input: "x" input_shape { dim: [2, 3, 4, 5] }\n', inputs(x=(2, 3, 4, 5)),
-             'layer { name: "d" type: "MemoryData" top: "x" top: "label" memory_data_param { batch_size: 2 channels: 3 '
-             "height: 4 width: 5 } }\n"]
+    texts = [
+        f'input: "x" {dims}\n',
+        'input: "x" input_shape { dim: [2, 3, 4, 5] }\n',
+        inputs(x=(2, 3, 4, 5)),
+        'layer { name: "d" type: "MemoryData" top: "x" top: "label" memory_data_param { batch_size: 2 channels: 3 '
+        "height: 4 width: 5 } }\n",
+    ]
     for text in texts:
         (x,) = imported(text + body)[0]["main"].params
         assert x.name_hint == "x" and x.type_annotation.concrete_shape == (2, 3, 4, 5)
@@ -91,9 +102,11 @@ def test_layers_of_training_are_left_out_by_their_rules():
 def test_the_older_format_is_read_too(rng):
     x = rng.uniform(-1, 1, (2, 3, 5, 5)).astype("float32")
     arrays = [rng.uniform(-1, 1, s).astype("float32") for s in ((4, 3, 3, 3), (4,), (2, 36), (2,))]
-    text = (layer("Convolution", "x", "c", "convolution_param { num_output: 4 kernel_size: 3 }")
-            + layer("ReLU", "c", "c", name="r")
-            + layer("InnerProduct", "c", "y", "inner_product_param { num_output: 2 }"))
+    text = (
+        layer("Convolution", "x", "c", "convolution_param { num_output: 4 kernel_size: 3 }")
+        + layer("ReLU", "c", "c", name="r")
+        + layer("InnerProduct", "c", "y", "inner_product_param { num_output: 2 }")
+    )
     blobs, kinds = {"c": arrays[:2], "y": arrays[2:]}, {"c": "Convolution", "y": "InnerProduct"}
     head = 'input: "x" input_dim: [2, 3, 5, 5]\n'
     new = imported(head + text, weights(blobs))[0]
@@ -252,7 +265,7 @@ def test_weights_that_say_another_size_than_they_have_are_refused():
 
 
 def test_the_text_of_protobuf_is_read_in_all_its_forms():
-    found = parse('a: 1 # comment\nb { c: "x\\n" \'y\' ; d: [2, 3], } e < f: -1e-5f > a: 2 g: TRUE ')
+    found = parse("a: 1 # comment\nb { c: \"x\\n\" 'y' ; d: [2, 3], } e < f: -1e-5f > a: 2 g: TRUE ")
     assert found.words("a") == ["1", "2"] and found.word("g") == "TRUE"
     (b,) = found.messages("b")
     assert b.words("c") == ["x\ny"] and b.words("d") == ["2", "3"]

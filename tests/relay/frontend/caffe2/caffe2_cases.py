@@ -372,13 +372,25 @@ def _int8(name: str, *shapes, args=None, weights=(), bias: int = 0, scale: float
         names.append(f"q{i}")
     for i, shape in enumerate(weights):
         data = _draw(f"{name}w{i}", *shape, low=0, high=255, dtype="int32").astype("uint8")
-        steps.append(Step("Int8GivenTensorFill", [], [f"w{i}"], {"values": data.tobytes(), "shape": list(shape),
-                                                                 "Y_scale": 0.0043, "Y_zero_point": 131}))
+        steps.append(
+            Step(
+                "Int8GivenTensorFill",
+                [],
+                [f"w{i}"],
+                {"values": data.tobytes(), "shape": list(shape), "Y_scale": 0.0043, "Y_zero_point": 131},
+            )
+        )
         names.append(f"w{i}")
     if bias:
         values = _draw(f"{name}b", bias, low=-900, high=900, dtype="int32")
-        steps.append(Step("Int8GivenIntTensorFill", [], ["b"], {"values": values.tolist(), "shape": [bias],
-                                                                "Y_scale": 0.013 * 0.0043}))
+        steps.append(
+            Step(
+                "Int8GivenIntTensorFill",
+                [],
+                ["b"],
+                {"values": values.tolist(), "shape": [bias], "Y_scale": 0.013 * 0.0043},
+            )
+        )
         names.append("b")
     said = {} if scale == 0 else {"Y_scale": scale, "Y_zero_point": zero}
     last = Step(name.split("/")[0], names, ["y"], {**(args or {}), **said})
@@ -411,8 +423,11 @@ _int8("Int8Transpose", (2, 3, 5), args={"axes": [2, 0, 1]}, scale=0)
 _int8("Int8ChannelShuffle", (1, 2, 3, 6), args={"group": 3, **_LAST}, scale=0)
 _int8("Int8ResizeNearest", _IMAGE, args={"height_scale": 2.0, "width_scale": 3.0, **_LAST}, scale=0)
 _int8("Int8Concat", (2, 3), (2, 5), args={"axis": 1}, scale=0)
-CASES["Int8Quantize"] = Case({"x0": _draw("quantize", 5, 9, low=-4, high=4)}, {}, [
-    Step("Int8Quantize", ["x0"], ["y"], {"Y_scale": 0.02, "Y_zero_point": 100})])
+CASES["Int8Quantize"] = Case(
+    {"x0": _draw("quantize", 5, 9, low=-4, high=4)},
+    {},
+    [Step("Int8Quantize", ["x0"], ["y"], {"Y_scale": 0.02, "Y_zero_point": 100})],
+)
 
 # -- recurrent networks
 
@@ -424,8 +439,11 @@ def _lstm_case(name: str, rank: int, **unit) -> None:
     feeds = {"x": _draw(name, steps, batch, 4 * size), "lengths": np.array([4, 2, 3], "int32"),
              "h0": _draw(f"{name}h", *state), "c0": _draw(f"{name}c", *state)}  # fmt: skip
     lengths = ["lengths"] if unit.get("sequence_lengths", 1) else []
-    net = [Step("FC", ["h_prev", "w", "b"], ["own"], {"axis": 2}), Step("Sum", ["own", "x_t"], ["gates"], {}),
-           Step("LSTMUnit", ["h_prev", "c_prev", "gates", *lengths, "timestep"], ["h_t", "c_t"], unit)]
+    net = [
+        Step("FC", ["h_prev", "w", "b"], ["own"], {"axis": 2}),
+        Step("Sum", ["own", "x_t"], ["gates"], {}),
+        Step("LSTMUnit", ["h_prev", "c_prev", "gates", *lengths, "timestep"], ["h_t", "c_t"], unit),
+    ]
     links = [("h_prev", "h", 0), ("h_t", "h", 1), ("c_prev", "c", 0), ("c_t", "c", 1), ("x_t", "x", 0)]
     aliases = [("h", "h_all", 1), ("h", "h_last", -1), ("c", "c_last", -1)]
     args = {"initial_recurrent_state_ids": [2, 3], "recurrent_states": [b"h", b"c"], "timestep": "timestep",
@@ -436,8 +454,11 @@ def _lstm_case(name: str, rank: int, **unit) -> None:
     weights = {"w": _draw(f"{name}w", 4 * size, size), "b": _draw(f"{name}b", 4 * size)}
     made = ["h_all", "h_last", "c_last"]
     kept = Step("Concat", made, ["y", "parts"], {"axis": 0})
-    CASES[name] = Case(feeds, weights, [Step("RecurrentNetwork", ["x", "lengths", "h0", "c0", "w", "b"],
-                                             [*made, "memory"], args), kept])
+    CASES[name] = Case(
+        feeds,
+        weights,
+        [Step("RecurrentNetwork", ["x", "lengths", "h0", "c0", "w", "b"], [*made, "memory"], args), kept],
+    )
 
 
 one("LSTMUnit", (1, 3, 2), (1, 3, 2), (1, 3, 8), np.array([4, 2, 3], "int32"), np.array([2], "int32"), outputs=2)
@@ -458,15 +479,18 @@ def _scores(name: str, *shape: int) -> np.ndarray:
 def _region_cases() -> None:
     for name, args in (
         ("GenerateProposals", {"pre_nms_topN": 30, "post_nms_topN": 8, "nms_thresh": 0.5, "min_size": 5.0}),
-        ("GenerateProposals/all", {"pre_nms_topN": 0, "post_nms_topN": 99, "nms_thresh": 0.3, "legacy_plus_one": 0,
-                                   "min_size": 4.0}),
+        (
+            "GenerateProposals/all",
+            {"pre_nms_topN": 0, "post_nms_topN": 99, "nms_thresh": 0.3, "legacy_plus_one": 0, "min_size": 4.0},
+        ),
         ("GenerateProposalsCPP", {"min_size": 2.0}),
     ):
         op = name.split("/")[0]
         feeds = {"s": _scores(name, 2, 3, 4, 5), "m": _draw(name, 2, 12, 4, 5, low=-0.5, high=0.5),
                  "i": np.array([[36, 41, 1.25], [30, 38, 1.0]], "float32")}  # fmt: skip
-        CASES[name] = Case(feeds, {"a": _CELLS}, [Step(op, ["s", "m", "i", "a"], ["rois", "probs"],
-                                                       {"spatial_scale": 0.125, **args})])
+        CASES[name] = Case(
+            feeds, {"a": _CELLS}, [Step(op, ["s", "m", "i", "a"], ["rois", "probs"], {"spatial_scale": 0.125, **args})]
+        )
     rois = np.array([[0, 1, 2, 20, 13], [0, 4, 4, 4, 4], [1, 10, 3, 38, 29], [1, -3, 7.5, 11, 60]], "float32")
     info = np.array([[36, 41, 1.25], [30, 38, 1.0]], "float32")
     for name, own, image, args in (
@@ -512,13 +536,24 @@ def _pyramid_cases() -> None:
         name = name.replace("CollectRpnProposals", "CollectAndDistributeFpnRpnProposals")
         _levels(name, name.split("/")[0], feeds, ["rois", "level2", "level3", "level4", "level5", "restore"], **args)
     feeds = {"rois": _rois("distribute", 12)}
-    _levels("DistributeFpnProposals", "DistributeFpnProposals", feeds,
-            ["level2", "level3", "level4", "level5", "restore"])
-    _levels("DistributeFpnProposals/levels", "DistributeFpnProposals", feeds, ["level1", "level2", "restore"],
-            roi_min_level=1, roi_max_level=2, roi_canonical_level=2, roi_canonical_scale=100, legacy_plus_one=0)
+    _levels(
+        "DistributeFpnProposals", "DistributeFpnProposals", feeds, ["level2", "level3", "level4", "level5", "restore"]
+    )
+    _levels(
+        "DistributeFpnProposals/levels",
+        "DistributeFpnProposals",
+        feeds,
+        ["level1", "level2", "restore"],
+        roi_min_level=1,
+        roi_max_level=2,
+        roi_canonical_level=2,
+        roi_canonical_scale=100,
+        legacy_plus_one=0,
+    )
     args = {"roi_min_level": 4, "roi_max_level": 4}
     CASES["DistributeFpnProposals/one level"] = Case(
-        feeds, {}, [Step("DistributeFpnProposals", ["rois"], ["a", "restore"], args)])
+        feeds, {}, [Step("DistributeFpnProposals", ["rois"], ["a", "restore"], args)]
+    )
     one("BatchPermutation", (4, 3), np.array([2, 0, 3, 1], "int32"))
 
 
@@ -542,7 +577,8 @@ def _limit_cases() -> None:
     ):  # fmt: skip
         feeds = {"s": scores, "b": np.ascontiguousarray(boxes[:, :wide]), **{"n": v for v in given}}
         CASES[f"BoxWithNMSLimit{name}"] = Case(
-            feeds, {}, [Step("BoxWithNMSLimit", list(feeds), outputs[:count], {**args, **more})])
+            feeds, {}, [Step("BoxWithNMSLimit", list(feeds), outputs[:count], {**args, **more})]
+        )
 
 
 _limit_cases()
@@ -557,9 +593,14 @@ def _detector() -> Case:
     for level, (high, wide) in ((2, (10, 12)), (3, (5, 6))):
         feeds[f"s{level}"] = _scores(f"detector{level}", 1, 3, high, wide)
         feeds[f"m{level}"] = _draw(f"detector{level}", 1, 12, high, wide, low=-0.4, high=0.4)
-        steps.append(Step("GenerateProposals", [f"s{level}", f"m{level}", "info", f"a{level}"],
-                          [f"r{level}", f"p{level}"],
-                          {"spatial_scale": 2.0**-level / 4, "nms_thresh": 0.3, "min_size": 36.0, "post_nms_topN": 60}))
+        steps.append(
+            Step(
+                "GenerateProposals",
+                [f"s{level}", f"m{level}", "info", f"a{level}"],
+                [f"r{level}", f"p{level}"],
+                {"spatial_scale": 2.0**-level / 4, "nms_thresh": 0.3, "min_size": 36.0, "post_nms_topN": 60},
+            )
+        )
     levels = ["level2", "level3"]
     steps += [
         Step("CollectAndDistributeFpnRpnProposals", ["r2", "r3", "p2", "p3"], ["rois", *levels, "restore"],

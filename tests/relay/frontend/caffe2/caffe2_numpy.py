@@ -83,8 +83,11 @@ _ONE = {"Sigmoid": lambda x, a: 1 / (1 + np.exp(-x)), "Softmax": lambda x, a: _s
 
 def _int8(op: str, args: dict, inputs: list):
     if op == "GivenTensorFill":
-        return Bytes(np.frombuffer(args["values"], "uint8").reshape(args["shape"]), float(np.float32(args["Y_scale"])),
-                     args["Y_zero_point"])
+        return Bytes(
+            np.frombuffer(args["values"], "uint8").reshape(args["shape"]),
+            float(np.float32(args["Y_scale"])),
+            args["Y_zero_point"],
+        )
     if op == "GivenIntTensorFill":
         return Bytes(np.array(args["values"], "int32").reshape(args["shape"]), float(np.float32(args["Y_scale"])), 0)
     if op == "Quantize":

@@ -29,8 +29,14 @@ class Caffe2(Writer):
     def weight(self, array) -> str:
         name = f"w{len(self.weights)}"
         self.weights.append(name)
-        add(self.init, "GivenTensorFill", [], [name], shape=list(array.shape),
-            values=np.asarray(array, "float32").reshape(-1).tolist())
+        add(
+            self.init,
+            "GivenTensorFill",
+            [],
+            [name],
+            shape=list(array.shape),
+            values=np.asarray(array, "float32").reshape(-1).tolist(),
+        )
         return name
 
     def input(self, layer):
@@ -39,13 +45,29 @@ class Caffe2(Writer):
     @staticmethod
     def window(size, stride, pads) -> dict:
         top, left, bottom, right = pads
-        return {"kernel_h": size[0], "kernel_w": size[1], "stride_h": stride[0], "stride_w": stride[1], "pad_t": top,
-                "pad_l": left, "pad_b": bottom, "pad_r": right, "order": "NCHW"}
+        return {
+            "kernel_h": size[0],
+            "kernel_w": size[1],
+            "stride_h": stride[0],
+            "stride_w": stride[1],
+            "pad_t": top,
+            "pad_l": left,
+            "pad_b": bottom,
+            "pad_r": right,
+            "order": "NCHW",
+        }
 
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
         given = [self.weight(weight), *([] if bias is None else [self.weight(bias)])]
-        return self.op("Conv", x, *given, group=groups, dilation_h=dilation[0], dilation_w=dilation[1],
-                       **self.window(weight.shape[2:], stride, pads))
+        return self.op(
+            "Conv",
+            x,
+            *given,
+            group=groups,
+            dilation_h=dilation[0],
+            dilation_w=dilation[1],
+            **self.window(weight.shape[2:], stride, pads),
+        )
 
     def deconv(self, layer, x, weight, bias, stride, pads):
         given = [self.weight(weight), *([] if bias is None else [self.weight(bias)])]

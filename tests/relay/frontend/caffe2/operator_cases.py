@@ -13,8 +13,10 @@ from caffe2_writer import compare, imported, run
 import tvm.relay.frontend.caffe2  # noqa: F401 (fills the table of converters)
 from tvm.relay.frontend.caffe2.table import CONVERTERS
 
-ORACLE = ("Caffe2 of PyTorch 1.8.1, or with NumPy (int8 operators, region operators, recurrent networks, operators "
-          "that Caffe2 has only on GPUs)")
+ORACLE = (
+    "Caffe2 of PyTorch 1.8.1, or with NumPy (int8 operators, region operators, recurrent networks, operators "
+    "that Caffe2 has only on GPUs)"
+)
 
 
 @cache

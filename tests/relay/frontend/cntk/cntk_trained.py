@@ -74,8 +74,14 @@ class CNTK(Writer):
         super().__init__(network)
         if len(self.outputs) > 1:
             self.op("Combine", *self.outputs)
-        self.root = {"type": "CompositeFunction", "uid": "CompositeFunction0", "version": 3,
-                     "root": self.functions[-1]["uid"], "inputs": self.variables, "primitive_functions": self.functions}
+        self.root = {
+            "type": "CompositeFunction",
+            "uid": "CompositeFunction0",
+            "version": 3,
+            "root": self.functions[-1]["uid"],
+            "inputs": self.variables,
+            "primitive_functions": self.functions,
+        }
 
     def bytes(self) -> bytes:
         made = FILES.messages["Dictionary"]()
@@ -84,15 +90,35 @@ class CNTK(Writer):
 
     def op(self, kind: str, *inputs: str, **attributes) -> str:
         key = f"{kind}{len(self.functions)}"
-        self.functions.append({"type": "PrimitiveFunction", "version": _VERSION, "uid": key, "op": _NUMBERS[kind],
-                               "inputs": list(inputs), "attributes": attributes})
+        self.functions.append(
+            {
+                "type": "PrimitiveFunction",
+                "version": _VERSION,
+                "uid": key,
+                "op": _NUMBERS[kind],
+                "inputs": list(inputs),
+                "attributes": attributes,
+            }
+        )
         return f"{key}_Output_0"
 
     def variable(self, kind: int, name: str, shape, axes: list, **more) -> str:
         key = f"{name}{len(self.variables)}"
-        self.variables.append({"type": "Variable", "version": 1, "uid": key, "kind": kind, "data_type": 1, "name": key,
-                               "dynamic_axis": axes, "is_sparse": False, "needs_gradient": kind == PARAMETER,
-                               "shape": Sizes(shape), **more})
+        self.variables.append(
+            {
+                "type": "Variable",
+                "version": 1,
+                "uid": key,
+                "kind": kind,
+                "data_type": 1,
+                "name": key,
+                "dynamic_axis": axes,
+                "is_sparse": False,
+                "needs_gradient": kind == PARAMETER,
+                "shape": Sizes(shape),
+                **more,
+            }
+        )
         return key
 
     def weight(self, array, constant: bool = False) -> str:
@@ -128,9 +154,18 @@ class CNTK(Writer):
     def norm(self, layer, x, gamma, beta, mean, var, eps):
         given = [self.weight(a) for a in (gamma, beta, mean, var)]
         count = self.weight(np.array(1.0), constant=True)
-        return self.op("BatchNormalization", x, *given, count, spatial=True, normalizationTimeConstant=0.0,
-                       blendTimeConstant=float("inf"), epsilon=float(eps), useCuDNNEngine=False,
-                       disableRegularization=False)
+        return self.op(
+            "BatchNormalization",
+            x,
+            *given,
+            count,
+            spatial=True,
+            normalizationTimeConstant=0.0,
+            blendTimeConstant=float("inf"),
+            epsilon=float(eps),
+            useCuDNNEngine=False,
+            disableRegularization=False,
+        )
 
     def relu(self, layer, x):
         return self.op("ReLU", x)

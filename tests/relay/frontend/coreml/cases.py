@@ -37,14 +37,16 @@ class Group:
         feeds = dict(enumerate(inputs)) if self.kind != "program" else {}
         settings = {}
         for key, value in arguments.items():
-            is_data = isinstance(value, np.ndarray) or isinstance(value, list) and value and isinstance(value[0],
-      np.ndarray)
+            is_data = (
+                isinstance(value, np.ndarray) or isinstance(value, list) and value and isinstance(value[0], np.ndarray)
+            )
             if self.kind == "program" and is_data:
                 feeds[key] = value
             else:
                 settings[key] = value.array if isinstance(value, Fixed) else value
-        self.rows.append(Case(name, feeds, list(wanted) if isinstance(wanted, (list, tuple)) else [wanted], settings,
-                              tolerance))
+        self.rows.append(
+            Case(name, feeds, list(wanted) if isinstance(wanted, (list, tuple)) else [wanted], settings, tolerance)
+        )
 
 
 class Fixed:
@@ -128,5 +130,6 @@ def compare(group: str, case: Case, found: list) -> None:
         if wanted.dtype.kind in "biu" and got.dtype.kind in "biu":
             np.testing.assert_array_equal(got, wanted, case.name)
         else:
-            np.testing.assert_allclose(got.astype("float64"), wanted.astype("float64"), case.tolerance, case.tolerance,
-                                       err_msg=case.name)
+            np.testing.assert_allclose(
+                got.astype("float64"), wanted.astype("float64"), case.tolerance, case.tolerance, err_msg=case.name
+            )

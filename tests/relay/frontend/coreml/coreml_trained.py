@@ -36,22 +36,48 @@ class CoreMLNetwork(Writer):
         return {} if bias is None else {"hasBias": True, "bias": np.asarray(bias)}
 
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
-        return self.op("convolution", x, outputChannels=len(weight), kernelChannels=weight.shape[1], nGroups=groups,
-                       kernelSize=list(weight.shape[2:]), stride=stride, dilationFactor=dilation,
-                       valid=self.valid(pads), weights=weight, **self.biased(bias))
+        return self.op(
+            "convolution",
+            x,
+            outputChannels=len(weight),
+            kernelChannels=weight.shape[1],
+            nGroups=groups,
+            kernelSize=list(weight.shape[2:]),
+            stride=stride,
+            dilationFactor=dilation,
+            valid=self.valid(pads),
+            weights=weight,
+            **self.biased(bias),
+        )
 
     def deconv(self, layer, x, weight, bias, stride, pads):
-        return self.op("convolution", x, outputChannels=weight.shape[1], kernelChannels=len(weight),
-                       kernelSize=list(weight.shape[2:]), stride=stride, isDeconvolution=True, valid=self.valid(pads),
-                       weights=weight, **self.biased(bias))
+        return self.op(
+            "convolution",
+            x,
+            outputChannels=weight.shape[1],
+            kernelChannels=len(weight),
+            kernelSize=list(weight.shape[2:]),
+            stride=stride,
+            isDeconvolution=True,
+            valid=self.valid(pads),
+            weights=weight,
+            **self.biased(bias),
+        )
 
     def dense(self, layer, x, weight, bias):
-        return self.op("innerProduct", x, inputChannels=weight.shape[1], outputChannels=len(weight), weights=weight,
-                       **self.biased(bias))
+        return self.op(
+            "innerProduct",
+            x,
+            inputChannels=weight.shape[1],
+            outputChannels=len(weight),
+            weights=weight,
+            **self.biased(bias),
+        )
 
     def norm(self, layer, x, gamma, beta, mean, var, eps):
-        return self.op("batchnorm", x, channels=len(gamma), gamma=gamma, beta=beta, mean=mean, variance=var,
-                       epsilon=eps)
+        return self.op(
+            "batchnorm", x, channels=len(gamma), gamma=gamma, beta=beta, mean=mean, variance=var, epsilon=eps
+        )
 
     def affine(self, layer, x, mul, add):
         if mul.size == add.size == 1:
@@ -127,12 +153,20 @@ class CoreMLProgram(Writer):
         return {"strides": list(stride), "pad_type": "custom", "pad": [top, bottom, left, right]}
 
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
-        return self.op("conv", x=x, weight=self.weight(weight), groups=groups, dilations=list(dilation),
-                       **self.window(stride, pads), **self.given(bias=bias))
+        return self.op(
+            "conv",
+            x=x,
+            weight=self.weight(weight),
+            groups=groups,
+            dilations=list(dilation),
+            **self.window(stride, pads),
+            **self.given(bias=bias),
+        )
 
     def deconv(self, layer, x, weight, bias, stride, pads):
-        return self.op("conv_transpose", x=x, weight=self.weight(weight), **self.window(stride, pads),
-                       **self.given(bias=bias))
+        return self.op(
+            "conv_transpose", x=x, weight=self.weight(weight), **self.window(stride, pads), **self.given(bias=bias)
+        )
 
     def dense(self, layer, x, weight, bias):
         return self.op("linear", x=x, weight=self.weight(weight), **self.given(bias=bias))

@@ -48,8 +48,11 @@ def fill(target: Any, fields: dict[str, Any]) -> None:
 def feature(name: str, shape=None, dtype: str = "float32", image: tuple | None = None, **more: Any) -> Any:
     """An array, or an image: its height, width and order of colours."""
     if image is not None:
-        return message("FeatureDescription", name=name,
-                       type={"imageType": {"height": image[0], "width": image[1], "colorSpace": image[2]}})
+        return message(
+            "FeatureDescription",
+            name=name,
+            type={"imageType": {"height": image[0], "width": image[1], "colorSpace": image[2]}},
+        )
     kind = {"multiArrayType": {"shape": list(shape or []), "dataType": _FEATURES[dtype]}, **more}
     return message("FeatureDescription", name=name, type=kind)
 

@@ -46,16 +46,34 @@ class MobileNet:
         writer.network.preprocessing.append(message("Preprocessing", featureName="image", scaler=scaler))
         for w, stride, groups, (beta, gamma, mean, var) in self.layers:
             out, depth, kernel, _ = w.shape
-            at = writer.layer("convolution", at, outputChannels=out, kernelChannels=depth, nGroups=groups,
-                              kernelSize=[kernel] * 2, stride=[stride] * 2, same={}, weights=w)
-            at = writer.layer("batchnorm", at, channels=out, beta=beta, gamma=gamma, mean=mean, variance=var,
-                              epsilon=1e-3)
+            at = writer.layer(
+                "convolution",
+                at,
+                outputChannels=out,
+                kernelChannels=depth,
+                nGroups=groups,
+                kernelSize=[kernel] * 2,
+                stride=[stride] * 2,
+                same={},
+                weights=w,
+            )
+            at = writer.layer(
+                "batchnorm", at, channels=out, beta=beta, gamma=gamma, mean=mean, variance=var, epsilon=1e-3
+            )
             at = writer.layer("activation", at, ReLU={})
-            at = writer.layer("unary", writer.layer("unary", at, type=7, alpha=-6.0, scale=-1.0), type=7, scale=-1.0,
-                              alpha=0.0)
+            at = writer.layer(
+                "unary", writer.layer("unary", at, type=7, alpha=-6.0, scale=-1.0), type=7, scale=-1.0, alpha=0.0
+            )
         at = writer.layer("pooling", at, type=1, globalPooling=True)
-        at = writer.layer("innerProduct", at, inputChannels=self.dense.shape[1], outputChannels=len(LABELS),
-                          weights=self.dense, hasBias=True, bias=self.bias)
+        at = writer.layer(
+            "innerProduct",
+            at,
+            inputChannels=self.dense.shape[1],
+            outputChannels=len(LABELS),
+            weights=self.dense,
+            hasBias=True,
+            bias=self.bias,
+        )
         writer.layer("softmax", at, name="probabilities")
         self.describe(writer.model)
         return writer.bytes()
@@ -77,8 +95,14 @@ class MobileNet:
         at = writer.op("cast", x=at, dtype="fp16")
         for w, stride, groups, stats in self.layers:
             half = w.astype("float16")
-            at = writer.op("conv", x=at, weight=writer.blob(half.tobytes(), "float16", half.shape), groups=groups,
-                           strides=[stride] * 2, pad_type="same")
+            at = writer.op(
+                "conv",
+                x=at,
+                weight=writer.blob(half.tobytes(), "float16", half.shape),
+                groups=groups,
+                strides=[stride] * 2,
+                pad_type="same",
+            )
             names = ("beta", "gamma", "mean", "variance")
             given = {n: writer.blob(v.astype("float16").tobytes(), "float16", v.shape) for n, v in zip(names, stats)}
             at = writer.op("relu6", x=writer.op("batch_norm", x=at, epsilon=np.float16(1e-3), **given))
@@ -114,11 +138,21 @@ def unet(rng) -> tuple[bytes, dict, list]:
     wide = writer.layer("activation", wide, leakyReLU={"alpha": 0.1})
     low = writer.layer("pooling", wide, kernelSize=[2, 2], stride=[2, 2], valid={})
     low = writer.layer("convolution", low, outputChannels=6, kernelChannels=4, same={}, weights=w[1])
-    up = writer.layer("convolution", low, outputChannels=3, kernelChannels=6, kernelSize=[2, 2], stride=[2, 2],
-                      isDeconvolution=True, valid={}, weights=w[2])
+    up = writer.layer(
+        "convolution",
+        low,
+        outputChannels=3,
+        kernelChannels=6,
+        kernelSize=[2, 2],
+        stride=[2, 2],
+        isDeconvolution=True,
+        valid={},
+        weights=w[2],
+    )
     both = writer.layer("concat", [wide, up])
-    out = writer.layer("convolution", both, outputChannels=2, kernelChannels=7, kernelSize=[1, 1], valid={},
-                       weights=w[3])
+    out = writer.layer(
+        "convolution", both, outputChannels=2, kernelChannels=7, kernelSize=[1, 1], valid={}, weights=w[3]
+    )
     out = writer.output(writer.layer("activation", out, sigmoid={}), (2, 8, 12))
     wide = ref.conv(x, w[0], None, None, [1, 1], [1, 1])
     wide = np.where(wide < 0, 0.1 * wide, wide)
@@ -132,15 +166,26 @@ def text_classifier(rng) -> tuple[bytes, dict, list]:
     table, w, r, b = draw(rng, 6, 20) * 4, draw(rng, 20, 6), draw(rng, 20, 5), draw(rng, 20)
     dense = draw(rng, 3, 5) * 3
     names = ("inputGate", "forgetGate", "outputGate", "blockInput")
-    weights = {f"{n}{kind}": v for kind, whole in (("WeightMatrix", w), ("RecursionMatrix", r), ("BiasVector", b))
-               for n, v in zip(names, np.split(whole, 4))}
+    weights = {
+        f"{n}{kind}": v
+        for kind, whole in (("WeightMatrix", w), ("RecursionMatrix", r), ("BiasVector", b))
+        for n, v in zip(names, np.split(whole, 4))
+    }
     writer = NetworkWriter(False)
     words = writer.input("words", (1,))
     states = [writer.input(n, (5,), isOptional=True) for n in ("h", "c")]
     at = writer.layer("embedding", words, inputDim=20, outputChannels=6, weights=table)
     acts = [{"sigmoid": {}}, {"tanh": {}}, {"tanh": {}}]
-    at, *_ = writer.layer("uniDirectionalLSTM", [at, *states], 3, inputVectorSize=6, outputVectorSize=5,
-                          activations=acts, params={"hasBiasVectors": True}, weightParams=weights)
+    at, *_ = writer.layer(
+        "uniDirectionalLSTM",
+        [at, *states],
+        3,
+        inputVectorSize=6,
+        outputVectorSize=5,
+        activations=acts,
+        params={"hasBiasVectors": True},
+        weightParams=weights,
+    )
     at = writer.layer("innerProduct", at, inputChannels=5, outputChannels=3, weights=dense)
     writer.output(writer.layer("softmax", at), (3,))
     spoken = np.array([3, 17, 0, 9], "float32").reshape(4, 1, 1, 1, 1)
@@ -194,11 +239,19 @@ def pipeline(rng) -> tuple[bytes, dict, list]:
     first.output(at, (4, 4, 3))
     second = NetworkWriter(False, "neuralNetworkRegressor")
     second.input(at, (4, 4, 3))
-    out = second.layer("innerProduct", second.layer("pooling", at, type=0, globalPooling=True), inputChannels=4,
-                       outputChannels=3, weights=dense)
+    out = second.layer(
+        "innerProduct",
+        second.layer("pooling", at, type=0, globalPooling=True),
+        inputChannels=4,
+        outputChannels=3,
+        weights=dense,
+    )
     second.output(out, (3,))
-    whole = message("Model", specificationVersion=3, pipelineRegressor={"pipeline": {
-        "models": [first.model, second.model], "names": ["a", "b"]}})
+    whole = message(
+        "Model",
+        specificationVersion=3,
+        pipelineRegressor={"pipeline": {"models": [first.model, second.model], "names": ["a", "b"]}},
+    )
     whole.description.input.append(feature("image", image=(6, 5, GRAY)))
     whole.description.output.append(feature(out, (3,)))
     image = rng.integers(0, 256, (1, 1, 6, 5)).astype("float32")

@@ -38,16 +38,19 @@ def conv_transpose(x, w, bias=None, strides=None, before=None, after=None, group
     n = w.ndim - 2
     strides, before, after = strides or [1] * n, before or [0] * n, after or [0] * n
     dilations, extra = dilations or [1] * n, extra or [0] * n
-    size = [(d - 1) * s + (k - 1) * l + 1 + e
-            for d, s, k, l, e in zip(x.shape[2:], strides, w.shape[2:], dilations, extra)]
+    size = [
+        (d - 1) * s + (k - 1) * l + 1 + e for d, s, k, l, e in zip(x.shape[2:], strides, w.shape[2:], dilations, extra)
+    ]
     out = np.zeros((x.shape[0], w.shape[1] * groups, *size))
     ins, outs = x.shape[1] // groups, w.shape[1]
     for g in range(groups):
         for place in itertools.product(*map(range, x.shape[2:])):
-            spread = np.tensordot(x[(slice(None), slice(g * ins, (g + 1) * ins), *place)],
-                                  w[g * ins : (g + 1) * ins], ([1], [0]))
-            part = tuple(slice(p * s, p * s + (k - 1) * l + 1, l)
-                         for p, s, k, l in zip(place, strides, w.shape[2:], dilations))
+            spread = np.tensordot(
+                x[(slice(None), slice(g * ins, (g + 1) * ins), *place)], w[g * ins : (g + 1) * ins], ([1], [0])
+            )
+            part = tuple(
+                slice(p * s, p * s + (k - 1) * l + 1, l) for p, s, k, l in zip(place, strides, w.shape[2:], dilations)
+            )
             out[(slice(None), slice(g * outs, (g + 1) * outs), *part)] += spread
     cut = tuple(slice(b, d - a) for b, a, d in zip(before, after, size))
     out = out[(slice(None), slice(None), *cut)]
@@ -109,8 +112,9 @@ def resize(x, height, width, mode):
 
 
 def nearest(x, height, width):
-    rows, columns = (np.floor(np.arange(n) * d / n).astype(int) for n, d in ((height, x.shape[-2]), (width,
-        x.shape[-1])))
+    rows, columns = (
+        np.floor(np.arange(n) * d / n).astype(int) for n, d in ((height, x.shape[-2]), (width, x.shape[-1]))
+    )
     return x[..., rows, :][..., columns]
 
 
@@ -151,8 +155,9 @@ def lrn(x, axis, size, alpha, beta, k):
     return out
 
 
-def lstm(x, h, c, w, r, b=0.0, peephole=None, reverse=False, coupled=False, clip=None, acts=(sigmoid, np.tanh,
-    np.tanh)):
+def lstm(
+    x, h, c, w, r, b=0.0, peephole=None, reverse=False, coupled=False, clip=None, acts=(sigmoid, np.tanh, np.tanh)
+):
     """Gates are those of input, forgetting, output and the cell."""
     f, g, out = acts
     p = np.zeros((3, h.shape[1])) if peephole is None else peephole.reshape(3, -1)

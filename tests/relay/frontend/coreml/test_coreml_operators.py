@@ -25,8 +25,11 @@ def test_operations_give_what_numpy_gives(group, rng):
 
 
 def test_every_converter_has_a_case():
-    shown = {case.name.split("/")[0] if group.startswith("program") else f"layer {case.name.split('/')[0]}"
-             for group, rows in GROUPS.items() for case in rows}
+    shown = {
+        case.name.split("/")[0] if group.startswith("program") else f"layer {case.name.split('/')[0]}"
+        for group, rows in GROUPS.items()
+        for case in rows
+    }
     assert not [n for n in OPERATORS if n not in shown]
     assert {f"layer {n}" for n in LAYERS.names()} - set(OPERATORS) <= {f"layer {n}" for n in ELSEWHERE}
 
@@ -116,11 +119,17 @@ def test_a_loop_of_a_network_is_run(late, asks):
     made = writer.network.layers.add(name="l")
     if late and not asks:
         made.input.append(writer.input("n", (1,)))
-    _inner(writer, made.loop.bodyNetwork, [("addBroadcastable", [state, state], "twice", {}),
-                                           ("copy", ["twice"], state, {})])
+    _inner(
+        writer,
+        made.loop.bodyNetwork,
+        [("addBroadcastable", [state, state], "twice", {}), ("copy", ["twice"], state, {})],
+    )
     if asks:
-        _inner(writer, made.loop.conditionNetwork, [("reduceSum", [state], "total", {"reduceAll": True}),
-                                                    ("lessThan", ["total"], "going", {"alpha": 40.0})])
+        _inner(
+            writer,
+            made.loop.conditionNetwork,
+            [("reduceSum", [state], "total", {"reduceAll": True}), ("lessThan", ["total"], "going", {"alpha": 40.0})],
+        )
         made.loop.conditionVar = "going"
     made.loop.maxLoopIterations = 0 if late else 3
     writer.output(state)

@@ -39,8 +39,12 @@ def test_all_operations_that_are_not_supported_are_listed_at_once():
 
 
 def test_models_of_other_kinds_are_refused_by_name():
-    whole = message("Model", pipeline={"models": [_small().model, message("Model", glmClassifier={}),
-                                                  message("Model", treeEnsembleRegressor={})]})
+    whole = message(
+        "Model",
+        pipeline={
+            "models": [_small().model, message("Model", glmClassifier={}), message("Model", treeEnsembleRegressor={})]
+        },
+    )
     with pytest.raises(OpNotImplemented, match="glmClassifier, treeEnsembleRegressor are not supported"):
         from_coreml(whole.SerializeToString())
 
@@ -154,8 +158,13 @@ def test_a_manifest_that_says_nothing_is_refused(tmp_path, text):
 def test_optional_inputs_have_their_default_values_as_parameters():
     writer = NetworkWriter()
     writer.input("x", (2,))
-    writer.model.description.input.append(message("FeatureDescription", name="s", type={
-        "multiArrayType": {"shape": [2], "dataType": 65568, "floatDefaultValue": 1.5}, "isOptional": True}))
+    writer.model.description.input.append(
+        message(
+            "FeatureDescription",
+            name="s",
+            type={"multiArrayType": {"shape": [2], "dataType": 65568, "floatDefaultValue": 1.5}, "isOptional": True},
+        )
+    )
     writer.output(writer.layer("addBroadcastable", ["x", "s"]), (2,))
     x = np.array([1.0, 2], "float32")
     np.testing.assert_array_equal(run(writer.bytes(), {"x": x})[0], x + 1.5)
@@ -186,8 +195,13 @@ def test_mutated_models_end_in_an_error_or_are_read(tmp_path):
     package = _package(tmp_path)
     inner = package / "Data" / "com.apple.CoreML"
     files = [inner / "model.mlmodel", inner / "weights" / "weight.bin", package / "Manifest.json"]
-    plain = [networks.MobileNet(made, 8).network(), networks.text_classifier(made)[0], networks.transformer(made)[0],
-             networks.pipeline(made)[0], networks.unet(made)[0]]
+    plain = [
+        networks.MobileNet(made, 8).network(),
+        networks.text_classifier(made)[0],
+        networks.transformer(made)[0],
+        networks.pipeline(made)[0],
+        networks.unet(made)[0],
+    ]
     for number in range(MUTATIONS):
         model, target = plain[int(rng.integers(len(plain)))], None
         if number % 4 == 0:

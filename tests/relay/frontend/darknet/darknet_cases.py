@@ -193,8 +193,13 @@ def run(name: str, batch: int = 1, boxes: bool = False) -> None:
 
 def cases() -> dict[str, Callable[[], None]]:
     out: dict[str, Callable[[], None]] = {name: partial(run, name) for name in TEXTS}
-    out.update({f"{name}{'' if '/' in name else '/'} boxes".replace("/ ", "/"): partial(run, name, boxes=True)
-                for name in TEXTS if name.startswith(("yolo", "region", "Gaussian"))})
+    out.update(
+        {
+            f"{name}{'' if '/' in name else '/'} boxes".replace("/ ", "/"): partial(run, name, boxes=True)
+            for name in TEXTS
+            if name.startswith(("yolo", "region", "Gaussian"))
+        }
+    )
     whole = ("convolutional", "yolo", "lstm", "crnn", "conv_lstm", "local")
     out.update({f"{name}/batch": partial(run, name, 3) for name in whole})
     return out

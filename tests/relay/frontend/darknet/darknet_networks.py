@@ -44,7 +44,8 @@ def _conv(filters: int, size: int = 3, stride: int = 1, activation: str = "leaky
 
 def _head(filters: int, mask: str, classes: int, anchors: str = _TINY, boxes: int = 6, **more) -> str:
     return layer("convolutional", size=1, stride=1, pad=1, filters=filters, activation="linear") + layer(
-        "yolo", mask=mask, anchors=anchors, classes=classes, num=boxes, jitter=0.3, ignore_thresh=0.7, **more)
+        "yolo", mask=mask, anchors=anchors, classes=classes, num=boxes, jitter=0.3, ignore_thresh=0.7, **more
+    )
 
 
 def yolov3_tiny(size: int = 96, part: int = 1, classes: int = 80) -> str:
@@ -75,8 +76,9 @@ def yolov4_tiny(size: int = 96, part: int = 1, classes: int = 80) -> str:
 
 
 def _residual(filters: int, part: int) -> str:
-    return _conv(filters // 2 // part, 1) + _conv(filters // part) + layer("shortcut", **{"from": -3},
-                                                                          activation="linear")
+    return (
+        _conv(filters // 2 // part, 1) + _conv(filters // part) + layer("shortcut", **{"from": -3}, activation="linear")
+    )
 
 
 def yolov3(size: int = 96, part: int = 1, classes: int = 80) -> str:

@@ -332,8 +332,11 @@ class Net:
                 out[:, :, k] = activate(out[:, :, k], "logistic")
         out[:, :, :2] = out[:, :, :2] * scale - 0.5 * (scale - 1)
         anchors = self.anchors(total)
-        described = [np.array(mask, "int32"), anchors,
-                     np.array([len(mask), channels, height, width, classes, total], "int32")]
+        described = [
+            np.array(mask, "int32"),
+            anchors,
+            np.array([len(mask), channels, height, width, classes, total], "int32"),
+        ]
         self.detections.insert(0, [out.reshape(x.shape), *described])
         rows = np.zeros((batch, height, width, len(mask), classes + 5))
         for j, i, n in np.ndindex(height, width, len(mask)):

@@ -37,9 +37,19 @@ class DarkNet(Writer):
         weight, pad = symmetric(layer)
         assert weight.shape[2] == weight.shape[3] and pad[0] == pad[1]
         bias = np.zeros(len(weight)) if bias is None else bias
-        return self.add_section("convolutional", x, [bias, weight], filters=len(weight), size=weight.shape[2],
-                                stride_y=stride[0], stride_x=stride[1], padding=pad[0], groups=groups,
-                                dilation=dilation[0], activation="linear")
+        return self.add_section(
+            "convolutional",
+            x,
+            [bias, weight],
+            filters=len(weight),
+            size=weight.shape[2],
+            stride_y=stride[0],
+            stride_x=stride[1],
+            padding=pad[0],
+            groups=groups,
+            dilation=dilation[0],
+            activation="linear",
+        )
 
     def dense(self, layer, x, weight, bias):
         bias = np.zeros(len(weight)) if bias is None else bias
@@ -62,8 +72,17 @@ class DarkNet(Writer):
         """A convolution of each channel on its own."""
         channels = layer.shape[1]
         whole = np.zeros(channels)
-        return self.add_section("convolutional", x, [whole + add, whole + mul], filters=channels, size=1, stride=1,
-                                padding=0, groups=channels, activation="linear")
+        return self.add_section(
+            "convolutional",
+            x,
+            [whole + add, whole + mul],
+            filters=channels,
+            size=1,
+            stride=1,
+            padding=0,
+            groups=channels,
+            activation="linear",
+        )
 
     def activation(self, layer, x, name):
         if self.own(layer, x):

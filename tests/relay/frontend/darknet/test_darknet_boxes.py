@@ -29,8 +29,12 @@ def outputs_of(name: str) -> tuple[list[dict], np.ndarray]:
         attributes = found[-1]
         count = attributes[0]
         shape = (count, attributes[1] // count, *attributes[2:4])
-        made = {"type": "Yolo" if len(found) == 4 else "Region", "output": found[0].reshape(shape),
-                "biases": found[-2], "classes": attributes[4]}
+        made = {
+            "type": "Yolo" if len(found) == 4 else "Region",
+            "output": found[0].reshape(shape),
+            "biases": found[-2],
+            "classes": attributes[4],
+        }
         if len(found) == 4:
             made["mask"] = found[1]
         else:
@@ -56,8 +60,10 @@ def test_boxes_are_brought_to_the_picture_in_the_middle_of_the_input():
     layers, _ = outputs_of("yolo")
     (inside,) = {len(fill_network_boxes((9, 7), size, 0.4, 1, layers)) for size in ((9, 7), (36, 14), (4, 40), (1, 99))}
     assert inside
-    plain, wide, points = (fill_network_boxes((9, 7), size, 0.4, relative, layers)[0]["bbox"]
-                           for size, relative in (((9, 7), 1), ((36, 14), 1), ((36, 14), 0)))
+    plain, wide, points = (
+        fill_network_boxes((9, 7), size, 0.4, relative, layers)[0]["bbox"]
+        for size, relative in (((9, 7), 1), ((36, 14), 1), ((36, 14), 0))
+    )
     # A picture of 36 x 14 is 9 x 3 in the input, with two rows above and below.
     np.testing.assert_allclose(wide, [plain.x, (plain.y - 2 / 7) / (3 / 7), plain.w, plain.h * 7 / 3])
     np.testing.assert_allclose(points, [wide.x * 36, wide.y * 14, wide.w * 36, wide.h * 14])
@@ -73,8 +79,13 @@ def detection(x, score, prob, size=1.0):
 
 
 def test_of_overlapping_boxes_of_a_class_the_most_probable_stays():
-    dets = [detection(0.5, 0.9, [0.3, 0.8]), detection(9.0, 0.0, [0.0, 0.0]), detection(0.6, 0.8, [0.7, 0.6]),
-            detection(1.4, 0.7, [0.5, 0.0]), detection(5.0, 0.6, [0.2, 0.5])]
+    dets = [
+        detection(0.5, 0.9, [0.3, 0.8]),
+        detection(9.0, 0.0, [0.0, 0.0]),
+        detection(0.6, 0.8, [0.7, 0.6]),
+        detection(1.4, 0.7, [0.5, 0.0]),
+        detection(5.0, 0.6, [0.2, 0.5]),
+    ]
     do_nms_sort(dets, 2, 0.45)
     assert dets[-1]["objectness"] == 0
     left = {d["bbox"].x: d["prob"].tolist() for d in dets}
@@ -142,9 +153,15 @@ def test_the_classic_program_runs_with_local_files(tmp_path, capsys):
     for i in range(2):
         attributes = module.get_output(i * 4 + 3).numpy()
         shape = (attributes[0], attributes[1] // attributes[0], attributes[2], attributes[3])
-        layers.append({"type": "Yolo", "biases": module.get_output(i * 4 + 2).numpy(),
-                       "mask": module.get_output(i * 4 + 1).numpy(), "classes": attributes[4],
-                       "output": module.get_output(i * 4).numpy().reshape(shape)})
+        layers.append(
+            {
+                "type": "Yolo",
+                "biases": module.get_output(i * 4 + 2).numpy(),
+                "mask": module.get_output(i * 4 + 1).numpy(),
+                "classes": attributes[4],
+                "output": module.get_output(i * 4).numpy().reshape(shape),
+            }
+        )
     # The last detector of the network comes first.
     assert [v["classes"] for v in layers] == [4, 3]
     color = tvm.relay.testing.darknet.load_image_color(tmp_path / "dog.png")

@@ -164,14 +164,26 @@ def test_the_scale_of_channels_of_convnext_is_a_factor_for_each(h5py, scale):
 def _scaled(operands: int, **settings) -> bytes:
     """The layer of InceptionResNetV2 of inputs x0, x1, ..."""
     names = [f"x{i}" for i in range(operands)]
-    tensors = [{"class_name": "__keras_tensor__", "config": {"shape": [2, 3], "keras_history": [n, 0, 0]}}
-               for n in names]
-    rows = [{**layer("InputLayer", n, batch_shape=[2, 3], dtype="float32"), "name": n, "inbound_nodes": []}
-            for n in names]
+    tensors = [
+        {"class_name": "__keras_tensor__", "config": {"shape": [2, 3], "keras_history": [n, 0, 0]}} for n in names
+    ]
+    rows = [
+        {**layer("InputLayer", n, batch_shape=[2, 3], dtype="float32"), "name": n, "inbound_nodes": []} for n in names
+    ]
     made = layer("CustomScaleLayer", "out", "keras.src.applications.inception_resnet_v2", **settings)
     rows.append({**made, "name": "out", "inbound_nodes": [{"args": [tensors], "kwargs": {}}]})
-    return packed({"module": "keras", "class_name": "Functional", "config": {
-        "name": "m", "layers": rows, "input_layers": [[n, 0, 0] for n in names], "output_layers": [["out", 0, 0]]}})
+    return packed(
+        {
+            "module": "keras",
+            "class_name": "Functional",
+            "config": {
+                "name": "m",
+                "layers": rows,
+                "input_layers": [[n, 0, 0] for n in names],
+                "output_layers": [["out", 0, 0]],
+            },
+        }
+    )
 
 
 def test_the_scaled_branch_of_inception_resnet_is_added_to_its_shortcut(rng):

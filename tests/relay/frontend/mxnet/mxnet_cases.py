@@ -59,9 +59,15 @@ class Case:
         attrs = {"mxnet_version": ["int", VERSION]}
         if self.op.startswith("_np"):
             attrs["is_np_shape"] = ["int", 1]
-        return json.dumps({"nodes": [*nodes, node], "arg_nodes": list(range(count)),
-                           "node_row_ptr": [*range(count + 1), count + outputs],
-                           "heads": [[count, k, 0] for k in range(outputs)], "attrs": attrs})
+        return json.dumps(
+            {
+                "nodes": [*nodes, node],
+                "arg_nodes": list(range(count)),
+                "node_row_ptr": [*range(count + 1), count + outputs],
+                "heads": [[count, k, 0] for k in range(outputs)],
+                "attrs": attrs,
+            }
+        )
 
 
 def case(name, *inputs, graphs=None, want=None, outputs_=None, **attrs):
@@ -75,8 +81,10 @@ def case(name, *inputs, graphs=None, want=None, outputs_=None, **attrs):
 SPECIAL = np.array([-2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, 3.49, np.inf, -np.inf, np.nan], "float32")
 UNIT = {"low": -1, "high": 1}
 ABOVE = {"low": 0.01, "high": 9}
-for name in ("abs sign negative round rint ceil floor trunc fix square cbrt exp expm1 sin cos tan arctan sinh cosh tanh"
-             " arcsinh degrees radians erf gamma gammaln reciprocal rcbrt relu sigmoid softsign logical_not").split():
+for name in (
+    "abs sign negative round rint ceil floor trunc fix square cbrt exp expm1 sin cos tan arctan sinh cosh tanh"
+    " arcsinh degrees radians erf gamma gammaln reciprocal rcbrt relu sigmoid softsign logical_not"
+).split():
     case(name, f(3, 5))
 for name in ("round", "rint", "sign", "floor", "ceil", "trunc", "relu", "abs"):
     case(f"{name}/special", SPECIAL)
@@ -89,8 +97,10 @@ case("erfinv/ends", np.array([-1, 1, 0, 1e-6, 0.9999], "float32"))
 case("gammaln/above", f(9, low=0.1, high=30))
 for name in ("square", "abs", "negative", "sign", "relu"):
     case(f"{name}/integers", i(7))
-for name in ("absolute sign negative ceil floor trunc fix square cbrt exp expm1 sin cos tan arctan sinh cosh tanh"
-             " arcsinh degrees radians reciprocal logical_not rint").split():
+for name in (
+    "absolute sign negative ceil floor trunc fix square cbrt exp expm1 sin cos tan arctan sinh cosh tanh"
+    " arcsinh degrees radians reciprocal logical_not rint"
+).split():
     case(f"_npi_{name}", f(3, 5))
 for name in ("sqrt", "log", "log10", "log2", "log1p"):
     case(f"_npi_{name}", f(3, 5, **ABOVE))
@@ -137,8 +147,21 @@ for name in ("add", "sub", "mul", "div"):
     case(f"broadcast_{name}", f(3, 1, 4), f(1, 5, 4))
     case(f"elemwise_{name}/integers", i(9), i(9, low=1))
 case("_grad_add", f(3), f(3))
-for name in ("mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater", "greater_equal", "lesser",
-             "lesser_equal", "logical_and", "logical_or", "logical_xor"):
+for name in (
+    "mod",
+    "maximum",
+    "minimum",
+    "hypot",
+    "equal",
+    "not_equal",
+    "greater",
+    "greater_equal",
+    "lesser",
+    "lesser_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+):
     case(f"_{name}", i(11, dtype="float32", low=-3, high=3), f(11))
     case(f"broadcast_{name}", i(3, 4, dtype="float32", low=-2, high=2), i(1, 4, dtype="float32", low=-2, high=2))
     case(f"_{name}_scalar", f(9), scalar=1.5)
@@ -173,8 +196,22 @@ case("LeakyReLU/rrelu", f(2, 3, 5), act_type="rrelu", outputs_=1)
 case("LeakyReLU/prelu", f(2, 3, 4, 5), f(3), act_type="prelu")
 case("LeakyReLU/prelu one", f(2, 3, 4), f(1), act_type="prelu")
 case("LeakyReLU/prelu matrix", f(2, 3), f(3), act_type="prelu")
-for name in ("add", "subtract", "multiply", "true_divide", "mod", "arctan2", "copysign", "hypot", "equal", "not_equal",
-             "greater", "greater_equal", "less", "less_equal"):
+for name in (
+    "add",
+    "subtract",
+    "multiply",
+    "true_divide",
+    "mod",
+    "arctan2",
+    "copysign",
+    "hypot",
+    "equal",
+    "not_equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+):
     case(f"_npi_{name}", f(3, 1, 4), f(2, 4))
 case("_npi_power", f(9, **ABOVE), f(9))
 case("_npi_ldexp", f(9), i(9, dtype="float32", low=-3, high=3))
@@ -185,9 +222,30 @@ case("_npi_true_divide/integers", i(4), i(4, low=1))
 for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     case(f"_npi_{name}", i(9), i(9))
     case(f"_npi_{name}_scalar", i(9), scalar=5)
-for name in ("add", "subtract", "rsubtract", "multiply", "true_divide", "rtrue_divide", "mod", "rmod", "power",
-             "rpower", "arctan2", "rarctan2", "copysign", "rcopysign", "ldexp", "rldexp", "equal", "not_equal",
-             "greater", "less", "greater_equal", "less_equal"):
+for name in (
+    "add",
+    "subtract",
+    "rsubtract",
+    "multiply",
+    "true_divide",
+    "rtrue_divide",
+    "mod",
+    "rmod",
+    "power",
+    "rpower",
+    "arctan2",
+    "rarctan2",
+    "copysign",
+    "rcopysign",
+    "ldexp",
+    "rldexp",
+    "equal",
+    "not_equal",
+    "greater",
+    "less",
+    "greater_equal",
+    "less_equal",
+):
     case(f"_npi_{name}_scalar", f(9, low=0.5, high=4), scalar=2.5, is_int=False)
 for name in ("add", "multiply", "true_divide", "greater"):
     case(f"_npi_{name}_scalar/integers", i(9), scalar=2, is_int=True)
@@ -196,20 +254,56 @@ for name in ("add", "multiply", "true_divide", "greater"):
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 case("Convolution", f(2, 3, 9, 7), f(4, 3, 3, 2), f(4), kernel="(3, 2)", num_filter=4)
-case("Convolution/all", f(1, 4, 11, 9), f(6, 2, 3, 3), kernel="(3L, 3L)", stride="(2, 1)", pad="(1, 2)",
-     dilate="(2, 1)", num_filter=6, num_group=2, no_bias="True", workspace=512)
+case(
+    "Convolution/all",
+    f(1, 4, 11, 9),
+    f(6, 2, 3, 3),
+    kernel="(3L, 3L)",
+    stride="(2, 1)",
+    pad="(1, 2)",
+    dilate="(2, 1)",
+    num_filter=6,
+    num_group=2,
+    no_bias="True",
+    workspace=512,
+)
 case("Convolution/depthwise", f(1, 4, 7, 7), f(4, 1, 3, 3), f(4), kernel="(3, 3)", num_filter=4, num_group=4)
 case("Convolution/1", f(2, 3, 11), f(5, 3, 3), f(5), kernel="(3,)", stride="(2,)", pad="(1,)", num_filter=5)
 case("Convolution/3", f(1, 2, 5, 6, 4), f(3, 2, 2, 3, 2), f(3), kernel="(2, 3, 2)", pad="(1, 0, 1)", num_filter=3)
 case("Convolution_v1", f(1, 3, 7, 7), f(2, 3, 3, 3), f(2), kernel="(3, 3)", num_filter=2)
 case("Deconvolution", f(2, 3, 5, 4), f(3, 4, 3, 2), kernel="(3, 2)", num_filter=4, stride="(2, 3)", pad="(1, 0)")
-case("Deconvolution/adj", f(1, 4, 5, 4), f(4, 3, 4, 4), f(6), kernel="(4, 4)", num_filter=6, stride="(2, 2)",
-     pad="(1, 1)", adj="(1, 0)", num_group=2, no_bias="False")
-case("Deconvolution/target", f(1, 2, 5, 5), f(2, 3, 4, 4), kernel="(4, 4)", num_filter=3, stride="(2, 2)",
-     target_shape="(10, 10)")
+case(
+    "Deconvolution/adj",
+    f(1, 4, 5, 4),
+    f(4, 3, 4, 4),
+    f(6),
+    kernel="(4, 4)",
+    num_filter=6,
+    stride="(2, 2)",
+    pad="(1, 1)",
+    adj="(1, 0)",
+    num_group=2,
+    no_bias="False",
+)
+case(
+    "Deconvolution/target",
+    f(1, 2, 5, 5),
+    f(2, 3, 4, 4),
+    kernel="(4, 4)",
+    num_filter=3,
+    stride="(2, 2)",
+    target_shape="(10, 10)",
+)
 case("Deconvolution/1", f(1, 2, 7), f(2, 3, 3), kernel="(3,)", num_filter=3, stride="(2,)")
-case("Deconvolution/dilate", f(1, 2, 4, 5), f(2, 3, 3, 2), kernel="(3, 2)", num_filter=3, stride="(2, 1)",
-     dilate="(2, 3)")
+case(
+    "Deconvolution/dilate",
+    f(1, 2, 4, 5),
+    f(2, 3, 3, 2),
+    kernel="(3, 2)",
+    num_filter=3,
+    stride="(2, 1)",
+    dilate="(2, 3)",
+)
 case("FullyConnected", f(3, 4, 2), f(5, 8), f(5), num_hidden=5)
 case("FullyConnected/rows", f(3, 4, 2), f(5, 2), num_hidden=5, flatten="False", no_bias="True")
 case("FullyConnected/rows bias", f(2, 3, 4, 2), f(5, 2), f(5), num_hidden=5, flatten="False")
@@ -218,13 +312,35 @@ case("_contrib_SparseEmbedding", i(3, low=0, high=6, dtype="float32"), f(7, 5), 
 for kind in ("max", "avg", "sum"):
     case(f"Pooling/{kind}", f(1, 3, 9, 8), kernel="(3, 2)", stride="(2, 1)", pool_type=kind)
     case(f"Pooling/{kind} pad", f(1, 3, 9, 8), kernel="(3, 2)", stride="(2, 2)", pad="(1, 1)", pool_type=kind)
-    case(f"Pooling/{kind} full", f(1, 2, 9, 8), kernel="(2, 3)", stride="(2, 2)", pad="(1, 1)", pool_type=kind,
-         pooling_convention="full")
+    case(
+        f"Pooling/{kind} full",
+        f(1, 2, 9, 8),
+        kernel="(2, 3)",
+        stride="(2, 2)",
+        pad="(1, 1)",
+        pool_type=kind,
+        pooling_convention="full",
+    )
     case(f"Pooling/{kind} global", f(1, 3, 5, 4), kernel="(2, 2)", global_pool="True", pool_type=kind)
-case("Pooling/avg exclude", f(1, 3, 9, 8), kernel="(3, 3)", stride="(2, 2)", pad="(1, 1)", pool_type="avg",
-     count_include_pad="False")
-case("Pooling/avg exclude full", f(1, 3, 9, 8), kernel="(3, 3)", stride="(2, 2)", pad="(1, 1)", pool_type="avg",
-     count_include_pad="False", pooling_convention="full")
+case(
+    "Pooling/avg exclude",
+    f(1, 3, 9, 8),
+    kernel="(3, 3)",
+    stride="(2, 2)",
+    pad="(1, 1)",
+    pool_type="avg",
+    count_include_pad="False",
+)
+case(
+    "Pooling/avg exclude full",
+    f(1, 3, 9, 8),
+    kernel="(3, 3)",
+    stride="(2, 2)",
+    pad="(1, 1)",
+    pool_type="avg",
+    count_include_pad="False",
+    pooling_convention="full",
+)
 for p in (1, 2, 3):
     case(f"Pooling/lp {p}", f(1, 2, 7, 6), kernel="(3, 2)", pool_type="lp", p_value=p)
 case("Pooling/lp global", f(1, 2, 7, 6), kernel="(1, 1)", pool_type="lp", p_value=2, global_pool="True")
@@ -380,8 +496,13 @@ case("Pad", f(1, 2, 3, 4), mode="constant", pad_width="(0, 0, 0, 0, 1, 2, 3, 1)"
 case("Pad/edge", f(1, 2, 3, 4), mode="edge", pad_width="(0, 0, 0, 0, 1, 2, 3, 1)")
 case("Pad/reflect", f(1, 2, 3, 5), mode="reflect", pad_width="(0, 0, 0, 0, 1, 2, 3, 1)")
 for mode in ("constant", "edge", "reflect", "symmetric"):
-    case(f"_npi_pad/{mode}", f(3, 4), pad_width="((1, 2), (0, 3))", mode=mode, **(
-        {"constant_value": 1.5} if mode == "constant" else {}))
+    case(
+        f"_npi_pad/{mode}",
+        f(3, 4),
+        pad_width="((1, 2), (0, 3))",
+        mode=mode,
+        **({"constant_value": 1.5} if mode == "constant" else {}),
+    )
 case("depth_to_space", f(1, 8, 2, 3), block_size=2)
 case("space_to_depth", f(1, 2, 4, 6), block_size=2)
 case("_zeros", shape="(2, 3)", dtype="int32")
@@ -440,10 +561,17 @@ case("_npi_where_rscalar", Drawn(3, 4, dtype="bool"), f(3, 4), scalar=2.5)
 case("_npi_where_scalar2", Drawn(3, 4, dtype="bool"), x=1.5, y=-2.0)
 case("_contrib_boolean_mask", f(5, 3), np.array([0, 1, 0, 1, 1], "float32"))
 case("_npx_nonzero", MASK.astype("int32"), want=np.argwhere(MASK))
-case("_npi_boolean_mask_assign_scalar", TABLE, MASK, value=2.5, start_axis=0,
-     want=np.where(MASK, np.float32(2.5), TABLE))
-case("_npi_boolean_mask_assign_tensor", TABLE, MASK[:, 0].copy(), np.array([7], "float32"), start_axis=0,
-     want=np.where(MASK[:, :1], np.float32(7), TABLE))
+case(
+    "_npi_boolean_mask_assign_scalar", TABLE, MASK, value=2.5, start_axis=0, want=np.where(MASK, np.float32(2.5), TABLE)
+)
+case(
+    "_npi_boolean_mask_assign_tensor",
+    TABLE,
+    MASK[:, 0].copy(),
+    np.array([7], "float32"),
+    start_axis=0,
+    want=np.where(MASK[:, :1], np.float32(7), TABLE),
+)
 case("_unravel_index", np.array([22, 41, 37], "int32"), shape="(7, 6)")
 case("_ravel_multi_index", np.array([[3, 6, 6], [4, 5, 1]], "int32"), shape="(7, 6)")
 LENGTHS = np.array([2, 4, 1], "float32")
@@ -490,13 +618,27 @@ case("_contrib_div_sqrt_dim", f(2, 3, 5))
 def rnn(name, mode, steps, batch, features, hidden, layers, both, projection=None, lengths=False, **attrs):
     gates, ways = {"lstm": 4, "gru": 3}.get(mode, 1) * hidden, 2 if both else 1
     out = projection or hidden
-    count = sum(ways * (gates * (features if k == 0 else out * ways) + gates * out + (out * hidden if projection else 0)
-                        + 2 * gates) for k in range(layers))
+    count = sum(
+        ways
+        * (gates * (features if k == 0 else out * ways) + gates * out + (out * hidden if projection else 0) + 2 * gates)
+        for k in range(layers)
+    )
     states = [f(layers * ways, batch, out, **UNIT)]
     states += [f(layers * ways, batch, hidden, **UNIT)] if mode == "lstm" else []
     extra = [np.array([1 + k % steps for k in range(batch)], "int32")] if lengths else []
-    case(f"RNN/{name}", f(steps, batch, features), f(count, **UNIT), *states, *extra, mode=mode, state_size=hidden,
-         num_layers=layers, bidirectional=both, state_outputs=True, **attrs)
+    case(
+        f"RNN/{name}",
+        f(steps, batch, features),
+        f(count, **UNIT),
+        *states,
+        *extra,
+        mode=mode,
+        state_size=hidden,
+        num_layers=layers,
+        bidirectional=both,
+        state_outputs=True,
+        **attrs,
+    )
 
 
 for kind in ("rnn_relu", "rnn_tanh", "lstm", "gru"):
@@ -517,13 +659,30 @@ def boxes(count, seed, size=1.0, classes=3):
 
 
 case("_contrib_MultiBoxPrior", f(1, 2, 3, 4), sizes="(0.5, 0.25)", ratios="(1, 2, 0.5)")
-case("_contrib_MultiBoxPrior/all", f(1, 2, 3, 2), sizes="(0.7,)", ratios="(1, 2)", clip="True", steps="(0.3, 0.4)",
-     offsets="(0.4, 0.6)")
+case(
+    "_contrib_MultiBoxPrior/all",
+    f(1, 2, 3, 2),
+    sizes="(0.7,)",
+    ratios="(1, 2)",
+    clip="True",
+    steps="(0.3, 0.4)",
+    offsets="(0.4, 0.6)",
+)
 PRIORS = boxes(9, 1)[None, :, 2:]
 CLASSES = np.random.RandomState(2).dirichlet([1, 1, 1], (2, 9)).transpose(0, 2, 1).astype("float32")
 case("_contrib_MultiBoxDetection", CLASSES, f(2, 36, **UNIT), PRIORS)
-case("_contrib_MultiBoxDetection/all", CLASSES, f(2, 36, **UNIT), PRIORS, clip="False", threshold=0.2,
-     nms_threshold=0.3, force_suppress="True", variances="(0.2, 0.1, 0.3, 0.1)", nms_topk=5)
+case(
+    "_contrib_MultiBoxDetection/all",
+    CLASSES,
+    f(2, 36, **UNIT),
+    PRIORS,
+    clip="False",
+    threshold=0.2,
+    nms_threshold=0.3,
+    force_suppress="True",
+    variances="(0.2, 0.1, 0.3, 0.1)",
+    nms_topk=5,
+)
 case("_contrib_box_nms", np.stack([boxes(9, 3), boxes(9, 4)]), id_index=0)
 case("_contrib_box_nms/all", boxes(12, 5), overlap_thresh=0.3, valid_thresh=0.2, topk=6, force_suppress="True")
 case("_contrib_box_nms/background", boxes(12, 6), id_index=0, background_id=1, overlap_thresh=0.3)
@@ -538,8 +697,18 @@ case("_contrib_ROIAlign/aligned", f(2, 3, 9, 8), ROIS, pooled_size="(2, 2)", spa
 case("ROIPooling", f(2, 3, 9, 8), np.round(ROIS), pooled_size="(2, 3)", spatial_scale=0.5)
 SCORES = np.random.RandomState(12).permutation(2 * 6 * 3 * 4).reshape(1, 12, 3, 4).astype("float32") / 144
 INFO = np.array([[48, 64, 1]], "float32")
-case("_contrib_Proposal", SCORES, f(1, 24, 3, 4, low=-0.3, high=0.3), INFO, scales="(1, 2)", ratios="(0.5, 1, 2)",
-     rpn_pre_nms_top_n=30, rpn_post_nms_top_n=8, rpn_min_size=4, threshold=0.5)
+case(
+    "_contrib_Proposal",
+    SCORES,
+    f(1, 24, 3, 4, low=-0.3, high=0.3),
+    INFO,
+    scales="(1, 2)",
+    ratios="(0.5, 1, 2)",
+    rpn_pre_nms_top_n=30,
+    rpn_post_nms_top_n=8,
+    rpn_min_size=4,
+    threshold=0.5,
+)
 case("_contrib_BilinearResize2D", f(1, 2, 5, 4), height=7, width=3)
 case("_contrib_BilinearResize2D/half", f(1, 2, 5, 4), height=7, width=9, align_corners="False")
 case("_contrib_BilinearResize2D/scale", f(1, 2, 5, 4), scale_height=2, scale_width=1.5)
@@ -553,21 +722,62 @@ case("UpSampling/bilinear", f(1, 2, 3, 4), f(2, 1, 4, 4), scale=2, sample_type="
 case("BilinearSampler", f(1, 2, 5, 6), f(1, 2, 3, 4, low=-1.3, high=1.3))
 case("GridGenerator", f(2, 6, **UNIT), transform_type="affine", target_shape="(3, 4)")
 case("GridGenerator/warp", f(1, 2, 3, 4), transform_type="warp")
-case("SpatialTransformer", f(1, 2, 5, 6), f(1, 6, **UNIT), target_shape="(3, 4)", transform_type="affine",
-     sampler_type="bilinear")
+case(
+    "SpatialTransformer",
+    f(1, 2, 5, 6),
+    f(1, 6, **UNIT),
+    target_shape="(3, 4)",
+    transform_type="affine",
+    sampler_type="bilinear",
+)
 case("Correlation", f(1, 3, 6, 7), f(1, 3, 6, 7), kernel_size=1, max_displacement=2, stride1=1, stride2=1, pad_size=2)
-case("Correlation/difference", f(1, 3, 8, 7), f(1, 3, 8, 7), kernel_size=3, max_displacement=1, pad_size=2,
-     is_multiply="False")
+case(
+    "Correlation/difference",
+    f(1, 3, 8, 7),
+    f(1, 3, 8, 7),
+    kernel_size=3,
+    max_displacement=1,
+    pad_size=2,
+    is_multiply="False",
+)
 case("im2col", f(1, 2, 5, 6), kernel="(3, 2)", stride="(2, 1)", pad="(1, 0)", dilate="(1, 2)")
 OFFSETS = f(1, 18, 5, 6, low=-0.7, high=0.7)
 case("_contrib_DeformableConvolution", f(1, 4, 7, 8), OFFSETS, f(3, 4, 3, 3), f(3), kernel="(3, 3)", num_filter=3)
-case("_contrib_DeformableConvolution/groups", f(1, 4, 7, 8), f(1, 36, 7, 8, low=-0.7, high=0.7), f(4, 2, 3, 3),
-     kernel="(3, 3)", pad="(1, 1)", num_filter=4, num_group=2, num_deformable_group=2, no_bias="True")
-case("_contrib_ModulatedDeformableConvolution", f(1, 4, 7, 8), f(1, 18, 5, 6, low=-1.7, high=1.7),
-     f(1, 9, 5, 6, low=0, high=1), f(3, 4, 3, 3), f(3), kernel="(3, 3)", num_filter=3)
-case("_contrib_ModulatedDeformableConvolution/groups", f(2, 4, 7, 8), f(2, 36, 4, 4, low=-2.7, high=2.7),
-     f(2, 18, 4, 4, low=0, high=1), f(4, 4, 3, 3), kernel="(3, 3)", pad="(1, 1)", stride="(2, 2)", num_filter=4,
-     num_deformable_group=2, no_bias="True")
+case(
+    "_contrib_DeformableConvolution/groups",
+    f(1, 4, 7, 8),
+    f(1, 36, 7, 8, low=-0.7, high=0.7),
+    f(4, 2, 3, 3),
+    kernel="(3, 3)",
+    pad="(1, 1)",
+    num_filter=4,
+    num_group=2,
+    num_deformable_group=2,
+    no_bias="True",
+)
+case(
+    "_contrib_ModulatedDeformableConvolution",
+    f(1, 4, 7, 8),
+    f(1, 18, 5, 6, low=-1.7, high=1.7),
+    f(1, 9, 5, 6, low=0, high=1),
+    f(3, 4, 3, 3),
+    f(3),
+    kernel="(3, 3)",
+    num_filter=3,
+)
+case(
+    "_contrib_ModulatedDeformableConvolution/groups",
+    f(2, 4, 7, 8),
+    f(2, 36, 4, 4, low=-2.7, high=2.7),
+    f(2, 18, 4, 4, low=0, high=1),
+    f(4, 4, 3, 3),
+    kernel="(3, 3)",
+    pad="(1, 1)",
+    stride="(2, 2)",
+    num_filter=4,
+    num_deformable_group=2,
+    no_bias="True",
+)
 case("_image_to_tensor", i(4, 5, 3, dtype="uint8", low=0, high=255))
 case("_image_normalize", f(3, 4, 5), mean="(0.1, 0.2, 0.3)", std="(1.5, 2.5, 3.5)")
 case("_image_resize", f(4, 5, 3), size="(7, 9)")
@@ -598,25 +808,69 @@ case("_npi_polyval", f(4), f(3))
 def inner(arguments, *nodes, heads):
     """A graph inside a node; nodes are (operator, inputs, attributes)."""
     rows = [{"op": "null", "name": f"a{k}", "inputs": []} for k in range(arguments)]
-    rows += [{"op": o, "name": f"n{k}", "attrs": {a: str(v) for a, v in attrs.items()},
-              "inputs": [[p, 0, 0] for p in places]} for k, (o, places, attrs) in enumerate(nodes)]
-    return {"nodes": rows, "arg_nodes": list(range(arguments)), "node_row_ptr": list(range(len(rows) + 1)),
-            "heads": [[h, 0, 0] for h in heads]}
+    rows += [
+        {
+            "op": o,
+            "name": f"n{k}",
+            "attrs": {a: str(v) for a, v in attrs.items()},
+            "inputs": [[p, 0, 0] for p in places],
+        }
+        for k, (o, places, attrs) in enumerate(nodes)
+    ]
+    return {
+        "nodes": rows,
+        "arg_nodes": list(range(arguments)),
+        "node_row_ptr": list(range(len(rows) + 1)),
+        "heads": [[h, 0, 0] for h in heads],
+    }
 
 
 STEP = inner(3, ("elemwise_add", [0, 1], {}), ("elemwise_mul", [3, 2], {}), ("tanh", [4], {}), heads=[4, 5])
-case("_foreach", f(4, 2, 3), f(2, 3), f(2, 3), graphs=[STEP], num_args=4, num_outputs=2, num_out_data=1,
-     in_data_locs="[0]", in_state_locs="[1]", remain_locs="[2]")
-case("_while_loop", np.array([0], "float32"), f(3), graphs=[
-    inner(1, ("_lesser_scalar", [0], {"scalar": 3}), heads=[1]),
-    inner(2, ("_plus_scalar", [1], {"scalar": 1}), ("broadcast_add", [0, 2], {}), heads=[3, 2, 3])],
-     num_args=4, num_outputs=3, num_out_data=1, max_iterations=5, cond_input_locs="[0]", func_input_locs="[1, 0]",
-     func_var_locs="[1, 0]")
+case(
+    "_foreach",
+    f(4, 2, 3),
+    f(2, 3),
+    f(2, 3),
+    graphs=[STEP],
+    num_args=4,
+    num_outputs=2,
+    num_out_data=1,
+    in_data_locs="[0]",
+    in_state_locs="[1]",
+    remain_locs="[2]",
+)
+case(
+    "_while_loop",
+    np.array([0], "float32"),
+    f(3),
+    graphs=[
+        inner(1, ("_lesser_scalar", [0], {"scalar": 3}), heads=[1]),
+        inner(2, ("_plus_scalar", [1], {"scalar": 1}), ("broadcast_add", [0, 2], {}), heads=[3, 2, 3]),
+    ],
+    num_args=4,
+    num_outputs=3,
+    num_out_data=1,
+    max_iterations=5,
+    cond_input_locs="[0]",
+    func_input_locs="[1, 0]",
+    func_var_locs="[1, 0]",
+)
 for answer in (0, 2):
-    case(f"_cond/{answer}", np.array([answer], "float32"), f(3), graphs=[
-        inner(1, ("_greater_scalar", [0], {"scalar": 1}), heads=[1]), inner(1, ("negative", [0], {}), heads=[1]),
-        inner(1, ("square", [0], {}), heads=[1])], num_args=5, num_outputs=1, cond_input_locs="[0]",
-         then_input_locs="[1]", else_input_locs="[1]")
+    case(
+        f"_cond/{answer}",
+        np.array([answer], "float32"),
+        f(3),
+        graphs=[
+            inner(1, ("_greater_scalar", [0], {"scalar": 1}), heads=[1]),
+            inner(1, ("negative", [0], {}), heads=[1]),
+            inner(1, ("square", [0], {}), heads=[1]),
+        ],
+        num_args=5,
+        num_outputs=1,
+        cond_input_locs="[0]",
+        then_input_locs="[1]",
+        else_input_locs="[1]",
+    )
 
 # -- quantized operators ----------------------------------------------------------------------------------------------
 
@@ -640,8 +894,17 @@ case("_contrib_dequantize/uint8", q(3, 5, dtype="uint8"), np.array([0], "float32
 WIDE = Drawn(3, 5, dtype="int32", low=-(2**31) + 1, high=2**31 - 2)
 case("_contrib_requantize", WIDE, *to(2.5))
 case("_contrib_requantize/calibrated", WIDE, *to(2.5), min_calib_range=-1.0, max_calib_range=1.5)
-case("_contrib_quantized_conv", q(1, 3, 6, 5, dtype="uint8"), q(4, 3, 3, 2), *to(1.5, 2.0), kernel="(3, 2)",
-     num_filter=4, no_bias="True", stride="(2, 1)", pad="(1, 1)")
+case(
+    "_contrib_quantized_conv",
+    q(1, 3, 6, 5, dtype="uint8"),
+    q(4, 3, 3, 2),
+    *to(1.5, 2.0),
+    kernel="(3, 2)",
+    num_filter=4,
+    no_bias="True",
+    stride="(2, 1)",
+    pad="(1, 1)",
+)
 case("_contrib_quantized_fully_connected", q(2, 6), q(4, 6), *to(1.5, 2.0), num_hidden=4, no_bias="True")
 case("_contrib_quantized_fully_connected/bias", q(2, 2, 3), q(4, 6), q(4), *to(1.5, 2.0, 1.0), num_hidden=4)
 case("_contrib_quantized_pooling/max", q(1, 3, 5, 6), *to(1.5), kernel="(3, 2)", stride="(2, 2)", pool_type="max")
@@ -664,14 +927,29 @@ case("_npx_constraint_check", np.array([True, True]))
 _SET = _TABLE.copy()
 _SET[[0, 2], [1, 3]] = 10, 20
 # MXNet has it in place only.
-case("_scatter_set_nd", _TABLE, np.array([10, 20], "float32"), np.array([[0, 2], [1, 3]], "int64"), shape="(3, 4)",
-     want=_SET)
+case(
+    "_scatter_set_nd",
+    _TABLE,
+    np.array([10, 20], "float32"),
+    np.array([[0, 2], [1, 3]], "int64"),
+    shape="(3, 4)",
+    want=_SET,
+)
 case("_zeros_without_dtype", shape="(2, 3)", want=np.zeros((2, 3), "float32"))
 case("BatchNorm_v1", f(2, 4, 5, 3), *NORM[1:], fix_gamma="False", eps=1e-5)
 case("BatchNorm_v1/fixed", f(2, 4, 5, 3), *NORM[1:], use_global_stats="True")
-case("_contrib_MultiProposal", np.concatenate([SCORES, SCORES[:, :, ::-1]]), f(2, 24, 3, 4, low=-0.3, high=0.3),
-     np.concatenate([INFO, INFO]), scales="(1, 2)", ratios="(0.5, 1, 2)", rpn_pre_nms_top_n=30, rpn_post_nms_top_n=8,
-     rpn_min_size=4, threshold=0.5)
+case(
+    "_contrib_MultiProposal",
+    np.concatenate([SCORES, SCORES[:, :, ::-1]]),
+    f(2, 24, 3, 4, low=-0.3, high=0.3),
+    np.concatenate([INFO, INFO]),
+    scales="(1, 2)",
+    ratios="(0.5, 1, 2)",
+    rpn_pre_nms_top_n=30,
+    rpn_post_nms_top_n=8,
+    rpn_min_size=4,
+    threshold=0.5,
+)
 # MXNet has it of sparse tensors only.
 case("_square_sum", _TABLE, axis="1", want=(_TABLE**2).sum(1))
 case("_square_sum/kept", _TABLE, axis="0", keepdims="True", want=(_TABLE**2).sum(0, keepdims=True))

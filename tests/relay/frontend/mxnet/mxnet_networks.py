@@ -141,24 +141,34 @@ def ssd(net):
     score = net.op("SoftmaxActivation", net.op("transpose", score, axes=(0, 2, 1)), mode="channel")
     box = net.op("Concat", *boxes, num_args=2, dim=1)
     anchor = net.op("Concat", *anchors, num_args=2, dim=1)
-    return [net.op("_contrib_MultiBoxDetection", score, box, anchor, nms_threshold=0.45, threshold=0.4,
-                   force_suppress=False)]
+    return [
+        net.op(
+            "_contrib_MultiBoxDetection", score, box, anchor, nms_threshold=0.45, threshold=0.4, force_suppress=False
+        )
+    ]
 
 
 def bert(net):
     """Two layers of an encoder as GluonNLP exports it, with lengths of the sequences."""
     steps, size, heads = 5, 8, 2
     words = net.op("Embedding", net.var("data"), net.weight("word_weight", 13, size), input_dim=13, output_dim=size)
-    kinds = net.op("Embedding", net.var("token_types"), net.weight("type_weight", 2, size), input_dim=2,
-                   output_dim=size)
+    kinds = net.op(
+        "Embedding", net.var("token_types"), net.weight("type_weight", 2, size), input_dim=2, output_dim=size
+    )
     places = net.op("_contrib_arange_like", words, axis=1)
     places = net.op("Embedding", places, net.weight("place_weight", 7, size), input_dim=7, output_dim=size)
     x = net.op("broadcast_add", net.op("elemwise_add", words, kinds), net.op("expand_dims", places, axis=0))
 
     def layer_norm(v):
         at = len(net.nodes)
-        return net.op("LayerNorm", v, net.weight(f"ln{at}_gamma", size, low=0.5), net.weight(f"ln{at}_beta", size),
-                      axis=-1, eps=1e-5)
+        return net.op(
+            "LayerNorm",
+            v,
+            net.weight(f"ln{at}_gamma", size, low=0.5),
+            net.weight(f"ln{at}_beta", size),
+            axis=-1,
+            eps=1e-5,
+        )
 
     x = net.op("transpose", layer_norm(x), axes=(1, 0, 2))
     length = net.op("Reshape", net.op("Cast", net.var("valid_length"), dtype="int32"), shape=(-1, 1, 1))
@@ -176,9 +186,22 @@ def bert(net):
     return [x, net.op("Activation", net.dense(first, size, size), act_type="tanh")]
 
 
-NETWORKS = {f.__name__: f for f in (
-    resnet_v1, resnet_v2, mobilenet_v1, mobilenet_v2, vgg, densenet, squeezenet, inception, lstm_language_model, ssd,
-    bert)}
+NETWORKS = {
+    f.__name__: f
+    for f in (
+        resnet_v1,
+        resnet_v2,
+        mobilenet_v1,
+        mobilenet_v2,
+        vgg,
+        densenet,
+        squeezenet,
+        inception,
+        lstm_language_model,
+        ssd,
+        bert,
+    )
+}
 
 
 def build(name: str):
@@ -190,9 +213,11 @@ def build(name: str):
     if name == "lstm_language_model":
         feeds = {"data": state.randint(0, 11, (5, 2)).astype("float32")}
     elif name == "bert":
-        feeds = {"data": state.randint(0, 13, (2, 5)).astype("float32"),
-                 "token_types": state.randint(0, 2, (2, 5)).astype("float32"),
-                 "valid_length": np.array([3, 5], "float32")}
+        feeds = {
+            "data": state.randint(0, 13, (2, 5)).astype("float32"),
+            "token_types": state.randint(0, 2, (2, 5)).astype("float32"),
+            "valid_length": np.array([3, 5], "float32"),
+        }
     else:
         feeds = {"data": state.uniform(-1, 1, (1, 3, SIZE, SIZE)).astype("float32")}
     return symbol, net.params, feeds

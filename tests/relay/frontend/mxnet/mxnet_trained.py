@@ -34,22 +34,44 @@ class MXNet(Writer):
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
         x, pad = self.padded(x, pads)
         given = [self.var("weight", weight), *([] if bias is None else [self.var("bias", bias)])]
-        return self.net.op("Convolution", x, *given, kernel=weight.shape[2:], stride=tuple(stride), pad=pad,
-                           num_filter=len(weight), num_group=groups, dilate=tuple(dilation), no_bias=bias is None,
-                           layout="NCHW")
+        return self.net.op(
+            "Convolution",
+            x,
+            *given,
+            kernel=weight.shape[2:],
+            stride=tuple(stride),
+            pad=pad,
+            num_filter=len(weight),
+            num_group=groups,
+            dilate=tuple(dilation),
+            no_bias=bias is None,
+            layout="NCHW",
+        )
 
     def deconv(self, layer, x, weight, bias, stride, pads):
         given = [self.var("weight", weight), *([] if bias is None else [self.var("bias", bias)])]
-        return self.net.op("Deconvolution", x, *given, kernel=weight.shape[2:], stride=tuple(stride), pad=(0, 0),
-                           num_filter=weight.shape[1], no_bias=bias is None)
+        return self.net.op(
+            "Deconvolution",
+            x,
+            *given,
+            kernel=weight.shape[2:],
+            stride=tuple(stride),
+            pad=(0, 0),
+            num_filter=weight.shape[1],
+            no_bias=bias is None,
+        )
 
     def dense(self, layer, x, weight, bias):
         given = [self.var("weight", weight), *([] if bias is None else [self.var("bias", bias)])]
         return self.net.op("FullyConnected", x, *given, num_hidden=len(weight), no_bias=bias is None)
 
     def norm(self, layer, x, gamma, beta, mean, var, eps):
-        rows = [self.var("gamma", gamma), self.var("beta", beta), self.var("running_mean", mean, "aux"),
-                self.var("running_var", var, "aux")]
+        rows = [
+            self.var("gamma", gamma),
+            self.var("beta", beta),
+            self.var("running_mean", mean, "aux"),
+            self.var("running_var", var, "aux"),
+        ]
         return self.net.op("BatchNorm", x, *rows, eps=eps, fix_gamma=False, momentum=0.9, use_global_stats=False)
 
     def affine(self, layer, x, mul, add):
@@ -78,8 +100,15 @@ class MXNet(Writer):
 
     def max(self, layer, x, size, stride, pads, ceil, kind="max"):
         x, pad = self.padded(x, pads)
-        return self.net.op("Pooling", x, pool_type=kind, kernel=tuple(size), stride=tuple(stride), pad=pad,
-                           pooling_convention="full" if ceil else "valid")
+        return self.net.op(
+            "Pooling",
+            x,
+            pool_type=kind,
+            kernel=tuple(size),
+            stride=tuple(stride),
+            pad=pad,
+            pooling_convention="full" if ceil else "valid",
+        )
 
     def mean(self, layer, x):
         return self.net.op("Pooling", x, pool_type="avg", kernel=(1, 1), global_pool=True)

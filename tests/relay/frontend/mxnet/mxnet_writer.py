@@ -28,8 +28,14 @@ class Net:
 
     def op(self, kind, *inputs, name="", **attrs):
         name = name or f"{kind.lower()}{len(self.nodes)}"
-        self.nodes.append({"op": kind, "name": name, "attrs": {k: str(v) for k, v in attrs.items()},
-                           "inputs": [list(i) for i in inputs]})
+        self.nodes.append(
+            {
+                "op": kind,
+                "name": name,
+                "attrs": {k: str(v) for k, v in attrs.items()},
+                "inputs": [list(i) for i in inputs],
+            }
+        )
         return [len(self.nodes) - 1, 0, 0]
 
     def conv(self, x, inner, outer, kernel=3, stride=1, pad=None, group=1, bias=False):
@@ -39,16 +45,40 @@ class Net:
         scale = (3.0 / (inner // group * size[0] * size[1])) ** 0.5
         weights = [self.weight(f"conv{at}_weight", outer, inner // group, *size, low=-scale, high=scale)]
         weights += [self.weight(f"conv{at}_bias", outer)] if bias else []
-        return self.op("Convolution", x, *weights, name=f"conv{at}_fwd", kernel=size, stride=(stride, stride), pad=pads,
-                       num_filter=outer, num_group=group, no_bias=not bias, layout="NCHW", dilate=(1, 1))
+        return self.op(
+            "Convolution",
+            x,
+            *weights,
+            name=f"conv{at}_fwd",
+            kernel=size,
+            stride=(stride, stride),
+            pad=pads,
+            num_filter=outer,
+            num_group=group,
+            no_bias=not bias,
+            layout="NCHW",
+            dilate=(1, 1),
+        )
 
     def norm(self, x, channels, fix_gamma=False):
         at = len(self.nodes)
-        rows = [self.weight(f"norm{at}_gamma", channels, low=0.5, high=1.5), self.weight(f"norm{at}_beta", channels),
-                self.weight(f"norm{at}_running_mean", channels, low=-0.2, high=0.2, kind="aux"),
-                self.weight(f"norm{at}_running_var", channels, low=0.5, high=1.5, kind="aux")]
-        return self.op("BatchNorm", x, *rows, name=f"norm{at}_fwd", fix_gamma=fix_gamma, eps=1e-5, axis=1, momentum=0.9,
-                       use_global_stats=False)
+        rows = [
+            self.weight(f"norm{at}_gamma", channels, low=0.5, high=1.5),
+            self.weight(f"norm{at}_beta", channels),
+            self.weight(f"norm{at}_running_mean", channels, low=-0.2, high=0.2, kind="aux"),
+            self.weight(f"norm{at}_running_var", channels, low=0.5, high=1.5, kind="aux"),
+        ]
+        return self.op(
+            "BatchNorm",
+            x,
+            *rows,
+            name=f"norm{at}_fwd",
+            fix_gamma=fix_gamma,
+            eps=1e-5,
+            axis=1,
+            momentum=0.9,
+            use_global_stats=False,
+        )
 
     def relu(self, x):
         return self.op("Activation", x, act_type="relu")
@@ -57,19 +87,37 @@ class Net:
         at, scale = len(self.nodes), (3.0 / inner) ** 0.5
         rows = [self.weight(f"dense{at}_weight", outer, inner, low=-scale, high=scale)]
         rows += [self.weight(f"dense{at}_bias", outer)] if bias else []
-        return self.op("FullyConnected", x, *rows, name=f"dense{at}_fwd", num_hidden=outer, flatten=flatten,
-                       no_bias=not bias)
+        return self.op(
+            "FullyConnected", x, *rows, name=f"dense{at}_fwd", num_hidden=outer, flatten=flatten, no_bias=not bias
+        )
 
     def pool(self, x, kind="max", kernel=2, stride=2, pad=0, whole=False):
-        return self.op("Pooling", x, pool_type=kind, kernel=(kernel, kernel), stride=(stride, stride), pad=(pad, pad),
-                       global_pool=whole, pooling_convention="valid")
+        return self.op(
+            "Pooling",
+            x,
+            pool_type=kind,
+            kernel=(kernel, kernel),
+            stride=(stride, stride),
+            pad=(pad, pad),
+            global_pool=whole,
+            pooling_convention="valid",
+        )
 
     def symbol(self, *heads, version=10901, key="attrs") -> str:
-        nodes = [{**{k: v for k, v in n.items() if k != "attrs"}, **({key: n["attrs"]} if n["attrs"] else {})}
-                 for n in self.nodes]
+        nodes = [
+            {**{k: v for k, v in n.items() if k != "attrs"}, **({key: n["attrs"]} if n["attrs"] else {})}
+            for n in self.nodes
+        ]
         attrs = {"attrs": {"mxnet_version": ["int", version]}} if version else {}
-        return json.dumps({"nodes": nodes, "arg_nodes": [i for i, n in enumerate(nodes) if n["op"] == "null"],
-                           "node_row_ptr": list(range(len(nodes) + 1)), "heads": [list(h) for h in heads], **attrs})
+        return json.dumps(
+            {
+                "nodes": nodes,
+                "arg_nodes": [i for i, n in enumerate(nodes) if n["op"] == "null"],
+                "node_row_ptr": list(range(len(nodes) + 1)),
+                "heads": [list(h) for h in heads],
+                **attrs,
+            }
+        )
 
 
 # -- lists of arrays --------------------------------------------------------------------------------------------------
@@ -82,10 +130,12 @@ def _shape(dims, size="q"):
 def array_bytes(array, version: int) -> bytes:
     """A dense array as version 0 to 3 has it."""
     array = np.asarray(array, order="C")
-    head = {0: struct.pack(f"<I{array.ndim}I", array.ndim, *array.shape),
-            1: struct.pack("<I", 0xF993FAC8) + _shape(array.shape),
-            2: struct.pack("<Ii", 0xF993FAC9, 0) + _shape(array.shape),
-            3: struct.pack("<Ii", 0xF993FACA, 0) + _shape(array.shape)}[version]
+    head = {
+        0: struct.pack(f"<I{array.ndim}I", array.ndim, *array.shape),
+        1: struct.pack("<I", 0xF993FAC8) + _shape(array.shape),
+        2: struct.pack("<Ii", 0xF993FAC9, 0) + _shape(array.shape),
+        3: struct.pack("<Ii", 0xF993FACA, 0) + _shape(array.shape),
+    }[version]
     return head + struct.pack("<iii", 1, 0, TYPES.index(str(array.dtype))) + array.tobytes()
 
 

@@ -30,8 +30,9 @@ def one(kind: str, *shapes, inputs=None, **attrs) -> None:
     """Import a symbol of one operator."""
     net = Net()
     places = [net.var(f"x{k}") for k in range(len(shapes))]
-    from_mxnet(net.symbol(net.op(kind, *(inputs or places), name="y", **attrs)), {
-        f"x{k}": s for k, s in enumerate(shapes)})
+    from_mxnet(
+        net.symbol(net.op(kind, *(inputs or places), name="y", **attrs)), {f"x{k}": s for k, s in enumerate(shapes)}
+    )
 
 
 # -- what a model may be ----------------------------------------------------------------------------------------------
@@ -124,8 +125,17 @@ def test_shapes_of_weights_follow_from_the_operators_where_none_are_given():
     found = {p.name_hint: p.type_annotation.concrete_shape for p in module["main"].params}
     assert not params and "label" not in found
     assert list(found.items()) == [
-        ("data", (2, 3, 8, 6)), ("w", (5, 3, 3, 3)), ("b", (5,)), ("gamma", (5,)), ("beta", (5,)), ("mean", (5,)),
-        ("var", (5,)), ("slope", (5,)), ("v", (7, 120)), ("c", (7,))]
+        ("data", (2, 3, 8, 6)),
+        ("w", (5, 3, 3, 3)),
+        ("b", (5,)),
+        ("gamma", (5,)),
+        ("beta", (5,)),
+        ("mean", (5,)),
+        ("var", (5,)),
+        ("slope", (5,)),
+        ("v", (7, 120)),
+        ("c", (7,)),
+    ]
 
 
 def test_a_weight_that_the_parameters_do_not_have_is_named():
@@ -172,9 +182,19 @@ def test_wrong_arguments_are_refused(options, words):
 def test_attributes_of_all_versions_are_read_and_hidden_ones_are_left_out():
     for key, version in (("param", None), ("attr", 900), ("attrs", 10901)):
         net = Net(1)
-        x = net.op("Convolution", net.var("data", __lr_mult__="2"), net.weight("w", 4, 3, 3, 3), kernel="(3L, 3L)",
-                   num_filter=4, no_bias="True", weight_lr_mult=2, ctx_group="dev1", __profiler_scope__="a:",
-                   cudnn_tune="off", workspace=1024)
+        x = net.op(
+            "Convolution",
+            net.var("data", __lr_mult__="2"),
+            net.weight("w", 4, 3, 3, 3),
+            kernel="(3L, 3L)",
+            num_filter=4,
+            no_bias="True",
+            weight_lr_mult=2,
+            ctx_group="dev1",
+            __profiler_scope__="a:",
+            cudnn_tune="off",
+            workspace=1024,
+        )
         module, _ = from_mxnet(net.symbol(x, version=version, key=key), {"data": (1, 3, 5, 5)}, arg_params=net.params)
         assert "nn.conv2d" in str(module)
 
@@ -199,8 +219,11 @@ def test_minus_one_meant_all_elements_before_version_0_9_5():
 
 
 def test_arrays_of_all_versions_are_read():
-    arrays = {"arg:a": np.arange(6, dtype="float32").reshape(2, 3), "aux:b": np.array([1, 2], "int64"),
-              "c": np.array([[1.5]], "float16")}
+    arrays = {
+        "arg:a": np.arange(6, dtype="float32").reshape(2, 3),
+        "aux:b": np.array([1, 2], "int64"),
+        "c": np.array([[1.5]], "float16"),
+    }
     for version in range(4):
         found = read_params(params_bytes(arrays, version))
         assert list(found) == list(arrays)
@@ -213,13 +236,16 @@ def test_arrays_of_all_versions_are_read():
 def test_sparse_arrays_become_dense():
     values = np.array([[1, 2], [3, 4]], "float32")
     rows = sparse_bytes((4, 2), values, np.array([0, 3], "int64"))
-    csr = sparse_bytes((3, 4), np.array([5, 6, 7], "float32"), np.array([0, 1, 1, 3], "int64"),
-                       np.array([2, 0, 3], "int64"))
+    csr = sparse_bytes(
+        (3, 4), np.array([5, 6, 7], "float32"), np.array([0, 1, 1, 3], "int64"), np.array([2, 0, 3], "int64")
+    )
     found = read_params(params_bytes({"rows": rows, "csr": csr}))
     assert found["rows"].tolist() == [[1, 2], [0, 0], [0, 0], [3, 4]]
     assert found["csr"].tolist() == [[0, 0, 5, 0], [0, 0, 0, 0], [6, 0, 0, 7]]
-    for wrong in (sparse_bytes((2, 2), values, np.array([0, 3], "int64")),
-                  sparse_bytes((3, 4), values[0], np.array([0, 1, 1, 3], "int64"), np.array([2, 0], "int64"))):
+    for wrong in (
+        sparse_bytes((2, 2), values, np.array([0, 3], "int64")),
+        sparse_bytes((3, 4), values[0], np.array([0, 1, 1, 3], "int64"), np.array([2, 0], "int64")),
+    ):
         with pytest.raises(TVMError, match="indices of a sparse array are out of range"):
             read_params(params_bytes({"x": wrong}))
     with pytest.raises(TVMError, match="a dense copy of a sparse array would have"):
@@ -333,10 +359,15 @@ def test_a_graph_deep_in_others_and_a_long_chain_are_no_recursion():
 
 def test_parameters_that_are_wrong_are_refused():
     data = params_bytes({"a": np.zeros(3, "float32")})
-    for wrong, words in ((b"", "they do not begin with 0x112"), (data[:-1], "exceed the file size"),
-                         (data[:40], "exceed the file"), (data[:16] + b"\xff" * 8 + data[24:], "arrays are declared"),
-                         (data[:-17] + bytes(8), "have no names: 1 arrays, 0 names"),
-                         (params_bytes({"a": b""}), "corrupt"), (data[:-1] + b"\xff", "not valid UTF-8")):
+    for wrong, words in (
+        (b"", "they do not begin with 0x112"),
+        (data[:-1], "exceed the file size"),
+        (data[:40], "exceed the file"),
+        (data[:16] + b"\xff" * 8 + data[24:], "arrays are declared"),
+        (data[:-17] + bytes(8), "have no names: 1 arrays, 0 names"),
+        (params_bytes({"a": b""}), "corrupt"),
+        (data[:-1] + b"\xff", "not valid UTF-8"),
+    ):
         with pytest.raises(TVMError, match=words):
             read_params(wrong)
 
@@ -349,8 +380,11 @@ def test_mutated_symbols_and_parameters_are_converted_or_refused(rng):
     text, params, feeds = build("vgg")
     network = (text.encode(), params_bytes(params), {k: v.shape for k, v in feeds.items()})
     case = fused()["_sg_mkldnn_conv/int8"]
-    put_together = (str(case["symbol"]).encode(), {k.partition(":")[2]: v for k, v in case.items() if ":" in k},
-                    {"data": case["data"].shape})
+    put_together = (
+        str(case["symbol"]).encode(),
+        {k.partition(":")[2]: v for k, v in case.items() if ":" in k},
+        {"data": case["data"].shape},
+    )
     small = params_bytes({"arg:x0": np.arange(6, dtype="float32"), "aux:b": np.ones((2, 2), "int8")})
     for number in range(MUTATIONS):
         if number % 8 == 0:

@@ -19,8 +19,10 @@ from tvm import relay
 from tvm.relay.frontend import from_paddle
 from tvm.runtime.vm import VirtualMachine
 
-ORACLE = ("PaddlePaddle 3.2 and 3.3 (floats within 1e-5, others exactly; .pdmodel and .json programs), or with NumPy "
-          "(operators of older programs that PaddlePaddle 3 does not have)")
+ORACLE = (
+    "PaddlePaddle 3.2 and 3.3 (floats within 1e-5, others exactly; .pdmodel and .json programs), or with NumPy "
+    "(operators of older programs that PaddlePaddle 3 does not have)"
+)
 
 
 @cache

@@ -638,10 +638,18 @@ def _sequences() -> None:
         case(f"sequence_pool/{kind}", {"X": real(kind, 5, 3)}, {"pooltype": kind.upper(), "is_test": True})
     case("sequence_pool/open", {"X": real("open", 4, 2, 3)}, {"pooltype": "SQRT", "is_test": True}, opened={"X": [0]})
     case("sequence_softmax", {"X": real("ss", 6, 1)})
-    case("sequence_conv", {"X": real("sx", 5, 3), "Filter": real("sf", 9, 4)},
-         {"contextLength": 3, "contextStart": -1, "contextStride": 1, "paddingTrainable": False}, weights=("Filter",))
-    case("sequence_conv/before", {"X": real("sb", 5, 3), "Filter": real("sg", 6, 2)},
-         {"contextLength": 2, "contextStart": -1, "contextStride": 1, "paddingTrainable": False}, weights=("Filter",))
+    case(
+        "sequence_conv",
+        {"X": real("sx", 5, 3), "Filter": real("sf", 9, 4)},
+        {"contextLength": 3, "contextStart": -1, "contextStride": 1, "paddingTrainable": False},
+        weights=("Filter",),
+    )
+    case(
+        "sequence_conv/before",
+        {"X": real("sb", 5, 3), "Filter": real("sg", 6, 2)},
+        {"contextLength": 2, "contextStart": -1, "contextStride": 1, "paddingTrainable": False},
+        weights=("Filter",),
+    )
     case("sequence_expand", {"X": real("se", 1, 3), "Y": real("sy", 4, 2)}, {"ref_level": 0})
     for name, made in CASES.items():
         if name.startswith(("sequence_pool", "sequence_softmax", "sequence_conv", "sequence_expand")):

@@ -38,14 +38,33 @@ class Paddle(Writer):
         top, left, bottom, right = pads
         paddings = [top, left] if (top, left) == (bottom, right) else [top, bottom, left, right]
         kind = "depthwise_conv2d" if groups == self.input_shape(layer)[1] and groups > 1 else "conv2d"
-        out = self.op(kind, {"Input": x, "Filter": self.weight(weight)}, "Output", strides=stride, paddings=paddings,
-                      groups=groups, dilations=dilation, padding_algorithm="EXPLICIT", data_format="NCHW")
+        out = self.op(
+            kind,
+            {"Input": x, "Filter": self.weight(weight)},
+            "Output",
+            strides=stride,
+            paddings=paddings,
+            groups=groups,
+            dilations=dilation,
+            padding_algorithm="EXPLICIT",
+            data_format="NCHW",
+        )
         return self.biased(out, bias)
 
     def deconv(self, layer, x, weight, bias, stride, pads):
-        out = self.op("conv2d_transpose", {"Input": x, "Filter": self.weight(weight)}, "Output", strides=stride,
-                      paddings=pads[:2], groups=1, dilations=[1, 1], padding_algorithm="EXPLICIT", output_size=[],
-                      output_padding=[], data_format="NCHW")
+        out = self.op(
+            "conv2d_transpose",
+            {"Input": x, "Filter": self.weight(weight)},
+            "Output",
+            strides=stride,
+            paddings=pads[:2],
+            groups=1,
+            dilations=[1, 1],
+            padding_algorithm="EXPLICIT",
+            output_size=[],
+            output_padding=[],
+            data_format="NCHW",
+        )
         return self.biased(out, bias)
 
     def dense(self, layer, x, weight, bias):
@@ -55,8 +74,18 @@ class Paddle(Writer):
     def norm(self, layer, x, gamma, beta, mean, var, eps):
         slots = {"Scale": gamma, "Bias": beta, "Mean": mean, "Variance": var}
         given = {slot: self.weight(array) for slot, array in slots.items()}
-        name = self.op("batch_norm", {"X": x, **given}, "Y", ("SavedMean", "SavedVariance"), epsilon=eps, is_test=True,
-                       momentum=0.9, data_layout="NCHW", use_global_stats=False, trainable_statistics=False)
+        name = self.op(
+            "batch_norm",
+            {"X": x, **given},
+            "Y",
+            ("SavedMean", "SavedVariance"),
+            epsilon=eps,
+            is_test=True,
+            momentum=0.9,
+            data_layout="NCHW",
+            use_global_stats=False,
+            trainable_statistics=False,
+        )
         self.operators[-1][2].update(MeanOut=given["Mean"], VarianceOut=given["Variance"])
         return name
 
@@ -74,8 +103,11 @@ class Paddle(Writer):
         return self.op("leaky_relu", {"X": x}, alpha=alpha)
 
     def clip(self, layer, x, low, high):
-        return self.op("relu6", {"X": x}, threshold=6.0) if (low, high) == (0, 6) else self.op(
-            "clip", {"X": x}, min=low, max=high)
+        return (
+            self.op("relu6", {"X": x}, threshold=6.0)
+            if (low, high) == (0, 6)
+            else self.op("clip", {"X": x}, min=low, max=high)
+        )
 
     def sigmoid(self, layer, x):
         return self.op("sigmoid", {"X": x})
@@ -86,14 +118,36 @@ class Paddle(Writer):
     def max(self, layer, x, size, stride, pads, ceil, kind="max"):
         top, left, bottom, right = pads
         paddings = [top, left] if (top, left) == (bottom, right) else [top, bottom, left, right]
-        return self.op("pool2d", {"X": x}, pooling_type=kind, ksize=size, strides=stride, paddings=paddings,
-                       ceil_mode=ceil, global_pooling=False, adaptive=False, exclusive=True,
-                       padding_algorithm="EXPLICIT", data_format="NCHW")
+        return self.op(
+            "pool2d",
+            {"X": x},
+            pooling_type=kind,
+            ksize=size,
+            strides=stride,
+            paddings=paddings,
+            ceil_mode=ceil,
+            global_pooling=False,
+            adaptive=False,
+            exclusive=True,
+            padding_algorithm="EXPLICIT",
+            data_format="NCHW",
+        )
 
     def mean(self, layer, x):
-        return self.op("pool2d", {"X": x}, pooling_type="avg", ksize=[1, 1], strides=[1, 1], paddings=[0, 0],
-                       ceil_mode=False, global_pooling=False, adaptive=True, exclusive=True,
-                       padding_algorithm="EXPLICIT", data_format="NCHW")
+        return self.op(
+            "pool2d",
+            {"X": x},
+            pooling_type="avg",
+            ksize=[1, 1],
+            strides=[1, 1],
+            paddings=[0, 0],
+            ceil_mode=False,
+            global_pooling=False,
+            adaptive=True,
+            exclusive=True,
+            padding_algorithm="EXPLICIT",
+            data_format="NCHW",
+        )
 
     def add(self, layer, x, y):
         return self.op("elementwise_add", {"X": x, "Y": y}, axis=-1)
@@ -113,8 +167,18 @@ class Paddle(Writer):
         return self.op("transpose2", {"X": x}, more=("XShape",), axis=list(axes))
 
     def upsample(self, layer, x, factor):
-        return self.op("nearest_interp_v2", {"X": x}, scale=[float(factor)] * 2, out_h=-1, out_w=-1, out_d=-1,
-                       interp_method="nearest", align_corners=False, align_mode=1, data_layout="NCHW")
+        return self.op(
+            "nearest_interp_v2",
+            {"X": x},
+            scale=[float(factor)] * 2,
+            out_h=-1,
+            out_w=-1,
+            out_d=-1,
+            interp_method="nearest",
+            align_corners=False,
+            align_mode=1,
+            data_layout="NCHW",
+        )
 
 
 def write(network: Network, folder: Path) -> Path:

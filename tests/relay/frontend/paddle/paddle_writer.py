@@ -93,8 +93,11 @@ def program(operators, feeds: dict, fetches, weights=None, blocks=(), kinds=None
         block = made.blocks.add(idx=index, parent_idx=0 if index else -1)
         if index == 0:
             if framed:
-                rows = [*[("feed", {"X": "feed"}, {"Out": n}, {"col": i}) for i, n in enumerate(feeds)], *rows,
-                        *[("fetch", {"X": n}, {"Out": "fetch"}, {"col": i}) for i, n in enumerate(fetches)]]
+                rows = [
+                    *[("feed", {"X": "feed"}, {"Out": n}, {"col": i}) for i, n in enumerate(feeds)],
+                    *rows,
+                    *[("fetch", {"X": n}, {"Out": "fetch"}, {"col": i}) for i, n in enumerate(fetches)],
+                ]
             for name, (shape, dtype) in feeds.items():
                 _variable(block, name, shape, dtype)
             for name, array in (weights or {}).items():

@@ -72,8 +72,13 @@ def test_tvmc_knows_such_a_program_and_its_parameters(tmp_path):
 
 
 def _op(kind: str, inputs=(), outputs=(), attrs=(), **more) -> dict:
-    return {"#": kind, "A": [{"N": n, "AT": {"#": f"0.a_{t}", "D": v}} for n, t, v in attrs],
-            "I": [{"%": i} for i in inputs], "O": [{"%": i, "TT": t} for i, t in outputs], **more}
+    return {
+        "#": kind,
+        "A": [{"N": n, "AT": {"#": f"0.a_{t}", "D": v}} for n, t, v in attrs],
+        "I": [{"%": i} for i in inputs],
+        "O": [{"%": i, "TT": t} for i, t in outputs],
+        **more,
+    }
 
 
 def _program(*operators) -> bytes:
@@ -97,19 +102,43 @@ def _input(number: int, name: str, kind) -> dict:
 
 def test_a_branch_and_a_loop_that_data_decide(tmp_path):
     """x doubled if the flag is set, otherwise turned round; then a sum of as many steps as n says."""
-    branch = _op("1.if", [2], [(10, F32)], regions=[
-        _region([], _op("1.add", [1, 1], [(20, F32)]), _op("2.yield", [20])),
-        _region([], _op("1.subtract", [3, 1], [(21, F32)]), _op("2.yield", [21]))])
+    branch = _op(
+        "1.if",
+        [2],
+        [(10, F32)],
+        regions=[
+            _region([], _op("1.add", [1, 1], [(20, F32)]), _op("2.yield", [20])),
+            _region([], _op("1.subtract", [3, 1], [(21, F32)]), _op("2.yield", [21])),
+        ],
+    )
     one = [("value", "array", [{"#": "0.a_i64", "D": 1}])]
     argument = [{"#": -1, "TT": I64}, {"#": -2, "TT": F32}]
-    loop = _op("1.while", [12, 11, 10], [(13, I64), (14, F32)], regions=[_region(
-        argument, _op("1.add", [-2, 3], [(30, F32)]), _op("1.add", [-1, 4], [(31, I64)]),
-        _op("1.less_than", [31, 5], [(32, BOOL)]), _op("2.yield", [32, 31, 30]))])
+    loop = _op(
+        "1.while",
+        [12, 11, 10],
+        [(13, I64), (14, F32)],
+        regions=[
+            _region(
+                argument,
+                _op("1.add", [-2, 3], [(30, F32)]),
+                _op("1.add", [-1, 4], [(31, I64)]),
+                _op("1.less_than", [31, 5], [(32, BOOL)]),
+                _op("2.yield", [32, 31, 30]),
+            )
+        ],
+    )
     data = _program(
-        _input(1, "x", F32), _input(2, "flag", BOOL), _input(3, "y", F32), _input(5, "n", I64),
+        _input(1, "x", F32),
+        _input(2, "flag", BOOL),
+        _input(3, "y", F32),
+        _input(5, "n", I64),
         _op("1.full_int_array", [], [(4, I64)], [*one, ("dtype", "dtype", "int64")]),
-        _op("1.subtract", [4, 4], [(11, I64)]), _op("1.less_than", [11, 5], [(12, BOOL)]), branch, loop,
-        _op("1.fetch", [14], [(15, F32)], [("name", "str", "out"), ("col", "i32", 0)]))
+        _op("1.subtract", [4, 4], [(11, I64)]),
+        _op("1.less_than", [11, 5], [(12, BOOL)]),
+        branch,
+        loop,
+        _op("1.fetch", [14], [(15, F32)], [("name", "str", "out"), ("col", "i32", 0)]),
+    )
     module, _ = from_paddle(_write(tmp_path, data.replace(b'"0.a_dtype"', b'"1.a_dtype"')))
     x, y = np.arange(6, dtype="float32").reshape(2, 3), np.full((2, 3), 10, "float32")
     for flag, n in ((True, 3), (False, 0)):
@@ -118,8 +147,12 @@ def test_a_branch_and_a_loop_that_data_decide(tmp_path):
 
 
 def test_unsupported_operators_are_named_together(tmp_path):
-    data = _program(_input(1, "x", F32), _op("1.gaussian_noise", [1], [(2, F32)]), _op("1.frob", [2], [(3, F32)]),
-                    _op("1.fetch", [3], [(4, F32)]))
+    data = _program(
+        _input(1, "x", F32),
+        _op("1.gaussian_noise", [1], [(2, F32)]),
+        _op("1.frob", [2], [(3, F32)]),
+        _op("1.fetch", [3], [(4, F32)]),
+    )
     with pytest.raises(OpNotImplemented, match="frob") as problem:
         from_paddle(_write(tmp_path, data))
     assert "gaussian_noise" in str(problem.value)

@@ -43,8 +43,10 @@ def core_cases() -> dict:
     inf, nan = float("inf"), float("nan")
     special = torch.tensor([0.0, -0.0, 1.5, -2.5, 0.5, -inf, inf, nan, 1e30, -1e-30])
     rows: dict = {}
-    for name in ("abs ceil floor round trunc sign neg exp expm1 sin cos tan tanh sinh cosh asinh atan erf sigmoid "
-                 "relu isnan isinf reciprocal").split():
+    for name in (
+        "abs ceil floor round trunc sign neg exp expm1 sin cos tan tanh sinh cosh asinh atan erf sigmoid "
+        "relu isnan isinf reciprocal"
+    ).split():
         rows[name] = (getattr(aten, name), f(3, 5, 7))
         if name not in ("exp", "expm1", "sinh", "cosh", "reciprocal", "sin", "cos", "tan"):
             rows[f"{name}.special"] = (getattr(aten, name), special)
@@ -75,10 +77,16 @@ def core_cases() -> dict:
     rows["add.small"] = (aten.add, i(3, 5, low=0, high=9, dtype=torch.uint8), i(3, 5, dtype=torch.int8))
     rows["div.int"] = (aten.div, i(3, 5), i(3, 5, low=1, high=4))
     for mode in ("floor", "trunc"):
-        rows[f"div.{mode}"] = (lambda x, y, m=mode: torch.div(x, y, rounding_mode=m), f(3, 5, low=-9, high=9), f(
-            5, low=0.5, high=2))
-        rows[f"div.{mode}_int"] = (lambda x, y, m=mode: torch.div(x, y, rounding_mode=m), i(3, 5, low=-9, high=9), i(
-            5, low=1, high=4))
+        rows[f"div.{mode}"] = (
+            lambda x, y, m=mode: torch.div(x, y, rounding_mode=m),
+            f(3, 5, low=-9, high=9),
+            f(5, low=0.5, high=2),
+        )
+        rows[f"div.{mode}_int"] = (
+            lambda x, y, m=mode: torch.div(x, y, rounding_mode=m),
+            i(3, 5, low=-9, high=9),
+            i(5, low=1, high=4),
+        )
     rows["floor_divide"] = (torch.floor_divide, f(4, 5, low=-9, high=9), f(5, low=-2, high=-0.5))
     rows["fmod"] = (aten.fmod, f(4, 5, low=-9, high=9), f(5, low=0.5, high=2))
     rows["fmod.int"] = (lambda x: aten.fmod(x, 3), i(4, 5, low=-9, high=9))
@@ -107,16 +115,34 @@ def core_cases() -> dict:
     rows["clamp.Tensor"] = (lambda x, y: aten.clamp(x, y, y + 1), f(3, 5), f(5))
     rows["masked_fill"] = (lambda x, m: x.masked_fill(m, -inf), f(3, 5), b(5))
     for name, call in {
-        "gelu": F.gelu, "gelu.tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "elu": F.elu,
-        "selu": F.selu, "celu": lambda x: F.celu(x, 1.3), "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
-        "hardtanh": lambda x: F.hardtanh(x, -0.3, 0.7), "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
-        "softplus": lambda x: F.softplus(x * 20, 2, 15), "mish": F.mish, "logsigmoid": F.logsigmoid,
-        "softsign": F.softsign, "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink,
-        "threshold": lambda x: F.threshold(x, 0.1, 20), "glu": lambda x: F.glu(x, 1), "relu6": lambda x: F.relu6(4 * x),
-        "prelu": lambda x: F.prelu(x, torch.linspace(-1, 1, 6)), "softmax": lambda x: x.softmax(1),
-        "log_softmax": lambda x: x.log_softmax(-1), "softmax.dtype": lambda x: x.softmax(0, dtype=torch.float64),
-        "nan_to_num": lambda x: torch.nan_to_num(x / x.round()), "square": torch.square,
-        "normalize": lambda x: F.normalize(x, dim=1), "logit": lambda x: torch.logit(x.sigmoid()),
+        "gelu": F.gelu,
+        "gelu.tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "silu": F.silu,
+        "elu": F.elu,
+        "selu": F.selu,
+        "celu": lambda x: F.celu(x, 1.3),
+        "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+        "hardtanh": lambda x: F.hardtanh(x, -0.3, 0.7),
+        "hardswish": F.hardswish,
+        "hardsigmoid": F.hardsigmoid,
+        "softplus": lambda x: F.softplus(x * 20, 2, 15),
+        "mish": F.mish,
+        "logsigmoid": F.logsigmoid,
+        "softsign": F.softsign,
+        "tanhshrink": F.tanhshrink,
+        "softshrink": F.softshrink,
+        "hardshrink": F.hardshrink,
+        "threshold": lambda x: F.threshold(x, 0.1, 20),
+        "glu": lambda x: F.glu(x, 1),
+        "relu6": lambda x: F.relu6(4 * x),
+        "prelu": lambda x: F.prelu(x, torch.linspace(-1, 1, 6)),
+        "softmax": lambda x: x.softmax(1),
+        "log_softmax": lambda x: x.log_softmax(-1),
+        "softmax.dtype": lambda x: x.softmax(0, dtype=torch.float64),
+        "nan_to_num": lambda x: torch.nan_to_num(x / x.round()),
+        "square": torch.square,
+        "normalize": lambda x: F.normalize(x, dim=1),
+        "logit": lambda x: torch.logit(x.sigmoid()),
     }.items():
         rows[name] = (call, f(3, 6, 5))
     # Reductions.
@@ -178,7 +204,8 @@ def core_cases() -> dict:
     rows["as_strided.turned"] = (lambda x: x.t().as_strided((3,), (1,), 2), f(3, 4))
     rows["as_strided.joined"] = (
         lambda x: x.view(8, 2, 2, 3).permute(1, 2, 0, 3).reshape(4, 8, 3).as_strided((4, 3, 4, 3), (3, 24, 12, 1)),
-        f(8, 2, 6))
+        f(8, 2, 6),
+    )
     rows["unfold"] = (lambda x: x.unfold(1, 3, 2), f(2, 8, 3))
     rows["constant_pad_nd"] = (lambda x: F.pad(x, (1, 2, 0, -1), value=1.5), f(3, 5, 4))
     for mode in ("reflect", "replicate", "circular"):
@@ -209,7 +236,10 @@ def core_cases() -> dict:
         for own in (True, False):
             rows[f"scatter_reduce.{kind}{own}"] = (
                 lambda x, n, s, k=kind, o=own: x.scatter_reduce(0, n, s, k, include_self=o),
-                f(4, 3), i(5, 3, low=0, high=4), f(5, 3))
+                f(4, 3),
+                i(5, 3, low=0, high=4),
+                f(5, 3),
+            )
     rows["topk"] = (lambda x: x.topk(3, 1), f(4, 7))
     rows["topk.small"] = (lambda x: x.topk(2, 0, largest=False), f(4, 7))
     rows["sort"] = (lambda x: x.sort(1, descending=True), f(4, 7))
@@ -250,13 +280,22 @@ def core_cases() -> dict:
     rows["conv2d.depthwise"] = (lambda x, w: F.conv2d(x, w, groups=5, padding=1), f(1, 5, 6, 5), f(5, 1, 3, 3))
     rows["conv3d"] = (lambda x, w: F.conv3d(x, w, padding=1), f(1, 2, 4, 5, 3), f(3, 2, 2, 3, 3))
     rows["conv_transpose1d"] = (
-        lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=1, output_padding=2), f(2, 3, 5),
-        f(3, 4, 4))
+        lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=1, output_padding=2),
+        f(2, 3, 5),
+        f(3, 4, 4),
+    )
     rows["conv_transpose2d"] = (
-        lambda x, w, c: F.conv_transpose2d(x, w, c, 2, 1, 1), f(1, 3, 4, 5), f(3, 2, 3, 3), f(2))
+        lambda x, w, c: F.conv_transpose2d(x, w, c, 2, 1, 1),
+        f(1, 3, 4, 5),
+        f(3, 2, 3, 3),
+        f(2),
+    )
     rows["conv_transpose2d.groups"] = (lambda x, w: F.conv_transpose2d(x, w, groups=2), f(1, 4, 4, 5), f(4, 3, 3, 2))
-    rows["conv_transpose2d.dilated"] = (lambda x, w: F.conv_transpose2d(x, w, stride=2, dilation=2), f(1, 2, 4, 5),
-                                        f(2, 3, 3, 2))
+    rows["conv_transpose2d.dilated"] = (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, dilation=2),
+        f(1, 2, 4, 5),
+        f(2, 3, 3, 2),
+    )
     rows["conv2d.unbatched"] = (F.conv2d, f(3, 6, 5), f(2, 3, 3, 3))
     rows["im2col"] = (lambda x: F.unfold(x, (2, 3), padding=1, stride=2), f(2, 3, 7, 6))
     rows["col2im"] = (lambda x: F.fold(x, (5, 6), (2, 3), padding=(0, 1), stride=(1, 2)), f(2, 18, 12))
@@ -279,7 +318,13 @@ def core_cases() -> dict:
     rows["adaptive_max_pool2d"] = (lambda x: F.adaptive_max_pool2d(x, (3, 2)), f(2, 3, 8, 7))
     # Normalizations.
     rows["batch_norm"] = (
-        lambda x, m, v, w, c: F.batch_norm(x, m, v.exp(), w, c), f(2, 3, 4, 5), f(3), f(3), f(3), f(3))
+        lambda x, m, v, w, c: F.batch_norm(x, m, v.exp(), w, c),
+        f(2, 3, 4, 5),
+        f(3),
+        f(3),
+        f(3),
+        f(3),
+    )
     rows["batch_norm.plain"] = (lambda x, m, v: F.batch_norm(x, m, v.exp(), eps=1e-3), f(4, 3), f(3), f(3))
     rows["batch_norm.own"] = (lambda x: F.batch_norm(x, None, None, training=True), f(4, 3, 5))
     rows["layer_norm"] = (lambda x, w, c: F.layer_norm(x, (5,), w, c), f(2, 3, 5), f(5), f(5))
@@ -290,32 +335,48 @@ def core_cases() -> dict:
     rows["rms_norm"] = (lambda x, w: F.rms_norm(x, (5,), w), f(2, 3, 5), f(5))
     # Attention.
     rows["_safe_softmax"] = (
-        lambda x: torch.ops.aten._safe_softmax(torch.where(x[:, :1] > 0, -torch.inf, x), -1), f(9, 7))
+        lambda x: torch.ops.aten._safe_softmax(torch.where(x[:, :1] > 0, -torch.inf, x), -1),
+        f(9, 7),
+    )
     rows["attention"] = (F.scaled_dot_product_attention, f(2, 3, 4, 5), f(2, 3, 6, 5), f(2, 3, 6, 7))
     rows["attention.mask"] = (
-        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), f(2, 3, 4, 5), f(2, 3, 6, 5),
-        f(2, 3, 6, 5), f(4, 6) > -1.5)
-    rows["attention.causal"] = (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3),
-                                f(2, 3, 4, 5))
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
+        f(2, 3, 4, 5),
+        f(2, 3, 6, 5),
+        f(2, 3, 6, 5),
+        f(4, 6) > -1.5,
+    )
+    rows["attention.causal"] = (
+        lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3),
+        f(2, 3, 4, 5),
+    )
     # Images.
     for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
         more = {} if "nearest" in mode else {"align_corners": False}
         rows[f"interpolate.{mode}"] = (lambda x, m=mode, k=more: F.interpolate(x, (7, 5), mode=m, **k), f(1, 2, 4, 6))
         rows[f"interpolate.{mode}_scale"] = (
-            lambda x, m=mode, k=more: F.interpolate(x, scale_factor=(1.7, 0.6), mode=m, **k), f(1, 2, 5, 6))
+            lambda x, m=mode, k=more: F.interpolate(x, scale_factor=(1.7, 0.6), mode=m, **k),
+            f(1, 2, 5, 6),
+        )
     rows["interpolate.corners"] = (
-        lambda x: F.interpolate(x, (7, 5), mode="bilinear", align_corners=True), f(1, 2, 4, 6))
+        lambda x: F.interpolate(x, (7, 5), mode="bilinear", align_corners=True),
+        f(1, 2, 4, 6),
+    )
     rows["interpolate.linear"] = (lambda x: F.interpolate(x, 7, mode="linear"), f(1, 2, 4))
     rows["interpolate.trilinear"] = (lambda x: F.interpolate(x, (3, 7, 2), mode="trilinear"), f(1, 2, 4, 3, 4))
     rows["interpolate.antialias"] = (lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True), f(1, 2, 9, 7))
     if hasattr(aten, "_upsample_lanczos2d_aa"):
         rows["interpolate.lanczos"] = (
-            lambda x: F.interpolate(x, (3, 9), mode="lanczos", antialias=True), f(1, 2, 9, 7))
+            lambda x: F.interpolate(x, (3, 9), mode="lanczos", antialias=True),
+            f(1, 2, 9, 7),
+        )
     for mode in ("bilinear", "nearest", "bicubic"):
         for pad in ("zeros", "border", "reflection"):
             rows[f"grid_sample.{mode}_{pad}"] = (
-                lambda x, g, m=mode, p=pad: F.grid_sample(x, g, m, p, align_corners=False), f(1, 2, 5, 6),
-                f(1, 3, 4, 2, low=-1.3, high=1.3))
+                lambda x, g, m=mode, p=pad: F.grid_sample(x, g, m, p, align_corners=False),
+                f(1, 2, 5, 6),
+                f(1, 3, 4, 2, low=-1.3, high=1.3),
+            )
     rows["grid_sample.corners"] = (lambda x, g: F.grid_sample(x, g, align_corners=True), f(1, 2, 5, 6), f(1, 3, 4, 2))
     rows.update(_complex_cases())
     rows.update(_own_name_cases())
@@ -399,8 +460,10 @@ def _more_cases() -> dict:
     f, i, b = _make()
     x, y, z = f(3, 5), f(3, 5, low=-1, high=3), f(3, 5, low=0.5, high=4)
     rows: dict = {}
-    for name in ("erfc exp2 frac deg2rad rad2deg signbit sgn negative isfinite fix ravel fliplr flipud rot90 "
-                 "count_nonzero nonzero median aminmax zeros_like").split():
+    for name in (
+        "erfc exp2 frac deg2rad rad2deg signbit sgn negative isfinite fix ravel fliplr flipud rot90 "
+        "count_nonzero nonzero median aminmax zeros_like"
+    ).split():
         rows[f"more.{name}"] = (getattr(torch, name), x)
     for name in "arccos arcsin arctanh".split():
         rows[f"more.{name}"] = (getattr(torch, name), f(7, low=-0.9, high=0.9))
@@ -440,7 +503,9 @@ def _more_cases() -> dict:
     rows["more.take_along_dim"] = (lambda a, n: torch.take_along_dim(a, n, 1), x, i(3, 2, low=0, high=5))
     rows["more.index_add"] = (lambda a, n, v: a.index_add(0, n, v, alpha=2), x, torch.tensor([2, 0]), f(2, 5))
     rows["more.index_add_late"] = (
-        lambda a: a.index_add(0, (a[:, 0] > 0).nonzero()[:, 0], a[(a[:, 0] > 0).nonzero()[:, 0]]), x)
+        lambda a: a.index_add(0, (a[:, 0] > 0).nonzero()[:, 0], a[(a[:, 0] > 0).nonzero()[:, 0]]),
+        x,
+    )
     rows["more.index_copy"] = (lambda a, n, v: a.index_copy(1, n, v), x, torch.tensor([4, 0]), f(3, 2))
     rows["more.index_fill"] = (lambda a, n: a.index_fill(1, n, 7.0), x, torch.tensor([4, 0]))
     rows["more.isin"] = (torch.isin, i(3, 5), torch.tensor([1, -2, 3]))
@@ -449,7 +514,9 @@ def _more_cases() -> dict:
     rows["more.quantile"] = (lambda a: torch.quantile(a, some, 1), x)
     rows["more.quantile_all"] = (lambda a, q: torch.quantile(a, q, keepdim=True), x, some)
     rows["more.quantile_nan"] = (
-        lambda a: torch.quantile(a, 0.4, 0, True), torch.tensor([[1.0, float("nan")], [2.0, 3.0]]))
+        lambda a: torch.quantile(a, 0.4, 0, True),
+        torch.tensor([[1.0, float("nan")], [2.0, 3.0]]),
+    )
     for name in "lower higher midpoint nearest".split():
         rows[f"more.quantile_{name}"] = (lambda a, n=name: torch.quantile(a, some, 1, True, interpolation=n), x)
     rows["more.median_dim"] = (lambda a: torch.median(a, 1), x)
@@ -464,15 +531,20 @@ def _more_cases() -> dict:
     for rank in (1, 2, 3):
         sizes = (5, 6, 7)[:rank]
         rows[f"more.replication_pad{rank}d"] = (
-            lambda a, r=rank: F.pad(a, (2, 1) * r, mode="replicate"), f(1, 2, *sizes))
+            lambda a, r=rank: F.pad(a, (2, 1) * r, mode="replicate"),
+            f(1, 2, *sizes),
+        )
         rows[f"more.circular_pad{rank}d"] = (lambda a, r=rank: F.pad(a, (2, 1) * r, mode="circular"), f(1, 2, *sizes))
         rows[f"more.adaptive_max_pool{rank}d"] = (
-            lambda a, r=rank: getattr(F, f"adaptive_max_pool{r}d")(a, 3), f(1, 2, *sizes))
+            lambda a, r=rank: getattr(F, f"adaptive_max_pool{r}d")(a, 3),
+            f(1, 2, *sizes),
+        )
         rows[f"more.nearest_exact{rank}d"] = (
-            lambda a, r=rank: F.interpolate(a, (7, 4, 9)[:r], mode="nearest-exact"), f(1, 2, *sizes))
+            lambda a, r=rank: F.interpolate(a, (7, 4, 9)[:r], mode="nearest-exact"),
+            f(1, 2, *sizes),
+        )
         rows[f"more.nearest{rank}d"] = (lambda a, r=rank: F.interpolate(a, (7, 4, 9)[:r]), f(1, 2, *sizes))
-    rows["more.embedding_bag"] = (
-        lambda n, w: F.embedding_bag(n, w, mode="sum"), i(3, 4, low=0, high=6), f(6, 5))
+    rows["more.embedding_bag"] = (lambda n, w: F.embedding_bag(n, w, mode="sum"), i(3, 4, low=0, high=6), f(6, 5))
     rows["more.affine_grid"] = (lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), f(2, 2, 3))
     rows.update(_linalg_cases())
     tied = torch.tensor([[1.0, 3.0, 3.0, float("nan"), 2.0], [0.0, -1.0, 0.0, 5.0, 5.0]])
@@ -484,7 +556,9 @@ def _more_cases() -> dict:
         rows[f"{name}.number"] = (lambda a, c=call: c(a, 0), torch.tensor(2.5))
     rows["logcumsumexp"] = (lambda a: torch.logcumsumexp(a, 1), f(3, 11, 2, low=-40, high=40))
     rows["logcumsumexp.special"] = (
-        lambda a: torch.logcumsumexp(a, 0), torch.tensor([-float("inf"), -float("inf"), 1.0, float("inf"), 2.0]))
+        lambda a: torch.logcumsumexp(a, 0),
+        torch.tensor([-float("inf"), -float("inf"), 1.0, float("inf"), 2.0]),
+    )
     rows["logcumsumexp.double"] = (lambda a: torch.logcumsumexp(a, -1), f(3, 6).double())
     poles = torch.tensor([0.0, -0.0, -1.0, -3.0, 1.0, 2.0, float("inf"), float("nan"), -7.5, 1e-20, 170.0])
     rows["lgamma"] = (torch.lgamma, f(3, 7, low=-6, high=9))
@@ -507,11 +581,19 @@ def _more_cases() -> dict:
     for count, ends in ((3, [1, 1, 3, 3]), (11, [3, 3, 8, 11]), (6, [0, 4, 4, 6])):
         rows[f"_grouped_mm.{count}"] = (
             lambda a, w, e=ends: F.grouped_mm(
-                a.bfloat16(), w.bfloat16(), offs=torch.tensor(e, dtype=torch.int32)).float(), f(count, 16), f(4, 16, 8))
+                a.bfloat16(), w.bfloat16(), offs=torch.tensor(e, dtype=torch.int32)
+            ).float(),
+            f(count, 16),
+            f(4, 16, 8),
+        )
     rows["_grouped_mm.late"] = (
         lambda a, w, n: F.grouped_mm(
-            a.bfloat16(), w.bfloat16().transpose(1, 2), offs=n.cumsum(0, dtype=torch.int32)).float(),
-        f(7, 8), f(3, 24, 8), torch.tensor([2, 0, 5]))
+            a.bfloat16(), w.bfloat16().transpose(1, 2), offs=n.cumsum(0, dtype=torch.int32)
+        ).float(),
+        f(7, 8),
+        f(3, 24, 8),
+        torch.tensor([2, 0, 5]),
+    )
     rows["more.new"] = (lambda a: (a.new_full((2, 3), 4.0), a.new_ones(2), a.new_zeros(3, 1)), x)
     return rows
 
@@ -527,9 +609,15 @@ def _linalg_cases() -> dict:
     positive = stack @ stack.mT + torch.eye(4)
     triangle = stack + 3 * torch.eye(4)
     rows: dict = {}
-    for name, call in {"det": torch.det, "linalg_det": linalg.det, "inverse": torch.inverse, "linalg_inv": linalg.inv,
-                       "slogdet": torch.slogdet, "linalg_slogdet": linalg.slogdet,
-                       "linalg_inv_ex": lambda a: linalg.inv_ex(a)[0]}.items():
+    for name, call in {
+        "det": torch.det,
+        "linalg_det": linalg.det,
+        "inverse": torch.inverse,
+        "linalg_inv": linalg.inv,
+        "slogdet": torch.slogdet,
+        "linalg_slogdet": linalg.slogdet,
+        "linalg_inv_ex": lambda a: linalg.inv_ex(a)[0],
+    }.items():
         rows[name] = (call, square)
         rows[f"{name}.stack"] = (call, stack.double())
         rows[f"{name}.exchanged"] = (call, zero_first)
@@ -549,9 +637,16 @@ def _linalg_cases() -> dict:
             for unit in (True, False):
                 rows[f"linalg_solve_triangular.{upper}{left}{unit}"] = (
                     lambda a, b, u=upper, l=left, o=unit: linalg.solve_triangular(
-                        a, b, upper=u, left=l, unitriangular=o), triangle, f(3, 4, 5) if left else f(3, 5, 4))
+                        a, b, upper=u, left=l, unitriangular=o
+                    ),
+                    triangle,
+                    f(3, 4, 5) if left else f(3, 5, 4),
+                )
         rows[f"triangular_solve.{upper}"] = (
-            lambda a, b, u=upper: torch.triangular_solve(b, a, u, transpose=True)[0], triangle, f(2, 3, 4, 5))
+            lambda a, b, u=upper: torch.triangular_solve(b, a, u, transpose=True)[0],
+            triangle,
+            f(2, 3, 4, 5),
+        )
     rows["linalg_cholesky_ex"] = (lambda a: linalg.cholesky_ex(a)[0], positive[0, 0])
     return rows
 
@@ -585,11 +680,16 @@ def _complex_cases() -> dict:
     rows["_fft_r2c.half"] = (lambda x: parts(torch.ops.aten._fft_r2c(x, [0, 1], 2, True)), f(3, 5))
     rows["_fft_c2r"] = (lambda x: torch.ops.aten._fft_c2r(whole(x), [0, 1], 2, 7), f(3, 4, 2))
     rows["stft"] = (lambda x, w: parts(torch.stft(x, 8, 3, 6, w, center=False, return_complex=True)), f(2, 21), f(6))
-    rows["stft.centered"] = (lambda x: parts(torch.stft(x, 8, normalized=True, onesided=False, window=torch.ones(8),
-                                                        return_complex=True)), f(21))
+    rows["stft.centered"] = (
+        lambda x: parts(torch.stft(x, 8, normalized=True, onesided=False, window=torch.ones(8), return_complex=True)),
+        f(21),
+    )
     for name in ("add", "sub", "mul", "div"):
         rows[f"{name}.complex"] = (
-            lambda x, y, n=name: parts(getattr(torch, n)(whole(x), whole(y))), f(3, 5, 2), f(5, 2, low=-1))
+            lambda x, y, n=name: parts(getattr(torch, n)(whole(x), whole(y))),
+            f(3, 5, 2),
+            f(5, 2, low=-1),
+        )
         rows[f"{name}.complex_real"] = (lambda x, y, n=name: parts(getattr(torch, n)(whole(x), y)), f(3, 5, 2), f(3, 5))
     rows["add.complex_alpha"] = (lambda x: parts(torch.add(whole(x), whole(x), alpha=3)), f(3, 2))
     rows["mul.complex_number"] = (lambda x: parts(whole(x) * 2.5), f(3, 2))
@@ -601,11 +701,15 @@ def _complex_cases() -> dict:
     rows["polar"] = (lambda x, y: parts(torch.polar(x, y)), f(3, 5), f(3, 5))
     rows["complex"] = (lambda x, y: parts(torch.complex(x, y)), f(3, 5), f(3, 5))
     rows["cat.complex"] = (
-        lambda x: parts(torch.cat([whole(x), torch.stack([whole(x)[0], -whole(x)[1]])], -1)), f(2, 3, 2))
+        lambda x: parts(torch.cat([whole(x), torch.stack([whole(x)[0], -whole(x)[1]])], -1)),
+        f(2, 3, 2),
+    )
     rows["split.complex"] = (lambda x: parts(whole(x).split(2, 1)[1].sum(0)), f(3, 5, 2))
     rows["rotary.complex"] = (
         lambda x, t: parts(whole(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2),
-        f(2, 3, 8), f(3, 4))
+        f(2, 3, 8),
+        f(3, 4),
+    )
     return rows
 
 

@@ -31,7 +31,8 @@ def detector(name: str) -> tuple[Any, list]:
 
     options = DETECTION[name]
     inner = torchvision().models.get_model(
-        name, weights=None, weights_backbone=None, num_classes=2 if "keypoint" in name else 5, **options)
+        name, weights=None, weights_backbone=None, num_classes=2 if "keypoint" in name else 5, **options
+    )
     _spread(inner)
     image = torch.rand(3, 64, 80)
     settle(inner, lambda: inner([image, image * 0.9 + 0.1]))
@@ -81,16 +82,30 @@ def small_detector(kind: str) -> tuple[Any, list]:
 
     heads = {
         "FasterRCNN": {},
-        "MaskRCNN": {"mask_roi_pool": pool(4), "mask_head": mask_rcnn.MaskRCNNHeads(4, [6], 1),
-                     "mask_predictor": mask_rcnn.MaskRCNNPredictor(6, 5, 3)},
-        "KeypointRCNN": {"keypoint_roi_pool": pool(4), "keypoint_head": keypoint_rcnn.KeypointRCNNHeads(4, [6]),
-                         "keypoint_predictor": keypoint_rcnn.KeypointRCNNPredictor(6, 2)},
+        "MaskRCNN": {
+            "mask_roi_pool": pool(4),
+            "mask_head": mask_rcnn.MaskRCNNHeads(4, [6], 1),
+            "mask_predictor": mask_rcnn.MaskRCNNPredictor(6, 5, 3),
+        },
+        "KeypointRCNN": {
+            "keypoint_roi_pool": pool(4),
+            "keypoint_head": keypoint_rcnn.KeypointRCNNHeads(4, [6]),
+            "keypoint_predictor": keypoint_rcnn.KeypointRCNNPredictor(6, 2),
+        },
     }[kind]
     classes = 2 if kind == "KeypointRCNN" else 3
     model = getattr(vision.models.detection, kind)(
-        Levels(), min_size=32, max_size=40, box_roi_pool=pool(3), box_head=faster_rcnn.TwoMLPHead(36, 8),
-        box_predictor=faster_rcnn.FastRCNNPredictor(8, classes), rpn_post_nms_top_n_test=12, box_detections_per_img=5,
-        rpn_anchor_generator=anchor_utils.AnchorGenerator(((8,), (16,)), ((0.5, 1.0),) * 2), **heads)
+        Levels(),
+        min_size=32,
+        max_size=40,
+        box_roi_pool=pool(3),
+        box_head=faster_rcnn.TwoMLPHead(36, 8),
+        box_predictor=faster_rcnn.FastRCNNPredictor(8, classes),
+        rpn_post_nms_top_n_test=12,
+        box_detections_per_img=5,
+        rpn_anchor_generator=anchor_utils.AnchorGenerator(((8,), (16,)), ((0.5, 1.0),) * 2),
+        **heads,
+    )
     _spread(model)
     return _found(model.eval()), [torch.rand(3, 32, 40).double()]
 

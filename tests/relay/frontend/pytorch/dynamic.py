@@ -35,7 +35,8 @@ class Off(NamedTuple):
             limit = 1.5 * self.pytorch_single + 4e-3
             assert max(self.single, self.pytorch) <= limit, (
                 f"off by {self.pytorch:.3g} of the largest value from PyTorch and by {self.single:.3g} from single "
-                f"precision, from which PyTorch is off by {self.pytorch_single:.3g}")
+                f"precision, from which PyTorch is off by {self.pytorch_single:.3g}"
+            )
 
 
 def exported_off(name: str, dtype: str) -> Off:

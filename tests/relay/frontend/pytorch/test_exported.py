@@ -168,6 +168,7 @@ def test_an_object_that_is_no_program_is_refused():
 
 def test_questions_about_memory_are_answered_for_open_sizes():
     """Programs hold what PyTorch derives from the sizes instead, so the operators are put into the graph here."""
+
     class Scaled(torch.nn.Module):
         def forward(self, x):
             return x * x.numel() + 0
@@ -176,8 +177,11 @@ def test_questions_about_memory_are_answered_for_open_sizes():
     program = torch.export.export(Scaled(), (torch.randn(3, 5),), dynamic_shapes=open_sizes)
     graph = program.graph
     x, added = next(iter(graph.nodes)), next(n for n in graph.nodes if n.target == aten.add.Tensor)
-    for target, *more in ((aten.sym_stride.int, 0), (aten.sym_storage_offset.default,),
-                          (aten.sym_is_contiguous.default,)):
+    for target, *more in (
+        (aten.sym_stride.int, 0),
+        (aten.sym_storage_offset.default,),
+        (aten.sym_is_contiguous.default,),
+    ):
         with graph.inserting_before(added):
             number = graph.call_function(target, (x, *more))
             total = graph.call_function(aten.add.Tensor, (added.args[0], number))

@@ -103,7 +103,8 @@ def test_an_exception_that_the_model_raises_rules_a_number_of_dimensions_out(ran
         return x * 2
 
     assert checked(torch.jit.script(wanted), [torch.randn([2] * rank)]) == {
-        "x": f"Tensor[({', '.join('?' * rank)}), float32]" if rank else "float32"}
+        "x": f"Tensor[({', '.join('?' * rank)}), float32]" if rank else "float32"
+    }
     assert len(imports) <= 6
 
 
@@ -115,7 +116,10 @@ def test_inputs_have_numbers_of_dimensions_of_their_own(imports):
 
     inputs = torch.randn(4, 3, 5, 5), torch.randn(4, 6, 6), torch.randn(2)
     assert list(checked(several, inputs).values()) == [
-        "Tensor[(?, 3, ?, ?), float32]", "Tensor[(?, ?, ?), float32]", "Tensor[(?), float32]"]
+        "Tensor[(?, 3, ?, ?), float32]",
+        "Tensor[(?, ?, ?), float32]",
+        "Tensor[(?), float32]",
+    ]
     assert len(imports) <= 12
 
 
@@ -130,7 +134,12 @@ def test_indices_and_masks_have_their_types_numbers_are_inputs_and_defaults_are_
     script = torch.jit.script(every)
     mod, params = relay.frontend.from_pytorch(script)
     assert list(types(mod, params).values()) == [
-        "Tensor[(?, ?), float32]", "Tensor[(?, ?), int64]", "Tensor[(?, ?), bool]", "float64", "bool"]
+        "Tensor[(?, ?), float32]",
+        "Tensor[(?, ?), int64]",
+        "Tensor[(?, ?), bool]",
+        "float64",
+        "bool",
+    ]
     given = {"x": array(x), "at": array(at), "hidden": array(hidden), "scale": np.float64(3)}
     for flag in (True, False):
         same(run(mod, params, {**given, "flag": np.bool_(flag)}, "vm"), [script(x, at, hidden, 3.0, flag)])
@@ -198,8 +207,12 @@ def test_state_becomes_inputs_and_results_without_being_named():
     model = torch.jit.script(Counting())
     mod, params = relay.frontend.from_pytorch(model)
     assert types(mod, params) == {
-        "x": "Tensor[(?, ?), float32]", "again": "bool", "calls": "int64", "last": "Tensor[(?, 3), float32]",
-        "total": "Tensor[(3), float32]"}
+        "x": "Tensor[(?, ?), float32]",
+        "again": "bool",
+        "calls": "int64",
+        "last": "Tensor[(?, 3), float32]",
+        "total": "Tensor[(3), float32]",
+    }
     state = {"calls": np.int64(0), "last": np.zeros((0, 3), "float32"), "total": np.zeros(3, "float32")}
     for again, rows in ((False, 2), (False, 2), (True, 4), (False, 4), (True, 1)):
         x = torch.randn(rows, 3)

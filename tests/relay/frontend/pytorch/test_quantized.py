@@ -105,9 +105,15 @@ def test_weights_are_real_numbers_or_integers_as_asked(tmp_path):
     assert set(found[True]) == set(found[False])
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 1), lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 2),
-    lambda x: torch.nn.functional.avg_pool2d(x, (2, 3)), lambda x: x.mean((2, 3))])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 1),
+        lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 2),
+        lambda x: torch.nn.functional.avg_pool2d(x, (2, 3)),
+        lambda x: x.mean((2, 3)),
+    ],
+)
 def test_means_between_two_integers_go_to_the_even_one(function):
     """Means of an even number of integers are often half way. The rounding of a scale would send them to either side,
     as it does in some of PyTorch's engines, so the exact means are what is compared with."""
@@ -134,8 +140,9 @@ def test_an_operator_without_a_meaning_for_quantized_tensors_is_refused_by_name(
         relay.frontend.from_pytorch(script, [("x", (5,))])
 
 
-@pytest.mark.skipif(os.environ.get("TVM_TEST_TORCH") != "models",
-                    reason="python -m tools test torch --models runs whole models")
+@pytest.mark.skipif(
+    os.environ.get("TVM_TEST_TORCH") != "models", reason="python -m tools test torch --models runs whole models"
+)
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mobilenet_v3_large", "shufflenet_v2_x0_5"])
 def test_a_quantized_model_of_torchvision_agrees_within_a_step(name):
     from tests.relay.frontend.pytorch.vision import torchvision

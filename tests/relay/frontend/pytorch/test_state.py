@@ -106,8 +106,11 @@ def test_state_that_a_loop_of_an_unknown_course_changes_is_refused():
 
 def _model_file() -> Path | None:
     """The voice detector: under TVM_TEST_MODELS, or in shared/models of a folder above."""
-    roots = [Path(os.environ["TVM_TEST_MODELS"])] if os.environ.get("TVM_TEST_MODELS") else [
-        folder / "shared" / "models" for folder in Path(__file__).resolve().parents]
+    roots = (
+        [Path(os.environ["TVM_TEST_MODELS"])]
+        if os.environ.get("TVM_TEST_MODELS")
+        else [folder / "shared" / "models" for folder in Path(__file__).resolve().parents]
+    )
     found = [root / "formats" / "torchscript" / "silero_vad.jit" for root in roots]
     return next((path for path in found if path.is_file()), None)
 
@@ -117,8 +120,14 @@ def test_a_voice_detector_gives_what_pytorch_gave():
     path = _model_file()
     assert path is not None
     data = np.load(path.with_suffix(".npz"))
-    infos = [("x", (1, 512)), ("sr", 16000), ("_state", (2, 1, 128)), ("_context", (1, 64)), ("_last_sr", 16000),
-             ("_last_batch_size", 1)]
+    infos = [
+        ("x", (1, 512)),
+        ("sr", 16000),
+        ("_state", (2, 1, 128)),
+        ("_context", (1, 64)),
+        ("_last_sr", 16000),
+        ("_last_batch_size", 1),
+    ]
     mod, params = relay.frontend.from_pytorch(torch.jit.load(str(path), map_location="cpu").eval(), infos)
     with tvm.transform.PassContext(opt_level=3):
         library = relay.build(mod, "llvm", params=params)
@@ -137,8 +146,12 @@ def test_a_voice_detector_without_shapes_takes_both_rates_and_any_batch():
     mod, params = relay.frontend.from_pytorch(model)
     with tvm.transform.PassContext(opt_level=3):
         machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, target="llvm", params=params), tvm.cpu())
-    start = {"_context": np.zeros((0, 0), "float32"), "_state": np.zeros((0, 0, 128), "float32"),
-             "_last_sr": np.int64(0), "_last_batch_size": np.int64(0)}
+    start = {
+        "_context": np.zeros((0, 0), "float32"),
+        "_state": np.zeros((0, 0, 128), "float32"),
+        "_last_sr": np.int64(0),
+        "_last_batch_size": np.int64(0),
+    }
     names = [p.name_hint for p in mod["main"].params if p.name_hint not in params]
     assert names == ["x", "sr", *start]
 
@@ -149,15 +162,27 @@ def test_a_voice_detector_without_shapes_takes_both_rates_and_any_batch():
 
     model.reset_states()
     state = start
-    for rate, batch, size in ((16000, 1, 512), (16000, 1, 512), (16000, 3, 512), (8000, 3, 256), (8000, 3, 256),
-                              (8000, 1, 256), (48000, 1, 1536), (16000, 1, 512)):
+    for rate, batch, size in (
+        (16000, 1, 512),
+        (16000, 1, 512),
+        (16000, 3, 512),
+        (8000, 3, 256),
+        (8000, 3, 256),
+        (8000, 1, 256),
+        (48000, 1, 1536),
+        (16000, 1, 512),
+    ):
         x = torch.randn(batch, size) * 0.3
         got, state = step(x, rate, state)
         np.testing.assert_allclose(got, array(model(x, rate)), atol=1e-5)
         np.testing.assert_allclose(state["_state"], array(model._state), atol=1e-5)
         np.testing.assert_array_equal(state["_context"], array(model._context))
         assert (state["_last_sr"], state["_last_batch_size"]) == (model._last_sr, model._last_batch_size)
-    for rate, size, words in ((8000, 512, "Provided number of samples"), (16000, 500, "chunk is too short"),
-                              (11025, 512, "Supported sampling rates"), (-16000, 512, "step of a slice")):
+    for rate, size, words in (
+        (8000, 512, "Provided number of samples"),
+        (16000, 500, "chunk is too short"),
+        (11025, 512, "Supported sampling rates"),
+        (-16000, 512, "step of a slice"),
+    ):
         with pytest.raises(TVMError, match=words):
             step(torch.zeros(1, size), rate, start)

@@ -122,8 +122,9 @@ def test_a_converter_of_the_caller_is_given_all_arguments_and_their_types(way):
         return relay.abs(inputs[0])
 
     x = torch.randn(2, 3).double()
-    mod, params = way(Case(lambda x: torch.ops.aten.softplus(x) + x.sum([0, 1])), [x],
-                      custom_convert_map={"aten::softplus": own})
+    mod, params = way(
+        Case(lambda x: torch.ops.aten.softplus(x) + x.sum([0, 1])), [x], custom_convert_map={"aten::softplus": own}
+    )
     same(run(mod, params, {names_of(mod, params)[0]: array(x)}), [x.abs() + x.sum()])
     assert found == [([1, 20], ["float64", "int32", "int32"])]
 
@@ -475,8 +476,11 @@ def test_groups_of_rows_are_multiplied_in_single_precision(rows, ends):
     """PyTorch exports these products of bfloat16 alone, and computes those of floats, too."""
     torch.manual_seed(0)
     groups = torch.tensor(ends, dtype=torch.int32)
-    check(Case(lambda x, w: torch.nn.functional.grouped_mm(x, w, offs=groups)),
-          [torch.randn(rows, 16), torch.randn(4, 16, 8)], "trace")
+    check(
+        Case(lambda x, w: torch.nn.functional.grouped_mm(x, w, offs=groups)),
+        [torch.randn(rows, 16), torch.randn(4, 16, 8)],
+        "trace",
+    )
 
 
 def test_celu_with_alpha_0_is_an_error():

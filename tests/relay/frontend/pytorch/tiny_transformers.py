@@ -176,8 +176,14 @@ TINY: dict[str, Tiny] = {
     "whisper": Tiny("Whisper", {**_TWO_SIDES, "num_mel_bins": 8, "max_source_positions": 10,
                                 "max_target_positions": 20}, "speech"),
 }  # fmt: skip
-_KEYS = {"words": ("input_ids",), "two": ("input_ids", "decoder_input_ids"), "image": ("pixel_values",),
-         "spectrum": ("input_values",), "wave": ("input_values",), "speech": ("input_features", "decoder_input_ids")}
+_KEYS = {
+    "words": ("input_ids",),
+    "two": ("input_ids", "decoder_input_ids"),
+    "image": ("pixel_values",),
+    "spectrum": ("input_values",),
+    "wave": ("input_values",),
+    "speech": ("input_features", "decoder_input_ids"),
+}
 
 
 def tiny(name: str, attention: str = "eager") -> tuple[Any, list]:

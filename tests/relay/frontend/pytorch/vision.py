@@ -16,13 +16,17 @@ def torchvision():
         _KEPT.append(library)
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        library.define("roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-                       "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor")
+        library.define(
+            "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+            "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor"
+        )
         # Scripts of whole detectors name it where they train.
         library.define("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor")
-        library.define("deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
-                       "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
-                       "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor")
+        library.define(
+            "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+            "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
+            "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor"
+        )
         library.impl("deform_conv2d", _deform_conv2d, "CPU")
         library.impl("nms", _nms, "CPU")
         library.impl("roi_align", _roi_align, "CPU")
@@ -61,8 +65,15 @@ def _roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sampling_
         near = (1 - (at.clamp(0, size - 1)[..., None] - torch.arange(size)).abs()).clamp(min=0)
         return (near * inside[..., None]).sum(1) / max(count, 1)
 
-    made = [torch.einsum("ph,chw,qw->cpq", shares(y0, y1, pooled_height, self.shape[2]), self[int(image)],
-                         shares(x0, x1, pooled_width, self.shape[3])) for image, x0, y0, x1, y1 in rois]
+    made = [
+        torch.einsum(
+            "ph,chw,qw->cpq",
+            shares(y0, y1, pooled_height, self.shape[2]),
+            self[int(image)],
+            shares(x0, x1, pooled_width, self.shape[3]),
+        )
+        for image, x0, y0, x1, y1 in rois
+    ]
     return torch.stack(made) if made else self.new_zeros(0, self.shape[1], pooled_height, pooled_width)
 
 
@@ -82,8 +93,22 @@ def _nms(boxes, scores, iou_threshold):
     return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.int64)
 
 
-def _deform_conv2d(self, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
-                   offset_groups, use_mask):
+def _deform_conv2d(
+    self,
+    weight,
+    offset,
+    mask,
+    bias,
+    stride_h,
+    stride_w,
+    pad_h,
+    pad_w,
+    dilation_h,
+    dilation_w,
+    groups,
+    offset_groups,
+    use_mask,
+):
     """Every place of the window is read between four elements, those outside the image being zeros."""
     import torch
 

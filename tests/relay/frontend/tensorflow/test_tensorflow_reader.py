@@ -65,8 +65,12 @@ def test_wrong_arguments_are_refused(options, words):
 
 
 def test_outputs_may_be_any_nodes_and_their_numbers():
-    nodes = [placeholder("x", 4), constant("axis", 0, "int32"), ("s", "Split", ["axis", "x"], {"num_split": 2}),
-             ("y", "Neg", ["s:1"], {})]
+    nodes = [
+        placeholder("x", 4),
+        constant("axis", 0, "int32"),
+        ("s", "Split", ["axis", "x"], {"num_split": 2}),
+        ("y", "Neg", ["s:1"], {}),
+    ]
     module = from_tensorflow(graph(*nodes), outputs=["s:1", "y"])[0]
     assert len(module["main"].body.fields) == 2
 
@@ -89,8 +93,12 @@ def test_a_product_is_dense_or_matmul():
 def test_an_input_without_a_shape_has_the_sizes_that_weights_ask_for(op, weight, attrs, shape):
     """Weights stand behind an Identity where a graph was frozen."""
     window = {} if op == "MatMul" else {"strides": [1, 1, 1, 1], "padding": "SAME"}
-    nodes = [("x", "Placeholder", [], {"dtype": np.dtype("float32")}), constant("w", np.ones(weight)),
-             ("read", "Identity", ["w"], {}), ("y", op, ["x", "read"], {**window, **attrs})]
+    nodes = [
+        ("x", "Placeholder", [], {"dtype": np.dtype("float32")}),
+        constant("w", np.ones(weight)),
+        ("read", "Identity", ["w"], {}),
+        ("y", op, ["x", "read"], {**window, **attrs}),
+    ]
     module = from_tensorflow(graph(*nodes))[0]
     assert f"%x: Tensor[{shape}, float32]" in str(module)
 
@@ -108,8 +116,11 @@ def test_an_input_whose_shape_nothing_says_is_refused(op, inputs):
 
 def test_channels_come_first_where_the_layout_says_so(rng):
     weight = rng.uniform(-1, 1, (3, 3, 2, 4)).astype("float32")
-    nodes = [placeholder("x", 1, 5, 6, 2), constant("w", weight),
-             ("y", "Conv2D", ["x", "w"], {"strides": [1, 1, 1, 1], "padding": "SAME"})]
+    nodes = [
+        placeholder("x", 1, 5, 6, 2),
+        constant("w", weight),
+        ("y", "Conv2D", ["x", "w"], {"strides": [1, 1, 1, 1], "padding": "SAME"}),
+    ]
     plain, first = (from_tensorflow(graph(*nodes), layout=v)[0] for v in ("NHWC", "NCHW"))
     assert 'data_layout="NHWC"' in str(plain) and 'data_layout="NHWC"' not in str(first)
     x = rng.uniform(-1, 1, (1, 5, 6, 2)).astype("float32")
@@ -125,11 +136,19 @@ def _network(layout: str, weights: list) -> bytes:
     nodes = [placeholder("x", *((2, 9, 8, 3) if last else (2, 3, 9, 8)))]
     nodes += [constant(f"w{k}", w) for k, w in enumerate(weights)]
     plain = {**window, "strides": [1, 1, 1, 1]}
-    nodes += [("conv", "Conv2D", ["x", "w0"], window), ("each", "DepthwiseConv2dNative", ["conv", "w1"], plain),
-              ("bias", "BiasAdd", ["each", "w2"], {"data_format": layout}),
-              ("norm", "FusedBatchNormV3", ["bias", "w2", "w3", "w4", "w5"],
-               {"data_format": layout, "is_training": False, "epsilon": 1e-3}),
-              ("greatest", "MaxPool", ["norm"], pool), ("y", "AvgPool", ["greatest"], pool)]
+    nodes += [
+        ("conv", "Conv2D", ["x", "w0"], window),
+        ("each", "DepthwiseConv2dNative", ["conv", "w1"], plain),
+        ("bias", "BiasAdd", ["each", "w2"], {"data_format": layout}),
+        (
+            "norm",
+            "FusedBatchNormV3",
+            ["bias", "w2", "w3", "w4", "w5"],
+            {"data_format": layout, "is_training": False, "epsilon": 1e-3},
+        ),
+        ("greatest", "MaxPool", ["norm"], pool),
+        ("y", "AvgPool", ["greatest"], pool),
+    ]
     return graph(*nodes)
 
 
@@ -174,8 +193,12 @@ def test_a_graph_that_is_wrong_is_refused(nodes, words):
 
 def test_an_assignment_that_only_order_asks_for_is_refused():
     """A node that is reached by a control input alone would change a variable."""
-    nodes = [placeholder("x", 3), ("v", "VarHandleOp", [], {"dtype": np.dtype("float32")}),
-             ("a", "AssignAddVariableOp", ["v", "x"], {}), ("y", "Neg", ["x", "^a"], {})]
+    nodes = [
+        placeholder("x", 3),
+        ("v", "VarHandleOp", [], {"dtype": np.dtype("float32")}),
+        ("a", "AssignAddVariableOp", ["v", "x"], {}),
+        ("y", "Neg", ["x", "^a"], {}),
+    ]
     with pytest.raises(OpNotImplemented, match="AssignAddVariableOp: 1 node"):
         from_tensorflow(graph(*nodes), outputs=["y"])
 
@@ -187,12 +210,17 @@ BODY = [("read", "ReadVariableOp", ["resource"], {}), ("sum", "AddV2", ["data", 
 
 
 def saved_model(folder, key: str = "weight"):
-    nodes = [placeholder("serving_x", None, 3), HANDLE,
-             ("call", "StatefulPartitionedCall", ["serving_x", "v"], {"f": {"function": "infer"}}),
-             ("twice", "Mul", ["call", "call"], {})]
+    nodes = [
+        placeholder("serving_x", None, 3),
+        HANDLE,
+        ("call", "StatefulPartitionedCall", ["serving_x", "v"], {"f": {"function": "infer"}}),
+        ("twice", "Mul", ["call", "call"], {}),
+    ]
     functions = [("infer", ["data", "resource"], {"result": "sum:z:0"}, BODY)]
-    entries = {"serving_default": ({"data": "serving_x:0"}, {"out": "call:0"}),
-               "squared": ({"data": "serving_x:0"}, {"out": "twice:0"})}
+    entries = {
+        "serving_default": ({"data": "serving_x:0"}, {"out": "call:0"}),
+        "squared": ({"data": "serving_x:0"}, {"out": "twice:0"}),
+    }
     write_saved_model(folder, nodes, {key: np.array([1.0, 2.0, 3.0], "float32")}, entries, functions)
     return folder
 

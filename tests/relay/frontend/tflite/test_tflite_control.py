@@ -125,8 +125,12 @@ def test_branches_that_are_written_out_without_end_are_refused():
 
 def test_a_variable_that_changes_its_shape_is_refused():
     named = {"shared_name": "v"}
-    once = GraphSpec([HANDLE, constant(np.zeros((1, 3)), "float32")],
-                     [NodeSpec("VAR_HANDLE", [], [0], named), NodeSpec("ASSIGN_VARIABLE", [0, 1], [])], [], [])
+    once = GraphSpec(
+        [HANDLE, constant(np.zeros((1, 3)), "float32")],
+        [NodeSpec("VAR_HANDLE", [], [0], named), NodeSpec("ASSIGN_VARIABLE", [0, 1], [])],
+        [],
+        [],
+    )
     main = GraphSpec([X, HANDLE], [NodeSpec("CALL_ONCE", [], [], {"init_subgraph_index": 1}),
                                    NodeSpec("VAR_HANDLE", [], [1], named), NodeSpec("ASSIGN_VARIABLE", [1, 0], [])],
                      [0], [0])  # fmt: skip

@@ -134,8 +134,13 @@ def _transposed_cases() -> None:
         case(f"{name}_int8", "TRANSPOSE_CONV", [shape, constant(wi, scale=per), i8(1, 4, 5, 3), bias],
              [i8(1, *out, 2, scale=0.1, zero=5)], options)  # fmt: skip
     w = draw("conv3d", (2, 3, 2, 3, 4))
-    case("conv_3d", "CONV_3D", [real(1, 4, 5, 6, 3), constant(w), constant(np.arange(4, dtype="float32"))],
-         [real(1, 4, 5, 6, 4)], {"padding": 0, "stride_d": 1, "stride_w": 1, "stride_h": 1, "fused_activation": 1})
+    case(
+        "conv_3d",
+        "CONV_3D",
+        [real(1, 4, 5, 6, 3), constant(w), constant(np.arange(4, dtype="float32"))],
+        [real(1, 4, 5, 6, 4)],
+        {"padding": 0, "stride_d": 1, "stride_w": 1, "stride_h": 1, "fused_activation": 1},
+    )
 
 
 def _mediapipe_cases() -> None:

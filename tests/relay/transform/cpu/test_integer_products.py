@@ -134,9 +134,18 @@ def test_every_zero_point_is_exact(form, dtype, zero, rng):
     np.testing.assert_array_equal(computed(conv_of(form, dtype, case, weights), x=x), want)
 
 
-@pytest.mark.parametrize("wide, wanted", [
-    ("int16", True), ("int32", True), ("float32", True), ("int8", False), ("uint8", False), ("uint16", False),
-    ("bfloat16", False)])
+@pytest.mark.parametrize(
+    "wide, wanted",
+    [
+        ("int16", True),
+        ("int32", True),
+        ("float32", True),
+        ("int8", False),
+        ("uint8", False),
+        ("uint16", False),
+        ("bfloat16", False),
+    ],
+)
 def test_bytes_are_seen_behind_casts_to_types_that_hold_their_differences(wide, wanted):
     x = relay.cast(relay.var("x", shape=(2, 3), dtype="uint8"), wide)
     for e in (x, relay.subtract(x, relay.const(3, wide))):

@@ -134,7 +134,8 @@ def test_joined_layers_one_above_the_other_are_not_copied():
     y = x
     for _ in range(6):
         y = relay.nn.dense(y, relay.const(normal(8, 8))) + (
-            relay.nn.dense(y, relay.const(normal(8, 8))) * relay.nn.dense(y, relay.const(normal(8, 8))))
+            relay.nn.dense(y, relay.const(normal(8, 8))) * relay.nn.dense(y, relay.const(normal(8, 8)))
+        )
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], y)))
     joined = relay.transform.CombineParallelDense(3, to_batch=False)(mod)
     assert operators(joined["main"]).count("nn.dense") == 6

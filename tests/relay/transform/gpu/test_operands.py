@@ -51,7 +51,7 @@ def attention(rows: int, count: int, size: int, dtype: str) -> relay.Expr:
     w = relay.var("w", shape=(count * size, count * size), dtype=dtype)
     p = relay.nn.batch_matmul(heads(q, rows, count, size), heads(k, rows, count, size, (0, 2, 3, 1)),
                               transpose_b=False)  # fmt: skip
-    p = relay.nn.softmax(p * relay.const(size ** -0.5, dtype))
+    p = relay.nn.softmax(p * relay.const(size**-0.5, dtype))
     o = relay.nn.batch_matmul(p, heads(v, rows, count, size), transpose_b=False)
     o = relay.transpose(relay.reshape(o, (1, count, rows, size)), (0, 2, 1, 3))
     return relay.nn.matmul(relay.reshape(o, (rows, count * size)), w)
@@ -60,7 +60,7 @@ def attention(rows: int, count: int, size: int, dtype: str) -> relay.Expr:
 def attended(q, k, v, w, count: int) -> np.ndarray:
     rows, size = q.shape[0], q.shape[1] // count
     q, k, v = (x.astype("float64").reshape(rows, count, size).transpose(1, 0, 2) for x in (q, k, v))
-    p = np.exp(q @ k.transpose(0, 2, 1) * size ** -0.5)
+    p = np.exp(q @ k.transpose(0, 2, 1) * size**-0.5)
     o = p / p.sum(-1, keepdims=True) @ v
     return o.transpose(1, 0, 2).reshape(rows, -1) @ w.astype("float64")
 

@@ -43,8 +43,9 @@ class Priors:
                     ratios.append(ratio)
         least, greatest = p.floats("min_size"), p.floats("max_size")
         if not least or greatest and len(greatest) != len(least) or min(least) <= 0:
-            raise TVMError(f"min_size {least} and max_size {greatest} are not supported; they must be positive and of "
-                           "equal length")
+            raise TVMError(
+                f"min_size {least} and max_size {greatest} are not supported; they must be positive and of equal length"
+            )
         out = []
         for i, size in enumerate(least):
             out.append((size, size))
@@ -61,8 +62,13 @@ class Priors:
         y = (np.arange(self.height) + self.offset) * self.steps[0]
         x = (np.arange(self.width) + self.offset) * self.steps[1]
         size = np.array(self.sizes)
-        centre = np.stack([np.broadcast_to(x[None, :], (self.height, self.width)),
-                           np.broadcast_to(y[:, None], (self.height, self.width))], -1)[:, :, None]
+        centre = np.stack(
+            [
+                np.broadcast_to(x[None, :], (self.height, self.width)),
+                np.broadcast_to(y[:, None], (self.height, self.width)),
+            ],
+            -1,
+        )[:, :, None]
         scale = np.array([self.image[1], self.image[0]], "float64")
         out = np.concatenate([(centre - size / 2) / scale, (centre + size / 2) / scale], -1)
         return np.clip(out, 0, 1) if self.clip else out
@@ -97,8 +103,10 @@ class Detector:
         if not p.bool("share_location", True):
             raise TVMError("share_location: false (separate boxes for each class) is not supported")
         if self.classes < 1 or not 0 < self.overlap <= 1 or self.background >= self.classes:
-            raise TVMError(f"num_classes {self.classes}, background_label_id {self.background} and nms_threshold "
-                           f"{self.overlap} are not supported")
+            raise TVMError(
+                f"num_classes {self.classes}, background_label_id {self.background} and nms_threshold "
+                f"{self.overlap} are not supported"
+            )
 
 
 def _decode(d: Detector, moves: RelayExpr, priors: np.ndarray) -> RelayExpr:
@@ -152,8 +160,10 @@ def _suppress(ctx: Context, d: Detector, boxes: RelayExpr, scores: RelayExpr, si
     batch, kinds, count = sizes
     first = min(d.first, count) if d.first > 0 else count
     best, places = relay.topk(scores, first, 2, "both", False, "int32")
-    taken = [relay.take(relay.squeeze(b, [0]), relay.squeeze(p, [0]), 0)
-             for b, p in zip(_split_batch(boxes, batch), _split_batch(places, batch))]
+    taken = [
+        relay.take(relay.squeeze(b, [0]), relay.squeeze(p, [0]), 0)
+        for b, p in zip(_split_batch(boxes, batch), _split_batch(places, batch))
+    ]
     found = relay.stack(taken, 0) if batch > 1 else relay.expand_dims(taken[0], 0)
     rows = relay.concatenate([relay.expand_dims(best, 3), found], 3)
     rows = relay.reshape(rows, (batch * kinds, first, 5))
@@ -258,14 +268,22 @@ def _regions(ctx: Context, inputs: list[RelayExpr], cells: np.ndarray, stride: i
     count = len(cells)
     height, width = shapes[0][-2:] if len(shapes[0]) == 4 else (0, 0)
     if shapes[0] != (1, 2 * count, height, width) or shapes[1] != (1, 4 * count, height, width):
-        raise TVMError(f"scores of shape {shapes[0]} and box offsets of shape {shapes[1]} do not match {count} anchors "
-                       "and one image")
+        raise TVMError(
+            f"scores of shape {shapes[0]} and box offsets of shape {shapes[1]} do not match {count} anchors "
+            "and one image"
+        )
     if shapes[2] not in ((1, 3), (3,), (1, 3, 1, 1)) or stride < 1:
         raise TVMError(f"image info of shape {shapes[2]} with feat_stride {stride} is not supported")
     scores = relay.transpose(relay.strided_slice(inputs[0], [count], [2 * count], [1], [1]), (0, 2, 3, 1))
     moves = relay.transpose(relay.reshape(inputs[1], (count, 4, height, width)), (2, 3, 0, 1))
-    best, boxes, _ = proposals(ctx, ctx.made(relay.reshape(scores, (-1,))), relay.reshape(moves, (-1, 4)),
-                            anchors_of(cells, height, width, stride), relay.reshape(inputs[2], (3,)), rule)
+    best, boxes, _ = proposals(
+        ctx,
+        ctx.made(relay.reshape(scores, (-1,))),
+        relay.reshape(moves, (-1, 4)),
+        anchors_of(cells, height, width, stride),
+        relay.reshape(inputs[2], (3,)),
+        rule,
+    )
     rois = relay.nn.pad(boxes, ((0, 0), (1, 0)), 0.0)
     return [rois, relay.reshape(best, (rule.after, 1))][: len(ctx.layer.tops)]
 
@@ -277,8 +295,9 @@ def proposal(ctx, inputs):
     base, ratios, scales = p.int("base_size", 16), p.floats("ratio") or [0.5, 1.0, 2.0], p.floats("scale")
     if base < 1 or min([*ratios, *scales]) <= 0:
         raise TVMError(f"anchors of base_size {base}, ratios {ratios} and scales {scales} are not supported")
-    rule = Rule(p.int("pre_nms_topn", 6000), p.int("post_nms_topn", 300), p.float("nms_thresh", 0.7),
-                p.float("min_size", 16.0))
+    rule = Rule(
+        p.int("pre_nms_topn", 6000), p.int("post_nms_topn", 300), p.float("nms_thresh", 0.7), p.float("min_size", 16.0)
+    )
     cells = cell_anchors(base, ratios, scales or [8.0, 16.0, 32.0])
     return _regions(ctx, inputs, cells, p.int("feat_stride", 16), rule)
 

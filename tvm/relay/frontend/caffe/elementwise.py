@@ -138,8 +138,9 @@ def eltwise(ctx, inputs):
     if len(inputs) < 2 or len({ctx.known_shape(x) for x in inputs}) > 1:
         raise TVMError(f"expected at least 2 inputs of equal shape, got shapes {[ctx.known_shape(x) for x in inputs]}")
     if factors and (operation != "SUM" or len(factors) != len(inputs)):
-        raise TVMError(f"{len(factors)} coefficients (coeff) for {operation} with {len(inputs)} inputs are not "
-                       "supported")
+        raise TVMError(
+            f"{len(factors)} coefficients (coeff) for {operation} with {len(inputs)} inputs are not supported"
+        )
     if factors:
         inputs = [x if f == 1 else relay.multiply(x, ctx.like(f, x)) for x, f in zip(inputs, factors)]
     build = {"PROD": relay.multiply, "SUM": relay.add, "MAX": relay.maximum}[operation]
@@ -214,21 +215,25 @@ def batch_norm(ctx, inputs):
     ones = (channels, *(1,) * (len(shape) - 2))
     if ctx.p.bool("use_global_stats", True):
         count = float(ctx.blob(2, "number of batches", 1)[0])
-        mean, variance = (ctx.blob(i, what, channels).astype("float64") * (1 / count if count else 0)
-                          for i, what in ((0, "means"), (1, "variances")))
+        mean, variance = (
+            ctx.blob(i, what, channels).astype("float64") * (1 / count if count else 0)
+            for i, what in ((0, "means"), (1, "variances"))
+        )
         if (variance + eps < 0).any():
             raise TVMError("a variance is negative: the weights file is corrupt")
         factor = 1 / np.sqrt(variance + eps)
-        out = relay.add(relay.multiply(x, ctx.constant(factor.reshape(ones))),
-                        ctx.constant((-mean * factor).reshape(ones)))
+        out = relay.add(
+            relay.multiply(x, ctx.constant(factor.reshape(ones))), ctx.constant((-mean * factor).reshape(ones))
+        )
     else:
         axes = [0, *range(2, len(shape))]
         centred = relay.subtract(x, relay.mean(x, axes, keepdims=True))
         spread = relay.mean(relay.multiply(centred, centred), axes, keepdims=True)
         out = relay.divide(centred, relay.sqrt(relay.add(spread, ctx.like(eps, x))))
     if ctx.p.bool("scale_bias", False):
-        out = relay.add(relay.multiply(out, ctx.constant(ctx.blob(3, "factors", *ones))),
-                        ctx.constant(ctx.blob(4, "biases", *ones)))
+        out = relay.add(
+            relay.multiply(out, ctx.constant(ctx.blob(3, "factors", *ones))), ctx.constant(ctx.blob(4, "biases", *ones))
+        )
     return out
 
 

@@ -59,14 +59,17 @@ class Importer(GraphImporter):
             if layer.type in SOURCES:
                 shapes = _shapes(layer)
                 if len(shapes) not in (0, 1, len(layer.tops)):
-                    raise TVMError(f"{layer.type} '{layer.name}' has {len(layer.tops)} outputs but {len(shapes)} "
-                                   "shapes")
+                    raise TVMError(
+                        f"{layer.type} '{layer.name}' has {len(layer.tops)} outputs but {len(shapes)} shapes"
+                    )
                 for i, top in enumerate(layer.tops):
                     self.declared[top] = shapes[i if len(shapes) > 1 else 0] if shapes else None
         unknown = [n for n in (*self.shapes, *self.dtypes) if n not in self.declared]
         if unknown:
-            raise UnknownInput(f"the network has no input '{unknown[0]}'; its inputs are {', '.join(self.declared)}"
-                               + did_you_mean(unknown[0], list(self.declared), "; "))
+            raise UnknownInput(
+                f"the network has no input '{unknown[0]}'; its inputs are {', '.join(self.declared)}"
+                + did_you_mean(unknown[0], list(self.declared), "; ")
+            )
 
     def source(self, name: str) -> RelayExpr:
         """Add an input of the network to the function and return it."""

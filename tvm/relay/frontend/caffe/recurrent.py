@@ -22,8 +22,10 @@ class Sequence:
         self.outputs = ctx.p.int("num_output", 0)
         shape = ctx.known_shape(inputs[0])
         if len(shape) < 3 or ctx.known_shape(inputs[1]) != shape[:2] or self.outputs < 1:
-            raise TVMError(f"inputs of shapes {[ctx.known_shape(x) for x in inputs]} with num_output {self.outputs} "
-                           "are not supported")
+            raise TVMError(
+                f"inputs of shapes {[ctx.known_shape(x) for x in inputs]} with num_output {self.outputs} "
+                "are not supported"
+            )
         self.steps, self.batch, self.width = shape[0], shape[1], math.prod(shape[2:])
         check_steps("a sequence", self.steps)
         self.rows = relay.reshape(inputs[0], (self.steps * self.batch, self.width))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from ..common.protobuf import Schema
 
-FILES = Schema("caffe", """
+FILES = Schema(
+    "caffe",
+    """
 Shape: dim 1* int64
 Blob: num 1 int32, channels 2 int32, height 3 int32, width 4 int32, data 5* float, shape 7 Shape, \
 double_data 8* double, raw_data_type 10 int32, raw_data 12 bytes
 Layer: name 1 string, type 2 string, blobs 7* Blob
 OldLayer: name 4 string, type 5 int32, blobs 6* Blob
 Net: name 1 string, layers 2* OldLayer, layer 100* Layer
-""")
+""",
+)
 
 # The element types of blobs in raw bytes (`raw_data_type`).
 RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
@@ -35,8 +38,19 @@ NEW_NAMES = {**dict(OLD_TYPES.values()), **{str(k): new for k, (_, new) in OLD_T
 # Layer types whose outputs are the inputs of the network at inference.
 SOURCES = ("Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData", "VideoData")
 # Parameter fields that only affect training or select an implementation. They do not change the outputs.
-FOR_TRAINING = {"weight_filler", "bias_filler", "scale_filler", "filler", "engine", "force_nd_im2col",
-                "moving_average_fraction", "dropout_ratio", "scale_train", "stable_prod_grad", "debug_info",
-                "save_output_param"}
+FOR_TRAINING = {
+    "weight_filler",
+    "bias_filler",
+    "scale_filler",
+    "filler",
+    "engine",
+    "force_nd_im2col",
+    "moving_average_fraction",
+    "dropout_ratio",
+    "scale_train",
+    "stable_prod_grad",
+    "debug_info",
+    "save_output_param",
+}
 
 __all__ = ["FILES", "FOR_TRAINING", "NEW_NAMES", "OLD_TYPES", "RAW_TYPES", "SOURCES"]

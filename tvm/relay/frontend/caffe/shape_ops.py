@@ -104,8 +104,10 @@ def crop(ctx, inputs):
     offsets = ctx.p.ints("offset") or [0]
     offsets = offsets * (len(shape) - axis) if len(offsets) == 1 else offsets
     ends = [o + w for o, w in zip(offsets, wanted[axis:])]
-    if len(wanted) != len(shape) or len(offsets) != len(shape) - axis or any(
-        o < 0 or e > s for o, e, s in zip(offsets, ends, shape[axis:])
+    if (
+        len(wanted) != len(shape)
+        or len(offsets) != len(shape) - axis
+        or any(o < 0 or e > s for o, e, s in zip(offsets, ends, shape[axis:]))
     ):
         raise TVMError(f"cannot crop {wanted} from shape {shape} at offsets {offsets} from axis {axis} on")
     return relay.strided_slice(x, offsets, ends, [1] * len(offsets), list(range(axis, len(shape))))
@@ -244,8 +246,9 @@ def interp(ctx, inputs):
     before, after = ctx.p.int("pad_beg", 0), ctx.p.int("pad_end", 0)
     shrink, zoom = ctx.p.int("shrink_factor", 0), ctx.p.int("zoom_factor", 0)
     if len(sizes) != 2 or before > 0 or after > 0 or min(shrink, zoom) < 0:
-        raise TVMError(f"pad_beg {before}, pad_end {after}, shrink_factor {shrink} and zoom_factor {zoom} are not "
-                       "supported")
+        raise TVMError(
+            f"pad_beg {before}, pad_end {after}, shrink_factor {shrink} and zoom_factor {zoom} are not supported"
+        )
     ends = [s + after for s in sizes]
     if any(e <= -before for e in ends):
         raise TVMError(f"cropping by {before} and {after} leaves no elements of an image of size {sizes}")

@@ -64,8 +64,16 @@ def convolution(ctx, inputs):
     pad, dilation = _window(ctx, "pad", rank, 0), _window(ctx, "dilation", rank, 1)
     weight = ctx.constant(ctx.blob(0, "weights", outputs, channels // groups, *kernel))
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[rank]
-    out = build(x, weight, strides=stride, padding=(*pad, *pad), dilation=dilation, groups=groups, channels=outputs,
-                kernel_size=kernel)
+    out = build(
+        x,
+        weight,
+        strides=stride,
+        padding=(*pad, *pad),
+        dilation=dilation,
+        groups=groups,
+        channels=outputs,
+        kernel_size=kernel,
+    )
     return _with_bias(ctx, out, outputs)
 
 
@@ -88,8 +96,15 @@ def deconvolution(ctx, inputs):
         values, kernel = wide, reach
     # conv2d_transpose accepts padding below the kernel size. The remaining padding crops the output.
     own = tuple(min(p, k - 1) for p, k in zip(pad, kernel))
-    out = relay.nn.conv2d_transpose(x, ctx.constant(values), strides=stride, padding=(*own, *own), groups=groups,
-                                    channels=outputs, kernel_size=kernel)
+    out = relay.nn.conv2d_transpose(
+        x,
+        ctx.constant(values),
+        strides=stride,
+        padding=(*own, *own),
+        groups=groups,
+        channels=outputs,
+        kernel_size=kernel,
+    )
     cut = [p - o for p, o in zip(pad, own)]
     if any(cut):
         sizes = ctx.known_shape(ctx.made(out))[2:]

@@ -143,12 +143,24 @@ def conv(ctx, inputs, args):
         layout = f"{letters}IO"
         weight = relay.transpose(weight, (*range(1, window.rank + 2), 0))
         if groups > 1:
-            x, layout, window.layout = relay.transpose(x, (0, window.rank + 1, *range(1, window.rank + 1))), \
-                f"OI{letters}", f"NC{letters}"
+            x, layout, window.layout = (
+                relay.transpose(x, (0, window.rank + 1, *range(1, window.rank + 1))),
+                f"OI{letters}",
+                f"NC{letters}",
+            )
             weight = relay.transpose(inputs[1], (0, window.rank + 1, *range(1, window.rank + 1)))
-    out = build(x, weight, strides=tuple(window.strides), padding=tuple(window.padding),
-                dilation=tuple(window.dilations), groups=groups, channels=shape[0], kernel_size=tuple(window.kernel),
-                data_layout=window.layout, kernel_layout=layout)
+    out = build(
+        x,
+        weight,
+        strides=tuple(window.strides),
+        padding=tuple(window.padding),
+        dilation=tuple(window.dilations),
+        groups=groups,
+        channels=shape[0],
+        kernel_size=tuple(window.kernel),
+        data_layout=window.layout,
+        kernel_layout=layout,
+    )
     if last and groups > 1:
         out = relay.transpose(out, (0, *range(2, window.rank + 2), 1))
     return with_bias(ctx, out, inputs, window.rank + 1 if last else 1)
@@ -169,11 +181,20 @@ def conv_transpose(ctx, inputs, args):
         weight = relay.transpose(weight, (0, rank + 1, *range(1, rank + 1)))
     shape = ctx.known_shape(ctx.made(weight))
     if len(shape) != rank + 2 or shape[0] != window.channels or list(shape[2:]) != window.kernel:
-        raise TVMError(f"weights of shape {shape} do not match {window.channels} input channels and the kernel "
-                       f"{window.kernel}")
+        raise TVMError(
+            f"weights of shape {shape} do not match {window.channels} input channels and the kernel {window.kernel}"
+        )
     build = {1: relay.nn.conv1d_transpose, 2: relay.nn.conv2d_transpose, 3: relay.nn.conv3d_transpose}[rank]
-    out = build(x, weight, strides=tuple(window.strides), padding=tuple(window.padding), channels=shape[1] * groups,
-                kernel_size=tuple(window.kernel), output_padding=tuple(adjust), groups=groups)
+    out = build(
+        x,
+        weight,
+        strides=tuple(window.strides),
+        padding=tuple(window.padding),
+        channels=shape[1] * groups,
+        kernel_size=tuple(window.kernel),
+        output_padding=tuple(adjust),
+        groups=groups,
+    )
     out = with_bias(ctx, out, inputs, 1)
     return relay.transpose(out, (0, *range(2, rank + 2), 1)) if last else out
 
@@ -191,9 +212,15 @@ def _pool(ctx, inputs, args, greatest: bool):
     pads = window.padding
     if any(p >= k for p, k in zip(pads, window.kernel * 2)) and window.legacy == _NOTSET:
         raise TVMError(f"padding {pads} must be smaller than the window {window.kernel}")
-    return getattr(relay.nn, name)(x, pool_size=tuple(window.kernel), strides=tuple(window.strides),
-                                   dilation=tuple(window.dilations), padding=tuple(pads), layout=window.layout,
-                                   **options)
+    return getattr(relay.nn, name)(
+        x,
+        pool_size=tuple(window.kernel),
+        strides=tuple(window.strides),
+        dilation=tuple(window.dilations),
+        padding=tuple(pads),
+        layout=window.layout,
+        **options,
+    )
 
 
 for _rank in ("", "1D", "2D", "3D"):
@@ -209,8 +236,13 @@ def lp_pool(ctx, inputs, args):
     window = Window(ctx, x, args)
     powers = relay.power(relay.abs(x), ctx.like(p, x))
     mean = getattr(relay.nn, f"avg_pool{window.rank}d")(
-        powers, pool_size=tuple(window.kernel), strides=tuple(window.strides), padding=tuple(window.padding),
-        layout=window.layout, count_include_pad=True)
+        powers,
+        pool_size=tuple(window.kernel),
+        strides=tuple(window.strides),
+        padding=tuple(window.padding),
+        layout=window.layout,
+        count_include_pad=True,
+    )
     total = relay.multiply(mean, ctx.like(float(math.prod(window.kernel)), x))
     return relay.power(total, ctx.like(1.0 / p, x))
 

@@ -22,8 +22,17 @@ for _name, _build in {
     op(_name)(lambda ctx, inputs, args, build=_build: build(inputs[0]))
 
 
-@op("Copy", "StopGradient", "Alias", "AliasWithName", "EnsureCPUOutput", "CopyGPUToCPU", "CopyCPUToGPU",
-    "CopyFromCPUInput", "EnsureDense")
+@op(
+    "Copy",
+    "StopGradient",
+    "Alias",
+    "AliasWithName",
+    "EnsureCPUOutput",
+    "CopyGPUToCPU",
+    "CopyCPUToGPU",
+    "CopyFromCPUInput",
+    "EnsureDense",
+)
 def unchanged(ctx, inputs, args):
     return inputs[0]
 
@@ -84,8 +93,9 @@ def relu_n(ctx, inputs, args):
 @op("Elu")
 def elu(ctx, inputs, args):
     x, alpha = inputs[0], float(args.get("alpha", 1.0))
-    below = relay.multiply(relay.subtract(relay.exp(relay.minimum(x, ctx.like(0, x))), ctx.like(1, x)),
-                           ctx.like(alpha, x))
+    below = relay.multiply(
+        relay.subtract(relay.exp(relay.minimum(x, ctx.like(0, x))), ctx.like(1, x)), ctx.like(alpha, x)
+    )
     return relay.where(relay.less(x, ctx.like(0, x)), below, x)
 
 
@@ -131,8 +141,9 @@ def swish(ctx, inputs, args):
 @op("HardSigmoid")
 def hard_sigmoid(ctx, inputs, args):
     x = inputs[0]
-    line = relay.add(relay.multiply(x, ctx.like(float(args.get("alpha", 0.2)), x)),
-                     ctx.like(float(args.get("beta", 0.5)), x))
+    line = relay.add(
+        relay.multiply(x, ctx.like(float(args.get("alpha", 0.2)), x)), ctx.like(float(args.get("beta", 0.5)), x)
+    )
     return relay.clip(line, 0.0, 1.0)
 
 

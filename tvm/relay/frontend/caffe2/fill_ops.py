@@ -37,10 +37,13 @@ def _given(dtype: str):
         values = args.get("values", [])
         shape = shape_of(ctx, inputs, args, "the tensor") if inputs or "shape" in args else (len(values),)
         if not isinstance(values, list) or len(values) != math.prod(shape):
-            raise TVMError(f"a tensor of shape {shape} needs {math.prod(shape)} elements, but the file has "
-                           f"{len(values) if isinstance(values, list) else values!r}")
-        return Constant(np.array(values, "float64" if dtype.startswith("float") else "int64").astype(dtype)
-                        .reshape(shape))
+            raise TVMError(
+                f"a tensor of shape {shape} needs {math.prod(shape)} elements, but the file has "
+                f"{len(values) if isinstance(values, list) else values!r}"
+            )
+        return Constant(
+            np.array(values, "float64" if dtype.startswith("float") else "int64").astype(dtype).reshape(shape)
+        )
 
     return convert
 
@@ -81,8 +84,10 @@ def half_fill(ctx, inputs, args):
 def diagonal_fill(ctx, inputs, args):
     shape = shape_of(ctx, inputs, args, "the tensor")
     if len(shape) < 2 or len(shape) > 2 and len(set(shape)) != 1:
-        raise TVMError("DiagonalFill: the shape must have at least 2 dimensions, which must be equal if there are more "
-                       f"than 2; got {shape}")
+        raise TVMError(
+            "DiagonalFill: the shape must have at least 2 dimensions, which must be equal if there are more "
+            f"than 2; got {shape}"
+        )
     value = args.get("value", 0.0)
     out = np.zeros(shape, dtype_name(args["dtype"]) if "dtype" in args else "float32")
     places = np.arange(min(shape))

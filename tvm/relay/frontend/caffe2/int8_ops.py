@@ -21,8 +21,11 @@ from .table import CONVERTERS, Context, op
 def _out_params(args: dict[str, Any]) -> tuple[float, int]:
     """Return the scale and the zero point of an operator's output."""
     scale, zero = args.get("Y_scale", 1.0), args.get("Y_zero_point", 0)
-    if not isinstance(scale, (int, float)) or not isinstance(zero, int) or not 0 <= zero <= 255 or not (
-        math.isfinite(scale) and scale > 0
+    if (
+        not isinstance(scale, (int, float))
+        or not isinstance(zero, int)
+        or not 0 <= zero <= 255
+        or not (math.isfinite(scale) and scale > 0)
     ):
         raise TVMError(f"Y_scale {scale!r} and Y_zero_point {zero!r} are not a valid scale and zero point of uint8")
     return float(scale), zero
@@ -144,8 +147,9 @@ def _add(ctx, inputs, args, relu: bool):
 
 def _average(ctx, inputs, args, relu: bool):
     if any(args.get(name) for name in ("pad", "pads", "pad_t", "pad_l", "pad_b", "pad_r")):
-        raise TVMError("Int8AveragePool with padding is not supported, because versions of Caffe2 disagree about its "
-                       "average")
+        raise TVMError(
+            "Int8AveragePool with padding is not supported, because versions of Caffe2 disagree about its average"
+        )
     mean = CONVERTERS.find("AveragePool", 0)(ctx, [_dequantize(ctx, inputs)], args)
     return _quantize(ctx, _rescale(mean, args), args, relu)
 
@@ -182,6 +186,7 @@ def relu(ctx, inputs, args):
 
 def _via_float(name: str):
     """Return a converter that dequantizes, applies a float operator and quantizes its output."""
+
     def convert(ctx, inputs, args):
         return _quantize(ctx, _rescale(CONVERTERS.find(name, 0)(ctx, [_dequantize(ctx, inputs)], args), args), args)
 
@@ -194,6 +199,7 @@ for _name in ("Sigmoid", "Softmax", "LeakyRelu"):
 
 def _layout_op(name: str):
     """Return a converter that applies a layout-changing operator to uint8 data."""
+
     def convert(ctx, inputs, args):
         for i in range(len(inputs) if name == "Concat" else 1):
             if _input_params(ctx, i, inputs) != _input_params(ctx, 0, inputs):

@@ -57,8 +57,9 @@ def load(net, what: str) -> Net:
 
 
 def _net(message) -> Net:
-    return Net(message.name, [_operator(o) for o in message.op], list(message.external_input),
-               list(message.external_output))
+    return Net(
+        message.name, [_operator(o) for o in message.op], list(message.external_input), list(message.external_output)
+    )
 
 
 def _operator(message) -> Operator:

@@ -87,8 +87,14 @@ def lrn(ctx, inputs, args):
     if size < 1 or size % 2 == 0:
         raise TVMError(f"LRN over {size} channels is not supported; the size must be odd and positive")
     # alpha, beta and bias have no defaults in Caffe2: each file sets them.
-    return relay.nn.lrn(inputs[0], size=size, axis=ctx.channel(inputs[0], args), bias=float(args.get("bias", 1.0)),
-                        alpha=float(args.get("alpha", 0.0)), beta=float(args.get("beta", 0.0)))
+    return relay.nn.lrn(
+        inputs[0],
+        size=size,
+        axis=ctx.channel(inputs[0], args),
+        bias=float(args.get("bias", 1.0)),
+        alpha=float(args.get("alpha", 0.0)),
+        beta=float(args.get("beta", 0.0)),
+    )
 
 
 # -- images ------------------------------------------------------------------------------------------------------------
@@ -182,8 +188,10 @@ def space_to_batch(ctx, inputs, args):
     block, pads = args.get("block_size", 2), explicit_padding(args, 2)
     return relay.transpose(
         relay.nn.space_to_batch_nd(
-            relay.transpose(inputs[0], (0, 2, 3, 1)), [block, block], [[pads[0], pads[2]], [pads[1], pads[3]]]),
-        (0, 3, 1, 2))
+            relay.transpose(inputs[0], (0, 2, 3, 1)), [block, block], [[pads[0], pads[2]], [pads[1], pads[3]]]
+        ),
+        (0, 3, 1, 2),
+    )
 
 
 @op("BatchToSpace")
@@ -191,8 +199,10 @@ def batch_to_space(ctx, inputs, args):
     block, pads = args.get("block_size", 2), explicit_padding(args, 2)
     return relay.transpose(
         relay.nn.batch_to_space_nd(
-            relay.transpose(inputs[0], (0, 2, 3, 1)), [block, block], [[pads[0], pads[2]], [pads[1], pads[3]]]),
-        (0, 3, 1, 2))
+            relay.transpose(inputs[0], (0, 2, 3, 1)), [block, block], [[pads[0], pads[2]], [pads[1], pads[3]]]
+        ),
+        (0, 3, 1, 2),
+    )
 
 
 @op("RoIPool")

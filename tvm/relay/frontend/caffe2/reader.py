@@ -93,8 +93,10 @@ class Importer(GraphImporter):
             chosen = outside[:1]
         unknown = [name for name in self.shapes if name not in chosen]
         if unknown:
-            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(chosen)}"
-                               + did_you_mean(unknown[0], chosen, "; "))
+            raise UnknownInput(
+                f"the model has no input '{unknown[0]}'; its inputs are {', '.join(chosen)}"
+                + did_you_mean(unknown[0], chosen, "; ")
+            )
         for name in chosen:
             self.scopes[-1][name] = self.input(name, filled.get(name))
         for name in outside:

@@ -79,8 +79,9 @@ def _names(args: dict[str, Any], name: str) -> list[str]:
 
 def _zip_equal(*lists: list) -> list[tuple]:
     if len({len(v) for v in lists}) > 1:
-        raise TVMError("argument lists that belong together have different lengths: "
-                       f"{' and '.join(str(len(v)) for v in lists)}")
+        raise TVMError(
+            f"argument lists that belong together have different lengths: {' and '.join(str(len(v)) for v in lists)}"
+        )
     return list(zip(*lists))
 
 
@@ -124,8 +125,12 @@ def recurrent_network(ctx, inputs, args):
     sequences = _Sequences(ctx, steps)
     _set_initial_states(ctx, inputs, args, sequences, batch)
     offsets = numbers(args, "link_offset", [])
-    links = _zip_equal(_names(args, "link_internal"), _names(args, "link_external"), offsets,
-                  numbers(args, "link_window", [1] * len(offsets)))
+    links = _zip_equal(
+        _names(args, "link_internal"),
+        _names(args, "link_external"),
+        offsets,
+        numbers(args, "link_window", [1] * len(offsets)),
+    )
     made = {name for each in net.operators for name in each.outputs}
     clock = args.get("timestep", b"timestep").decode("utf-8", "replace")
     for t in range(steps):
@@ -141,8 +146,9 @@ def recurrent_network(ctx, inputs, args):
                 sequences.write(external, t + offset, scope[internal])
     results = {external: sequences.whole(external) for _, external, _, _ in links}
     ctx.importer.scopes[-1].update(results)
-    for source, name, offset in _zip_equal(_names(args, "alias_src"), _names(args, "alias_dst"),
-                                      numbers(args, "alias_offset", [])):
+    for source, name, offset in _zip_equal(
+        _names(args, "alias_src"), _names(args, "alias_dst"), numbers(args, "alias_offset", [])
+    ):
         count = len(sequences.of(source))
         start = offset if offset >= 0 else count + offset
         if not 0 <= start < count:

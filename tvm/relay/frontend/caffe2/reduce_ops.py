@@ -108,8 +108,9 @@ def dot_product(ctx, inputs, args):
 @op("CosineSimilarity")
 def cosine_similarity(ctx, inputs, args):
     x, y = _pairs(ctx, inputs)
-    lengths = [relay.sqrt(relay.maximum(relay.sum(relay.multiply(v, v), [1]), ctx.like(1e-10, inputs[0])))
-               for v in (x, y)]
+    lengths = [
+        relay.sqrt(relay.maximum(relay.sum(relay.multiply(v, v), [1]), ctx.like(1e-10, inputs[0]))) for v in (x, y)
+    ]
     return relay.divide(relay.sum(relay.multiply(x, y), [1]), relay.multiply(*lengths))
 
 

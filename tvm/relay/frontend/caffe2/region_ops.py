@@ -37,15 +37,27 @@ def generate_proposals(ctx, inputs, args):
     images, count, height, width = (ctx.known_shape(inputs[0]) + (0,) * 4)[:4]
     cells = ctx.array(inputs[3], "the anchors")
     if cells.shape != (count, 4) or ctx.known_shape(inputs[1]) != (images, 4 * count, height, width):
-        raise TVMError(f"scores of shape {ctx.known_shape(inputs[0])} and box offsets of shape "
-                       f"{ctx.known_shape(inputs[1])} do not match anchors of shape {cells.shape}")
+        raise TVMError(
+            f"scores of shape {ctx.known_shape(inputs[0])} and box offsets of shape "
+            f"{ctx.known_shape(inputs[1])} do not match anchors of shape {cells.shape}"
+        )
     if ctx.known_shape(inputs[2]) != (images, 3) or float(args.get("spatial_scale", 1.0 / 16)) <= 0:
-        raise TVMError(f"image info of shape {ctx.known_shape(inputs[2])} does not match {images} images, or "
-                       "spatial_scale is not positive")
+        raise TVMError(
+            f"image info of shape {ctx.known_shape(inputs[2])} does not match {images} images, or "
+            "spatial_scale is not positive"
+        )
     check_steps("a batch of images", images)
     one = upright(args)
-    rule = Rule(args.get("pre_nms_topN", 6000), args.get("post_nms_topN", 300), float(args.get("nms_thresh", 0.7)),
-                float(args.get("min_size", 16.0)), one, one, _MAX_LOG_SCALE, False)
+    rule = Rule(
+        args.get("pre_nms_topN", 6000),
+        args.get("post_nms_topN", 300),
+        float(args.get("nms_thresh", 0.7)),
+        float(args.get("min_size", 16.0)),
+        one,
+        one,
+        _MAX_LOG_SCALE,
+        False,
+    )
     anchors = anchors_of(cells.astype("float64"), height, width, 1.0 / float(args.get("spatial_scale", 1.0 / 16)))
     rois, best, real = [], [], []
     for i in range(images):
@@ -79,11 +91,17 @@ def bbox_transform(ctx, inputs, args):
     rois, moves, image = inputs
     shape, wide = ctx.known_shape(rois), ctx.known_shape(moves)
     images = ctx.known_shape(image)
-    if len(shape) != 2 or shape[1] not in (4, 5) or len(wide) != 2 or wide[0] != shape[0] or wide[1] % 4 or (
-        len(images) != 2 or images[1] != 3 or shape[1] == 4 and images[0] != 1
+    if (
+        len(shape) != 2
+        or shape[1] not in (4, 5)
+        or len(wide) != 2
+        or wide[0] != shape[0]
+        or wide[1] % 4
+        or (len(images) != 2 or images[1] != 3 or shape[1] == 4 and images[0] != 1)
     ):
-        raise TVMError(f"regions of shape {shape}, box offsets of shape {wide} and image info of shape {images} do not "
-                       "match")
+        raise TVMError(
+            f"regions of shape {shape}, box offsets of shape {wide} and image info of shape {images} do not match"
+        )
     weights = args.get("weights", [1.0] * 4)
     if not isinstance(weights, list) or len(weights) != 4 or not all(isinstance(w, float) and w > 0 for w in weights):
         raise TVMError(f"weights {weights!r} are not supported; expected 4 positive numbers")
@@ -96,8 +114,9 @@ def bbox_transform(ctx, inputs, args):
     places = ctx.made(places)
     sizes = ctx.made(relay.take(image, places, 0))
     scale = ctx.made(relay.strided_slice(sizes, [2], [3], [1], [1]))
-    whole = relay.floor(relay.add(relay.divide(relay.take(sizes, const(np.array([1, 0], "int64")), 1), scale),
-                                  const(0.5)))
+    whole = relay.floor(
+        relay.add(relay.divide(relay.take(sizes, const(np.array([1, 0], "int64")), 1), scale), const(0.5))
+    )
     limit = ctx.made(relay.expand_dims(relay.subtract(whole, const(one)), 1))
     middle, size = _centers_and_sizes(ctx, relay.divide(boxes, scale), one)
     moves = relay.divide(relay.reshape(moves, (shape[0], -1, 4)), const(np.array(weights, "float32")))

@@ -52,8 +52,9 @@ class Cursor:
 
     def take(self, count: int) -> memoryview:
         if count > len(self.data) - self.at:
-            raise TVMError(f"unexpected end of the file: it has {len(self.data)} bytes and ends inside a value at byte "
-                           f"{self.at}")
+            raise TVMError(
+                f"unexpected end of the file: it has {len(self.data)} bytes and ends inside a value at byte {self.at}"
+            )
         self.at += count
         return self.data[self.at - count : self.at]
 
@@ -206,8 +207,10 @@ def _node(cursor: Cursor, version: int) -> BinaryNode:
     elif kind in PLAIN:
         fields = {}
     else:
-        raise OpNotImplemented(f"the model uses a CNTK operator that is not supported: {kind[:80]}, node "
-                               f"'{name[:80]}'; the nodes after it cannot be read")
+        raise OpNotImplemented(
+            f"the model uses a CNTK operator that is not supported: {kind[:80]}, node "
+            f"'{name[:80]}'; the nodes after it cannot be read"
+        )
     return BinaryNode(kind, name, _PRECISIONS[precision], fields)
 
 
@@ -253,8 +256,17 @@ def _convolution(cursor: Cursor, version: int) -> dict[str, Any]:
     count, layout = cursor.number("u32"), cursor.number("u32")
     pad = cursor.number("bool")
     cursor.number("u64")
-    return {"kernelShape": (width, height, 1), "mapCount": (count,), "strides": (x, y, 1), "sharing": [True],
-            "autoPadding": [pad], "lowerPad": (0,), "upperPad": (0,), "imageLayout": layout, "convolution2D": True}
+    return {
+        "kernelShape": (width, height, 1),
+        "mapCount": (count,),
+        "strides": (x, y, 1),
+        "sharing": [True],
+        "autoPadding": [pad],
+        "lowerPad": (0,),
+        "upperPad": (0,),
+        "imageLayout": layout,
+        "convolution2D": True,
+    }
 
 
 def _batch_norm(cursor: Cursor, version: int) -> dict[str, Any]:

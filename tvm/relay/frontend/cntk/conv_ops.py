@@ -60,8 +60,11 @@ class Window:
             self.counts.append(steps)
 
     def _of(self, values, default, what: str) -> list:
-        return _per_axis(values, len(self.kernel), default, what)[::-1] if len(values) <= len(self.kernel) \
+        return (
+            _per_axis(values, len(self.kernel), default, what)[::-1]
+            if len(values) <= len(self.kernel)
             else list(values)[: len(self.kernel)][::-1]
+        )
 
     def cut(self, ctx: Context, x, first: int):
         """Crop the data outside all windows (negative padding). Return the data and the remaining padding."""
@@ -124,9 +127,18 @@ def convolution(ctx, inputs, attrs):
     data, padding = window.cut(ctx, x.expr, 2)
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[spatial]
     letters = _LETTERS[spatial]
-    out = build(data, weight, strides=tuple(window.strides), padding=padding, dilation=tuple(window.dilations),
-                groups=groups, channels=shape[0], kernel_size=shape[2:], data_layout=f"NC{letters}",
-                kernel_layout=f"OI{letters}")
+    out = build(
+        data,
+        weight,
+        strides=tuple(window.strides),
+        padding=padding,
+        dilation=tuple(window.dilations),
+        groups=groups,
+        channels=shape[0],
+        kernel_size=shape[2:],
+        data_layout=f"NC{letters}",
+        kernel_layout=f"OI{letters}",
+    )
     return _back(ctx, out, lead)
 
 
@@ -148,18 +160,29 @@ def _transposed(ctx: Context, x: Tensor, weight, shape, attrs, lead) -> Tensor:
     if any(wanted) and len(wanted) >= spatial:
         outputs = tuple(wanted[:spatial][::-1])
     else:
-        strides, auto, low, high = (_per_axis(own.get(n), spatial, d, n)[::-1] for n, d in
-                                    (("strides", 1), ("autoPadding", False), ("lowerPad", 0), ("upperPad", 0)))
-        outputs = tuple((n - 1) * s + (1 if a else k - lo - hi) for n, s, a, k, lo, hi in
-                        zip(sizes[1:], strides, auto, shape[2:], low, high))
+        strides, auto, low, high = (
+            _per_axis(own.get(n), spatial, d, n)[::-1]
+            for n, d in (("strides", 1), ("autoPadding", False), ("lowerPad", 0), ("upperPad", 0))
+        )
+        outputs = tuple(
+            (n - 1) * s + (1 if a else k - lo - hi)
+            for n, s, a, k, lo, hi in zip(sizes[1:], strides, auto, shape[2:], low, high)
+        )
     window = Window(list(shape[2:]), own, outputs, sizes[1:])
     if any(p < 0 for p in window.before):
         raise TVMError("a transposed convolution with a kernel smaller than its strides is not supported")
     extra = tuple(max(-p, 0) for p in window.after)
     padding = (*window.before, *(max(p, 0) for p in window.after))
     build = {1: relay.nn.conv1d_transpose, 2: relay.nn.conv2d_transpose, 3: relay.nn.conv3d_transpose}[spatial]
-    out = build(x.expr, weight, strides=tuple(window.strides), padding=padding, channels=shape[1],
-                kernel_size=shape[2:], output_padding=extra)
+    out = build(
+        x.expr,
+        weight,
+        strides=tuple(window.strides),
+        padding=padding,
+        channels=shape[1],
+        kernel_size=shape[2:],
+        output_padding=extra,
+    )
     return _back(ctx, out, lead)
 
 
@@ -196,8 +219,9 @@ def pooling(ctx, inputs, attrs):
     data = data if plain else relay.expand_dims(data, 1)
     options = {} if kind == _MAX else {"count_include_pad": bool(attrs.get("includePad", False))}
     build = getattr(relay.nn, f"{'max' if kind == _MAX else 'avg'}_pool{spatial}d")
-    out = build(data, pool_size=tuple(window.kernel[used]), strides=tuple(window.strides[used]), padding=padding,
-                **options)
+    out = build(
+        data, pool_size=tuple(window.kernel[used]), strides=tuple(window.strides[used]), padding=padding, **options
+    )
     return _back(ctx, out if plain else relay.squeeze(out, [1]), lead)
 
 
@@ -217,8 +241,9 @@ def unpooling(ctx, inputs, attrs):
     lead = tiles.lead
     order = [*range(lead), lead, lead + 1, lead + 3, lead + 2, lead + 4]
     rows = ctx.reshaped(ctx.tensor(relay.transpose(tiles.expr, order), lead), (c, h // p, w // q, p * q))
-    hot = relay.one_hot(relay.argmax(rows.expr, lead + 3), ctx.like(1, x.expr), ctx.like(0, x.expr), p * q, -1,
-                        ctx.dtype(x.expr))
+    hot = relay.one_hot(
+        relay.argmax(rows.expr, lead + 3), ctx.like(1, x.expr), ctx.like(0, x.expr), p * q, -1, ctx.dtype(x.expr)
+    )
     out = ctx.tensor(relay.multiply(hot, relay.expand_dims(x.expr, lead + 3)), lead)
     out = ctx.reshaped(out, (c, h // p, w // q, p, q))
     back = [*range(lead), lead, lead + 1, lead + 3, lead + 2, lead + 4]

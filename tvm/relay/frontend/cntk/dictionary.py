@@ -81,8 +81,11 @@ def _array(message) -> np.ndarray:
     elif message.HasField("sint32_values"):
         found = np.array(message.sint32_values.value, "int32")
     elif message.HasField("bytes_value"):
-        found = np.frombuffer(message.bytes_value.value, np.dtype(dtype).newbyteorder("<")) \
-            if len(message.bytes_value.value) % np.dtype(dtype).itemsize == 0 else np.zeros(0)
+        found = (
+            np.frombuffer(message.bytes_value.value, np.dtype(dtype).newbyteorder("<"))
+            if len(message.bytes_value.value) % np.dtype(dtype).itemsize == 0
+            else np.zeros(0)
+        )
     else:
         found = np.zeros(0)
     if found.size != math.prod(shape):

@@ -87,8 +87,16 @@ def is_cntk(head: bytes) -> bool:
     # The length of the first pair is a varint of one or more bytes.
     at = 3 + next((i for i, byte in enumerate(head[3:9], 1) if byte < 128), 6)
     key = head[at + 2 : at + 2 + head[at + 1]] if len(head) > at + 1 else b""
-    return head[at : at + 1] == b"\n" and key in (b"version", b"type", b"uid", b"root", b"inputs", b"name", b"state",
-                                                  b"primitive_functions")
+    return head[at : at + 1] == b"\n" and key in (
+        b"version",
+        b"type",
+        b"uid",
+        b"root",
+        b"inputs",
+        b"name",
+        b"state",
+        b"primitive_functions",
+    )
 
 
 def array_of(shape: tuple[int, ...], flat: np.ndarray) -> np.ndarray:

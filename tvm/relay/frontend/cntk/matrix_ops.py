@@ -29,8 +29,9 @@ def _times(ctx: Context, left: Tensor, right: Tensor, kept: int) -> Tensor:
     other = ctx.sizes(right)
     if len(other) < len(inner) or other[len(other) - len(inner) :] != inner:
         if math.prod(other) != math.prod(inner):
-            raise TVMError(f"cannot multiply samples of shapes {other[::-1]} and {own[::-1]}: the reduction axes "
-                           "differ")
+            raise TVMError(
+                f"cannot multiply samples of shapes {other[::-1]} and {own[::-1]}: the reduction axes differ"
+            )
         rest: tuple = ()
     else:
         rest = other[: len(other) - len(inner)]
@@ -145,8 +146,10 @@ def logistic(ctx, inputs, attrs):
     tensors, _ = ctx.aligned(*inputs)
     labels, chances = tensors[:2]
     one = ctx.like(1, chances)
-    logs = relay.add(relay.multiply(labels, relay.log(chances)),
-                     relay.multiply(relay.subtract(one, labels), relay.log(relay.subtract(one, chances))))
+    logs = relay.add(
+        relay.multiply(labels, relay.log(chances)),
+        relay.multiply(relay.subtract(one, labels), relay.log(relay.subtract(one, chances))),
+    )
     logs = relay.multiply(logs, tensors[2]) if len(tensors) > 2 else logs
     return Tensor(relay.negative(relay.sum(logs)), 0)
 

@@ -50,8 +50,14 @@ def _old_window(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> 
     f = node.fields
     if f["imageLayout"] != 1:
         raise TVMError(f"{node.type} '{node.name}' has the unsupported imageLayout 'HWC'")
-    return {"poolingType": int(node.type == "AveragePooling"), "poolingWindowShape": (f["width"], f["height"], 1),
-            "strides": (f["strideX"], f["strideY"], 1), "autoPadding": [False], "lowerPad": (0,), "upperPad": (0,)}
+    return {
+        "poolingType": int(node.type == "AveragePooling"),
+        "poolingWindowShape": (f["width"], f["height"], 1),
+        "strides": (f["strideX"], f["strideY"], 1),
+        "autoPadding": [False],
+        "lowerPad": (0,),
+        "upperPad": (0,),
+    }
 
 
 def _slice(network: BinaryNetwork, node: BinaryNode, inputs: list[str]) -> dict[str, Any]:

@@ -82,8 +82,10 @@ class Importer(GraphImporter):
         if not given:
             return [self.producer_key(k) for k in self.model.outputs]
         names = [given] if isinstance(given, str) else list(given)
-        known = {n.name or n.key: f"{k}_Output_0" if f"{k}_Output_0" in self.model.results else k
-                 for k, n in self.model.nodes.items()}
+        known = {
+            n.name or n.key: f"{k}_Output_0" if f"{k}_Output_0" in self.model.results else k
+            for k, n in self.model.nodes.items()
+        }
         for name in names:
             if name not in known:
                 raise TVMError(f"the model has no output '{name}'" + did_you_mean(name, known, "; "))
@@ -102,8 +104,10 @@ class Importer(GraphImporter):
         known = [v.name for v in inputs.values()]
         unknown = [n for n in self.shapes if n not in known]
         if unknown:
-            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(known)}"
-                               + did_you_mean(unknown[0], known, "; "))
+            raise UnknownInput(
+                f"the model has no input '{unknown[0]}'; its inputs are {', '.join(known)}"
+                + did_you_mean(unknown[0], known, "; ")
+            )
         for key, variable in self.model.variables.items():
             if key in inputs:
                 self.values[key] = self.input(variable)
@@ -115,8 +119,10 @@ class Importer(GraphImporter):
         static = [None if d in (FREE, INFERRED) else d for d in reversed(variable.shape)]
         dims: list = [1, None][: variable.dynamic] + static
         if variable.dynamic > 2:
-            raise TVMError(f"input '{variable.name}' has {variable.dynamic} dynamic axes; at most 2 (batch and "
-                           "sequence) are supported")
+            raise TVMError(
+                f"input '{variable.name}' has {variable.dynamic} dynamic axes; at most 2 (batch and "
+                "sequence) are supported"
+            )
         if variable.name in self.shapes:
             dims = self.given(variable.name, dims)
         if None in dims:

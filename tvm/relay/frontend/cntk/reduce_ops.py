@@ -52,8 +52,9 @@ def reduce_elements(ctx: Context, inputs, attrs):
     dtype = ctx.dtype(x)
     if any(is_sequence(a) for a in axes):
         if len(axes) > 1 or lead != 2:
-            raise TVMError("the sequence axis cannot be reduced together with other axes, or the input has no sequence "
-                           "axis")
+            raise TVMError(
+                "the sequence axis cannot be reduced together with other axes, or the input has no sequence axis"
+            )
         return Tensor(relay.cast(build(x, [1], False), dtype), 1)
     if any(a.name and not is_all(a) for a in axes):
         raise TVMError("a reduction over the batch axis is not supported")
@@ -90,4 +91,3 @@ def top_k(ctx, inputs, attrs):
         raise TVMError(f"TopK: {count} is out of range for an axis of {size} elements")
     values, places = relay.topk(x.expr, count, axis, "both", False, "int32")
     return [Tensor(values, x.lead), Tensor(relay.cast(places, ctx.dtype(x.expr)), x.lead)]
-

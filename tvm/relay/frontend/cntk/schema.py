@@ -74,14 +74,16 @@ FIELDS: dict[str, tuple] = {
     "Crop": (("xOffset", "f64", 0), ("yOffset", "f64", 0)),
 }
 # Node types without fields.
-PLAIN = frozenset("""
+PLAIN = frozenset(
+    """
 Abs Acos Asin Asinh Atan Atanh Cast ClassificationError Clip CosDistance Cosh Cosine CrossEntropy
 CrossEntropyWithSoftmax DiagTimes DynamicAxis ElementTimes Equal ErrorPrediction Exp ExponentialLinearUnit Floor
 Gather GatherPacked Greater GreaterEqual Hardmax If Less LessEqual Log LogPlus LogSoftmax Logistic Minus Negate
 NotEqual PackedIndex Pass PerDimMeanVarDeNormalization PerDimMeanVarNormalization Plus Pow Reciprocal
 ReconcileDynamicAxis RectifiedLinear Scale Sigmoid Sin Sinh Softmax Sqrt SquareError StableSigmoid StopGradient
 StraightThrough SumColumnElements SumElements Tan Tanh
-""".split())
+""".split()
+)
 # Maps operator names of the binary format to those of CNTK 2.
 RENAMED = {"RectifiedLinear": "ReLU", "Cosine": "Cos", "TransposeDimensions": "TransposeAxes", "If": "Select",
            "SumElements": "SumAll", "SquareError": "SquaredError", "ErrorPrediction": "ClassificationError",

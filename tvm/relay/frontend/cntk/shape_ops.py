@@ -240,8 +240,9 @@ def eye_like(ctx: Context, inputs, attrs):
 @op("ConstantOp")
 def constant(ctx: Context, inputs, attrs):
     """Return a tensor of the input's shape, filled with a constant."""
-    return Tensor(relay.full_like(inputs[0].expr, ctx.like(float(attrs.get("fillValue", 0.0)), inputs[0].expr)),
-                  inputs[0].lead)
+    return Tensor(
+        relay.full_like(inputs[0].expr, ctx.like(float(attrs.get("fillValue", 0.0)), inputs[0].expr)), inputs[0].lead
+    )
 
 
 @op("Combine")

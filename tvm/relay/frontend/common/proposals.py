@@ -68,8 +68,9 @@ def _moved(moves: RelayExpr, anchors: np.ndarray, limit: RelayExpr, rule: Rule) 
     return low, high
 
 
-def proposals(ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np.ndarray, image: RelayExpr,
-              rule: Rule) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
+def proposals(
+    ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np.ndarray, image: RelayExpr, rule: Rule
+) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
     """Return the scores (``after``) and the corners (``after``, 4) of the regions of one image, and the mask of valid
     rows.
 

@@ -69,8 +69,10 @@ def _hard_mish(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _gelu(ctx: Context, x: RelayExpr) -> RelayExpr:
-    inner = relay.add(relay.multiply(ctx.like(0.797885, x), x),
-                      relay.multiply(ctx.like(0.035677, x), relay.multiply(x, relay.multiply(x, x))))
+    inner = relay.add(
+        relay.multiply(ctx.like(0.797885, x), x),
+        relay.multiply(ctx.like(0.035677, x), relay.multiply(x, relay.multiply(x, x))),
+    )
     return relay.multiply(relay.multiply(ctx.like(0.5, x), x), relay.add(ctx.like(1, x), relay.tanh(inner)))
 
 

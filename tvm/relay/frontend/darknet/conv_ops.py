@@ -31,9 +31,16 @@ class Convolution:
         self.weight, self.bias = ctx.constant(weight), ctx.constant(bias)
 
     def __call__(self, x: RelayExpr, strides, padding: int, dilation: int, activation: str) -> RelayExpr:
-        out = relay.nn.conv2d(x, self.weight, strides=strides, padding=(padding, padding), groups=self.groups,
-                              dilation=(dilation, dilation), channels=self.filters,
-                              kernel_size=(self.size, self.size))
+        out = relay.nn.conv2d(
+            x,
+            self.weight,
+            strides=strides,
+            padding=(padding, padding),
+            groups=self.groups,
+            dilation=(dilation, dilation),
+            channels=self.filters,
+            kernel_size=(self.size, self.size),
+        )
         return activated(self.ctx, relay.nn.bias_add(out, self.bias), activation)
 
 
@@ -55,8 +62,10 @@ def convolutional(ctx, x):
     size = ctx.positive("size", 1)
     padding, dilation = padding_of(ctx, size), ctx.positive("dilation", 1) if size > 1 else 1
     if dilation > 1 and 2 * padding != size - 1:
-        raise TVMError(f"dilation={dilation} with padding {padding} and kernel size {size} is not supported, because "
-                       "DarkNet reads outside the image")
+        raise TVMError(
+            f"dilation={dilation} with padding {padding} and kernel size {size} is not supported, because "
+            "DarkNet reads outside the image"
+        )
     conv = Convolution(ctx, channels, ctx.positive("filters", 1), size, ctx.positive("groups", 1))
     return conv(x, strides_of(ctx), padding * dilation, dilation, ctx.section.text("activation", "logistic"))
 
@@ -109,8 +118,13 @@ def local(ctx, x):
     weight = ctx.take("weights", rows * columns, filters, channels * size * size)
     around = ((0, 0), (0, 0), (1, 1), (1, 1)) if padded else None
     data = x if around is None else relay.nn.pad(x, around)
-    parts = [relay.strided_slice(data, [i, j], [i + (rows - 1) * stride + 1, j + (columns - 1) * stride + 1],
-                                 [stride, stride], [2, 3]) for i in range(size) for j in range(size)]
+    parts = [
+        relay.strided_slice(
+            data, [i, j], [i + (rows - 1) * stride + 1, j + (columns - 1) * stride + 1], [stride, stride], [2, 3]
+        )
+        for i in range(size)
+        for j in range(size)
+    ]
     windows = relay.transpose(relay.stack(parts, 2), (3, 4, 0, 1, 2))
     windows = relay.reshape(windows, (rows * columns, batch, channels * size * size))
     out = relay.nn.batch_matmul(windows, ctx.constant(weight))
@@ -152,8 +166,9 @@ def normalization(ctx, x):
             rows[k, last] -= alpha
         if following < channels:
             rows[k, following] += alpha
-    sums = relay.nn.conv2d(relay.multiply(x, x), ctx.constant(rows[:, :, None, None]), channels=channels,
-                           kernel_size=(1, 1))
+    sums = relay.nn.conv2d(
+        relay.multiply(x, x), ctx.constant(rows[:, :, None, None]), channels=channels, kernel_size=(1, 1)
+    )
     return relay.multiply(x, relay.power(relay.add(sums, ctx.like(kappa, x)), ctx.like(-beta, x)))
 
 

@@ -21,8 +21,10 @@ class Grid:
     def __init__(self, ctx: Context, x: RelayExpr, count: int, numbers: int):
         self.batch, self.channels, self.height, self.width = ctx.image(x)
         if count < 1 or self.channels != count * numbers:
-            raise TVMError(f"{count} boxes of {numbers} values need {count * numbers} channels, but the previous layer "
-                           f"has {self.channels}")
+            raise TVMError(
+                f"{count} boxes of {numbers} values need {count * numbers} channels, but the previous layer "
+                f"has {self.channels}"
+            )
         self.count, self.numbers = count, numbers
         self.value = relay.reshape(x, (self.batch, count, numbers, self.height, self.width))
 
@@ -42,8 +44,10 @@ class Grid:
 
     def centres(self, ctx: Context, x: RelayExpr, y: RelayExpr) -> list[RelayExpr]:
         columns, rows = np.arange(self.width), np.arange(self.height)[:, None]
-        return [relay.divide(relay.add(x, ctx.constant(columns)), ctx.like(self.width, x)),
-                relay.divide(relay.add(y, ctx.constant(rows)), ctx.like(self.height, y))]
+        return [
+            relay.divide(relay.add(x, ctx.constant(columns)), ctx.like(self.width, x)),
+            relay.divide(relay.add(y, ctx.constant(rows)), ctx.like(self.height, y)),
+        ]
 
 
 def _anchors(ctx: Context, count: int) -> np.ndarray:
@@ -61,6 +65,7 @@ def _sizes(ctx: Context, grid: Grid, anchors: np.ndarray, w: RelayExpr, h: Relay
 
     The raw values are exponents, or ``value * value * 4`` applies if ``squares`` is set.
     """
+
     def size(value: RelayExpr, which: int) -> RelayExpr:
         factor = anchors[which::2].astype("float64") / across[which]
         grown = relay.multiply(relay.multiply(value, value), ctx.like(4, value)) if squares else relay.exp(value)

@@ -110,8 +110,10 @@ class Weights:
             count *= int(size)
         left = len(self.numbers) - self.used
         if count > left:
-            raise TVMError(f"the {what} need {count} floats, but only {left} remain in the weights file: it is "
-                           "truncated, or it belongs to another configuration")
+            raise TVMError(
+                f"the {what} need {count} floats, but only {left} remain in the weights file: it is "
+                "truncated, or it belongs to another configuration"
+            )
         found = self.numbers[self.used : self.used + count].reshape(shape)
         self.used += count
         return found

@@ -40,8 +40,9 @@ def _state(ctx: Context, name: str, *shape: int) -> RelayExpr:
     return ctx.importer.state(f"{ctx.section.name}_{ctx.section.number}_{name}", np.zeros(shape, ctx.importer.dtype))
 
 
-def _run(ctx: Context, parts: list[RelayExpr], state: RelayExpr, taken: Callable, recurrent: Callable,
-         given: Callable) -> RelayExpr:
+def _run(
+    ctx: Context, parts: list[RelayExpr], state: RelayExpr, taken: Callable, recurrent: Callable, given: Callable
+) -> RelayExpr:
     """Run a recurrent state over the steps, and return the stacked outputs."""
     kept, out = ctx.flag("shortcut"), []
     for part in parts:
@@ -59,10 +60,17 @@ def rnn(ctx, x):
     hidden, outputs = _hidden(ctx), ctx.positive("output", 1)
     name = ctx.section.text("activation", "logistic")
     inner = {0: name, 1: "logistic", 2: "loggy"}.get(ctx.section.int("logistic", 0), name)
-    first, own, last = (Product(ctx, *sizes) for sizes in ((ctx.known_shape(x)[1], hidden), (hidden, hidden),
-                                                           (hidden, outputs)))
-    return _run(ctx, parts, _state(ctx, "state", batch, hidden), lambda v: first(v, name), lambda v: own(v, inner),
-                lambda v: last(v, name))
+    first, own, last = (
+        Product(ctx, *sizes) for sizes in ((ctx.known_shape(x)[1], hidden), (hidden, hidden), (hidden, outputs))
+    )
+    return _run(
+        ctx,
+        parts,
+        _state(ctx, "state", batch, hidden),
+        lambda v: first(v, name),
+        lambda v: own(v, inner),
+        lambda v: last(v, name),
+    )
 
 
 @layer("crnn")
@@ -72,12 +80,20 @@ def crnn(ctx, x):
     hidden, outputs = ctx.positive("hidden_filters", 1), ctx.positive("output_filters", 1)
     size, groups = ctx.positive("size", 3), ctx.positive("groups", 1)
     name = ctx.section.text("activation", "logistic")
-    odd = {k: v for k, v in (("size", size % 2 - 1), ("stride", ctx.positive("stride", 1) - 1),
-                             ("dilation", ctx.positive("dilation", 1) - 1)) if v}
+    odd = {
+        k: v
+        for k, v in (
+            ("size", size % 2 - 1),
+            ("stride", ctx.positive("stride", 1) - 1),
+            ("dilation", ctx.positive("dilation", 1) - 1),
+        )
+        if v
+    }
     if odd:
         raise TVMError(f"{next(iter(odd))}={ctx.section.options[next(iter(odd))]} is not supported")
-    first, own, last = (Convolution(ctx, *sizes, size, groups) for sizes in ((channels, hidden), (hidden, hidden),
-                                                                             (hidden, outputs)))
+    first, own, last = (
+        Convolution(ctx, *sizes, size, groups) for sizes in ((channels, hidden), (hidden, hidden), (hidden, outputs))
+    )
 
     def run(conv: Convolution) -> Callable:
         return lambda v: conv(v, (1, 1), size // 2, 1, name)
@@ -87,8 +103,10 @@ def crnn(ctx, x):
 
 def _gates(ctx: Context, inputs: int, outputs: int, count: int) -> tuple[list[Product], list[Product]]:
     """Return the matmuls of the inputs and those of the state, one for each gate."""
-    return ([Product(ctx, inputs, outputs) for _ in range(count)],
-            [Product(ctx, outputs, outputs) for _ in range(count)])
+    return (
+        [Product(ctx, inputs, outputs) for _ in range(count)],
+        [Product(ctx, outputs, outputs) for _ in range(count)],
+    )
 
 
 @layer("gru")
@@ -119,8 +137,9 @@ def lstm(ctx, x):
     cell, hidden, out = _state(ctx, "cell", batch, outputs), _state(ctx, "state", batch, outputs), []
     for part in parts:
         i, f, o, g = (relay.add(w(part), u(hidden)) for w, u in zip(weights, recurrent))
-        cell = ctx.made(relay.add(relay.multiply(relay.sigmoid(f), cell),
-                                  relay.multiply(relay.sigmoid(i), relay.tanh(g))))
+        cell = ctx.made(
+            relay.add(relay.multiply(relay.sigmoid(f), cell), relay.multiply(relay.sigmoid(i), relay.tanh(g)))
+        )
         hidden = ctx.made(relay.multiply(relay.tanh(cell), relay.sigmoid(o)))
         out.append(hidden)
     ctx.importer.keep(cell)
@@ -140,8 +159,9 @@ def conv_lstm(ctx, x):
     outputs, size, groups = (ctx.positive(k, d) for k, d in (("output", 1), ("size", 3), ("groups", 1)))
     padding, bound = padding_of(ctx, size), ctx.section.int("state_constrain", 32 * ctx.importer.net.time_steps)
     if ctx.positive("stride", 1) != 1 or ctx.positive("dilation", 1) != 1 or 2 * padding != size - 1:
-        raise TVMError(f"kernel size {size} with a stride, dilation or padding that changes the image size is not "
-                       "supported")
+        raise TVMError(
+            f"kernel size {size} with a stride, dilation or padding that changes the image size is not supported"
+        )
     name = ctx.section.text("activation", "linear")
 
     def gates(count: int, inputs: int) -> list[Callable]:
@@ -156,8 +176,9 @@ def conv_lstm(ctx, x):
         f, i, g, o = (relay.add(u(hidden), w(part)) for u, w in zip(own, given))
         if peep:
             f, i = relay.add(f, peep[0](cell)), relay.add(i, peep[1](cell))
-        cell = ctx.made(relay.add(relay.multiply(relay.sigmoid(f), cell),
-                                  relay.multiply(relay.sigmoid(i), relay.tanh(g))))
+        cell = ctx.made(
+            relay.add(relay.multiply(relay.sigmoid(f), cell), relay.multiply(relay.sigmoid(i), relay.tanh(g)))
+        )
         o = relay.add(o, peep[2](cell)) if peep else o
         hidden = ctx.made(relay.multiply(relay.tanh(cell), relay.sigmoid(o)))
         cell = ctx.made(relay.clip(cell, -float(bound), float(bound))) if bound else cell

@@ -18,8 +18,17 @@ class ACTIVATION:
 
 
 # Maps alternative section names to the name in the table of converters.
-ALIASES = {"network": "net", "conv": "convolutional", "deconv": "deconvolutional", "conn": "connected",
-           "max": "maxpool", "avg": "avgpool", "soft": "softmax", "lrn": "normalization", "logxent": "logistic"}
+ALIASES = {
+    "network": "net",
+    "conv": "convolutional",
+    "deconv": "deconvolutional",
+    "conn": "connected",
+    "max": "maxpool",
+    "avg": "avgpool",
+    "soft": "softmax",
+    "lrn": "normalization",
+    "logxent": "logistic",
+}
 # Maps sections to their layer type where the names differ.
 TYPE_NAMES = {"activation": "ACTIVE", "logistic": "LOGXENT", "reorg3d": "REORG", "local_avgpool": "AVGPOOL"}
 
@@ -28,8 +37,18 @@ DETECTORS = ("yolo", "region", "Gaussian_yolo")
 
 # Unsupported options of each section that change its output. The value 0 disables an option.
 REFUSED = {
-    "convolutional": ("binary", "xnor", "antialiasing", "share_index", "sway", "rotate", "stretch", "stretch_sway",
-                      "deform", "coordconv"),
+    "convolutional": (
+        "binary",
+        "xnor",
+        "antialiasing",
+        "share_index",
+        "sway",
+        "rotate",
+        "stretch",
+        "stretch_sway",
+        "deform",
+        "coordconv",
+    ),
     "maxpool": ("antialiasing",),
     "local_avgpool": ("antialiasing",),
     "shortcut": ("weights_type", "weights_normalization"),

@@ -41,8 +41,9 @@ def _fitted(ctx: Context, x: RelayExpr, wanted: tuple[int, ...]) -> RelayExpr:
     # The region that both tensors cover.
     high, wide = min(height, wanted[2]), min(width, wanted[3])
     deep = min(channels, wanted[1])
-    out = relay.strided_slice(x, [0, 0, 0], [deep, (high - 1) * step + 1, (wide - 1) * step + 1], [1, step, step],
-                              [1, 2, 3])
+    out = relay.strided_slice(
+        x, [0, 0, 0], [deep, (high - 1) * step + 1, (wide - 1) * step + 1], [1, step, step], [1, 2, 3]
+    )
     if spread > 1:
         out = relay.nn.dilate(out, (1, 1, spread, spread))
     got = ctx.known_shape(ctx.made(out))

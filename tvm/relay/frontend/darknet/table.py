@@ -74,8 +74,9 @@ class Normalization:
     """The scales and statistics of a batch normalization, folded into one factor and one offset for each channel."""
 
     def __init__(self, ctx: Context, channels: int):
-        scales, mean, variance = (ctx.take(what, channels).astype("float64")
-                                  for what in ("scales", "means", "variances"))
+        scales, mean, variance = (
+            ctx.take(what, channels).astype("float64") for what in ("scales", "means", "variances")
+        )
         if (variance < 0).any() or not np.isfinite(variance).all():
             raise TVMError("a variance is negative or not finite: the weights file belongs to another configuration")
         self.factor = scales / np.sqrt(variance + EPSILON)

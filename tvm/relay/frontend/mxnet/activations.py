@@ -34,8 +34,11 @@ def _slopes(ctx, known, attrs) -> dict:
     return {1: (ctx.known_size(known[0], 1 if rank > 1 else 0),)}
 
 
-@op("LeakyReLU", "act_type:elu|gelu|leaky|prelu|rrelu|selu=leaky slope:float=0.25 lower_bound:float=0.125"
-    " upper_bound:float=0.334", shapes=_slopes)
+@op(
+    "LeakyReLU",
+    "act_type:elu|gelu|leaky|prelu|rrelu|selu=leaky slope:float=0.25 lower_bound:float=0.125 upper_bound:float=0.334",
+    shapes=_slopes,
+)
 def leaky_relu(ctx, inputs, attrs):
     x, kind = inputs[0], attrs.act_type
     if kind == "leaky":

@@ -10,8 +10,10 @@ from ...expr import RelayExpr
 from .table import Context, op
 
 
-@op("_contrib_MultiBoxPrior", "sizes:floats=(1,) ratios:floats=(1,) clip:bool=False steps:floats=(-1,-1)"
-    " offsets:floats=(0.5,0.5)")
+@op(
+    "_contrib_MultiBoxPrior",
+    "sizes:floats=(1,) ratios:floats=(1,) clip:bool=False steps:floats=(-1,-1) offsets:floats=(0.5,0.5)",
+)
 def multibox_prior(ctx, inputs, attrs):
     for name in ("sizes", "ratios", "steps", "offsets"):
         values = getattr(attrs, name)
@@ -21,19 +23,34 @@ def multibox_prior(ctx, inputs, attrs):
     return relay.vision.multibox_prior(inputs[0], attrs.sizes, attrs.ratios, attrs.steps, attrs.offsets, attrs.clip)
 
 
-@op("_contrib_MultiBoxDetection", "clip:bool=True threshold:float=0.01 background_id:int=0 nms_threshold:float=0.5"
-    " force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1")
+@op(
+    "_contrib_MultiBoxDetection",
+    "clip:bool=True threshold:float=0.01 background_id:int=0 nms_threshold:float=0.5"
+    " force_suppress:bool=False variances:floats=(0.1,0.1,0.2,0.2) nms_topk:int=-1",
+)
 def multibox_detection(ctx, inputs, attrs):
     if attrs.background_id != 0:
         raise TVMError(f"the attribute background_id={attrs.background_id} is not supported; it must be 0")
     if len(attrs.variances) != 4:
         raise TVMError(f"the attribute variances={attrs.variances} must have 4 elements")
     boxes, count = relay.vision.multibox_transform_loc(
-        *inputs, clip=attrs.clip, threshold=attrs.threshold, variances=attrs.variances)
+        *inputs, clip=attrs.clip, threshold=attrs.threshold, variances=attrs.variances
+    )
     places = relay.zeros((ctx.known_size(inputs[0], 0), ctx.known_size(inputs[0], 2)), "int32")
     return relay.vision.non_max_suppression(
-        boxes, count, places, -1, attrs.nms_threshold, force_suppress=attrs.force_suppress, top_k=attrs.nms_topk,
-        coord_start=2, score_index=1, id_index=0, return_indices=False, invalid_to_bottom=False)
+        boxes,
+        count,
+        places,
+        -1,
+        attrs.nms_threshold,
+        force_suppress=attrs.force_suppress,
+        top_k=attrs.nms_topk,
+        coord_start=2,
+        score_index=1,
+        id_index=0,
+        return_indices=False,
+        invalid_to_bottom=False,
+    )
 
 
 # -- box arithmetic ---------------------------------------------------------------------------------------------------
@@ -54,8 +71,12 @@ def _corners(ctx: Context, x: RelayExpr, first: int) -> list[RelayExpr]:
 def _middles(ctx: Context, x: RelayExpr, first: int) -> list[RelayExpr]:
     left, top, right, bottom = _columns(x, first)
     half = ctx.like(0.5, x)
-    return [relay.multiply(relay.add(left, right), half), relay.multiply(relay.add(top, bottom), half),
-            relay.subtract(right, left), relay.subtract(bottom, top)]
+    return [
+        relay.multiply(relay.add(left, right), half),
+        relay.multiply(relay.add(top, bottom), half),
+        relay.subtract(right, left),
+        relay.subtract(bottom, top),
+    ]
 
 
 def _replaced(ctx: Context, x: RelayExpr, first: int, columns: list[RelayExpr]) -> RelayExpr:
@@ -67,32 +88,47 @@ def _replaced(ctx: Context, x: RelayExpr, first: int, columns: list[RelayExpr]) 
     return ctx.made(relay.concatenate(parts, -1))
 
 
-@op("_contrib_box_nms", "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 score_index:int=1"
+@op(
+    "_contrib_box_nms",
+    "overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 score_index:int=1"
     " id_index:int=-1 background_id:int=-1 force_suppress:bool=False in_format:center|corner=corner"
-    " out_format:center|corner=corner")
+    " out_format:center|corner=corner",
+)
 def box_nms(ctx, inputs, attrs):
     """Apply non-maximum suppression. The output starts with the remaining boxes, best first; the other rows are -1."""
     x = inputs[0]
     dims = ctx.known_shape(x)
     size = dims[-1]
     if len(dims) < 2 or not 0 <= attrs.coord_start <= size - 4 or not 0 <= attrs.score_index < size:
-        raise TVMError(f"coord_start={attrs.coord_start} and score_index={attrs.score_index} are out of range for "
-                       f"shape {dims}")
+        raise TVMError(
+            f"coord_start={attrs.coord_start} and score_index={attrs.score_index} are out of range for shape {dims}"
+        )
     if not -1 <= attrs.id_index < size:
         raise TVMError(f"the attribute id_index={attrs.id_index} is out of range for shape {dims}")
     x = ctx.made(relay.reshape(x, (-1, *dims[-2:])))
     if attrs.id_index >= 0 and attrs.background_id >= 0:
         kind, score = _columns(x, attrs.id_index, 1)[0], _columns(x, attrs.score_index, 1)[0]
         lowest = ctx.like(-3e38, x)
-        x = _replaced(ctx, x, attrs.score_index,
-                      [relay.where(relay.equal(kind, ctx.like(attrs.background_id, x)), lowest, score)])
+        x = _replaced(
+            ctx, x, attrs.score_index, [relay.where(relay.equal(kind, ctx.like(attrs.background_id, x)), lowest, score)]
+        )
     if attrs.in_format == "center":
         x = _replaced(ctx, x, attrs.coord_start, _corners(ctx, x, attrs.coord_start))
     count, boxes, places = relay.vision.get_valid_counts(x, attrs.valid_thresh, attrs.id_index, attrs.score_index)
     out = relay.vision.non_max_suppression(
-        boxes, count, places, -1, attrs.overlap_thresh, force_suppress=attrs.force_suppress or attrs.id_index < 0,
-        top_k=attrs.topk, coord_start=attrs.coord_start, score_index=attrs.score_index, id_index=attrs.id_index,
-        return_indices=False, invalid_to_bottom=True)
+        boxes,
+        count,
+        places,
+        -1,
+        attrs.overlap_thresh,
+        force_suppress=attrs.force_suppress or attrs.id_index < 0,
+        top_k=attrs.topk,
+        coord_start=attrs.coord_start,
+        score_index=attrs.score_index,
+        id_index=attrs.id_index,
+        return_indices=False,
+        invalid_to_bottom=True,
+    )
     out = ctx.made(out)
     if attrs.out_format == "center":
         gone = relay.less(_columns(out, attrs.score_index, 1)[0], ctx.like(0, out))
@@ -118,24 +154,31 @@ def box_iou(ctx, inputs, attrs):
     width = relay.maximum(relay.subtract(relay.minimum(r, r2), relay.maximum(l, l2)), zero)
     height = relay.maximum(relay.subtract(relay.minimum(b, b2), relay.maximum(t, t2)), zero)
     shared = relay.multiply(width, height)
-    areas = [relay.multiply(relay.subtract(x2, x1), relay.subtract(y2, y1))
-             for x1, y1, x2, y2 in ((l, t, r, b), (l2, t2, r2, b2))]
+    areas = [
+        relay.multiply(relay.subtract(x2, x1), relay.subtract(y2, y1))
+        for x1, y1, x2, y2 in ((l, t, r, b), (l2, t2, r2, b2))
+    ]
     whole = relay.subtract(relay.add(*areas), shared)
     some = relay.greater(whole, zero)
-    out = relay.where(some, relay.divide(shared, relay.where(some, whole, relay.ones_like(whole))),
-                      relay.zeros_like(whole))
+    out = relay.where(
+        some, relay.divide(shared, relay.where(some, whole, relay.ones_like(whole))), relay.zeros_like(whole)
+    )
     return relay.reshape(out, (*dims[0], *dims[1]))
 
 
-@op("_contrib_box_decode", "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1"
-    " format:center|corner=center")
+@op(
+    "_contrib_box_decode",
+    "std0:float=1 std1:float=1 std2:float=1 std3:float=1 clip:float=-1 format:center|corner=center",
+)
 def box_decode(ctx, inputs, attrs):
     """Decode predicted offsets relative to anchors into box corners."""
     x, anchors = inputs
     own = _columns(anchors, 0) if attrs.format == "center" else _middles(ctx, anchors, 0)
     ax, ay, aw, ah = own
-    dx, dy, dw, dh = (relay.multiply(c, ctx.like(s, x)) for c, s in
-                      zip(_columns(x, 0), (attrs.std0, attrs.std1, attrs.std2, attrs.std3)))
+    dx, dy, dw, dh = (
+        relay.multiply(c, ctx.like(s, x))
+        for c, s in zip(_columns(x, 0), (attrs.std0, attrs.std1, attrs.std2, attrs.std3))
+    )
     if attrs.clip > 0:
         dw, dh = (relay.minimum(d, ctx.like(attrs.clip, x)) for d in (dw, dh))
     half = ctx.like(0.5, x)
@@ -153,13 +196,22 @@ def _pair(values, what: str) -> tuple[int, int]:
     return tuple(values)
 
 
-@op("_contrib_ROIAlign", "pooled_size:dims spatial_scale:float sample_ratio:int=-1 position_sensitive:bool=False"
-    " aligned:bool=False")
+@op(
+    "_contrib_ROIAlign",
+    "pooled_size:dims spatial_scale:float sample_ratio:int=-1 position_sensitive:bool=False aligned:bool=False",
+)
 def roi_align(ctx, inputs, attrs):
     if attrs.position_sensitive:
         raise TVMError("the attribute position_sensitive=True is not supported")
-    return relay.vision.roi_align(inputs[0], inputs[1], _pair(attrs.pooled_size, "pooled_size"), attrs.spatial_scale,
-                                  attrs.sample_ratio, mode="avg", aligned=attrs.aligned)
+    return relay.vision.roi_align(
+        inputs[0],
+        inputs[1],
+        _pair(attrs.pooled_size, "pooled_size"),
+        attrs.spatial_scale,
+        attrs.sample_ratio,
+        mode="avg",
+        aligned=attrs.aligned,
+    )
 
 
 @op("ROIPooling", "pooled_size:dims spatial_scale:float")
@@ -167,22 +219,33 @@ def roi_pooling(ctx, inputs, attrs):
     return relay.vision.roi_pool(inputs[0], inputs[1], _pair(attrs.pooled_size, "pooled_size"), attrs.spatial_scale)
 
 
-@op("_contrib_Proposal _contrib_MultiProposal", "rpn_pre_nms_top_n:int=6000 rpn_post_nms_top_n:int=300"
+@op(
+    "_contrib_Proposal _contrib_MultiProposal",
+    "rpn_pre_nms_top_n:int=6000 rpn_post_nms_top_n:int=300"
     " threshold:float=0.7 rpn_min_size:int=16 scales:floats=(4,8,16,32) ratios:floats=(0.5,1,2)"
-    " feature_stride:int=16 output_score:bool=False iou_loss:bool=False")
+    " feature_stride:int=16 output_score:bool=False iou_loss:bool=False",
+)
 def proposal(ctx, inputs, attrs):
     if attrs.output_score:
         raise TVMError("the attribute output_score=True is not supported")
     if attrs.feature_stride < 1 or attrs.rpn_post_nms_top_n < 1 or not attrs.scales or not attrs.ratios:
-        raise TVMError("the attributes feature_stride, rpn_post_nms_top_n, scales and ratios must be positive or "
-                       "non-empty")
+        raise TVMError(
+            "the attributes feature_stride, rpn_post_nms_top_n, scales and ratios must be positive or non-empty"
+        )
     _, kinds, height, width = ctx.known_shape(inputs[0])
     anchors = len(attrs.scales) * len(attrs.ratios)
     if kinds != 2 * anchors:
         raise TVMError(f"{kinds} score channels do not match {anchors} anchors; expected 2 for each anchor")
     total = anchors * height * width
     best = min(attrs.rpn_pre_nms_top_n if attrs.rpn_pre_nms_top_n > 0 else total, total)
-    return relay.vision.proposal(*inputs, attrs.scales, attrs.ratios, attrs.feature_stride, attrs.threshold, best,
-                                 attrs.rpn_post_nms_top_n, attrs.rpn_min_size, attrs.iou_loss)
-
-
+    return relay.vision.proposal(
+        *inputs,
+        attrs.scales,
+        attrs.ratios,
+        attrs.feature_stride,
+        attrs.threshold,
+        best,
+        attrs.rpn_post_nms_top_n,
+        attrs.rpn_min_size,
+        attrs.iou_loss,
+    )

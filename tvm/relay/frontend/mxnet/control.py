@@ -51,8 +51,9 @@ def foreach(ctx, inputs, attrs):
     data, states, rest = attrs.in_data_locs, attrs.in_state_locs, attrs.remain_locs
     places = [*data, *states, *rest]
     if sorted(places) != list(range(len(inputs))) or not data:
-        raise TVMError(f"in_data_locs={data}, in_state_locs={states} and remain_locs={rest} are not a permutation of "
-                       "the inputs")
+        raise TVMError(
+            f"in_data_locs={data}, in_state_locs={states} and remain_locs={rest} are not a permutation of the inputs"
+        )
     # The inputs are in this order; the attributes give their positions in the subgraph.
     steps = ctx.known_size(inputs[0], 0)
     if steps < 1:
@@ -79,8 +80,10 @@ def _stacked(rows: list) -> RelayExpr:
     return relay.stack(rows, 0) if len(rows) > 1 else relay.expand_dims(rows[0], 0)
 
 
-@op("_while_loop", "num_outputs:int num_out_data:int max_iterations:int cond_input_locs:dims func_input_locs:dims"
-    " func_var_locs:dims")
+@op(
+    "_while_loop",
+    "num_outputs:int num_out_data:int max_iterations:int cond_input_locs:dims func_input_locs:dims func_var_locs:dims",
+)
 def while_loop(ctx, inputs, attrs):
     """Run at most ``max_iterations`` steps.
 
@@ -113,8 +116,13 @@ def cond(ctx, inputs, attrs):
     test, then, other = _graphs(ctx, 3)
     condition = _scalar(ctx, called(ctx, test, _at(inputs, attrs.cond_input_locs, "cond_input_locs"))[0])
     known = ctx.value(condition)
-    yes, no = (lambda g=g, places=places, what=what: called(ctx, g, _at(inputs, places, what)) for g, places, what in (
-        (then, attrs.then_input_locs, "then_input_locs"), (other, attrs.else_input_locs, "else_input_locs")))
+    yes, no = (
+        lambda g=g, places=places, what=what: called(ctx, g, _at(inputs, places, what))
+        for g, places, what in (
+            (then, attrs.then_input_locs, "then_input_locs"),
+            (other, attrs.else_input_locs, "else_input_locs"),
+        )
+    )
     if known is not None:
         return yes() if known.reshape(-1)[0] else no()
     sides = yes(), no()

@@ -12,8 +12,10 @@ from ...expr import Constant, RelayExpr
 from ..common.deformable import masked_deformable
 from .table import Context, check_count, op
 
-WINDOW = ("kernel:dims stride:dims=() dilate:dims=() pad:dims=() num_filter:int num_group:int=1 no_bias:bool={}"
-          " layout:str?=None")
+WINDOW = (
+    "kernel:dims stride:dims=() dilate:dims=() pad:dims=() num_filter:int num_group:int=1 no_bias:bool={}"
+    " layout:str?=None"
+)
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
@@ -28,8 +30,9 @@ class Window:
         self.kernel = tuple(attrs.kernel)
         self.rank = len(self.kernel)
         if self.rank not in (1, 2, 3):
-            raise TVMError(f"the attribute kernel={self.kernel} has {self.rank} dimensions; only 1, 2 and 3 are "
-                           "supported")
+            raise TVMError(
+                f"the attribute kernel={self.kernel} has {self.rank} dimensions; only 1, 2 and 3 are supported"
+            )
         self.stride = self._of(attrs.stride, "stride", 1, 1)
         self.dilate = self._of(getattr(attrs, "dilate", ()), "dilate", 1, 1)
         self.pad = self._of(attrs.pad, "pad", 0, 0)
@@ -77,9 +80,18 @@ def convolution(ctx, inputs, attrs):
     window = Window(attrs)
     _check_weight(ctx, inputs, attrs, _conv_shapes(ctx, inputs, attrs)[1])
     build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[window.rank]
-    out = build(inputs[0], inputs[1], strides=window.stride, padding=window.padding(), dilation=window.dilate,
-                groups=attrs.num_group, channels=attrs.num_filter, kernel_size=window.kernel,
-                data_layout=window.layout, kernel_layout=window.kernel_layout("OI"))
+    out = build(
+        inputs[0],
+        inputs[1],
+        strides=window.stride,
+        padding=window.padding(),
+        dilation=window.dilate,
+        groups=attrs.num_group,
+        channels=attrs.num_filter,
+        kernel_size=window.kernel,
+        data_layout=window.layout,
+        kernel_layout=window.kernel_layout("OI"),
+    )
     return with_bias(ctx, out, inputs, 2, attrs.no_bias, window.channel)
 
 
@@ -136,8 +148,16 @@ def _transposed(ctx: Context, inputs: list, attrs, window: Window, before, extra
     if window.last:
         data = relay.transpose(data, (0, window.rank + 1, *range(1, window.rank + 1)))
         weight = relay.transpose(weight, (0, window.rank + 1, *range(1, window.rank + 1)))
-    out = build(data, weight, strides=window.stride, padding=(*before, *before), groups=attrs.num_group,
-                channels=attrs.num_filter, kernel_size=window.kernel, output_padding=extra)
+    out = build(
+        data,
+        weight,
+        strides=window.stride,
+        padding=(*before, *before),
+        groups=attrs.num_group,
+        channels=attrs.num_filter,
+        kernel_size=window.kernel,
+        output_padding=extra,
+    )
     if window.last:
         out = relay.transpose(out, (0, *range(2, window.rank + 2), 1))
     return with_bias(ctx, out, inputs, 2, attrs.no_bias, window.channel)
@@ -154,15 +174,19 @@ def _dilated(ctx: Context, inputs: list, attrs, window: Window) -> RelayExpr:
     return _transposed(ctx, [inputs[0], weight, *inputs[2:]], attrs, window, before, extra)
 
 
-_DEFORMABLE = ("kernel:dims stride:dims=() dilate:dims=() pad:dims=() num_filter:int num_group:int=1"
-               " num_deformable_group:int=1 no_bias:bool=False layout:str?=None")
+_DEFORMABLE = (
+    "kernel:dims stride:dims=() dilate:dims=() pad:dims=() num_filter:int num_group:int=1"
+    " num_deformable_group:int=1 no_bias:bool=False layout:str?=None"
+)
 
 
 def _deformable_shapes(place: int):
     def shapes(ctx, known, attrs) -> dict:
         channels = ctx.known_size(known[0], 1)
-        return {place: (attrs.num_filter, channels // max(attrs.num_group, 1), *attrs.kernel),
-                place + 1: (attrs.num_filter,)}
+        return {
+            place: (attrs.num_filter, channels // max(attrs.num_group, 1), *attrs.kernel),
+            place + 1: (attrs.num_filter,),
+        }
 
     return shapes
 
@@ -175,9 +199,18 @@ def deformable(ctx, inputs, attrs):
     data, weight = inputs[0], inputs[2]
     offset = _adjust_offsets(ctx, data, inputs[1], window, attrs.num_deformable_group)
     _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
-    out = relay.nn.deformable_conv2d(data, offset, weight, strides=window.stride, padding=window.padding(),
-                                     dilation=window.dilate, deformable_groups=attrs.num_deformable_group,
-                                     groups=attrs.num_group, channels=attrs.num_filter, kernel_size=window.kernel)
+    out = relay.nn.deformable_conv2d(
+        data,
+        offset,
+        weight,
+        strides=window.stride,
+        padding=window.padding(),
+        dilation=window.dilate,
+        deformable_groups=attrs.num_deformable_group,
+        groups=attrs.num_group,
+        channels=attrs.num_filter,
+        kernel_size=window.kernel,
+    )
     return with_bias(ctx, out, inputs, 3, attrs.no_bias, 1)
 
 
@@ -192,8 +225,18 @@ def modulated_deformable(ctx, inputs, attrs):
         raise TVMError(f"offsets of shape {ctx.known_shape(offset)} and a mask of shape {ctx.known_shape(mask)} do not "
                        f"match kernel={window.kernel} and num_deformable_group={sets}")  # fmt: skip
     _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
-    out = masked_deformable(ctx, data, offset, mask, weight, attrs.num_group, strides=window.stride,
-                            padding=window.padding(), dilation=window.dilate, deformable_groups=sets)
+    out = masked_deformable(
+        ctx,
+        data,
+        offset,
+        mask,
+        weight,
+        attrs.num_group,
+        strides=window.stride,
+        padding=window.padding(),
+        dilation=window.dilate,
+        deformable_groups=sets,
+    )
     return with_bias(ctx, out, inputs, 4, attrs.no_bias, 1)
 
 
@@ -206,8 +249,9 @@ def _adjust_offsets(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Windo
     batch, channels, *counts = ctx.known_shape(offset)
     taps = math.prod(window.kernel)
     if groups < 1 or channels != 2 * groups * taps:
-        raise TVMError(f"{channels} offset channels do not match kernel={window.kernel} and "
-                       f"num_deformable_group={groups}")
+        raise TVMError(
+            f"{channels} offset channels do not match kernel={window.kernel} and num_deformable_group={groups}"
+        )
     places = np.zeros((2, *window.kernel, *counts), "float32")
     for axis in (0, 1):
         tap = np.arange(window.kernel[axis]) * window.dilate[axis] - window.pad[axis]
@@ -268,8 +312,10 @@ def _table_shapes(ctx, known, attrs) -> dict:
 def embedding(ctx, inputs, attrs):
     """Look up rows of a table. Indices out of range are clipped."""
     if ctx.known_shape(inputs[1]) != (attrs.input_dim, attrs.output_dim):
-        raise TVMError(f"the table has shape {ctx.shape(inputs[1])}, but the attributes specify ({attrs.input_dim}, "
-                       f"{attrs.output_dim})")
+        raise TVMError(
+            f"the table has shape {ctx.shape(inputs[1])}, but the attributes specify ({attrs.input_dim}, "
+            f"{attrs.output_dim})"
+        )
     return relay.take(inputs[1], ctx.cast(inputs[0], "int32"), axis=0, mode="clip")
 
 

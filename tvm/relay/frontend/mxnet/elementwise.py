@@ -115,8 +115,9 @@ def _mod(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
         out = relay.floor_mod(a, relay.where(none, ctx.like(1, b), b))
     else:
         rest = relay.mod(a, b)
-        other = relay.logical_and(relay.not_equal(rest, zero), relay.not_equal(relay.less(rest, zero),
-                                                                               relay.less(b, zero)))
+        other = relay.logical_and(
+            relay.not_equal(rest, zero), relay.not_equal(relay.less(rest, zero), relay.less(b, zero))
+        )
         out = relay.where(other, relay.add(rest, b), rest)
     return relay.where(none, relay.zeros_like(out), out)
 
@@ -240,9 +241,18 @@ def _with_number(name: str, reverse: bool = False):
 
 
 _NUMBER = "scalar:float=1"
-for _name, _kind in (("plus", "add"), ("minus", "sub"), ("mul", "mul"), ("div", "div"), ("mod", "mod"),
-                     ("power", "power"), ("maximum", "maximum"), ("minimum", "minimum"), ("hypot", "hypot"),
-                     *((n, n) for n in (*_COMPARISONS, *_LOGIC))):
+for _name, _kind in (
+    ("plus", "add"),
+    ("minus", "sub"),
+    ("mul", "mul"),
+    ("div", "div"),
+    ("mod", "mod"),
+    ("power", "power"),
+    ("maximum", "maximum"),
+    ("minimum", "minimum"),
+    ("hypot", "hypot"),
+    *((n, n) for n in (*_COMPARISONS, *_LOGIC)),
+):
     op(f"_{_name}_scalar", _NUMBER)(_with_number(_kind))
 for _name, _kind in (("rminus", "sub"), ("rdiv", "div"), ("rmod", "mod"), ("rpower", "power")):
     op(f"_{_name}_scalar", _NUMBER)(_with_number(_kind, True))

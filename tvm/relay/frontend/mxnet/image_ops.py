@@ -30,8 +30,15 @@ def up_sampling(ctx, inputs, attrs):
             raise TVMError(f"sample_type=bilinear needs 2 inputs (data, weights), got {len(inputs)}")
         scale, channels = attrs.scale, ctx.known_size(inputs[0], 1)
         kernel, pad = 2 * scale - scale % 2, math.ceil((scale - 1) / 2)
-        return relay.nn.conv2d_transpose(inputs[0], inputs[1], strides=(scale, scale), padding=(pad,) * 4,
-                                         groups=channels, channels=channels, kernel_size=(kernel, kernel))
+        return relay.nn.conv2d_transpose(
+            inputs[0],
+            inputs[1],
+            strides=(scale, scale),
+            padding=(pad,) * 4,
+            groups=channels,
+            channels=channels,
+            kernel_size=(kernel, kernel),
+        )
     sizes = [d * attrs.scale for d in ctx.spatial(inputs[0])]
     out = []
     for x in inputs:
@@ -59,8 +66,11 @@ def _bilinear(ctx: Context, x: RelayExpr, sizes: list[int], align_corners: bool,
     return resized(ctx, x, sizes, [w / d for w, d in zip(sizes, own)], rule, axes=list(axes))
 
 
-@op("_contrib_BilinearResize2D", "height:int=1 width:int=1 scale_height:float?=None scale_width:float?=None"
-    " mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size align_corners:bool=True")
+@op(
+    "_contrib_BilinearResize2D",
+    "height:int=1 width:int=1 scale_height:float?=None scale_width:float?=None"
+    " mode:like|odd_scale|size|to_even_down|to_even_up|to_odd_down|to_odd_up=size align_corners:bool=True",
+)
 def bilinear_resize(ctx, inputs, attrs):
     x = inputs[0]
     sizes = list(ctx.spatial(x))
@@ -117,14 +127,26 @@ def spatial_transformer(ctx, inputs, attrs):
     return relay.image.grid_sample(inputs[0], grid, "bilinear", padding_mode="zeros", align_corners=True)
 
 
-@op("Correlation", "kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0"
-    " is_multiply:bool=True")
+@op(
+    "Correlation",
+    "kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0 is_multiply:bool=True",
+)
 def correlation(ctx, inputs, attrs):
     if attrs.kernel_size % 2 == 0 or min(attrs.kernel_size, attrs.stride1, attrs.stride2) < 1 or attrs.pad_size < 0:
-        raise TVMError(f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is not "
-                       "supported")
-    return relay.nn.correlation(inputs[0], inputs[1], attrs.kernel_size, attrs.max_displacement, attrs.stride1,
-                                attrs.stride2, attrs.pad_size, attrs.is_multiply, "NCHW")
+        raise TVMError(
+            f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is not supported"
+        )
+    return relay.nn.correlation(
+        inputs[0],
+        inputs[1],
+        attrs.kernel_size,
+        attrs.max_displacement,
+        attrs.stride1,
+        attrs.stride2,
+        attrs.pad_size,
+        attrs.is_multiply,
+        "NCHW",
+    )
 
 
 @op("im2col", "kernel:dims stride:dims=() dilate:dims=() pad:dims=()")

@@ -75,8 +75,10 @@ def _range(start: float, stop: float, step: float, repeats: int, dtype: str) -> 
     return array_of(np.repeat(start + step * np.arange(count), repeats), dtype)
 
 
-@op("_arange _npi_arange", "start:float stop:float?=None step:float=1 repeat:int=1 infer_range:bool=False"
-    " dtype:dtype=float32")
+@op(
+    "_arange _npi_arange",
+    "start:float stop:float?=None step:float=1 repeat:int=1 infer_range:bool=False dtype:dtype=float32",
+)
 def arange(ctx, inputs, attrs):
     if attrs.infer_range:
         raise TVMError("infer_range=True, which infers the size from uses, is not supported")
@@ -96,8 +98,11 @@ def arange_like(ctx, inputs, attrs):
     return array_of(values.reshape(dims), ctx.dtype(x))
 
 
-@op("_linspace", "start:float stop:float?=None step:float=1 repeat:int=1 infer_range:bool=False dtype:dtype=float32"
-    " num:int=-1 endpoint:bool=True")
+@op(
+    "_linspace",
+    "start:float stop:float?=None step:float=1 repeat:int=1 infer_range:bool=False dtype:dtype=float32"
+    " num:int=-1 endpoint:bool=True",
+)
 def linspace(ctx, inputs, attrs):
     if attrs.stop is None or attrs.num < 0:
         raise TVMError("the attributes stop and num are required")
@@ -215,8 +220,7 @@ def diag(ctx, inputs, attrs):
 
 @op("_np_diag", "k:int=0")
 def np_diag(ctx, inputs, attrs):
-    return on_diagonal(ctx, inputs[0], attrs.k) if ctx.rank(inputs[0]) == 1 else diagonal(
-        ctx, inputs[0], attrs.k, 0, 1)
+    return on_diagonal(ctx, inputs[0], attrs.k) if ctx.rank(inputs[0]) == 1 else diagonal(ctx, inputs[0], attrs.k, 0, 1)
 
 
 @op("_np_diagflat", "k:int=0")

@@ -7,8 +7,10 @@ from ... import op as relay
 from ...expr import RelayExpr, const
 from .table import Context, axis_of, op
 
-NORM = ("eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False output_mean_var:bool=False axis:int=1"
-        " min_calib_range:float?=None max_calib_range:float?=None")
+NORM = (
+    "eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False output_mean_var:bool=False axis:int=1"
+    " min_calib_range:float?=None max_calib_range:float?=None"
+)
 
 
 def _channels(ctx, known, attrs) -> dict:
@@ -45,14 +47,20 @@ def batch_norm_relu(ctx, inputs, attrs):
     return [relay.nn.relu(out), *rest]
 
 
-@op("BatchNorm_v1", "eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False output_mean_var:bool=False",
-    shapes=_channels)
+@op(
+    "BatchNorm_v1",
+    "eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False output_mean_var:bool=False",
+    shapes=_channels,
+)
 def batch_norm_v1(ctx, inputs, attrs):
     return batch_normalized(ctx, inputs, attrs, 1)
 
 
-@op("_contrib_SyncBatchNorm", "eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False"
-    " output_mean_var:bool=False ndev:int=1 key:str=", shapes=_channels)
+@op(
+    "_contrib_SyncBatchNorm",
+    "eps:float=0.001 fix_gamma:bool=True use_global_stats:bool=False output_mean_var:bool=False ndev:int=1 key:str=",
+    shapes=_channels,
+)
 def sync_batch_norm(ctx, inputs, attrs):
     return batch_normalized(ctx, inputs, attrs, 1)
 
@@ -63,8 +71,13 @@ def _mean_and_deviation(ctx: Context, x: RelayExpr, axes: list[int], eps: float)
     return [mean, relay.sqrt(relay.add(relay.variance(x, axes), ctx.like(eps, x)))]
 
 
-@op("LayerNorm", "axis:int=-1 eps:float=1e-5 output_mean_var:bool=False", shapes=lambda ctx, known, attrs: {
-    i: (ctx.known_size(known[0], axis_of(attrs.axis, ctx.rank(known[0]))),) for i in (1, 2)})
+@op(
+    "LayerNorm",
+    "axis:int=-1 eps:float=1e-5 output_mean_var:bool=False",
+    shapes=lambda ctx, known, attrs: {
+        i: (ctx.known_size(known[0], axis_of(attrs.axis, ctx.rank(known[0]))),) for i in (1, 2)
+    },
+)
 def layer_norm(ctx, inputs, attrs):
     x, gamma, beta = inputs
     axis = axis_of(attrs.axis, ctx.rank(x))
@@ -79,8 +92,11 @@ def instance_norm(ctx, inputs, attrs):
     return relay.nn.instance_norm(inputs[0], inputs[1], inputs[2], axis=1, epsilon=attrs.eps)
 
 
-@op("GroupNorm", "num_groups:int=1 eps:float=1e-5 output_mean_var:bool=False",
-    shapes=lambda ctx, known, attrs: {1: (attrs.num_groups,), 2: (attrs.num_groups,)})
+@op(
+    "GroupNorm",
+    "num_groups:int=1 eps:float=1e-5 output_mean_var:bool=False",
+    shapes=lambda ctx, known, attrs: {1: (attrs.num_groups,), 2: (attrs.num_groups,)},
+)
 def group_norm(ctx, inputs, attrs):
     """Apply group normalization with a factor and an offset for each group or for each channel."""
     x, gamma, beta = inputs
@@ -127,8 +143,9 @@ def _masked(ctx: Context, inputs: list, axis: int, attrs) -> tuple[RelayExpr, Re
     if len(inputs) < 2:
         raise TVMError("use_length is set, but the input with the lengths is missing")
     size = ctx.known_size(x, axis)
-    places = relay.reshape(relay.arange(const(size, "int32"), dtype="int32"),
-                           [size if i == axis else 1 for i in range(ctx.rank(x))])
+    places = relay.reshape(
+        relay.arange(const(size, "int32"), dtype="int32"), [size if i == axis else 1 for i in range(ctx.rank(x))]
+    )
     length = relay.expand_dims(ctx.cast(inputs[1], "int32"), axis)
     inside = ctx.made(relay.less(places, length))
     return ctx.made(relay.where(inside, x, ctx.like(-1e30 if ctx.dtype(x) != "float16" else -6e4, x))), inside
@@ -170,8 +187,12 @@ def _softmax_rows(ctx: Context, x: RelayExpr, channels: bool) -> RelayExpr:
     return relay.reshape(relay.nn.softmax(relay.nn.batch_flatten(x), axis=1), ctx.known_shape(x))
 
 
-@op("SoftmaxOutput", "ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False preserve_shape:bool=False"
-    " normalization:batch|null|valid=null out_grad:bool=False smooth_alpha:float=0", takes=1)
+@op(
+    "SoftmaxOutput",
+    "ignore_label:float=-1 multi_output:bool=False use_ignore:bool=False preserve_shape:bool=False"
+    " normalization:batch|null|valid=null out_grad:bool=False smooth_alpha:float=0",
+    takes=1,
+)
 def softmax_output(ctx, inputs, attrs):
     if attrs.preserve_shape and not attrs.multi_output:
         return relay.nn.softmax(inputs[0], axis=-1)

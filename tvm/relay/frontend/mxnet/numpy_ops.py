@@ -57,8 +57,9 @@ def _bits(kind: str):
     def compute(ctx: Context, a: RelayExpr, b: RelayExpr) -> RelayExpr:
         if ctx.dtype(a) == "bool":
             return _LOGIC[kind.replace("bitwise", "logical")](a, b)
-        return {"bitwise_and": relay.bitwise_and, "bitwise_or": relay.bitwise_or,
-                "bitwise_xor": relay.bitwise_xor}[kind](a, b)
+        return {"bitwise_and": relay.bitwise_and, "bitwise_or": relay.bitwise_or, "bitwise_xor": relay.bitwise_xor}[
+            kind
+        ](a, b)
 
     return compute
 
@@ -76,16 +77,36 @@ def _register(name: str, compute, two: bool = True, one: str = "", reverse: str 
         op(f"_npi_{one}", _SCALAR)(lambda ctx, inputs, attrs: compute(ctx, *_with(ctx, inputs[0], attrs, real)))
     if reverse:
         op(f"_npi_{reverse}", _SCALAR)(
-            lambda ctx, inputs, attrs: compute(ctx, *_with(ctx, inputs[0], attrs, real)[::-1]))
+            lambda ctx, inputs, attrs: compute(ctx, *_with(ctx, inputs[0], attrs, real)[::-1])
+        )
 
 
-for _name, _kind in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("true_divide", "div"), ("mod", "mod"),
-                     ("power", "power"), ("arctan2", "arctan2"), ("copysign", "copysign"), ("ldexp", "ldexp")):
-    _register(_name, _arithmetic(_kind), one=f"{_name}_scalar",
-              reverse="" if _name in ("add", "multiply") else f"r{_name}_scalar")
+for _name, _kind in (
+    ("add", "add"),
+    ("subtract", "sub"),
+    ("multiply", "mul"),
+    ("true_divide", "div"),
+    ("mod", "mod"),
+    ("power", "power"),
+    ("arctan2", "arctan2"),
+    ("copysign", "copysign"),
+    ("ldexp", "ldexp"),
+):
+    _register(
+        _name,
+        _arithmetic(_kind),
+        one=f"{_name}_scalar",
+        reverse="" if _name in ("add", "multiply") else f"r{_name}_scalar",
+    )
 _register("hypot", _arithmetic("hypot"))
-for _name, _kind in (("equal", "equal"), ("not_equal", "not_equal"), ("greater", "greater"), ("less", "lesser"),
-                     ("greater_equal", "greater_equal"), ("less_equal", "lesser_equal")):
+for _name, _kind in (
+    ("equal", "equal"),
+    ("not_equal", "not_equal"),
+    ("greater", "greater"),
+    ("less", "lesser"),
+    ("greater_equal", "greater_equal"),
+    ("less_equal", "lesser_equal"),
+):
     _register(_name, _compared(_kind), one=f"{_name}_scalar")
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     _register(_name, _bits(_name), one=f"{_name}_scalar")

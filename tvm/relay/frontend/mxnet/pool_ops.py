@@ -70,8 +70,9 @@ def pooled(ctx: Context, x: RelayExpr, attrs) -> RelayExpr:
         return _global(ctx, x, attrs)
     pool = Pool(ctx, x, attrs)
     if attrs.pool_type == "max":
-        out = _built("max", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
-                                       layout=pool.layout)
+        out = _built("max", pool.rank)(
+            x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(), layout=pool.layout
+        )
         return relay.maximum(out, _least(ctx, x)) if pool.misses() else out
     if attrs.pool_type == "lp":
         return _norms(ctx, x, attrs, lambda v: _sum_pool(ctx, v, pool))
@@ -79,8 +80,14 @@ def pooled(ctx: Context, x: RelayExpr, attrs) -> RelayExpr:
         return _sum_pool(ctx, x, pool)
     include = attrs.count_include_pad is not False
     if not any(pool.extra):
-        return _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
-                                        layout=pool.layout, count_include_pad=include)
+        return _built("avg", pool.rank)(
+            x,
+            pool_size=pool.kernel,
+            strides=pool.stride,
+            padding=pool.padding(),
+            layout=pool.layout,
+            count_include_pad=include,
+        )
     counts = pool.counts(include)
     return relay.divide(_sum_pool(ctx, x, pool), Constant(counts.astype(ctx.dtype(x))))
 
@@ -91,8 +98,14 @@ def _least(ctx: Context, x: RelayExpr) -> RelayExpr:
 
 
 def _sum_pool(ctx: Context, x: RelayExpr, pool: Pool) -> RelayExpr:
-    out = _built("avg", pool.rank)(x, pool_size=pool.kernel, strides=pool.stride, padding=pool.padding(),
-                                   layout=pool.layout, count_include_pad=True)
+    out = _built("avg", pool.rank)(
+        x,
+        pool_size=pool.kernel,
+        strides=pool.stride,
+        padding=pool.padding(),
+        layout=pool.layout,
+        count_include_pad=True,
+    )
     return relay.multiply(out, ctx.like(math.prod(pool.kernel), x))
 
 
@@ -128,8 +141,11 @@ def pooling(ctx, inputs, attrs):
     return pooled(ctx, inputs[0], attrs)
 
 
-@op("Pooling_v1", "kernel:dims=() pool_type:avg|max|sum=max global_pool:bool=False"
-    " pooling_convention:full|valid=valid stride:dims=() pad:dims=()")
+@op(
+    "Pooling_v1",
+    "kernel:dims=() pool_type:avg|max|sum=max global_pool:bool=False"
+    " pooling_convention:full|valid=valid stride:dims=() pad:dims=()",
+)
 def pooling_v1(ctx, inputs, attrs):
     attrs.p_value = attrs.layout = attrs.count_include_pad = None
     x = inputs[0]

@@ -44,8 +44,9 @@ def _contract_axis(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: i
     """Contract one axis of each operand. The output has the other axes, those of the left operand first."""
     x, y = ctx.known_shape(a), ctx.known_shape(b)
     if x[left] != y[right]:
-        raise TVMError(f"cannot multiply tensors of shapes {x} and {y}: the reduction axes have sizes {x[left]} and "
-                       f"{y[right]}")
+        raise TVMError(
+            f"cannot multiply tensors of shapes {x} and {y}: the reduction axes have sizes {x[left]} and {y[right]}"
+        )
     rows = [d for i, d in enumerate(x) if i != left]
     columns = [d for i, d in enumerate(y) if i != right]
     a = relay.transpose(a, [*(i for i in range(len(x)) if i != left), left])
@@ -67,8 +68,10 @@ def np_dot(ctx, inputs, attrs):
 def batch_dot(ctx, inputs, attrs):
     a, b = inputs
     if ctx.rank(a) < 3 or ctx.shape(a)[:-2] != ctx.shape(b)[:-2]:
-        raise TVMError("batch_dot needs operands of at least 3 dimensions with equal batch dimensions, got shapes "
-                       f"{ctx.shape(a)} and {ctx.shape(b)}")
+        raise TVMError(
+            "batch_dot needs operands of at least 3 dimensions with equal batch dimensions, got shapes "
+            f"{ctx.shape(a)} and {ctx.shape(b)}"
+        )
     return product(ctx, _transpose_last(ctx, a, attrs.transpose_a), _transpose_last(ctx, b, attrs.transpose_b))
 
 
@@ -168,7 +171,6 @@ def syrk(ctx, inputs, attrs):
 def trmm(ctx, inputs, attrs):
     """Multiply by a triangular matrix, of which only one triangle is read."""
     a, b = inputs
-
 
     a = _transpose_last(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
     return _times(ctx, attrs.alpha, product(ctx, b, a) if attrs.rightside else product(ctx, a, b))

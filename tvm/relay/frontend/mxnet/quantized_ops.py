@@ -104,8 +104,9 @@ def _kind(ctx: Context, x: RelayExpr) -> str:
 def requantize(ctx, inputs, attrs):
     x, low, high = inputs
     if _kind(ctx, x) != "int32" or attrs.out_type == "uint8":
-        raise TVMError(f"requantization from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; only int32 "
-                       "to int8 is")
+        raise TVMError(
+            f"requantization from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; only int32 to int8 is"
+        )
     real = ctx.made(relay.multiply(relay.cast(x, "float32"), _as_scalar(ctx, _scale_of(ctx, "int32", low, high))))
     return _quantize(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
 
@@ -142,9 +143,17 @@ def quantized_conv(ctx, inputs, attrs):
     if window.rank != 2 or window.last:
         raise TVMError("only 2-D images with channels first are supported")
     tensors, ranges = _parts(inputs, attrs.no_bias)
-    out = relay.nn.conv2d(relay.cast(tensors[0], "int32"), relay.cast(tensors[1], "int32"), strides=window.stride,
-                          padding=window.padding(), dilation=window.dilate, groups=attrs.num_group,
-                          channels=attrs.num_filter, kernel_size=window.kernel, out_dtype="int32")
+    out = relay.nn.conv2d(
+        relay.cast(tensors[0], "int32"),
+        relay.cast(tensors[1], "int32"),
+        strides=window.stride,
+        padding=window.padding(),
+        dilation=window.dilate,
+        groups=attrs.num_group,
+        channels=attrs.num_filter,
+        kernel_size=window.kernel,
+        out_dtype="int32",
+    )
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
     return [out, *_accumulator_range(ctx, ranges)]
 
@@ -155,8 +164,9 @@ def quantized_dense(ctx, inputs, attrs):
     x = flat(ctx, tensors[0]) if attrs.flatten else tensors[0]
     if ctx.rank(x if attrs.flatten is False else tensors[1]) != 2:
         raise TVMError("only matrices are supported")
-    out = relay.nn.dense(relay.cast(x, "int32"), relay.cast(tensors[1], "int32"), units=attrs.num_hidden,
-                         out_dtype="int32")
+    out = relay.nn.dense(
+        relay.cast(x, "int32"), relay.cast(tensors[1], "int32"), units=attrs.num_hidden, out_dtype="int32"
+    )
     out = out if attrs.no_bias else _with_bias(ctx, out, tensors[2], ranges, 1)
     return [out, *_accumulator_range(ctx, ranges)]
 
@@ -220,5 +230,3 @@ def quantized_mul(ctx, inputs, attrs):
         return [whole, *_accumulator_range(ctx, ranges)]
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2)]
     return relay.multiply(relay.cast(whole, "float32"), _as_scalar(ctx, relay.multiply(*steps)))
-
-

@@ -86,8 +86,10 @@ class Importer(GraphImporter):
         unknown = [n for n in self.shapes if n not in self.order]
         if unknown:
             inputs = sorted(n for n in known if n not in self.arrays)
-            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(inputs)}"
-                               + did_you_mean(unknown[0], known, "; "))
+            raise UnknownInput(
+                f"the model has no input '{unknown[0]}'; its inputs are {', '.join(inputs)}"
+                + did_you_mean(unknown[0], known, "; ")
+            )
 
     # -- variables ------------------------------------------------------------------------------------------------
 
@@ -99,8 +101,9 @@ class Importer(GraphImporter):
             array = self.arrays[node.name]
             dims = self.given_shape(node.name)
             if dims is not None and tuple(dims) != array.shape:
-                raise TVMError(f"shape of '{node.name}': {tuple(dims)} is given, but its parameter has shape "
-                               f"{array.shape}")
+                raise TVMError(
+                    f"shape of '{node.name}': {tuple(dims)} is given, but its parameter has shape {array.shape}"
+                )
             self.weight(node.name, array)
         else:
             own = _VARIABLE.read({k: v for k, v in node.attrs.items() if k in _VARIABLE.rows})

@@ -50,8 +50,6 @@ def _mean(ctx: Context):
     return mean
 
 
-
-
 for _name, _function in (("sum", relay.sum), ("prod", relay.prod), ("max", relay.max), ("min", relay.min)):
     op(_name, _REDUCE)(lambda ctx, inputs, attrs, f=_function: _reduced(ctx, inputs[0], attrs, f))
 op("mean", _REDUCE)(lambda ctx, inputs, attrs: _reduced(ctx, inputs[0], attrs, _mean(ctx)))
@@ -107,9 +105,11 @@ def _index_of(ctx: Context, x: RelayExpr, attrs, function) -> RelayExpr:
 
 for _name, _function in (("argmax", relay.argmax), ("argmin", relay.argmin)):
     op(_name, "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_index_of(ctx, inputs[0], attrs, f), "float32")))
+        lambda ctx, inputs, attrs, f=_function: vector(ctx, relay.cast(_index_of(ctx, inputs[0], attrs, f), "float32"))
+    )
     op(f"_npi_{_name}", "axis:int?=None keepdims:bool=False")(
-        lambda ctx, inputs, attrs, f=_function: relay.cast(_index_of(ctx, inputs[0], attrs, f), "int64"))
+        lambda ctx, inputs, attrs, f=_function: relay.cast(_index_of(ctx, inputs[0], attrs, f), "int64")
+    )
 
 
 @op("argmax_channel")

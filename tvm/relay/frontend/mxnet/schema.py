@@ -22,7 +22,9 @@ NEUTRAL = frozenset(
 # name.
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")
 # Maps operator aliases to names in the table of converters.
-ALIASES = dict(pair.split("=") for pair in """
+ALIASES = dict(
+    pair.split("=")
+    for pair in """
 ElementWiseSum=add_n Softmax=SoftmaxOutput _Div=elemwise_div _DivScalar=_div_scalar _Equal=_equal
 _EqualScalar=_equal_scalar _Greater=_greater _GreaterEqualScalar=_greater_equal_scalar
 _GreaterScalar=_greater_scalar _Greater_Equal=_greater_equal _Hypot=_hypot _HypotScalar=_hypot_scalar
@@ -63,7 +65,8 @@ linalg_slogdet=_linalg_slogdet linalg_sumlogdiag=_linalg_sumlogdiag linalg_syrk=
 linalg_trmm=_linalg_trmm linalg_trsm=_linalg_trsm max_axis=max min_axis=min pad=Pad
 ravel_multi_index=_ravel_multi_index reshape=Reshape split=SliceChannel stop_gradient=BlockGrad sum_axis=sum
 swapaxes=SwapAxis unravel_index=_unravel_index
-""".split())
+""".split()
+)
 
 
 def operator_name(name: str) -> str:

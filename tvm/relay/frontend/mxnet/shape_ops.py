@@ -173,8 +173,9 @@ def moveaxis(ctx, inputs, attrs):
     rank = ctx.rank(inputs[0])
     source, target = ([axis_of(a, rank) for a in v] for v in (attrs.source, attrs.destination))
     if len(source) != len(target) or len(set(source)) != len(source) or len(set(target)) != len(target):
-        raise TVMError(f"source={attrs.source} and destination={attrs.destination} must have equal length and no "
-                       "duplicates")
+        raise TVMError(
+            f"source={attrs.source} and destination={attrs.destination} must have equal length and no duplicates"
+        )
     order = [i for i in range(rank) if i not in source]
     for to, at in sorted(zip(target, source)):
         order.insert(to, at)
@@ -190,8 +191,9 @@ def expand_dims(ctx, inputs, attrs):
 def squeeze(ctx, inputs, attrs):
     x = inputs[0]
     dims = ctx.shape(x)
-    axes = [i for i, d in enumerate(dims) if d == 1] if attrs.axis is None else [
-        axis_of(a, len(dims)) for a in attrs.axis]
+    axes = (
+        [i for i, d in enumerate(dims) if d == 1] if attrs.axis is None else [axis_of(a, len(dims)) for a in attrs.axis]
+    )
     if any(dims[a] != 1 for a in axes):
         raise TVMError(f"the axes {attrs.axis} of shape {dims} are not all of size 1")
     if not axes:
@@ -336,8 +338,9 @@ def slice_channel(ctx, inputs, attrs):
     size = ctx.known_size(x, axis)
     if not 0 < attrs.num_outputs <= size or size % attrs.num_outputs:
         raise TVMError(f"a dimension of {size} is not divisible into num_outputs={attrs.num_outputs} parts")
-    return _parts(ctx, x, [size // attrs.num_outputs * i for i in range(1, attrs.num_outputs)], axis,
-                  attrs.squeeze_axis)
+    return _parts(
+        ctx, x, [size // attrs.num_outputs * i for i in range(1, attrs.num_outputs)], axis, attrs.squeeze_axis
+    )
 
 
 def _parts(ctx: Context, x: RelayExpr, cuts: list[int], axis: int, squeezed: bool) -> list:
@@ -420,8 +423,11 @@ def tile(ctx, inputs, attrs):
     count = max(len(dims), len(attrs.reps))
     dims, reps = (1,) * (count - len(dims)) + dims, (1,) * (count - len(attrs.reps)) + checked_dims(attrs.reps, "reps")
     checked_dims([d * r for d, r in zip(dims, reps)], "reps")
-    return relay.tile(relay.reshape(x, dims) if count > ctx.rank(x) else x, reps) if 0 not in reps else relay.zeros(
-        [d * r for d, r in zip(dims, reps)], ctx.dtype(x))
+    return (
+        relay.tile(relay.reshape(x, dims) if count > ctx.rank(x) else x, reps)
+        if 0 not in reps
+        else relay.zeros([d * r for d, r in zip(dims, reps)], ctx.dtype(x))
+    )
 
 
 @op("repeat", "repeats:int axis:int?=None")
@@ -444,8 +450,9 @@ def padded(ctx: Context, x: RelayExpr, widths: list[tuple[int, int]], mode: str,
         raise TVMError(f"the attribute pad_width={widths} is too large to reflect data of shape {ctx.shape(x)}")
     if mode == "symmetric":
         return relay.nn.mirror_pad(x, widths, "SYMMETRIC")
-    return relay.nn.pad(x, widths, value, pad_mode=mode) if mode == "constant" else relay.nn.pad(
-        x, widths, pad_mode=mode)
+    return (
+        relay.nn.pad(x, widths, value, pad_mode=mode) if mode == "constant" else relay.nn.pad(x, widths, pad_mode=mode)
+    )
 
 
 @op("Pad", "mode:constant|edge|reflect pad_width:dims constant_value:float=0")
@@ -454,8 +461,11 @@ def pad(ctx, inputs, attrs):
     return padded(ctx, inputs[0], rows, attrs.mode, attrs.constant_value)
 
 
-@op("_npi_pad", "pad_width:pairs mode:constant|edge|maximum|minimum|reflect|symmetric=constant constant_value:float=0"
-    " reflect_type:str=even")
+@op(
+    "_npi_pad",
+    "pad_width:pairs mode:constant|edge|maximum|minimum|reflect|symmetric=constant constant_value:float=0"
+    " reflect_type:str=even",
+)
 def np_pad(ctx, inputs, attrs):
     if attrs.mode in ("maximum", "minimum") or attrs.reflect_type != "even":
         raise TVMError(f"mode={attrs.mode} with reflect_type={attrs.reflect_type} is not supported")

@@ -38,8 +38,9 @@ class Row:
         return self.convert(ctx, inputs, attrs)
 
 
-def op(names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None,
-       each: int = 1):
+def op(
+    names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None, each: int = 1
+):
     """Register a converter for operators.
 
     ``shapes(ctx, inputs, attrs)`` returns the shapes of weights, by position, inferred from the other inputs; unknown

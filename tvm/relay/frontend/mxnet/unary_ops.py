@@ -94,8 +94,10 @@ def _unary(name: str):
 
 for _name in _UNARY:
     op(_name)(_unary(_name))
-for _name in ("sign negative ceil floor trunc fix square sqrt cbrt exp expm1 log log10 log2 log1p sin cos tan arcsin"
-              " arccos arctan sinh cosh tanh arcsinh arccosh arctanh degrees radians reciprocal").split():
+for _name in (
+    "sign negative ceil floor trunc fix square sqrt cbrt exp expm1 log log10 log2 log1p sin cos tan arcsin"
+    " arccos arctan sinh cosh tanh arcsinh arccosh arctanh degrees radians reciprocal"
+).split():
     op(f"_npi_{_name}")(_unary(_name))
 op("_npi_absolute")(_unary("abs"))
 op("_npx_relu")(_unary("relu"))

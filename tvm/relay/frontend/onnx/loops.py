@@ -204,9 +204,7 @@ class _Loop:
         self.scope, self.limit = scope, limit
         self.types = [v.type_annotation for v in variables]
         self.parts = [self.row_type(r) for r in done.rows]
-        self.collected = [
-            self.importer.local(f"collected{k}", self.lists.list_of(t)) for k, t in enumerate(self.parts)
-        ]
+        self.collected = [self.importer.local(f"collected{k}", self.lists.list_of(t)) for k, t in enumerate(self.parts)]
         self.name = self.importer.new_function(f"loop_{node_name(ctx.node)}")
         self.define(self.importer.local("on", BOOL), number, variables, done)
 

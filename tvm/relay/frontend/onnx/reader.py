@@ -185,8 +185,10 @@ class Importer(GraphImporter):
         given = {v.name for v in graph.input if v.name not in values}
         unknown = [n for n in self.shape if n not in given and n not in values]
         if unknown:
-            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}"
-                               + did_you_mean(unknown[0], given, "; "))
+            raise UnknownInput(
+                f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}"
+                + did_you_mean(unknown[0], given, "; ")
+            )
         inputs = [v for v in graph.input if v.name not in values]
         self.sizes = named_sizes(inputs, self.shape)
         for value in inputs:

@@ -50,8 +50,10 @@ def conditional_block(ctx):
     if known is None:
         both = [i for i, (new, old) in enumerate(zip(after, before)) if old is not None and new is not old]
         if any(not isinstance(v, RelayExpr) for i in both for v in (after[i], before[i])):
-            raise TVMError("a conditional block with a condition known only at run time writes a tensor array, which "
-                           "is not supported")
+            raise TVMError(
+                "a conditional block with a condition known only at run time writes a tensor array, which "
+                "is not supported"
+            )
         for i, v in zip(both, branched(ctx.importer, test, [after[i] for i in both], [before[i] for i in both])):
             after[i] = v
     ctx.importer.scopes[-1].update((n, v) for n, v in zip(names, after) if v is not None)
@@ -129,11 +131,14 @@ def _dynamic_loop(ctx: Context, block: Block, condition: str, states: dict) -> d
         with importer.inner_scope(scope):
             importer.block(block)
         if scope.captured:
-            raise TVMError("a loop with a number of iterations known only at run time reads a value that is not a loop "
-                           "variable")
+            raise TVMError(
+                "a loop with a number of iterations known only at run time reads a value that is not a loop variable"
+            )
         if any(scope[n] is not v for n, v in fixed.items()):
-            raise TVMError("a loop with a number of iterations known only at run time writes a tensor array, which is "
-                           "not supported")
+            raise TVMError(
+                "a loop with a number of iterations known only at run time writes a tensor array, which is "
+                "not supported"
+            )
         going = importer.typer.infer(_condition(ctx, variables[names.index(condition)]))
         return going, [importer.typer.infer(scope[n]) for n in names]
 
@@ -200,5 +205,3 @@ def assign(ctx):
     if not found:
         raise TVMError("the input 'X' is missing")
     return {"Out": [list(found[0]) if isinstance(found[0], list) else found[0]]}
-
-

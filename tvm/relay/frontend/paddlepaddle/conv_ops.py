@@ -71,8 +71,9 @@ def conv(ctx):
         # PaddlePaddle ignores dilations with padding SAME.
         dilations = [1] * n
     if groups < 1 or shape[0] % groups or ctx.known_size(x, 1) != shape[1] * groups:
-        raise TVMError(f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input "
-                       "channels")
+        raise TVMError(
+            f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input channels"
+        )
     x, before, after = padding(ctx, x, kernel, strides)
     out = _CONV[n](x, weight, strides=tuple(strides), padding=(*before, *after), dilation=tuple(dilations),
                    groups=groups, channels=shape[0], kernel_size=tuple(kernel))  # fmt: skip
@@ -89,8 +90,9 @@ def conv_transpose(ctx):
         raise TVMError(f"a filter of {len(shape)} dimensions does not match data of {ctx.rank(x)} dimensions")
     strides, dilations, groups = steps(ctx, "strides", n), steps(ctx, "dilations", n), ctx.attr("groups", 1)
     if groups < 1 or shape[0] % groups or ctx.known_size(x, 1) != shape[0]:
-        raise TVMError(f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input "
-                       "channels")
+        raise TVMError(
+            f"a filter of shape {shape} in {groups} groups does not match {ctx.known_size(x, 1)} input channels"
+        )
     kernel = [(k - 1) * d + 1 for k, d in zip(shape[2:], dilations)]
     if dilations != [1] * n:
         weight = relay.nn.dilate(weight, [1, 1, *dilations])
@@ -123,12 +125,17 @@ def deformable_conv(ctx):
     pads = ctx.attr("paddings", [0, 0])
     if len(pads) != 2 or min(pads) < 0 or len(kernel) != 2 or min(groups, sets) < 1:
         raise TVMError(f"paddings {pads}, groups {groups} and deformable_groups {sets} are not supported")
-    window = {"strides": tuple(steps(ctx, "strides", 2)), "padding": (*pads, *pads),
-              "dilation": tuple(steps(ctx, "dilations", 2)), "deformable_groups": sets}
+    window = {
+        "strides": tuple(steps(ctx, "strides", 2)),
+        "padding": (*pads, *pads),
+        "dilation": tuple(steps(ctx, "dilations", 2)),
+        "deformable_groups": sets,
+    }
     if mask is not None:
         return masked_deformable(ctx, x, offset, mask, weight, groups, **window)
-    return relay.nn.deformable_conv2d(x, offset, weight, groups=groups, channels=outputs, kernel_size=tuple(kernel),
-                                      **window)
+    return relay.nn.deformable_conv2d(
+        x, offset, weight, groups=groups, channels=outputs, kernel_size=tuple(kernel), **window
+    )
 
 
 __all__ = ["padding", "steps"]

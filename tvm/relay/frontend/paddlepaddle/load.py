@@ -60,8 +60,10 @@ def load(model, scope=None) -> Loaded:
     """Load a model from the path of a program, a Program or a TranslatedLayer."""
     if isinstance(model, (str, os.PathLike)):
         if scope is not None:
-            raise TVMError("from_paddle: scope is only valid with a Program object; the parameters of a file are read "
-                           "from the files next to it")
+            raise TVMError(
+                "from_paddle: scope is only valid with a Program object; the parameters of a file are read "
+                "from the files next to it"
+            )
         return _files(program_path(os.fspath(model)))
     if callable(getattr(model, "program", None)) and callable(getattr(model, "parameters", None)):
         return _layer(model)
@@ -120,8 +122,12 @@ def _layer(layer: Any) -> Loaded:
                        "supported; load the model with FLAGS_enable_pir_api=0")  # fmt: skip
     tensors = [*layer.parameters(), *layer.buffers()]
     params = {t.name: np.asarray(t.numpy()) for t in tensors}
-    return Loaded(Program.read(program.desc.serialize_to_string()), params,
-                  [spec.name for spec in layer._input_spec()], [spec.name for spec in layer._output_spec()])
+    return Loaded(
+        Program.read(program.desc.serialize_to_string()),
+        params,
+        [spec.name for spec in layer._input_spec()],
+        [spec.name for spec in layer._output_spec()],
+    )
 
 
 def _program(program: Any, scope: Any) -> Loaded:

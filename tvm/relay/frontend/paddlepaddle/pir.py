@@ -174,8 +174,9 @@ class _Reader:
         for region, test in zip(found["regions"], (condition, other), strict=True):
             chosen.append([f"{name}.{len(chosen)}" for name in names])
             block = self.inner(region, chosen[-1], [])
-            self.add("conditional_block", {"Cond": [test]}, {"Out": chosen[-1]}, sub_block=block,
-                     is_scalar_condition=True)
+            self.add(
+                "conditional_block", {"Cond": [test]}, {"Out": chosen[-1]}, sub_block=block, is_scalar_condition=True
+            )
         mask = f"{condition}.mask_{len(self.blocks)}"
         self.add("cast", {"X": [condition]}, {"Out": [mask]}, out_dtype=NUMBERS["int32"])
         for result, name, then, otherwise in zip(results, names, *chosen):

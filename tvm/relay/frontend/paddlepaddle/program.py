@@ -82,8 +82,10 @@ def _block(proto, index: int) -> Block:
     for v in proto.vars:
         tensor, name = v.type.lod_tensor.tensor, text(v.name)
         variables[name] = Variable(name, v.persistable, v.type.type, tensor.data_type, tuple(tensor.dims))
-    operators = [Operator(text(o.type), _slots(o.inputs), _slots(o.outputs), f"operator {i} of block {index}", o.attrs)
-                 for i, o in enumerate(proto.ops)]
+    operators = [
+        Operator(text(o.type), _slots(o.inputs), _slots(o.outputs), f"operator {i} of block {index}", o.attrs)
+        for i, o in enumerate(proto.ops)
+    ]
     return Block(index, variables, operators)
 
 

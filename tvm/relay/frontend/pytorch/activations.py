@@ -168,8 +168,9 @@ def hardshrink(ctx, self, lambd=0.5):
 @op("softshrink")
 def softshrink(ctx, self, lambd=0.5):
     step = ctx.like(lambd, self)
-    low = relay.where(relay.less(self, relay.negative(step)), relay.add(self, step), relay.multiply(self, ctx.like(
-        0, self)))
+    low = relay.where(
+        relay.less(self, relay.negative(step)), relay.add(self, step), relay.multiply(self, ctx.like(0, self))
+    )
     return relay.where(relay.greater(self, step), relay.subtract(self, step), low)
 
 

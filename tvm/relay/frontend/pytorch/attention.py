@@ -61,8 +61,21 @@ def _causal(ctx, scores):
 @op("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
     "_scaled_dot_product_attention_math")  # fmt: skip
-def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, attn_mask=None,
-                    attn_bias=None, compute_log_sumexp=False, dropout_mask=None, scale=None, enable_gqa=False):
+def flash_attention(
+    ctx,
+    query,
+    key,
+    value,
+    dropout_p=0.0,
+    is_causal=False,
+    return_debug_mask=False,
+    attn_mask=None,
+    attn_bias=None,
+    compute_log_sumexp=False,
+    dropout_mask=None,
+    scale=None,
+    enable_gqa=False,
+):
     if any(ctx.wants(i) for i in range(1, ctx.outputs)):
         raise TVMError("only the first output (the attention values) is supported")
     mask = attn_mask if attn_mask is not None else attn_bias
@@ -71,8 +84,22 @@ def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, retu
 
 
 @op("_native_multi_head_attention")
-def native_multi_head_attention(ctx, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight,
-                                proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
+def native_multi_head_attention(
+    ctx,
+    query,
+    key,
+    value,
+    embed_dim,
+    num_head,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    mask=None,
+    need_weights=True,
+    average_attn_weights=True,
+    mask_type=None,
+):
     if key is not query or value is not query:
         raise TVMError("query, key and value must be the same tensor")
     batch, length, _ = ctx.known_shape(query)
@@ -96,14 +123,47 @@ def _mask(ctx, mask, mask_type):
 
 
 @op("_transformer_encoder_layer_fwd")
-def transformer_encoder_layer(ctx, src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu,
-                              norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1,
-                              ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None):
+def transformer_encoder_layer(
+    ctx,
+    src,
+    embed_dim,
+    num_heads,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    use_gelu,
+    norm_first,
+    eps,
+    norm_weight_1,
+    norm_bias_1,
+    norm_weight_2,
+    norm_bias_2,
+    ffn_weight_1,
+    ffn_bias_1,
+    ffn_weight_2,
+    ffn_bias_2,
+    mask=None,
+    mask_type=None,
+):
     """Convert the operator that a trace contains for nn.TransformerEncoderLayer when gradients are disabled."""
 
     def attend(x):
-        return native_multi_head_attention(ctx, x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
-                                           proj_bias, mask, False, mask_type=mask_type)[0]
+        return native_multi_head_attention(
+            ctx,
+            x,
+            x,
+            x,
+            embed_dim,
+            num_heads,
+            qkv_weight,
+            qkv_bias,
+            proj_weight,
+            proj_bias,
+            mask,
+            False,
+            mask_type=mask_type,
+        )[0]
 
     def feed(x):
         inner = ctx.convert("gelu" if use_gelu else "relu", ctx.convert("linear", x, ffn_weight_1, ffn_bias_1))

@@ -163,15 +163,18 @@ def subtract(ctx, rr, ii, ri, ir, alpha):
 
 @_binary("mul", "multiply")
 def multiply(ctx, rr, ii, ri, ir, alpha):
-    return Complex(relay.subtract(relay.multiply(*rr), relay.multiply(*ii)),
-                   relay.add(relay.multiply(*ri), relay.multiply(*ir)))
+    return Complex(
+        relay.subtract(relay.multiply(*rr), relay.multiply(*ii)), relay.add(relay.multiply(*ri), relay.multiply(*ir))
+    )
 
 
 @_binary("div", "divide", "true_divide")
 def divide(ctx, rr, ii, ri, ir, alpha):
     size = relay.add(relay.multiply(rr[1], rr[1]), relay.multiply(ii[1], ii[1]))
-    return Complex(relay.divide(relay.add(relay.multiply(*rr), relay.multiply(*ii)), size),
-                   relay.divide(relay.subtract(relay.multiply(*ir), relay.multiply(*ri)), size))
+    return Complex(
+        relay.divide(relay.add(relay.multiply(*rr), relay.multiply(*ii)), size),
+        relay.divide(relay.subtract(relay.multiply(*ir), relay.multiply(*ri)), size),
+    )
 
 
 @_on("abs", "absolute")
@@ -287,8 +290,9 @@ def _normalized(number, inverse: bool) -> str:
 
 @_both("_fft_c2c")
 def fft_c2c(ctx, self, dim, normalization, forward):
-    return _transform(ctx, self, [None] * len(dim), list(dim), "c2c", not forward,
-                      _normalized(normalization, not forward))
+    return _transform(
+        ctx, self, [None] * len(dim), list(dim), "c2c", not forward, _normalized(normalization, not forward)
+    )
 
 
 @op("_fft_r2c")

@@ -51,8 +51,10 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
     kept = {k: importer.value(k, where) for k in sorted({*yes.values, *no.values})}
     state = {p: importer.state_at(p) for p in sorted({*yes.left, *no.left})}
     count = len(yes.results)
-    ways = [_as_tensors(context, [*c.results, *{**kept, **c.values}.values(), *{**state, **c.left}.values()])
-            for c in (yes, no)]
+    ways = [
+        _as_tensors(context, [*c.results, *{**kept, **c.values}.values(), *{**state, **c.left}.values()])
+        for c in (yes, no)
+    ]
     if taken is not None and any(_rank(context, a) != _rank(context, b) for a, b in zip(*ways)):
         return then() if taken else other()
     _check(context, yes.checks, ways[0], relay.logical_not(condition.expr))
@@ -70,10 +72,9 @@ def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
     chosen = [i for i, (a, b) in enumerate(zip(yes, no)) if a is not b]
     importer = context.importer
     # Exceptions that the model raises before the branch end the run before the branch is executed.
-    waiting, importer.awaited = importer.checks[importer.awaited:], len(importer.checks)
+    waiting, importer.awaited = importer.checks[importer.awaited :], len(importer.checks)
     test = checked(context, context.tensor(condition, "bool"), waiting)
-    made = If(test, Tuple([_expr(yes[i]) for i in chosen]),
-              Tuple([_expr(no[i]) for i in chosen]))
+    made = If(test, Tuple([_expr(yes[i]) for i in chosen]), Tuple([_expr(no[i]) for i in chosen]))
     types = [_joined_type(_expr(yes[i]), _expr(no[i])) for i in chosen]
     with_type(made, TupleType(tuple(types)))
     results = list(yes)
@@ -172,7 +173,8 @@ def _isolated(importer: TorchImporter, what: str, act: Callable[[], list], given
     new_left, new_checks = importer.left, importer.checks
     importer.left, importer.checks, importer.awaited = left, checks, awaited
     if importer.attribute_changes != attributes or any(
-            len(now) != len(then) or any(a is not b for a, b in zip(now, then)) for now, then in held):
+        len(now) != len(then) or any(a is not b for a, b in zip(now, then)) for now, then in held
+    ):
         raise TVMError(f"changing an attribute or a list in {what} with a run-time condition is not supported")
     # Views that were recomputed in the block must be recomputed outside too.
     for key in values:
@@ -206,8 +208,11 @@ def _as_tensors(context: Context, values: list) -> list:
 def _alike(context: Context, a, b):
     if a is b or a is None and b is None:
         return a, a
-    if not isinstance(a, (RelayExpr, Number)) or type(a) is not type(b) and not (
-            isinstance(a, RelayExpr) and isinstance(b, RelayExpr)):
+    if (
+        not isinstance(a, (RelayExpr, Number))
+        or type(a) is not type(b)
+        and not (isinstance(a, RelayExpr) and isinstance(b, RelayExpr))
+    ):
         if not isinstance(a, (RelayExpr, Number)) and a == b:
             return a, a
         raise TVMError(
@@ -217,8 +222,10 @@ def _alike(context: Context, a, b):
     if context.rank(x) != context.rank(y):
         x, y = _empty_like(context, x, y), _empty_like(context, y, x)
     if context.dtype(x) != context.dtype(y) or context.rank(x) != context.rank(y):
-        raise TVMError("the outputs of a branch with a run-time condition differ in type or number of dimensions: "
-                       f"{context.type(x)} and {context.type(y)}")
+        raise TVMError(
+            "the outputs of a branch with a run-time condition differ in type or number of dimensions: "
+            f"{context.type(x)} and {context.type(y)}"
+        )
     return (a, b) if isinstance(a, Number) else (x, y)
 
 
@@ -233,8 +240,10 @@ def _empty_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
 def _joined_type(a: RelayExpr, b: RelayExpr) -> TensorType:
     """Return the common type; dimensions that differ become dynamic."""
     x, y = tensor_type(a), tensor_type(b)
-    dims = [p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value else Any_()
-            for p, q in zip(x.shape, y.shape)]
+    dims = [
+        p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value else Any_()
+        for p, q in zip(x.shape, y.shape)
+    ]
     return TensorType(dims, x.dtype)
 
 
@@ -288,7 +297,7 @@ def _dynamic_loop(context: Context, step: int, limit, going, states: list, body)
         found = [_wider(t, tensor_type(importer.typer.typed(v))) for t, v in zip(types, new)]
         if all(a is b for a, b in zip(found, types)):
             last = _called(context, variables, new, start, end)
-            for key, value in zip(carried, last[count - 2:]):
+            for key, value in zip(carried, last[count - 2 :]):
                 importer.write(key, value, context.where)
             return last[: count - 2]
         types = found

@@ -133,8 +133,11 @@ def _arithmetic(ctx, name: str, a, b):
 
 
 def _times(ctx, value, alpha):
-    return value if not isinstance(alpha, (RelayExpr, Number)) and alpha == 1 else _arithmetic(
-        ctx, "multiply", value, alpha)
+    return (
+        value
+        if not isinstance(alpha, (RelayExpr, Number)) and alpha == 1
+        else _arithmetic(ctx, "multiply", value, alpha)
+    )
 
 
 @op("add", "__add__", "__radd__")
@@ -456,8 +459,9 @@ def logaddexp(ctx, self, other):
     x, y = ctx.together(self, other, at_least=2)
     high = relay.maximum(x, y)
     apart = relay.negative(relay.abs(relay.subtract(x, y)))
-    return relay.where(relay.equal(x, y), relay.add(high, ctx.like(math.log(2), x)),
-                       relay.add(high, relay.log1p(relay.exp(apart))))
+    return relay.where(
+        relay.equal(x, y), relay.add(high, ctx.like(math.log(2), x)), relay.add(high, relay.log1p(relay.exp(apart)))
+    )
 
 
 @op("deg2rad")
@@ -495,8 +499,9 @@ def nan_to_num(ctx, self, nan=None, posinf=None, neginf=None):
     limits = _limits(ctx.dtype(self))
     out = relay.where(relay.isnan(self), ctx.like(nan or 0.0, self), self)
     for value, sign, limit in ((posinf, 1, limits[1]), (neginf, -1, limits[0])):
-        at = relay.logical_and(relay.isinf(self), relay.greater(relay.multiply(self, ctx.like(sign, self)),
-                                                                ctx.like(0, self)))
+        at = relay.logical_and(
+            relay.isinf(self), relay.greater(relay.multiply(self, ctx.like(sign, self)), ctx.like(0, self))
+        )
         out = relay.where(at, ctx.like(limit if value is None else value, self), out)
     return out
 

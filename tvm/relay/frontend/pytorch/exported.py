@@ -72,24 +72,30 @@ def from_exported_program(
         The program contains operators without a converter; the message lists all of them.
     """
     if not hasattr(exported_program, "graph_signature"):
-        raise TypeError("from_exported_program: expected a program of torch.export.export, got "
-                        f"{type(exported_program).__name__}")
+        raise TypeError(
+            f"from_exported_program: expected a program of torch.export.export, got {type(exported_program).__name__}"
+        )
     reader = FxReader(False, default_dtype, custom_convert_map)
     reader.shapes = {name: [int(d) for d in dims] for name, dims in (shape or {}).items()}
     program = reader.decomposed(exported_program)
     reader.check(program.graph_module)
     signature = program.graph_signature
-    reader.take_shapes({n.name: n.meta["val"] for n, spec in zip(_placeholders(program), signature.input_specs)
-                        if _role(spec) == "USER_INPUT" and hasattr(n.meta["val"], "shape")})
-    values = [_program_input(reader, program, spec, node) for spec, node in zip(
-        signature.input_specs, _placeholders(program))]
+    reader.take_shapes(
+        {
+            n.name: n.meta["val"]
+            for n, spec in zip(_placeholders(program), signature.input_specs)
+            if _role(spec) == "USER_INPUT" and hasattr(n.meta["val"], "shape")
+        }
+    )
+    values = [
+        _program_input(reader, program, spec, node) for spec, node in zip(signature.input_specs, _placeholders(program))
+    ]
     outputs = reader.run(program.graph_module, values)
     reader.refuse_changes([n.name for n in _placeholders(program)])
     kept = [v for v, spec in zip(outputs, signature.output_specs) if _role(spec) == "USER_OUTPUT"]
     changed = [spec.target for spec in signature.output_specs if _role(spec).endswith("MUTATION")]
     if changed:
-        raise TVMError(f"the program changes its buffer or input '{changed[0]}'; make the state an input and an "
-                       "output")
+        raise TVMError(f"the program changes its buffer or input '{changed[0]}'; make the state an input and an output")
     return reader.finish([reader.result(v) for v in kept if v is not None])
 
 
@@ -147,12 +153,16 @@ class FxReader(TorchImporter):
         return _structure(node) is not None or self.known(*operator_of(node.target))
 
     def check(self, graph_module) -> None:
-        self.check_operators([
-            (*operator_of(node.target), node.name)
-            for node in _nodes(graph_module)
-            if node.op == "call_function" and node.target not in _PYTHON and node.target is not operator.getitem
-            and _structure(node) is None
-        ])
+        self.check_operators(
+            [
+                (*operator_of(node.target), node.name)
+                for node in _nodes(graph_module)
+                if node.op == "call_function"
+                and node.target not in _PYTHON
+                and node.target is not operator.getitem
+                and _structure(node) is None
+            ]
+        )
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -179,8 +189,9 @@ class FxReader(TorchImporter):
                 raise UnknownInput(f"the program has no input '{name}'; its inputs are {', '.join(sorted(inputs))}")
             have = inputs[name].shape
             if len(have) != len(dims):
-                raise TVMError(f"the shape of input '{name}' has {len(dims)} dimensions, but the program declares "
-                               f"{len(have)}")
+                raise TVMError(
+                    f"the shape of input '{name}' has {len(dims)} dimensions, but the program declares {len(have)}"
+                )
             for size, given in zip(have, dims):
                 known = size if isinstance(size, int) else size.node.maybe_as_int()
                 fixed = known if known is not None else self.sizes.setdefault(str(size.node.expr), given)
@@ -196,8 +207,9 @@ class FxReader(TorchImporter):
         """Reject programs that change buffers or inputs: a compiled model keeps no state."""
         changed = [name for name in inputs if self.states.get(name)]
         if changed:
-            raise TVMError(f"the program changes its buffer or input '{changed[0]}'; make the state an input and an "
-                           "output")
+            raise TVMError(
+                f"the program changes its buffer or input '{changed[0]}'; make the state an input and an output"
+            )
 
     # -- conversion of nodes --------------------------------------------------------------------------------------
 
@@ -235,8 +247,11 @@ class FxReader(TorchImporter):
         if len(have) != len(sizes) or not any(isinstance(d, Any_) for d in have):
             return value
         if any(isinstance(d, Any_) and isinstance(s, int) for d, s in zip(have, sizes)):
-            value = self.typer.infer(relay.reshape(value, [s if isinstance(d, Any_) and isinstance(s, int) else 0
-                                                           for d, s in zip(have, sizes)]))
+            value = self.typer.infer(
+                relay.reshape(
+                    value, [s if isinstance(d, Any_) and isinstance(s, int) else 0 for d, s in zip(have, sizes)]
+                )
+            )
             have = tensor_type(value).shape
         dims = [s if isinstance(d, Any_) and isinstance(s, SizeVar) else d for d, s in zip(have, sizes)]
         return with_type(value, TensorType(dims, tensor_type(value).dtype))
@@ -342,8 +357,9 @@ def _cond(reader: FxReader, graph_module, node, where: str):
         *(reader.held(graph_module, a.target) for a in node.args[1:3]),
         reader.argument(node.args[3], where),
     )
-    return branch(reader, where, condition, lambda: reader.inside(then, operands),
-                  lambda: reader.inside(other, operands))
+    return branch(
+        reader, where, condition, lambda: reader.inside(then, operands), lambda: reader.inside(other, operands)
+    )
 
 
 def _wrapped(first: int):

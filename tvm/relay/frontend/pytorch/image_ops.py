@@ -57,8 +57,18 @@ def _one_size(ctx, output_size, size, scale_factors, scales, n: int):
 
 def _register(name: str, n: int, mode: str, exact: bool = False, antialias: bool = False) -> None:
     @op(name)
-    def convert(ctx, self, output_size=None, size=None, align_corners=False, scale_factors=None, scales=None,
-                scales_d=None, scales_h=None, scales_w=None):
+    def convert(
+        ctx,
+        self,
+        output_size=None,
+        size=None,
+        align_corners=False,
+        scale_factors=None,
+        scales=None,
+        scales_d=None,
+        scales_h=None,
+        scales_w=None,
+    ):
         own = scales if isinstance(scales, (list, tuple)) else [scales]
         given = {1: own, 2: [scales_h, scales_w], 3: [scales_d, scales_h, scales_w]}[n]
         sizes, factors = _one_size(ctx, output_size, size, scale_factors, given, n)

@@ -334,8 +334,10 @@ class TorchImporter(GraphImporter):
         if isinstance(value, (bool, int, float)):
             dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else self.default_dtype
             return Constant(np.array(value, dtype))
-        raise TVMError(f"an output of the model is a {type(value).__name__}; only tensors, numbers, and lists, tuples "
-                       "and dictionaries of them are supported")
+        raise TVMError(
+            f"an output of the model is a {type(value).__name__}; only tensors, numbers, and lists, tuples "
+            "and dictionaries of them are supported"
+        )
 
 
 def in_words(problem: Exception) -> str:

@@ -21,8 +21,10 @@ def _square(ctx, a) -> int:
     """Return the number of rows of a batch of square matrices."""
     rows, columns = (ctx.known_size(a, axis) for axis in (-2, -1))
     if rows != columns or not 0 < rows <= MOST_ROWS or not ctx.is_float(a):
-        raise TVMError(f"{rows} x {columns} matrices of {ctx.dtype(a)} are not supported; they must be square float "
-                       f"matrices with at most {MOST_ROWS} rows")
+        raise TVMError(
+            f"{rows} x {columns} matrices of {ctx.dtype(a)} are not supported; they must be square float "
+            f"matrices with at most {MOST_ROWS} rows"
+        )
     return rows
 
 

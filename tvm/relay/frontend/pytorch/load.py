@@ -80,8 +80,10 @@ def _kind(path: str, archive: zipfile.ZipFile) -> str:
     if "constants.pkl" in inside and any(n.startswith("code/") for n in inside):
         return TORCHSCRIPT
     if "serialized_exported_program.json" in inside:
-        raise TVMError(f"{path} was saved by an older torch.export, whose files contain pickles; save it again with "
-                       "PyTorch 2.7 or later")
+        raise TVMError(
+            f"{path} was saved by an older torch.export, whose files contain pickles; save it again with "
+            "PyTorch 2.7 or later"
+        )
     if "data.pkl" in inside:
         raise TVMError(f"{path} {_WEIGHTS}")
     raise TVMError(f"{path} is not a PyTorch model: it is neither TorchScript nor an exported program")
@@ -97,8 +99,9 @@ def _check_archive(path: str, archive: zipfile.ZipFile, top: str, inside: set[st
     models = [n for n in inside if n.startswith("models/") and n.endswith(".json")]
     if models != ["models/model.json"]:
         raise TVMError(f"{path} contains {len(models)} programs; it must contain one named 'model'")
-    foreign = sorted(n for n in inside if n.startswith("data/") and n.split("/")[1] not in (
-        "weights", "constants", "sample_inputs"))
+    foreign = sorted(
+        n for n in inside if n.startswith("data/") and n.split("/")[1] not in ("weights", "constants", "sample_inputs")
+    )
     if foreign:
         raise TVMError(f"{path} contains '{foreign[0]}'; compiled code and other data are not supported")
     for part in ("weights", "constants"):

@@ -98,8 +98,11 @@ def new_full(ctx, self, size, fill_value, dtype=None):
 def arange(ctx, end=None, start=0, step=1, dtype=None):
     values = [ctx.number(v) if isinstance(v, RelayExpr) else v for v in (start, end, step)]
     kinds = [ctx.kind(v) for v in values]
-    kind = dtype_name(dtype) if dtype is not None else (
-        ctx.importer.default_dtype if any(category(k) == 2 for k in kinds) else "int64")
+    kind = (
+        dtype_name(dtype)
+        if dtype is not None
+        else (ctx.importer.default_dtype if any(category(k) == 2 for k in kinds) else "int64")
+    )
     if any(isinstance(v, Number) for v in values):
         inner = kind if category(kind) == 1 else "int64" if all(category(k) == 1 for k in kinds) else "float64"
         made = relay.arange(*[ctx.tensor(v, inner) for v in values], inner)
@@ -136,8 +139,11 @@ def _nested(ctx, values, dtype):
     flat = _leaves(values)
     if not any(isinstance(v, (RelayExpr, Number)) for v in flat):
         kinds = [ctx.kind(v) for v in flat]
-        kind = dtype_name(dtype) if dtype is not None else (
-            max(kinds, key=category) if kinds else ctx.importer.default_dtype)
+        kind = (
+            dtype_name(dtype)
+            if dtype is not None
+            else (max(kinds, key=category) if kinds else ctx.importer.default_dtype)
+        )
         return ctx.tensor(Constant(np.array(values, "float64" if category(kind) == 2 else "int64")), kind)
     parts = [_nested(ctx, v, dtype) if isinstance(v, (list, tuple)) else ctx.tensor(v) for v in values]
     kind = dtype_name(dtype) if dtype is not None else ctx.result_type(*parts)
@@ -160,8 +166,15 @@ def sym_sum(ctx, self):
 @op("_local_scalar_dense", "item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit",
     "sym_float", "sym_int")  # fmt: skip
 def item(ctx, self):
-    kinds = {"Int": "int64", "IntImplicit": "int64", "sym_int": "int64", "Float": "float64",
-             "FloatImplicit": "float64", "sym_float": "float64", "Bool": "bool"}
+    kinds = {
+        "Int": "int64",
+        "IntImplicit": "int64",
+        "sym_int": "int64",
+        "Float": "float64",
+        "FloatImplicit": "float64",
+        "sym_float": "float64",
+        "Bool": "bool",
+    }
     kind = kinds.get(ctx.name)
     if isinstance(self, str) and kind == "float64":
         return float(self)
@@ -282,8 +295,10 @@ def random(ctx, **given):
     # The random numbers of layers that are skipped at random in training mode are unused in evaluation mode.
     if not ctx.wants(0):
         return None
-    raise TVMError(f"{ctx.name} draws random numbers, but a compiled model is deterministic. "
-                   "Draw the numbers outside the model and pass them as an input")
+    raise TVMError(
+        f"{ctx.name} draws random numbers, but a compiled model is deterministic. "
+        "Draw the numbers outside the model and pass them as an input"
+    )
 
 
 # -- checks -------------------------------------------------------------------------------------------------------

@@ -243,8 +243,22 @@ def _biased(out, bias):
 
 
 @op("convolution", "_convolution", "convolution_overrideable")
-def convolution(ctx, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
-                benchmark=None, deterministic=None, cudnn_enabled=None, allow_tf32=None):
+def convolution(
+    ctx,
+    input,
+    weight,
+    bias,
+    stride,
+    padding,
+    dilation,
+    transposed,
+    output_padding,
+    groups,
+    benchmark=None,
+    deterministic=None,
+    cudnn_enabled=None,
+    allow_tf32=None,
+):
     n = ctx.rank(weight) - 2
     if ctx.rank(input) == n + 1:
         wide = ctx.infer(relay.expand_dims(input, 0))
@@ -278,8 +292,14 @@ def _transposed(ctx, x, weight, bias, window: dict, pads: list[int], extra: list
     if set(dilation) != {1}:
         weight = relay.nn.dilate(weight, (1, 1, *dilation))
         window["kernel_size"] = tuple((k - 1) * d + 1 for k, d in zip(shape[2:], dilation))
-    out = _TRANSPOSED[n](x, weight, padding=tuple(pads + pads), output_padding=tuple(extra),
-                         channels=shape[1] * window["groups"], **window)
+    out = _TRANSPOSED[n](
+        x,
+        weight,
+        padding=tuple(pads + pads),
+        output_padding=tuple(extra),
+        channels=shape[1] * window["groups"],
+        **window,
+    )
     return _biased(out, bias)
 
 

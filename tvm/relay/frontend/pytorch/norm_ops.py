@@ -24,13 +24,16 @@ def _ones(ctx, x, value: float):
 
 
 @op("batch_norm", "cudnn_batch_norm")
-def batch_norm(ctx, input, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5,
-               cudnn_enabled=None):
+def batch_norm(
+    ctx, input, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=None
+):
     if training and running_mean is not None:
         raise TVMError("the model is in training mode; call eval() before it is traced or exported")
     if ctx.dtype(input) in _FLOAT16_TYPES:
-        wide = [None if v is None else ctx.infer(relay.cast(v, "float32"))
-                for v in (input, weight, bias, running_mean, running_var)]
+        wide = [
+            None if v is None else ctx.infer(relay.cast(v, "float32"))
+            for v in (input, weight, bias, running_mean, running_var)
+        ]
         return relay.cast(batch_norm(ctx, *wide, training, momentum, eps), ctx.dtype(input))
     weight = _ones(ctx, input, 1.0) if weight is None else weight
     bias = _ones(ctx, input, 0.0) if bias is None else bias
@@ -50,8 +53,9 @@ def _own_statistics(ctx, x, weight, bias, eps):
 
 @op("_native_batch_norm_legit_no_training", "native_batch_norm", "_native_batch_norm_legit",
     "_batch_norm_no_update")  # fmt: skip
-def native_batch_norm(ctx, input, weight=None, bias=None, running_mean=None, running_var=None, training=False,
-                      momentum=0.1, eps=1e-5):
+def native_batch_norm(
+    ctx, input, weight=None, bias=None, running_mean=None, running_var=None, training=False, momentum=0.1, eps=1e-5
+):
     out = batch_norm(ctx, input, weight, bias, running_mean, running_var, training, momentum, eps)
     none = const(np.zeros(0, "float32"))
     if ctx.wants(1) or ctx.wants(2):
@@ -132,8 +136,18 @@ def _group_norm(ctx, x, groups, weight, bias, eps):
 
 
 @op("instance_norm")
-def instance_norm(ctx, input, weight=None, bias=None, running_mean=None, running_var=None, use_input_stats=True,
-                  momentum=0.1, eps=1e-5, cudnn_enabled=None):
+def instance_norm(
+    ctx,
+    input,
+    weight=None,
+    bias=None,
+    running_mean=None,
+    running_var=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
+    cudnn_enabled=None,
+):
     if not use_input_stats:
         return batch_norm(ctx, input, weight, bias, running_mean, running_var, False, momentum, eps)
     return _group_norm(ctx, input, ctx.known_size(input, 1), weight, bias, eps)[0]

@@ -74,8 +74,10 @@ def inputs_of(module) -> list[Input]:
     if values and str(values[0].type().kind()) == "ClassType":
         values = values[1:]
     rows = list(getattr(module, "forward", module).schema.arguments)
-    return [Input(row.name, v, str(v.type().kind()), row.default_value, row.has_default_value())
-            for row, v in zip(rows[len(rows) - len(values):], values)]
+    return [
+        Input(row.name, v, str(v.type().kind()), row.default_value, row.has_default_value())
+        for row, v in zip(rows[len(rows) - len(values) :], values)
+    ]
 
 
 def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], given: Mapping[str, Any]) -> Made:
@@ -125,8 +127,10 @@ def _known(row: Input, given: Mapping[str, Any]):
         return ()
     words = f"the input '{row.name}' is a {row.value.type()}, and TorchScript files contain no shapes"
     if row.kind in WITH_FIELDS:
-        raise UnknownShapes(f"from_pytorch: {words}; pass the shape of each field, as {{'{row.name}': ((1, 3), "
-                            "(1, 3))}", names or [f"{row.name}_0", f"{row.name}_1"])
+        raise UnknownShapes(
+            f"from_pytorch: {words}; pass the shape of each field, as {{'{row.name}': ((1, 3), (1, 3))}}",
+            names or [f"{row.name}_0", f"{row.name}_1"],
+        )
     raise TVMError(f"from_pytorch: {words}; pass it in input_infos")
 
 
@@ -159,8 +163,9 @@ class _Search:
     shapes.
     """
 
-    def __init__(self, new_reader: Callable[[], ScriptReader], inputs: list[Input], infos: dict[str, Any],
-                 state: dict[str, Any]):
+    def __init__(
+        self, new_reader: Callable[[], ScriptReader], inputs: list[Input], infos: dict[str, Any], state: dict[str, Any]
+    ):
         self.new_reader = new_reader
         self.inputs = {i.value.debugName(): i.name for i in inputs}
         self.infos, self.state = infos, state
@@ -200,8 +205,10 @@ class _Search:
             reader = self.new_reader()
             reader.opens_state = True
             self.kinds = self.kinds or _kinds(reader, self.inputs)
-            infos = [(name, self.open_info(name, _RANKS[places[name]]) if name in places else info)
-                     for name, info in self.infos.items()]
+            infos = [
+                (name, self.open_info(name, _RANKS[places[name]]) if name in places else info)
+                for name, info in self.infos.items()
+            ]
             try:
                 return reader, reader.run([*infos, *state.items()])
             except KeptState as problem:
@@ -228,8 +235,11 @@ class _Search:
         if not names:
             raise self.problem[1]
         inputs = " and ".join(f"'{name}'" for name in names)
-        raise UnknownShapes(f"from_pytorch: TorchScript files do not contain the shape of {inputs}, and the import "
-                            f"failed for all ranks from 0 to 5 with dynamic dimensions ({self.problem[1]})", names)
+        raise UnknownShapes(
+            f"from_pytorch: TorchScript files do not contain the shape of {inputs}, and the import "
+            f"failed for all ranks from 0 to 5 with dynamic dimensions ({self.problem[1]})",
+            names,
+        )
 
     def reaching(self, node) -> set[str]:
         """Return the inputs that the operands of a node depend on; for an exception, the inputs of the condition of its
@@ -263,8 +273,11 @@ def _is_only_expanded(module: IRModule, name: str) -> bool:
     """Return whether the model only adds a dimension to an input."""
     main = module["main"]
     variable = next((p for p in main.params if p.name_hint == name), None)
-    users = {getattr(n.op, "name", "a function")
-             for n in post_order(main.body) if isinstance(n, Call) and n.args and n.args[0] is variable}
+    users = {
+        getattr(n.op, "name", "a function")
+        for n in post_order(main.body)
+        if isinstance(n, Call) and n.args and n.args[0] is variable
+    }
     return "expand_dims" in users and users <= {"expand_dims", "shape_of"}
 
 
@@ -278,8 +291,12 @@ def _kinds(reader: ScriptReader, names: Mapping[str, str]) -> dict[str, str]:
             if not node.kind().startswith("aten::"):
                 continue
             for row, value in zip(reader.parameters_of(node), node.inputs()):
-                while row.name in _KINDS and value.debugName() not in names and value.node().inputsSize() and (
-                        value.node().kind().removeprefix("aten::") in _SAME_KIND):
+                while (
+                    row.name in _KINDS
+                    and value.debugName() not in names
+                    and value.node().inputsSize()
+                    and (value.node().kind().removeprefix("aten::") in _SAME_KIND)
+                ):
                     value = value.node().inputsAt(0)
                 if row.name in _KINDS and value.debugName() in names:
                     found.setdefault(names[value.debugName()], _KINDS[row.name])
@@ -305,8 +322,10 @@ def state_info(name: str, before, after, is_input: bool) -> tuple[tuple, str] | 
         # An empty tensor means that the state is not initialized yet.
         known[:1] = [None]
     else:
-        raise TVMError(f"from_pytorch: the model's attribute '{name}' has {len(found)} dimensions before a run and "
-                       f"{len(left)} after it; the rank of state must not change")
+        raise TVMError(
+            f"from_pytorch: the model's attribute '{name}' has {len(found)} dimensions before a run and "
+            f"{len(left)} after it; the rank of state must not change"
+        )
     return tuple(Any_() if k is None else k for k in known), tensor_type(after).dtype
 
 

@@ -59,8 +59,9 @@ def _max_pool(ctx, x, n: int, kernel_size, stride, padding, dilation, ceil_mode,
     after = list(pads)
     if ceil_mode:
         after = [_extra(*row, True)[1] for row in zip(ctx.spatial(x), kernel, strides, pads, dilations)]
-    return _MAX[n](x, pool_size=tuple(kernel), strides=tuple(strides), padding=(*pads, *after),
-                   dilation=tuple(dilations))
+    return _MAX[n](
+        x, pool_size=tuple(kernel), strides=tuple(strides), padding=(*pads, *after), dilation=tuple(dilations)
+    )
 
 
 def _max_with_places(ctx, x, n: int, kernel, strides, pads, dilations, ceil_mode):
@@ -113,16 +114,18 @@ def _avg_pool(ctx, x, n: int, kernel_size, stride, padding, ceil_mode, count_inc
         after = [max(a - p, 0) for a, p in zip(after, pads)]
         pads = [0] * n
     if divisor_override is not None:
-        ones = _AVG[n](x, pool_size=tuple(kernel), strides=tuple(strides), padding=(*pads, *after),
-                       count_include_pad=True)
+        ones = _AVG[n](
+            x, pool_size=tuple(kernel), strides=tuple(strides), padding=(*pads, *after), count_include_pad=True
+        )
         return relay.multiply(ones, ctx.like(float(np.prod(kernel)) / divisor_override, x))
     return _AVG[n](x, pool_size=tuple(kernel), strides=tuple(strides), padding=(*pads, *after))
 
 
 def _register_avg(n: int) -> None:
     @op(f"avg_pool{n}d")
-    def avg_pool(ctx, self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-                 divisor_override=None):
+    def avg_pool(
+        ctx, self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+    ):
         return _avg_pool(ctx, self, n, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 

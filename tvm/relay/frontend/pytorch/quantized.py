@@ -116,5 +116,13 @@ def on_quantized(ctx, name: str, converter: Callable[..., Any], taken: dict[str,
     return in_steps(made, scale, zero, dtype)
 
 
-__all__ = ["Packed", "Quantized", "holds_quantized", "in_steps", "on_quantized", "real", "stored_type",
-           "takes_quantized"]
+__all__ = [
+    "Packed",
+    "Quantized",
+    "holds_quantized",
+    "in_steps",
+    "on_quantized",
+    "real",
+    "stored_type",
+    "takes_quantized",
+]

@@ -77,8 +77,13 @@ def _layer(ctx, packed: Packed, unpack: str, data: Quantized) -> Layer:
     kept = bias
     if bias is not None:
         kept = _parameter(ctx, f"{packed.path}_bias", bias.detach().numpy(), sums, np.int32(0), "int32")
-    return Layer(_parameter(ctx, f"{packed.path}_weight", weight.dequantize().numpy(), scale, zero, "int8"), kept,
-                 scale, zero, tuple(weight.shape))
+    return Layer(
+        _parameter(ctx, f"{packed.path}_weight", weight.dequantize().numpy(), scale, zero, "int8"),
+        kept,
+        scale,
+        zero,
+        tuple(weight.shape),
+    )
 
 
 def _parameter(ctx, name: str, values: np.ndarray, scale, zero, dtype: str) -> RelayExpr:
@@ -100,9 +105,16 @@ def _finished(ctx, sums, layer: Layer, x: Quantized, scale, zero, axis: int, pos
     made = Quantized(sums, ctx.known_number(scale, "the scale"), ctx.known_int(zero, "the zero point"))
     before = (np.float64(x.scale) * layer.scale).astype("float32")
     made.expr = qnn.op.requantize(
-        sums, Constant(np.asarray(before)), const(0, "int32"), const(made.scale, "float32"),
-        const(made.zero, "int32"), axis=axis, compute_dtype="float32", rounding="TONEAREST",
-        out_dtype=ctx.dtype(x.expr))
+        sums,
+        Constant(np.asarray(before)),
+        const(0, "int32"),
+        const(made.scale, "float32"),
+        const(made.zero, "int32"),
+        axis=axis,
+        compute_dtype="float32",
+        rounding="TONEAREST",
+        out_dtype=ctx.dtype(x.expr),
+    )
     return _relu(ctx, made) if positive else made
 
 
@@ -122,11 +134,22 @@ def conv2d(ctx, qx, packed_weight, output_scale, output_zero_point):
     layer = _layer(ctx, packed_weight, "conv2d_unpack", qx)
     strides, padding, dilation = (
         [int(v) for v in getattr(held, f"conv2d_{what}")(packed_weight.held)]
-        for what in ("stride", "padding", "dilation"))
+        for what in ("stride", "padding", "dilation")
+    )
     sums = qnn.op.conv2d(
-        qx.expr, layer.weight, const(qx.zero, "int32"), _zeros(layer), const(qx.scale, "float32"),
-        Constant(np.asarray(layer.scale)), kernel_size=layer.shape[2:], channels=layer.shape[0], strides=strides,
-        padding=padding, dilation=dilation, groups=int(held.conv2d_groups(packed_weight.held)))
+        qx.expr,
+        layer.weight,
+        const(qx.zero, "int32"),
+        _zeros(layer),
+        const(qx.scale, "float32"),
+        Constant(np.asarray(layer.scale)),
+        kernel_size=layer.shape[2:],
+        channels=layer.shape[0],
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=int(held.conv2d_groups(packed_weight.held)),
+    )
     return _finished(ctx, sums, layer, qx, output_scale, output_zero_point, 1, ctx.name.endswith("relu"))
 
 
@@ -135,8 +158,15 @@ def linear(ctx, X, W_prepack, Y_scale_i, Y_zero_point_i):
     layer = _layer(ctx, W_prepack, "linear_unpack", X)
     shape = ctx.shape(X.expr)
     data = X.expr if len(shape) == 2 else relay.reshape(X.expr, (-1, layer.shape[1]))
-    sums = qnn.op.dense(data, layer.weight, const(X.zero, "int32"), _zeros(layer), const(X.scale, "float32"),
-                        Constant(np.asarray(layer.scale)), units=layer.shape[0])
+    sums = qnn.op.dense(
+        data,
+        layer.weight,
+        const(X.zero, "int32"),
+        _zeros(layer),
+        const(X.scale, "float32"),
+        Constant(np.asarray(layer.scale)),
+        units=layer.shape[0],
+    )
     made = _finished(ctx, sums, layer, X, Y_scale_i, Y_zero_point_i, 1, ctx.name.endswith("relu"))
     return made if len(shape) == 2 else made.like(relay.reshape(made.expr, (*shape[:-1], layer.shape[0])))
 
@@ -166,12 +196,24 @@ def mul(ctx, qa, qb, scale, zero_point):
 @op("quantized::cat", "quantized::cat_relu")
 def cat(ctx, qx, dim, scale=None, zero_point=None):
     first = qx[0]
-    made = Quantized(first.expr, first.scale if scale is None else scale,
-                     first.zero if zero_point is None else zero_point)
-    parts = [v.expr if (v.scale, v.zero) == (made.scale, made.zero) else qnn.op.requantize(
-        v.expr, const(v.scale, "float32"), const(v.zero, "int32"), const(made.scale, "float32"),
-        const(made.zero, "int32"), compute_dtype="float32", rounding="TONEAREST", out_dtype=ctx.dtype(v.expr))
-        for v in qx]
+    made = Quantized(
+        first.expr, first.scale if scale is None else scale, first.zero if zero_point is None else zero_point
+    )
+    parts = [
+        v.expr
+        if (v.scale, v.zero) == (made.scale, made.zero)
+        else qnn.op.requantize(
+            v.expr,
+            const(v.scale, "float32"),
+            const(v.zero, "int32"),
+            const(made.scale, "float32"),
+            const(made.zero, "int32"),
+            compute_dtype="float32",
+            rounding="TONEAREST",
+            out_dtype=ctx.dtype(v.expr),
+        )
+        for v in qx
+    ]
     made.expr = relay.concatenate(parts, ctx.axis(first.expr, dim))
     return _relu(ctx, made) if ctx.name.endswith("relu") else made
 

@@ -143,8 +143,9 @@ def _register(kind: str) -> None:
     @op(kind)
     def convert(ctx, self, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False):
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-        return _network(ctx, kind, self, states, list(params), has_biases, num_layers, dropout, train, bidirectional,
-                        batch_first)
+        return _network(
+            ctx, kind, self, states, list(params), has_biases, num_layers, dropout, train, bidirectional, batch_first
+        )
 
 
 for _kind in _KINDS:

@@ -183,8 +183,9 @@ def norm(ctx, self, p=2, ord=None, dim=None, keepdim=False, dtype=None):
     if kind == -math.inf:
         return _reduced(ctx, "min", size, dim, keepdim)
     if kind == 0:
-        return _reduced(ctx, "sum", ctx.infer(relay.cast(relay.greater(size, ctx.like(0, x)), ctx.dtype(x))), dim,
-                        keepdim)
+        return _reduced(
+            ctx, "sum", ctx.infer(relay.cast(relay.greater(size, ctx.like(0, x)), ctx.dtype(x))), dim, keepdim
+        )
     if kind == 1:
         return _reduced(ctx, "sum", size, dim, keepdim)
     if not isinstance(kind, (int, float)):
@@ -197,8 +198,10 @@ def norm(ctx, self, p=2, ord=None, dim=None, keepdim=False, dtype=None):
 def cosine_similarity(ctx, x1, x2, dim=1, eps=1e-8):
     x, y = ctx.together(x1, x2, at_least=2)
     axis = ctx.axis(x, dim)
-    sizes = [relay.maximum(relay.sqrt(relay.sum(relay.multiply(v, v), axis=axis, keepdims=True)), ctx.like(eps, v))
-             for v in (x, y)]
+    sizes = [
+        relay.maximum(relay.sqrt(relay.sum(relay.multiply(v, v), axis=axis, keepdims=True)), ctx.like(eps, v))
+        for v in (x, y)
+    ]
     return relay.sum(relay.multiply(relay.divide(x, sizes[0]), relay.divide(y, sizes[1])), axis=axis)
 
 

@@ -77,8 +77,15 @@ def flatten(ctx, self, start_dim=0, end_dim=-1):
         return self
     merged = ctx.shape(self)[first : last + 1]
     size = math.prod(merged) if all(isinstance(d, int) for d in merged) else -1
-    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(first)), size,
-                                *(ctx.size(self, i) for i in range(last + 1, ctx.rank(self)))])
+    return reshaped(
+        ctx,
+        self,
+        [
+            *(ctx.size(self, i) for i in range(first)),
+            size,
+            *(ctx.size(self, i) for i in range(last + 1, ctx.rank(self))),
+        ],
+    )
 
 
 @op("unflatten")
@@ -88,8 +95,11 @@ def unflatten(ctx, self, dim, sizes):
     if -1 in sizes and isinstance(ctx.shape(self)[axis], int):
         sizes = _found((ctx.shape(self)[axis],), sizes)
     rank = ctx.rank(self)
-    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(axis)), *sizes,
-                                *(ctx.size(self, i) for i in range(axis + 1, rank))])
+    return reshaped(
+        ctx,
+        self,
+        [*(ctx.size(self, i) for i in range(axis)), *sizes, *(ctx.size(self, i) for i in range(axis + 1, rank))],
+    )
 
 
 @op("ravel")
@@ -110,8 +120,9 @@ def squeeze(ctx, self, dim=None):
     # The output rank must not depend on a dynamic dimension: an explicitly squeezed dynamic dimension of a script is
     # assumed to be 1, which is checked at run time.
     named = dim is not None and ctx.importer.names_ones
-    axes = [a for a in axes or [] if (size := ctx.shape(self)[a]) == 1
-            or named and not isinstance(size, (int, SizeVar))]
+    axes = [
+        a for a in axes or [] if (size := ctx.shape(self)[a]) == 1 or named and not isinstance(size, (int, SizeVar))
+    ]
     return relay.squeeze(self, axes) if axes else self
 
 
@@ -332,8 +343,15 @@ def chunk(ctx, self, chunks, dim=0):
 @op("tensor_split")
 def tensor_split(ctx, self, sections=None, indices=None, tensor_indices_or_sections=None, dim=0):
     """A scalar tensor is the number of parts; a vector contains the indices where parts begin."""
-    return _split(ctx, self, "tensor_split", dim, sections=sections, indices=indices,
-                  tensor_indices_or_sections=tensor_indices_or_sections)
+    return _split(
+        ctx,
+        self,
+        "tensor_split",
+        dim,
+        sections=sections,
+        indices=indices,
+        tensor_indices_or_sections=tensor_indices_or_sections,
+    )
 
 
 @op("unbind", "unbind_copy")
@@ -377,9 +395,7 @@ def expanded(ctx, x, sizes: list):
     wanted = [
         (have[i - added] if i >= added else 1) if isinstance(s, int) and s == -1 else s for i, s in enumerate(sizes)
     ]
-    keep = [
-        i >= added and (have[i - added] is s or ctx.is_same(s, have[i - added])) for i, s in enumerate(wanted)
-    ]
+    keep = [i >= added and (have[i - added] is s or ctx.is_same(s, have[i - added])) for i, s in enumerate(wanted)]
     if all(isinstance(s, int) or k for s, k in zip(wanted, keep)) and all(isinstance(d, int) for d in have):
         if tuple(wanted) == have:
             return x
@@ -527,7 +543,8 @@ def padded_by_index(ctx, x, pad: list[int], mode: str):
 for _mode, _numpy in (("reflection", "reflect"), ("replication", "edge")):
     op(*(f"{_mode}_pad{n}d" for n in (1, 2, 3)))(
         lambda ctx, self, padding, mode=_numpy: padded_by_index(
-            ctx, self, ctx.known_ints(padding, "the padding", 2 * (ctx.rank(self) - 1)), mode)
+            ctx, self, ctx.known_ints(padding, "the padding", 2 * (ctx.rank(self) - 1)), mode
+        )
     )
 
 

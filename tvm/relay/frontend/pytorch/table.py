@@ -240,11 +240,15 @@ class Context(NodeContext):
         These are integers and variables of dynamic dimensions; a dimension of -1 follows from the others.
         """
         sizes = [None if s == -1 else s for s in sizes]
-        made = self.infer(relay.reshape(e, [s if isinstance(s, int) else 0 for s in sizes])
-                          if any(isinstance(s, int) for s in sizes) else e)
+        made = self.infer(
+            relay.reshape(e, [s if isinstance(s, int) else 0 for s in sizes])
+            if any(isinstance(s, int) for s in sizes)
+            else e
+        )
         names = [self.symbol(s) for s in sizes]
-        dims = [s if isinstance(s, int) else d if n is None else n
-                for s, n, d in zip(sizes, names, self.type(made).shape)]
+        dims = [
+            s if isinstance(s, int) else d if n is None else n for s, n, d in zip(sizes, names, self.type(made).shape)
+        ]
         return with_type(made, TensorType(dims, self.dtype(made)))
 
     def shape_vector(self, sizes: list) -> RelayExpr:

@@ -88,11 +88,15 @@ def from_pytorch(
     """
     graph = getattr(script_module, "inlined_graph", None)
     if graph is None:
-        raise TypeError("from_pytorch: expected a module or function of torch.jit.trace or torch.jit.script, got "
-                        f"{type(script_module).__name__}")
+        raise TypeError(
+            "from_pytorch: expected a module or function of torch.jit.trace or torch.jit.script, got "
+            f"{type(script_module).__name__}"
+        )
     if not isinstance(input_infos, (list, tuple, dict, type(None))):
-        raise TypeError("from_pytorch: input_infos must be a list of (name, shape) or a dictionary by name, got "
-                        f"{type(input_infos).__name__}")
+        raise TypeError(
+            "from_pytorch: input_infos must be a list of (name, shape) or a dictionary by name, got "
+            f"{type(input_infos).__name__}"
+        )
     reader: Any = None
 
     def new_reader() -> ScriptReader:
@@ -180,8 +184,10 @@ class ScriptReader(TorchImporter):
             if _is_same(value, before):
                 continue
             if isinstance(value, (Record, list)) or self.opens_state and not _is_like(value, before):
-                raise KeptState(f"from_pytorch: the model creates its attribute '{name}'; if only the first run does "
-                                "so, run the model once before importing it")
+                raise KeptState(
+                    f"from_pytorch: the model creates its attribute '{name}'; if only the first run does "
+                    "so, run the model once before importing it"
+                )
             if self.opens_state:
                 info = state_info(name, self.inferred(before), self.inferred(value), path in self.found)
                 wanted |= {} if info is None else {".".join(path): info}
@@ -323,14 +329,16 @@ class ScriptReader(TorchImporter):
         for info in infos:
             if not isinstance(info, (list, tuple)) or len(info) != 2 or not isinstance(info[0], str):
                 raise TypeError(f"from_pytorch: an input must be (name, shape) or (name, (shape, dtype)), got {info!r}")
-        more = [tuple(name.split(".")) for name, _ in infos[len(values):]]
+        more = [tuple(name.split(".")) for name, _ in infos[len(values) :]]
         if len(infos) < len(values) or any(_attribute_at(self.live, path, None) is None for path in more):
             names = ", ".join(v.debugName() for v in values)
-            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), but input_infos has "
-                               f"{len(infos)} entries; entries after the inputs must be attributes that contain state")
+            raise UnknownInput(
+                f"from_pytorch: the model has {len(values)} inputs ({names}), but input_infos has "
+                f"{len(infos)} entries; entries after the inputs must be attributes that contain state"
+            )
         for value, (name, info) in zip(values, infos):
             self.scopes[0][value.debugName()] = self.input_value(name, info, value)
-        for path, (name, info) in zip(more, infos[len(values):]):
+        for path, (name, info) in zip(more, infos[len(values) :]):
             made = self.input_value(name, info, None)
             is_number = isinstance(made, RelayExpr) and isinstance(_attribute_at(self.live, path), (bool, int, float))
             self.found[path] = Number(made) if is_number else made
@@ -490,17 +498,22 @@ def _is_like(value, before) -> bool:
     """Return whether both are tensors, or both are numbers."""
     numbers = (Number, bool, int, float)
     return isinstance(value, (RelayExpr if isinstance(before, RelayExpr) else numbers)) and isinstance(
-        before, (RelayExpr, *numbers))
+        before, (RelayExpr, *numbers)
+    )
 
 
 def _named_state(name: str, before, value) -> str:
     """Return a message about how to make state an input."""
     if isinstance(value, (RelayExpr, Number)):
         shape = ", ".join(str(d) for d in tensor_type(getattr(value, "expr", value)).shape)
-        return (f"from_pytorch: the model stores state in its attribute '{name}'; add it to input_infos after the "
-                f"inputs, as ('{name}', ({shape})): it becomes an input and an output")
-    return (f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; add "
-            f"('{name}', {value!r}) to input_infos after the inputs, to import the model for runs after the first")
+        return (
+            f"from_pytorch: the model stores state in its attribute '{name}'; add it to input_infos after the "
+            f"inputs, as ('{name}', ({shape})): it becomes an input and an output"
+        )
+    return (
+        f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; add "
+        f"('{name}', {value!r}) to input_infos after the inputs, to import the model for runs after the first"
+    )
 
 
 def _class_of(kind) -> str:
@@ -612,20 +625,33 @@ def _function(reader: ScriptReader, node, where: str) -> None:
 def _if(reader: ScriptReader, node, where: str) -> None:
     then, other = node.blocks()
     condition = reader.read(node.input().debugName(), where)
-    reader.give(node, branch(
-        reader, where, condition, lambda: reader.block(then, [], where), lambda: reader.block(other, [], where)))
+    reader.give(
+        node,
+        branch(reader, where, condition, lambda: reader.block(then, [], where), lambda: reader.block(other, [], where)),
+    )
 
 
 def _loop(reader: ScriptReader, node, where: str) -> None:
     (body,) = node.blocks()
     limit, going, *states = reader.values_of(node, where)
-    reader.give(node, loop(
-        reader, where, limit, going, states, lambda step, values: reader.block(body, [step, *values], where)))
+    reader.give(
+        node, loop(reader, where, limit, going, states, lambda step, values: reader.block(body, [step, *values], where))
+    )
 
 
 _TYPES: dict[str, type] = {
-    "list": list, "List": list, "tuple": tuple, "Tuple": tuple, "Dict": dict, "Tensor": RelayExpr, "str": str,
-    "int": int, "float": float, "bool": bool, "NoneType": type(None)}
+    "list": list,
+    "List": list,
+    "tuple": tuple,
+    "Tuple": tuple,
+    "Dict": dict,
+    "Tensor": RelayExpr,
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "NoneType": type(None),
+}
 _STRUCTURE = {
     "prim::Constant": ScriptReader.constant,
     "prim::GetAttr": ScriptReader.attribute,

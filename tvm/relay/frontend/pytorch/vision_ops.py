@@ -17,9 +17,19 @@ def nms(ctx, dets, scores, iou_threshold):
     size = ctx.tensor(count, "int32")
     places = relay.expand_dims(relay.arange(const(0, "int32"), size, const(1, "int32"), "int32"), 0)
     found = relay.vision.non_max_suppression(
-        data, relay.reshape(size, (1,)), places, max_output_size=-1, iou_threshold=float(iou_threshold),
-        force_suppress=True, top_k=-1, coord_start=1, score_index=0, id_index=-1, return_indices=True,
-        invalid_to_bottom=False)
+        data,
+        relay.reshape(size, (1,)),
+        places,
+        max_output_size=-1,
+        iou_threshold=float(iou_threshold),
+        force_suppress=True,
+        top_k=-1,
+        coord_start=1,
+        score_index=0,
+        id_index=-1,
+        return_indices=True,
+        invalid_to_bottom=False,
+    )
     kept, counted = found[0], found[1]
     first = relay.reshape(kept, (-1,))
     stop = relay.reshape(relay.cast(counted, "int64"), (1,))
@@ -28,8 +38,9 @@ def nms(ctx, dets, scores, iou_threshold):
 
 @op("torchvision::roi_align")
 def roi_align(ctx, self, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
-    return relay.vision.roi_align(self, rois, (pooled_height, pooled_width), float(spatial_scale),
-                                  int(sampling_ratio), aligned=bool(aligned))
+    return relay.vision.roi_align(
+        self, rois, (pooled_height, pooled_width), float(spatial_scale), int(sampling_ratio), aligned=bool(aligned)
+    )
 
 
 @op("torchvision::roi_pool")
@@ -41,8 +52,23 @@ def roi_pool(ctx, self, rois, spatial_scale, pooled_height, pooled_width):
 
 
 @op("torchvision::deform_conv2d")
-def deform_conv2d(ctx, self, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
-                  groups, offset_groups, use_mask):
+def deform_conv2d(
+    ctx,
+    self,
+    weight,
+    offset,
+    mask,
+    bias,
+    stride_h,
+    stride_w,
+    pad_h,
+    pad_w,
+    dilation_h,
+    dilation_w,
+    groups,
+    offset_groups,
+    use_mask,
+):
     window = {"strides": (stride_h, stride_w), "padding": (pad_h, pad_w), "dilation": (dilation_h, dilation_w),
               "deformable_groups": offset_groups}  # fmt: skip
     if use_mask:

@@ -32,8 +32,10 @@ def _joined(a: TensorType, b: TensorType) -> TensorType:
     """Return the common type of tensors of two types; dimensions that differ become dynamic."""
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):
         raise TVMError(f"a value is {a} or {b}, depending on a run-time condition; this is not supported")
-    dims = [p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value or p is q else Any_()
-            for p, q in zip(a.shape, b.shape)]
+    dims = [
+        p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value or p is q else Any_()
+        for p, q in zip(a.shape, b.shape)
+    ]
     return TensorType(dims, a.dtype)
 
 
@@ -148,8 +150,11 @@ def _tried(ctx: Context, states: list, moving: list[int], types: list, test, ste
                 "a loop with a run-time number of iterations changes a value that is not a tensor; this is not "
                 "supported"
             )
-        restarts = {i: states[i].like(ctx, results[i]) for i in moving if isinstance(states[i], TensorList)
-                    and states[i].differs(ctx, results[i])}
+        restarts = {
+            i: states[i].like(ctx, results[i])
+            for i in moving
+            if isinstance(states[i], TensorList) and states[i].differs(ctx, results[i])
+        }
         if restarts:
             return _Retry(restarts)
         new = [ctx.made(tensor_of(results[i])) for i in moving]
@@ -229,8 +234,12 @@ def case(ctx, inputs, attrs):
 def while_(ctx, inputs, attrs):
     test, body = _function(attrs, "cond"), _function(attrs, "body")
     depth = ctx.scope.depth
-    return loop(ctx, inputs, lambda values: ctx.importer.call(test, values, depth)[0],
-                lambda values: ctx.importer.call(body, values, depth))
+    return loop(
+        ctx,
+        inputs,
+        lambda values: ctx.importer.call(test, values, depth)[0],
+        lambda values: ctx.importer.call(body, values, depth),
+    )
 
 
 __all__ = ["chosen", "like", "loop", "place", "tensor_of", "as_bool"]

@@ -56,8 +56,10 @@ class Window:
         sizes = self.ctx.shape(x)[self.first : self.first + self.rank]
         if any(not isinstance(d, int) and s > 1 for d, s in zip(sizes, self.strides)):
             return self._dynamic_padding(x, kernel, fill)
-        totals = [(k - 1) * d if not isinstance(size, int) else max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
-                  for size, k, s, d in zip(sizes, kernel, self.strides, self.dilations)]
+        totals = [
+            (k - 1) * d if not isinstance(size, int) else max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+            for size, k, s, d in zip(sizes, kernel, self.strides, self.dilations)
+        ]
         return x, (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
     def _dynamic_padding(self, x: RelayExpr, kernel: tuple[int, ...], fill: float | None) -> tuple[RelayExpr, tuple]:
@@ -72,8 +74,9 @@ class Window:
             axis, (one, two) = self.first + i, map(run_time.number, (1, 2))
             size = run_time.size_of(ctx, x, axis)
             steps = relay.floor_divide(relay.add(size, run_time.number(s - 1)), run_time.number(s))
-            reach = relay.add(relay.multiply(relay.subtract(steps, one), run_time.number(s)),
-                              run_time.number((k - 1) * d + 1))
+            reach = relay.add(
+                relay.multiply(relay.subtract(steps, one), run_time.number(s)), run_time.number((k - 1) * d + 1)
+            )
             total = ctx.made(relay.maximum(relay.subtract(reach, size), run_time.number(0)))
             before[axis] = ctx.made(relay.floor_divide(total, two))
             after[axis] = ctx.made(relay.subtract(total, before[axis]))
@@ -111,9 +114,18 @@ def _conv(rank: int):
         weight, layout = inputs[1], f"{letters}IO"
         if not window.last:
             weight, layout = weight_of(ctx, weight, (rank + 1, rank, *range(rank))), f"OI{letters}"
-        return build(data, weight, strides=window.strides, padding=padding, dilation=window.dilations,
-                     groups=channels // depth, channels=outputs, kernel_size=tuple(kernel),
-                     data_layout=window.layout, kernel_layout=layout)
+        return build(
+            data,
+            weight,
+            strides=window.strides,
+            padding=padding,
+            dilation=window.dilations,
+            groups=channels // depth,
+            channels=outputs,
+            kernel_size=tuple(kernel),
+            data_layout=window.layout,
+            kernel_layout=layout,
+        )
 
     return convert
 
@@ -134,9 +146,18 @@ def depthwise(ctx, inputs, attrs):
         outputs = channels * factor
         weight = relay.reshape(weight_of(ctx, weight, (2, 3, 0, 1)), (outputs, 1, height, width))
         layout = "OIHW"
-    return relay.nn.conv2d(data, weight, strides=window.strides, padding=padding, dilation=window.dilations,
-                           groups=channels, channels=channels * factor, kernel_size=(height, width),
-                           data_layout=window.layout, kernel_layout=layout)
+    return relay.nn.conv2d(
+        data,
+        weight,
+        strides=window.strides,
+        padding=padding,
+        dilation=window.dilations,
+        groups=channels,
+        channels=channels * factor,
+        kernel_size=(height, width),
+        data_layout=window.layout,
+        kernel_layout=layout,
+    )
 
 
 def _transposed(rank: int):
@@ -159,8 +180,15 @@ def _transposed(rank: int):
         befores, afters, extra = _transposed_padding(window, sizes, wanted, kernel)
         fits = all(e < s for e, s in zip(extra, window.strides))
         weight = weight_of(ctx, inputs[1], (rank + 1, rank, *range(rank)))
-        out = build(data, weight, strides=window.strides, padding=(*befores, *afters), channels=outputs,
-                    kernel_size=tuple(kernel), output_padding=tuple(extra) if fits else (0,) * rank)
+        out = build(
+            data,
+            weight,
+            strides=window.strides,
+            padding=(*befores, *afters),
+            channels=outputs,
+            kernel_size=tuple(kernel),
+            output_padding=tuple(extra) if fits else (0,) * rank,
+        )
         if not fits:
             out = relay.nn.pad(out, ((0, 0), (0, 0), *((0, e) for e in extra)))
         return relay.transpose(out, (0, *range(2, rank + 2), 1)) if window.last else out
@@ -198,8 +226,15 @@ def dilation2d(ctx, inputs, attrs):
     window = Window(ctx, {**attrs, "dilations": attrs.get("rates")}, 2)
     height, width, _ = ctx.known_shape(inputs[1])
     data, padding = window.padded(inputs[0], (height, width), -np.inf)
-    return relay.image.dilation2d(data, inputs[1], strides=window.strides, padding=padding,
-                                  dilations=window.dilations, data_layout="NHWC", kernel_layout="HWI")
+    return relay.image.dilation2d(
+        data,
+        inputs[1],
+        strides=window.strides,
+        padding=padding,
+        dilations=window.dilations,
+        data_layout="NHWC",
+        kernel_layout="HWI",
+    )
 
 
 # -- pooling ----------------------------------------------------------------------------------------------------------

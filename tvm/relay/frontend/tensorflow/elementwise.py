@@ -234,8 +234,9 @@ def _fake_quant(ctx: Context, x: RelayExpr, low, high, attrs) -> RelayExpr:
     zero = np.floor(np.clip(least - low / scale, least, most) + np.float32(0.5)).astype("float32")
     first, last = ((v - zero) * scale for v in (least, most))
     inside = relay.minimum(relay.maximum(x, const(first)), const(last))
-    steps = relay.floor(relay.add(relay.multiply(relay.subtract(inside, const(first)), const(np.float32(1) / scale)),
-                                  const(0.5)))
+    steps = relay.floor(
+        relay.add(relay.multiply(relay.subtract(inside, const(first)), const(np.float32(1) / scale)), const(0.5))
+    )
     return relay.add(relay.multiply(steps, const(scale)), const(first))
 
 

@@ -110,8 +110,9 @@ def crop_and_resize(ctx, inputs, attrs):
         raise TVMError(f"crops of size {size} with method '{method}' are not supported")
     check_count("a crop", size)
     method = {"bilinear": "bilinear", "nearest": "nearest_neighbor"}[method]
-    return relay.image.crop_and_resize(_real(ctx, inputs[0]), inputs[1], inputs[2], size, "NHWC", method,
-                                       attrs.get("extrapolation_value", 0.0))
+    return relay.image.crop_and_resize(
+        _real(ctx, inputs[0]), inputs[1], inputs[2], size, "NHWC", method, attrs.get("extrapolation_value", 0.0)
+    )
 
 
 # -- boxes ------------------------------------------------------------------------------------------------------------
@@ -120,8 +121,11 @@ def crop_and_resize(ctx, inputs, attrs):
 def _kept(ctx, boxes, scores, most, overlap, least):
     """Return the indices of the kept boxes, the best first; their number is known at run time."""
     rows, count = relay.vision.all_class_non_max_suppression(
-        relay.expand_dims(boxes, 0), relay.reshape(scores, (1, 1, -1)), run_time.scalar(ctx, most),
-        run_time.scalar(ctx, overlap, "float32"), run_time.scalar(ctx, least, "float32"),
+        relay.expand_dims(boxes, 0),
+        relay.reshape(scores, (1, 1, -1)),
+        run_time.scalar(ctx, most),
+        run_time.scalar(ctx, overlap, "float32"),
+        run_time.scalar(ctx, least, "float32"),
     )
     kept = ctx.made(first_rows(ctx, rows, ctx.made(count)))
     return ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))

@@ -125,8 +125,9 @@ def lrn(ctx, inputs, attrs):
         raise TVMError(f"depth_radius {radius} is not supported")
     size = 2 * radius + 1
     # Relay's operator divides alpha by the window size, unlike TensorFlow's.
-    return relay.nn.lrn(inputs[0], size, 3, attrs.get("bias", 1.0), attrs.get("alpha", 1.0) * size,
-                        attrs.get("beta", 0.5))
+    return relay.nn.lrn(
+        inputs[0], size, 3, attrs.get("bias", 1.0), attrs.get("alpha", 1.0) * size, attrs.get("beta", 0.5)
+    )
 
 
 # -- fused operators, written by TensorFlow's graph optimizer ---------------------------------------------------------

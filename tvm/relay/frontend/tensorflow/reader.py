@@ -156,8 +156,10 @@ class Importer(GraphImporter):
                 scope.values[node.name] = self.node_inputs(node, known)
         unknown = [n for n in self.shapes if n not in known]
         if unknown:
-            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(known))}"
-                               + did_you_mean(unknown[0], known, "; "))
+            raise UnknownInput(
+                f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(known))}"
+                + did_you_mean(unknown[0], known, "; ")
+            )
 
     def node_inputs(self, node: Node, known: list[str]) -> list:
         """Return the model inputs that one node defines, and add their names to ``known``."""
@@ -265,7 +267,8 @@ class Importer(GraphImporter):
 def in_words(value) -> str:
     """Return a description of a value that is not a tensor, for messages."""
     return {"Text": "text", "Handle": "a variable or a table", "TensorList": "a list of tensors"}.get(
-        type(value).__name__, "no tensor")
+        type(value).__name__, "no tensor"
+    )
 
 
 def _dims_of_weights(ref: Ref, nodes: Mapping[str, Node]) -> list[int] | None:

@@ -73,8 +73,9 @@ def broadcast_args(ctx, inputs, attrs):
     counts = [ctx.length(x, "the shape") for x in inputs[:2]]
     total = max(counts)
     rows = [run_time.vector(ctx, x) for x in inputs[:2]]
-    a, b = (run_time.joined(ctx, [run_time.number([1] * (total - c)), r]) if c < total else r
-            for r, c in zip(rows, counts))
+    a, b = (
+        run_time.joined(ctx, [run_time.number([1] * (total - c)), r]) if c < total else r for r, c in zip(rows, counts)
+    )
     return relay.cast(relay.where(relay.equal(a, run_time.number(1)), b, a), ctx.dtype(inputs[0]))
 
 
@@ -244,8 +245,11 @@ def _dynamic_slice(ctx: Context, inputs: list, attrs) -> RelayExpr:
         if kind != "all":
             first, last = (run_time.element(ctx, r, i) for r in rows)
             if kind == "shrink":
-                last = relay.where(relay.equal(first, run_time.number(-1)), run_time.number(run_time.FAR),
-                                   relay.add(first, run_time.number(1)))
+                last = relay.where(
+                    relay.equal(first, run_time.number(-1)),
+                    run_time.number(run_time.FAR),
+                    relay.add(first, run_time.number(1)),
+                )
             elif strides[i] < 0:
                 raise TVMError("a slice with a negative stride and run-time bounds is not supported")
             else:

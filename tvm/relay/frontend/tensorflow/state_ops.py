@@ -39,8 +39,9 @@ def identity_n(ctx, inputs, attrs):
 @op("EnsureShape")
 def ensure_shape(ctx, inputs, attrs):
     wanted, have = attrs.get("shape"), ctx.shape(inputs[0])
-    if wanted is not None and (len(wanted) != len(have) or any(
-            isinstance(h, int) and w >= 0 and h != w for h, w in zip(have, wanted))):
+    if wanted is not None and (
+        len(wanted) != len(have) or any(isinstance(h, int) and w >= 0 and h != w for h, w in zip(have, wanted))
+    ):
         raise TVMError(f"expected the shape {wanted}, got ({', '.join(map(str, have))})")
     return inputs[0]
 

@@ -85,8 +85,10 @@ def raw_array(content, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return an array from the bytes of its elements."""
     dtype, count = numpy_dtype(name), math.prod(shape)
     if count * dtype.itemsize != len(content):
-        raise TVMError(f"a tensor of shape {shape} and type {name} requires {count * dtype.itemsize} bytes, but the "
-                       f"file contains {len(content)}")
+        raise TVMError(
+            f"a tensor of shape {shape} and type {name} requires {count * dtype.itemsize} bytes, but the "
+            f"file contains {len(content)}"
+        )
     if name == "bool":
         return (np.frombuffer(content, "uint8") != 0).reshape(shape)
     plain = dtype if name == "bfloat16" else dtype.newbyteorder("<")

@@ -24,8 +24,10 @@ def same_or_valid(number: int, sizes, kernel, strides, dilations) -> tuple[int, 
     if not 0 <= number < 2:
         raise TVMError(f"unknown padding code {number}")
     if any(v < 1 for v in (*kernel, *strides, *dilations)):
-        raise TVMError(f"a window of {list(kernel)} with strides {list(strides)} and dilations {list(dilations)} is "
-                       "not valid: all values must be positive")
+        raise TVMError(
+            f"a window of {list(kernel)} with strides {list(strides)} and dilations {list(dilations)} is "
+            "not valid: all values must be positive"
+        )
     if _PADDINGS[number] == "VALID":
         return (0,) * (2 * len(kernel))
     before, after = [], []

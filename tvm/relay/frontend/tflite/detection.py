@@ -80,8 +80,10 @@ def _by_class(corners: list[RelayExpr], scores: RelayExpr, most: int, each: int,
     at = relay.where(valid, const(np.arange(most, dtype="int32")), const(0, "int32"))
     rows = relay.take(relay.squeeze(boxes, [0]), relay.take(place, at), 0)
     kinds, shown = relay.cast(relay.take(kind, at), "float32"), relay.take(relay.reshape(values, (-1,)), at)
-    results = [relay.where(relay.expand_dims(valid, 1), rows, const(0.0)), *(
-        relay.where(valid, v, const(0.0)) for v in (kinds, shown))]
+    results = [
+        relay.where(relay.expand_dims(valid, 1), rows, const(0.0)),
+        *(relay.where(valid, v, const(0.0)) for v in (kinds, shown)),
+    ]
     return [*(relay.expand_dims(r, 0) for r in results), relay.reshape(relay.cast(count, "float32"), (1,))]
 
 

@@ -59,8 +59,13 @@ class Flatbuffer:
 
     def default(self, name: str) -> SimpleNamespace:
         """Return a table in which all fields have their defaults."""
-        return SimpleNamespace(**{f.name: f.default if not f.kind.startswith("[") else None
-                                  for f in _fields(self.tables[name]) if f.name != "_"})
+        return SimpleNamespace(
+            **{
+                f.name: f.default if not f.kind.startswith("[") else None
+                for f in _fields(self.tables[name])
+                if f.name != "_"
+            }
+        )
 
     def table(self, at: int, name: str) -> SimpleNamespace:
         """Return the table at an offset that ``root`` has read from a field of type ``at``."""

@@ -36,8 +36,11 @@ def _scale(size: int, out: int, options) -> np.float32:
 
 def _sum_of_two(x: RelayExpr, axis: int, low, high, weights, rest) -> RelayExpr:
     shape = [-1 if i == axis else 1 for i in range(4)]
-    parts = [relay.multiply(relay.take(x, Constant(places.astype("int32")), axis), Constant(w.reshape(shape)))
-             for places, w in ((low, rest), (high, weights)) if w.any()]
+    parts = [
+        relay.multiply(relay.take(x, Constant(places.astype("int32")), axis), Constant(w.reshape(shape)))
+        for places, w in ((low, rest), (high, weights))
+        if w.any()
+    ]
     return relay.add(*parts) if len(parts) == 2 else parts[0]
 
 

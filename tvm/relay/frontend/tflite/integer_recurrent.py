@@ -180,8 +180,9 @@ class _Cell:
         if abs(cell - 2.0**self.power) > cell * 1e-6 or not -15 <= self.power <= -9:
             raise TVMError(f"cell state scale {cell} is not supported; it must be a power of two from 2^-15 to 2^-9")
         hidden, state = ctx.intermediate(4), ctx.tensor(18)
-        self.gates = [None if argument(inputs, at[0]) is None else _Gate(ctx, inputs, at, self.power)
-                      for at in LSTM_GATES]
+        self.gates = [
+            None if argument(inputs, at[0]) is None else _Gate(ctx, inputs, at, self.power) for at in LSTM_GATES
+        ]
         if any(g is None for g in self.gates[1:]):
             raise TVMError("the weights of a gate are missing")
         shown = np.float32(_scale(ctx, hidden, ("int8",)))

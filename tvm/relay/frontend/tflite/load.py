@@ -74,8 +74,10 @@ class Tensor(NamedTuple):
         count, dtype = math.prod(self.shape), np.dtype(self.dtype)
         wanted = (count + 1) // 2 if self.type == "int4" else count * dtype.itemsize
         if len(self.data) != wanted:
-            raise TVMError(f"tensor '{self.name}' of shape {self.shape} and type {self.type} requires {wanted} bytes, "
-                           f"but the file contains {len(self.data)}")
+            raise TVMError(
+                f"tensor '{self.name}' of shape {self.shape} and type {self.type} requires {wanted} bytes, "
+                f"but the file contains {len(self.data)}"
+            )
         if self.type == "int4":
             pairs = np.frombuffer(self.data, "int8")
             halves = np.stack([(pairs << 4).astype("int8") >> 4, pairs >> 4], axis=1)

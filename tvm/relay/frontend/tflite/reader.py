@@ -141,8 +141,10 @@ class Importer(GraphImporter):
     def next_state(self, key) -> RelayExpr:
         before, after = self.states[key], self.variables[key]
         if not structural_equal(self.typer.typed(after).checked_type_, before.type_annotation):
-            raise TVMError(f"the state '{before.name_hint}' has type {before.type_annotation} before a run and "
-                           f"{after.checked_type_} after it; the types must be equal")
+            raise TVMError(
+                f"the state '{before.name_hint}' has type {before.type_annotation} before a run and "
+                f"{after.checked_type_} after it; the types must be equal"
+            )
         return after
 
     # -- values ---------------------------------------------------------------------------------------------------
@@ -152,8 +154,10 @@ class Importer(GraphImporter):
         for given in (self.shapes, self.dtypes):
             unknown = [n for n in given if n not in names]
             if unknown:
-                raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(names))}"
-                                   + did_you_mean(unknown[0], names, "; "))
+                raise UnknownInput(
+                    f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(names))}"
+                    + did_you_mean(unknown[0], names, "; ")
+                )
         doubled = {n for n in names if names.count(n) > 1} if len(names) < 1000 else set()
         if doubled or len(set(names)) < len(names):
             raise TVMError(f"two inputs of the model have the name '{min(doubled, default='')}'; names must be unique")
@@ -170,8 +174,10 @@ class Importer(GraphImporter):
             if any(isinstance(d, int) and d < 0 for d in dims):
                 raise TVMError(f"the shape {dims} of input '{tensor.name}' has a negative dimension")
             if tensor.shape and len(dims) != len(tensor.shape):
-                raise TVMError(f"the shape of input '{tensor.name}' has {len(dims)} dimensions, but the model declares "
-                               f"{len(tensor.shape)}")
+                raise TVMError(
+                    f"the shape of input '{tensor.name}' has {len(dims)} dimensions, but the model declares "
+                    f"{len(tensor.shape)}"
+                )
         dtype = tensor.dtype
         if self.dtypes.get(tensor.name, dtype) != dtype:
             raise TVMError(
@@ -190,8 +196,7 @@ class Importer(GraphImporter):
                 found = np.zeros(tensor.shape, tensor.dtype)
             else:
                 raise TVMError(
-                    f"{where} uses '{tensor.name}', which is neither an input, a constant nor the output of an "
-                    "operator"
+                    f"{where} uses '{tensor.name}', which is neither an input, a constant nor the output of an operator"
                 )
             self.values[tensor.index] = self.typer.infer(Constant(found))
         return self.values[tensor.index]
@@ -246,12 +251,16 @@ class Importer(GraphImporter):
 
     def through_reals(self, context: Context, convert, inputs: list) -> list:
         """Convert an operator by dequantizing its inputs and quantizing its outputs."""
-        reals = [to_real(x, t, context.rank(x)) if x is not None and is_quantized(t) else x
-                 for x, t in zip(inputs, context.tensors)]
+        reals = [
+            to_real(x, t, context.rank(x)) if x is not None and is_quantized(t) else x
+            for x, t in zip(inputs, context.tensors)
+        ]
         got = convert(context, reals, context.node.options)
         results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
-        return [to_integers(x, t) if is_quantized(t) and context.is_float(self.typer.infer(x)) else x
-                for x, t in zip(results, context.results)]
+        return [
+            to_integers(x, t) if is_quantized(t) and context.is_float(self.typer.infer(x)) else x
+            for x, t in zip(results, context.results)
+        ]
 
 
 def called_graphs(graphs: list[Graph]) -> list[Graph]:

@@ -36,15 +36,17 @@ def run_time_strided_slice(ctx: Context, inputs: list, options) -> RelayExpr:
     strides = ctx.ints(inputs[3], "the strides")
     shape, count = ctx.known_shape(data), len(strides)
     if options.ellipsis_mask or options.new_axis_mask or options.offset or any(s != 1 for s in strides):
-        raise TVMError("a slice with run-time bounds is supported only with strides of 1, and without an "
-                       "ellipsis and new axes")
+        raise TVMError(
+            "a slice with run-time bounds is supported only with strides of 1, and without an ellipsis and new axes"
+        )
     if count > len(shape):
         raise TVMError(f"a slice of {count} axes exceeds the {len(shape)} axes of the tensor")
     bounds: list[list[RelayExpr]] = [[], []]
     kept = [i for i in range(count) if not options.shrink_axis_mask & 1 << i]
     for axis in kept:
         for which, (vector, mask, open_end) in enumerate(
-                ((begin, options.begin_mask, 0), (end, options.end_mask, shape[axis]))):
+            ((begin, options.begin_mask, 0), (end, options.end_mask, shape[axis]))
+        ):
             is_open = mask & 1 << axis
             bounds[which].append(const(open_end, "int64") if is_open else _element(ctx, vector, axis))
     if kept:

@@ -62,18 +62,18 @@ TABLES = {
     "OperatorCode": "deprecated_builtin_code:i8 custom_code:str version:i32=1 builtin_code:i32",
     "SubGraph": "tensors:[Tensor] inputs:[i32] outputs:[i32] operators:[Operator] name:str",
     "Tensor": "shape:[i32] type:i8 buffer:u32 name:str quantization:QuantizationParameters is_variable:bool"
-              " sparsity:SparsityParameters"
-              " shape_signature:[i32] has_rank:bool _ external_buffer:u32",
+    " sparsity:SparsityParameters"
+    " shape_signature:[i32] has_rank:bool _ external_buffer:u32",
     "QuantizationParameters": "_ _ scale:[f32] zero_point:[i64] details_type:u8 _ quantized_dimension:i32",
     "SparsityParameters": "traversal_order:[i32] block_map:[i32] dim_metadata:[DimensionMetadata]",
     "DimensionMetadata": "format:i8 dense_size:i32 array_segments_type:u8 array_segments:at array_indices_type:u8"
-                         " array_indices:at",
+    " array_indices:at",
     "Int32Vector": "values:[i32]",
     "Uint16Vector": "values:[u16]",
     "Uint8Vector": "values:[u8]",
     "Operator": "opcode_index:u32 inputs:[i32] outputs:[i32] builtin_options_type:u8 builtin_options:at"
-                " custom_options:[bytes] _ _ intermediates:[i32] large_custom_options_offset:u64"
-                " large_custom_options_size:u64 builtin_options_2_type:u8",
+    " custom_options:[bytes] _ _ intermediates:[i32] large_custom_options_offset:u64"
+    " large_custom_options_size:u64 builtin_options_2_type:u8",
     "Buffer": "data:[bytes] offset:u64 size:u64",
 }
 
@@ -87,7 +87,7 @@ OPTIONS = {
     "DepthwiseConv2D": f"padding:i8 stride_w:i32 stride_h:i32 depth_multiplier:i32 {_FUSED} {_DILATION}",
     "TransposeConv": f"padding:i8 stride_w:i32 stride_h:i32 {_FUSED}",
     "FullyConnected": f"{_FUSED} weights_format:i8 keep_num_dims:bool asymmetric_quantize_inputs:bool"
-                      " quantized_bias_type:i8",
+    " quantized_bias_type:i8",
     "Softmax": "beta:f32",
     "Concatenation": f"axis:i32 {_FUSED}",
     "Add": f"{_FUSED} pot_scale_int16:bool=1",
@@ -97,7 +97,7 @@ OPTIONS = {
     "L2Norm": _FUSED,
     "LocalResponseNormalization": "radius:i32 bias:f32 alpha:f32 beta:f32",
     "UnidirectionalSequenceLSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 time_major:bool"
-                                  " asymmetric_quantize_inputs:bool diagonal:bool",
+    " asymmetric_quantize_inputs:bool diagonal:bool",
     "BidirectionalSequenceLSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 merge_outputs:bool time_major:bool=1",
     "SequenceRNN": f"time_major:bool {_FUSED} asymmetric_quantize_inputs:bool",
     "ResizeBilinear": "_ _ align_corners:bool half_pixel_centers:bool",

@@ -46,8 +46,10 @@ def in_layout(sizes: dict, layout: str) -> list:
     for letter, block in size_of.items():
         if isinstance(sizes[letter], int) and sizes[letter] % block:
             raise TypeError(f"size {sizes[letter]} is not a multiple of the block size {block} in layout {layout}")
-    return [block or (sizes[letter] // size_of[letter] if letter in size_of else sizes[letter])
-            for letter, block in parts(layout)]
+    return [
+        block or (sizes[letter] // size_of[letter] if letter in size_of else sizes[letter])
+        for letter, block in parts(layout)
+    ]
 
 
 def check_window(attrs, window: tuple) -> None:
@@ -147,7 +149,9 @@ def without_blocks(layout: str) -> str:
 
 def _is_plain(attrs) -> bool:
     return plain_layouts(attrs) == (attrs.data_layout, attrs.kernel_layout) and attrs.out_layout in (
-        "", attrs.data_layout)
+        "",
+        attrs.data_layout,
+    )
 
 
 def conv_expand(name: str):
@@ -157,12 +161,17 @@ def conv_expand(name: str):
     def expand(attrs, args, types):
         if _is_plain(attrs):
             shape = filters_in_front(attrs, types)
-            return None if shape is None else call(
-                name, args[0], call("reshape", args[1], newshape=shape, allowzero=False), **attrs.entries)
+            return (
+                None
+                if shape is None
+                else call(name, args[0], call("reshape", args[1], newshape=shape, allowzero=False), **attrs.entries)
+            )
         data, kernel = plain_layouts(attrs)
         entries = {**attrs.entries, "data_layout": data, "kernel_layout": kernel, "out_layout": ""}
-        inputs = [call("layout_transform", arg, src_layout=have, dst_layout=plain) if have != plain else arg
-                  for arg, have, plain in zip(args, (attrs.data_layout, attrs.kernel_layout), (data, kernel))]
+        inputs = [
+            call("layout_transform", arg, src_layout=have, dst_layout=plain) if have != plain else arg
+            for arg, have, plain in zip(args, (attrs.data_layout, attrs.kernel_layout), (data, kernel))
+        ]
         made = call(name, *inputs, **entries)
         out = attrs.out_layout or attrs.data_layout
         return made if out == data else call("layout_transform", made, src_layout=data, dst_layout=out)
@@ -170,8 +179,14 @@ def conv_expand(name: str):
     return expand
 
 
-def _conv_compute(attrs, inputs, out, conv=topi.nn.conv, depthwise_nchw=topi.nn.depthwise_conv2d_nchw,
-                  depthwise_nhwc=topi.nn.depthwise_conv2d_nhwc):
+def _conv_compute(
+    attrs,
+    inputs,
+    out,
+    conv=topi.nn.conv,
+    depthwise_nchw=topi.nn.depthwise_conv2d_nchw,
+    depthwise_nhwc=topi.nn.depthwise_conv2d_nhwc,
+):
     if not _is_plain(attrs):
         return _blocked_compute(attrs, inputs, out, conv)
     data, weight = inputs
@@ -183,9 +198,7 @@ def _conv_compute(attrs, inputs, out, conv=topi.nn.conv, depthwise_nchw=topi.nn.
     if depthwise and attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and int(filters) == attrs.groups:
         return depthwise_nchw(data, weight, attrs.strides, attrs.padding, attrs.dilation, out.dtype)
     if is_depthwise_layout(attrs):
-        return depthwise_nhwc(
-            data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype
-        )
+        return depthwise_nhwc(data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype)
     return conv(
         data,
         weight,
@@ -204,10 +217,21 @@ def _blocked_compute(attrs, inputs, out, conv):
     """Compute a convolution on data and weight in their blocked layouts."""
     layout, kernel = plain_layouts(attrs)
     data = inputs[0] if layout == attrs.data_layout else topi.layout_transform(inputs[0], attrs.data_layout, layout)
-    weight = inputs[1] if kernel == attrs.kernel_layout else topi.layout_transform(
-        inputs[1], attrs.kernel_layout, kernel)
-    made = conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, layout, kernel, out.dtype,
-                f"conv{len(layout) - 2}d")
+    weight = (
+        inputs[1] if kernel == attrs.kernel_layout else topi.layout_transform(inputs[1], attrs.kernel_layout, kernel)
+    )
+    made = conv(
+        data,
+        weight,
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.groups,
+        layout,
+        kernel,
+        out.dtype,
+        f"conv{len(layout) - 2}d",
+    )
     wanted = attrs.out_layout or attrs.data_layout
     return made if wanted == layout else topi.layout_transform(made, layout, wanted)
 

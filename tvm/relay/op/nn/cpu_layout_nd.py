@@ -47,8 +47,9 @@ def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     kernel = elements(inputs[1].data).transpose([attrs.kernel_layout.index(c) for c in "OI" + names])
     channels, filters = dims(tinfos[0])[1], kernel.shape[0]
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
-    before, after = pads(attrs.padding, [(k - 1) * d + 1 for k, d in zip(kernel.shape[2:], attrs.dilation)],
-                         len(names), "padding")
+    before, after = pads(
+        attrs.padding, [(k - 1) * d + 1 for k, d in zip(kernel.shape[2:], attrs.dilation)], len(names), "padding"
+    )
     return build(
         inputs[0], _packed(kernel, inner, outer), strides=attrs.strides, padding=(*before, *after),
         dilation=attrs.dilation, in_channels=channels, channels=filters, data_layout=f"{layout}{inner}c",

@@ -21,14 +21,17 @@ def _nbits_type(attrs, types):
     if weight.dtype != "int8":
         raise TypeError(f"the weight must be int8, got {weight.dtype}")
     if len(w) not in (2, 3) or len(s) != len(w) or (w[0], *w[2:]) != (s[0], *s[2:]):
-        raise TypeError("expected a weight (units, bytes) and scales (units, groups), or panels of both, "
-                        f"got {w} and {s}")
+        raise TypeError(
+            f"expected a weight (units, bytes) and scales (units, groups), or panels of both, got {w} and {s}"
+        )
     groups = -(-x[-1] // group) if x and isinstance(x[-1], int) else None
     if groups is None:
         raise TypeError(f"the number of features must be static, got data of shape {x}")
     if (w[1], s[1]) != (groups * group // IN_BYTE[bits], groups):
-        raise TypeError(f"{x[-1]} features in groups of {group} require {groups} scales and "
-                        f"{groups * group // IN_BYTE[bits]} bytes for each unit, got {s[1]} and {w[1]}")
+        raise TypeError(
+            f"{x[-1]} features in groups of {group} require {groups} scales and "
+            f"{groups * group // IN_BYTE[bits]} bytes for each unit, got {s[1]} and {w[1]}"
+        )
     width = w[2] if len(w) == 3 else 1
     units = int(attrs.units) if attrs.units is not None else w[0] * width
     if not w[0] * width - width < units <= w[0] * width:

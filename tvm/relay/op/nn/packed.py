@@ -37,8 +37,7 @@ def _packed_type(attrs, types):
 
 
 def _unpacked(attrs, args, types):
-    """Expand a convolution whose kernel is blocked along only one channel axis to nn.conv2d, which supports any layout.
-    """
+    """Expand a convolution whose kernel is blocked along only one channel axis to nn.conv2d, which supports any layout."""
     if len(dims(types[1])) in (6, 7):
         return None
     return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})
@@ -111,7 +110,13 @@ def _int8_type(attrs, types):
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_int8_type,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc_int8: conv(
-        *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype,
+        *inputs,
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.data_layout,
+        attrs.out_layout,
+        out.dtype,
         pad_value=attrs.pad_value,
     ),
 )

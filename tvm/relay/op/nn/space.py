@@ -245,8 +245,9 @@ def _deformable_compute(attrs, inputs, out):
 
 def _deformable_inputs(attrs, types):
     """Infer the type of the offsets, which have two coordinates for each window element at each output position."""
-    data, weight = conv_inputs(attrs, [types[0], types[2]]) if not isinstance(types[2], TensorType) else (
-        types[0], types[2])
+    data, weight = (
+        conv_inputs(attrs, [types[0], types[2]]) if not isinstance(types[2], TensorType) else (types[0], types[2])
+    )
     if isinstance(types[1], TensorType):
         return [data, types[1], weight]
     kernel = sizes_by_name(weight, attrs.kernel_layout, "the weight")
@@ -255,8 +256,14 @@ def _deformable_inputs(attrs, types):
     return [data, TensorType(in_layout(sizes, attrs.data_layout), data.dtype), weight]
 
 
-@op("nn.deformable_conv2d", 3, pattern=OUT_ELEMWISE_FUSABLE, infer_inputs=_deformable_inputs,
-    macs=lambda attrs, types, out: conv_macs(attrs, (types[0], types[2]), out), compute=_deformable_compute)
+@op(
+    "nn.deformable_conv2d",
+    3,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    infer_inputs=_deformable_inputs,
+    macs=lambda attrs, types, out: conv_macs(attrs, (types[0], types[2]), out),
+    compute=_deformable_compute,
+)
 def deformable_conv2d(
     data,
     offset,
@@ -342,8 +349,15 @@ def _as_scalars(*scales) -> list[RelayExpr]:
     return [s if isinstance(s, RelayExpr) else const(float(s), "float32") for s in scales]
 
 
-@op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand,
-    compute=upsampling_compute, expands_blocks=True)
+@op(
+    "nn.upsampling",
+    1,
+    pattern=INJECTIVE,
+    type_rule=_upsampling_type,
+    expand=_upsampling_expand,
+    compute=upsampling_compute,
+    expands_blocks=True,
+)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
     """Upsample images by integer or fractional factors.
 
@@ -355,8 +369,14 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     if method not in METHODS:
         raise ValueError(f"upsampling: method must be nearest_neighbor, bilinear or bicubic, got '{method}'")
     if is_dynamic(scale_h, scale_w):
-        return call("dyn.nn.upsampling", data, *_as_scalars(scale_h, scale_w), layout=layout, method=method,
-                    align_corners=bool(align_corners))
+        return call(
+            "dyn.nn.upsampling",
+            data,
+            *_as_scalars(scale_h, scale_w),
+            layout=layout,
+            method=method,
+            align_corners=bool(align_corners),
+        )
     return call(
         "nn.upsampling",
         data,
@@ -368,8 +388,15 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     )
 
 
-@op("nn.upsampling3d", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand,
-    compute=upsampling_compute, expands_blocks=True)
+@op(
+    "nn.upsampling3d",
+    1,
+    pattern=INJECTIVE,
+    type_rule=_upsampling_type,
+    expand=_upsampling_expand,
+    compute=upsampling_compute,
+    expands_blocks=True,
+)
 def upsampling3d(
     data,
     scale_d=1,
@@ -389,8 +416,14 @@ def upsampling3d(
     if method not in METHODS:
         raise ValueError(f"upsampling3d: method must be nearest_neighbor or trilinear, got '{method}'")
     if is_dynamic(scale_d, scale_h, scale_w):
-        return call("dyn.nn.upsampling3d", data, *_as_scalars(scale_d, scale_h, scale_w), layout=layout, method=method,
-                    coordinate_transformation_mode=coordinate_transformation_mode)
+        return call(
+            "dyn.nn.upsampling3d",
+            data,
+            *_as_scalars(scale_d, scale_h, scale_w),
+            layout=layout,
+            method=method,
+            coordinate_transformation_mode=coordinate_transformation_mode,
+        )
     return call(
         "nn.upsampling3d",
         data,

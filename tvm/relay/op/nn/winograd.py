@@ -51,8 +51,14 @@ def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", lo
     ``logical`` contains the numbers of channels and filters before blocks were padded.
     """
     before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
-    return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype,
-                logical=logical)
+    return call(
+        "nn.contrib_conv2d_winograd_NCHWc",
+        data,
+        kernel,
+        padding=(*before, *after),
+        out_dtype=out_dtype,
+        logical=logical,
+    )
 
 
 def _planes_type(attrs, types):
@@ -75,8 +81,7 @@ def _planes_type(attrs, types):
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_nchw: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
-    """Compute a 3x3 convolution with stride 1 of NCHW data with a transformed kernel (m + 2, m + 2, channels, filters).
-    """
+    """Compute a 3x3 convolution with stride 1 of NCHW data with a transformed kernel (m + 2, m + 2, channels, filters)."""
     before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
     return call("nn.contrib_conv2d_winograd_planes", data, kernel, padding=(*before, *after), out_dtype=out_dtype)
 
@@ -85,8 +90,10 @@ def _tiles_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     x, k = dims(data), dims(kernel)
     if len(x) != 4 or len(k) != 4 or attrs.data_layout not in LAYOUTS:
-        raise TypeError(f"expected data {' or '.join(LAYOUTS)} and a transformed kernel of rank 4, got "
-                        f"{attrs.data_layout}, {x} and {k}")
+        raise TypeError(
+            f"expected data {' or '.join(LAYOUTS)} and a transformed kernel of rank 4, got "
+            f"{attrs.data_layout}, {x} and {k}"
+        )
     is_last = attrs.data_layout == "NHWC"
     n, h, w, c = x if is_last else (x[0], *x[2:], x[1])
     size = _rows_and_columns(attrs, (n, c, h, w), k[:2])
@@ -106,7 +113,8 @@ def _tiles_macs(attrs, types, out) -> int:
     type_rule=_tiles_type,
     macs=_tiles_macs,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_tiles: conv(
-        *inputs, attrs.padding, attrs.data_layout, out.dtype),
+        *inputs, attrs.padding, attrs.data_layout, out.dtype
+    ),
 )
 def contrib_conv2d_winograd_tiles(data, kernel, padding=(0, 0), data_layout="NHWC", out_dtype=""):
     """Compute a 3x3 convolution with stride 1 as stages that a search schedules.
@@ -114,5 +122,11 @@ def contrib_conv2d_winograd_tiles(data, kernel, padding=(0, 0), data_layout="NHW
     The data is NHWC or NCHW, and the transformed kernel has shape (m + 2, m + 2, channels, filters).
     """
     before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_tiles")
-    return call("nn.contrib_conv2d_winograd_tiles", data, kernel, padding=(*before, *after), data_layout=data_layout,
-                out_dtype=out_dtype)
+    return call(
+        "nn.contrib_conv2d_winograd_tiles",
+        data,
+        kernel,
+        padding=(*before, *after),
+        data_layout=data_layout,
+        out_dtype=out_dtype,
+    )

@@ -25,8 +25,11 @@ _STATEMENTS = ("sort", "argsort", "topk", "unique", "argwhere", "cumsum", "cumpr
                "random.uniform", "random.normal", "random.multinomial", "vision.get_valid_counts",
                "vision.non_max_suppression", "vision.all_class_non_max_suppression", "vision.proposal",
                "vision.multibox_transform_loc")  # fmt: skip
-_CONVOLUTION = _on(conv=convolution.conv, depthwise_nchw=convolution.depthwise_conv2d_nchw,
-                   depthwise_nhwc=convolution.depthwise_conv2d_nhwc)
+_CONVOLUTION = _on(
+    conv=convolution.conv,
+    depthwise_nchw=convolution.depthwise_conv2d_nchw,
+    depthwise_nhwc=convolution.depthwise_conv2d_nhwc,
+)
 _TRANSPOSED = _on(conv_transpose=conv_transpose.conv_transpose)
 
 ROWS: dict[str, FamilyImplementation] = {

@@ -41,7 +41,8 @@ def winograd_in_tiles(target: Target) -> SearchedForm:
             return None
         made = Constant(transform_filters_in_planes(weights, tile))
         return made, lambda data, k: contrib_conv2d_winograd_tiles(
-            data, k, attrs.padding, attrs.data_layout, attrs.out_dtype)
+            data, k, attrs.padding, attrs.data_layout, attrs.out_dtype
+        )
 
     return form
 
