@@ -214,8 +214,8 @@ def test_a_log_has_marks_and_classic_lines(capsys):
         ),
         (
             events.ModelCompared(0.01, 1.0, 0, 2),
-            "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show there, so "
-            "the records keep the code without tuning",
+            "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show "
+            "there, so the records keep the code without tuning",
         ),
     ],
 )
