@@ -115,7 +115,7 @@ def test_a_shared_kernel_is_transformed_once(rng):
 
 
 @pytest.mark.parametrize(("data", "kernel", "words"), [
-    ((1, 2, 8, 8, 16), (1, 2, 3, 3, 16, 16), "7 dimensions"),
+    ((1, 2, 8, 8, 16), (1, 2, 3, 3, 16, 16), "kernel of rank 7"),
     ((1, 2, 8, 8, 16), (1, 5, 5, 2, 16, 2, 16), "4 x 4 or 6 x 6"),
     ((1, 3, 8, 8, 16), (1, 6, 6, 2, 16, 2, 16), "3 blocks"),
 ])  # fmt: skip
