@@ -134,6 +134,7 @@ def planes(rng, channels=8, filters=12, size=13, kernel=3, **options):
     return tvm.IRModule.from_expr(relay.Function([x], y))
 
 
+@pytest.mark.slow("compiles a convolution for a GPU in two ways")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("tile", gpu_winograd.TILES)
 @pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 2, 1)])
