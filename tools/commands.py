@@ -383,7 +383,7 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--check", "write nothing; fail if the table differs"), interpreter=""),
     "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
-    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are written in plain words",
+    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are in plain words",
                     Option("paths", "check only these files and folders", "PATH..."), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip
