@@ -85,7 +85,7 @@ class Program:
         if done.returncode:
             raise TVMError(f"{what} failed:\n{done.stderr[-4000:]}")
 
-    def run(self, name: str, inputs: Mapping[str, Any], seconds: float = 60) -> list[np.ndarray]:
+    def run(self, name: str, inputs: Mapping[str, Any], seconds: float = 600) -> list[np.ndarray]:
         """The outputs of one model.
 
         Raises
