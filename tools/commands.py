@@ -245,6 +245,7 @@ CONFORMANCE = {
         Option("--again", "only the tests that the table lists"),
         Option("--journal", "file of results; an interrupted run continues from it", "FILE"),
         Option("--failures", "print every test that does not pass"),
+        Option("--aot", "compile to plain C ahead of time; the table is not written"),
     ),
     "tflite": Command("every TFLite operator and model beside LiteRT's outputs", conformance_tflite, (JOBS,)),
     "keras": script("tools/keras_conformance.py", "every Keras layer beside Keras' outputs", PARTS),
@@ -315,6 +316,10 @@ TESTS = {
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),
     "compile-cost": Command("an LSTM of 1000 steps compiles in time proportional to its steps",
                             tests_compile_cost, (JOBS,)),
+    "aot-models": script(
+        "tools/aot_models.py", "whole models compiled ahead of time beside the graph executor",
+        Option("--match", "models whose path contains this text", "TEXT"), Option("--seed", "selects the inputs", "N"),
+    ),
     "wheels": Command("the wheels on several Python versions", tests_wheels,
                       (Option("--pythons", "interpreters, separated by commas", "NAMES", "python3"), JOBS)),
     "c": Command("the C tests of the runtime", tests_c, (Option("--sanitize", "under ASan, UBSan and TSan"),), ""),
@@ -388,7 +393,7 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--check", "write nothing; fail if the table differs"), interpreter=""),
     "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
-    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are written in plain words",
+    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are in plain words",
                     Option("paths", "check only these files and folders", "PATH..."), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip

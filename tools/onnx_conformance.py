@@ -13,6 +13,7 @@ import queue as queue_module
 import random
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -20,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 TABLE = ROOT / "docs" / "coverage.md"
+# The beginning of the result of a test that only the virtual machine runs.
+VM = "virtual machine"
 BEGIN, END = "<!-- onnx conformance: begin -->", "<!-- onnx conformance: end -->"
 
 
@@ -52,18 +55,58 @@ def cases() -> list:
 
 def run_case(case) -> str:
     """Return "pass", or the reason of the failure in one line."""
+    return _outcome(lambda: _check(case, _prepare(case)))
+
+
+def run_ahead_of_time(batch: list, folder: Path) -> list[str]:
+    """Return the results of tests whose models are compiled to plain C and linked into one program. Models that need
+    the virtual machine are not run."""
+    from tvm.testing.aot import PlainBatch
+
+    plain, results, prepared = PlainBatch(folder), [], []
+
+    def prepare(case) -> None:
+        prepared.append(_prepare(case, compile=plain.add))
+
+    for case in batch:
+        results.append(_outcome(lambda case=case: prepare(case)))
+        if results[-1] != "pass":
+            prepared.append(None)
+
+    def check(case, compiled) -> None:
+        if compiled.program is None or compiled.program.reason is None:
+            _check(case, compiled)
+
+    for number, (case, compiled) in enumerate(zip(batch, prepared)):
+        if compiled is not None:
+            results[number] = _outcome(lambda case=case, compiled=compiled: check(case, compiled))
+            if compiled.program is not None and compiled.program.reason is not None:
+                results[number] = f"{VM}: {compiled.program.reason}"
+    return results
+
+
+def _prepare(case, **options):
+    from tvm.contrib import onnx_backend
+
+    return onnx_backend.prepare(case.model or _load(case), **options)
+
+
+def _check(case, compiled) -> None:
+    """Run the model of a test and compare its outputs."""
     from onnx.backend.test.runner import Runner
 
-    from tvm.contrib import onnx_backend
+    for inputs, outputs in case.data_sets or _data(case, compiled.model):
+        inputs, outputs = [_array(v) for v in inputs], [_array(v) for v in outputs]
+        got = compiled.run(inputs)
+        Runner.assert_similar_outputs(outputs, list(got), rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
+
+
+def _outcome(step) -> str:
+    """Return "pass", or the reason of the failure of a step in one line."""
     from tvm.error import TVMError
 
     try:
-        model = case.model or _load(case)
-        compiled = onnx_backend.prepare(model)
-        for inputs, outputs in case.data_sets or _data(case, model):
-            inputs, outputs = [_array(v) for v in inputs], [_array(v) for v in outputs]
-            got = compiled.run(inputs)
-            Runner.assert_similar_outputs(outputs, list(got), rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
+        step()
     except AssertionError as problem:
         return "wrong: " + " ".join(str(problem).split())[:160]
     except TVMError as problem:
@@ -142,23 +185,35 @@ def needs(name: str, reason: str) -> tuple[str, str]:
     return "a fix", reason
 
 
-def _worker(index: int, count: int, names: set | None, queue) -> None:
+def _worker(index: int, count: int, names: set | None, queue, ahead_of_time: bool) -> None:
     warnings.simplefilter("ignore")
-    chosen = [c for c in cases() if names is None or c.name in names]
+    chosen = [c for c in cases() if names is None or c.name in names][index::count]
 
     def late(number, frame):
         raise TimeoutError("took longer than 60 s of processor time")
 
     signal.signal(signal.SIGPROF, late)
-    for case in chosen[index::count]:
-        signal.setitimer(signal.ITIMER_PROF, 60)
-        result = run_case(case)
+    size = BATCH if ahead_of_time else 1
+    for batch in (chosen[at : at + size] for at in range(0, len(chosen), size)):
+        signal.setitimer(signal.ITIMER_PROF, 60 * len(batch))
+        if ahead_of_time:
+            with tempfile.TemporaryDirectory(prefix="tvm-onnx-") as folder:
+                results = run_ahead_of_time(batch, Path(folder))
+        else:
+            results = [run_case(case) for case in batch]
         signal.setitimer(signal.ITIMER_PROF, 0)
-        queue.put((case.name, result))
+        for case, result in zip(batch, results):
+            queue.put((case.name, result))
     queue.put(None)
 
 
-def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None) -> dict[str, str]:
+# Models of one program.
+BATCH = 20
+
+
+def run_all(
+    names: set | None = None, jobs: int = 2, journal: Path | None = None, ahead_of_time: bool = False
+) -> dict[str, str]:  # fmt: skip
     """Return results by name. A journal stores them as they arrive, so that an interrupted run continues."""
     results: dict[str, str] = {}
     if journal is not None and journal.exists():
@@ -167,7 +222,7 @@ def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None
     cases()  # created before the workers start, which then share them
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    workers = [context.Process(target=_worker, args=(i, jobs, names, queue)) for i in range(jobs)]
+    workers = [context.Process(target=_worker, args=(i, jobs, names, queue, ahead_of_time)) for i in range(jobs)]
     for w in workers:
         w.start()
     running = jobs
@@ -257,6 +312,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run only the tests in the table; keep other results")
     parser.add_argument("--journal", type=Path, help="file of results, with which an interrupted run continues")
     parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
+    parser.add_argument("--aot", action="store_true", help="compile to plain C (executor aot); writes no table")
     args = parser.parse_args()
     started = time.time()
     names = {c.name for c in cases() if args.match in c.name} if args.match else None
@@ -265,17 +321,19 @@ def main() -> int:
         listed = known_failures()
         names = {n for n in listed if args.match in n}
         kept = {c.name: listed.get(c.name, "pass") for c in cases()}
-    results = {**kept, **run_all(names, args.jobs, args.journal)}
+    results = {**kept, **run_all(names, args.jobs, args.journal, args.aot)}
     passed = sum(r == "pass" for r in results.values())
     if args.failures or args.match:
         for name, reason in sorted(results.items()):
             if reason != "pass":
                 print(f"{name}: {reason}")
+    if args.aot:
+        results = {name: result for name, result in results.items() if not result.startswith(VM)}
     print(
         f"{passed} of {len(results)} node tests pass ({100 * passed / max(len(results), 1):.1f} %), "
         f"{time.time() - started:.0f} s"
     )
-    if not args.match or args.again:
+    if (not args.match or args.again) and not args.aot:
         write_table(results)
         print(f"table written: {TABLE.relative_to(ROOT)}")
     return 0

@@ -50,7 +50,11 @@ _COMPILER_MODULES = frozenset(
     script support target te testing tir topi transform tuning utils
     """.split()
 )
-_COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
+_POOLS = "ConstantMemoryPools ConstantPoolInfo PoolInfo PoolInfoProperties WorkspaceMemoryPools WorkspacePoolInfo"
+_COMPILER_NAMES = {
+    "IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module",
+    **dict.fromkeys(_POOLS.split(), "ir"),
+}  # fmt: skip
 
 # The distribution tvm-classic-runtime does not contain the compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:

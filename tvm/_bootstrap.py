@@ -57,3 +57,26 @@ def _can_compile(kind: str) -> bool:
 
 FILE_LOADERS.give(_file_loaders)
 CAN_COMPILE.give(_can_compile)
+
+
+# Global functions of the compiler under Apache TVM's names, whose module is imported by the first call.
+_GLOBAL_FUNCTIONS = {
+    "tir.transform.UnifiedStaticMemoryPlanner": "tvm.tir.usmp.planner:unified_static_memory_planner",
+    "tir.usmp.AssignStmtPoolAllocations": "tvm.tir.usmp.utils:assign_stmt_pool_allocations",
+    "tir.usmp.CreateArrayBufferInfo": "tvm.tir.usmp.utils:create_array_buffer_info",
+    "tir.usmp.algo.greedy_by_conflicts": "tvm.tir.usmp.algo:greedy_by_conflicts",
+    "tir.usmp.algo.greedy_by_size": "tvm.tir.usmp.algo:greedy_by_size",
+    "tir.usmp.algo.hill_climb": "tvm.tir.usmp.algo:hill_climb",
+    "tir.usmp.algo.search": "tvm.tir.usmp.algo:search",
+    "tir.usmp.transform.AssignPoolInfo": "tvm.tir.usmp.transform:assign_pool_info",
+    "tir.usmp.transform.CreateAllocatesForIO": "tvm.tir.usmp.transform:create_allocates_for_io",
+}
+
+
+def _call_later(path: str):
+    module, _, name = path.partition(":")
+    return lambda *arguments: getattr(importlib.import_module(module), name)(*arguments)
+
+
+for _name, _path in _GLOBAL_FUNCTIONS.items():
+    register_func(_name, _call_later(_path), override=True)

@@ -87,6 +87,25 @@ static void fill(DLTensor *array, float value) {
   for (size_t i = 0; i < bytes / 4; ++i) ((float *)array->data)[i] = value;
 }
 
+static void test_a_parameter_that_is_not_listed_is_no_input(void) {
+  char text[sizeof GRAPH];
+  memcpy(text, GRAPH, sizeof GRAPH);
+  memcpy(strstr(text, "[0, 1], \"heads\""), "[0   ]", 6);
+  TVMModuleHandle lib = module_with("add", add), graph;
+  OK(create_executor(text, lib, &check_cpu, 1, &graph));
+  TVMValue ret;
+  int code = kTVMNullptr;
+  OK(call_for(graph, "get_num_inputs", NULL, NULL, 0, &ret, &code));
+  CHECK(ret.v_int64 == 1);
+  TVMArrayHandle w = make_array(2, 3);
+  TVMValue args[2] = {{.v_str = "w"}, {.v_handle = w}};
+  int codes[2] = {kTVMStr, kTVMNDArrayHandle};
+  REFUSES(call_for(graph, "set_input", args, codes, 2, &ret, &code), "no input 'w'");
+  OK(TVMArrayFree(w));
+  OK(TVMModFree(lib));
+  OK(TVMModFree(graph));
+}
+
 static void test_a_lent_input_can_be_set_again(void) {
   TVMModuleHandle lib = module_with("add", add), graph;
   OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
@@ -201,6 +220,7 @@ static void test_damaged_graphs_do_no_harm(void) {
 int main(void) {
   RUN(test_a_graph_runs);
   RUN(test_wrong_uses_are_refused);
+  RUN(test_a_parameter_that_is_not_listed_is_no_input);
   RUN(test_a_lent_input_can_be_set_again);
   RUN(test_a_lent_array_must_cover_its_storage);
   RUN(test_a_wrong_device_index_is_refused);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,13 @@ class CompiledModel(BackendRep):
         The model.
     opt_level : int, optional
         The level of optimization.
+    compile : callable, optional
+        ``(module, params)`` to an object with the methods of ``GraphModule`` that run a model; without it, the graph
+        executor.
     """
 
-    def __init__(self, model, opt_level: int = 3):
-        self.model, self.opt_level = model, opt_level
+    def __init__(self, model, opt_level: int = 3, compile: Callable[[Any, Any], Any] | None = None):
+        self.model, self.opt_level, self.compile = model, opt_level, compile or compile_for_graph_executor
         weights = {w.name for w in model.graph.initializer}
         self.inputs = [v.name for v in model.graph.input if v.name not in weights]
         self.outputs = [o.name for o in model.graph.output]
@@ -42,13 +45,13 @@ class CompiledModel(BackendRep):
         self.has_strings = any(small_type(kind) is STRING for kind in kinds)
         self.program: _Program | None = None
         if not open_shapes(model, {}):
-            self.program = _Program(model, {}, opt_level)
+            self.program = _Program(model, {}, opt_level, self.compile)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.inputs, inputs))
         if self.program is None:
-            self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level)
+            self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level, self.compile)
         texts = texts_of(self.model, inputs) if self.has_strings else None
         results = self.program(inputs)
         results = [_from_carrier(r, kind, texts) if kind else r for r, kind in zip(results, self.small)]
@@ -59,14 +62,35 @@ def _from_carrier(array: Any, kind: SmallType, texts: Texts | None) -> Any:
     return texts.strings(array) if texts is not None and kind is STRING else from_carrier(array, kind)
 
 
-class _Program:
-    """A model compiled for the graph executor if possible, otherwise for the virtual machine."""
+def compile_for_graph_executor(module: Any, params: Any) -> Any:
+    """The model on the graph executor.
 
-    def __init__(self, model, shape: dict[str, list], opt_level: int):
-        from ..relay import build, vm
+    Parameters
+    ----------
+    module : IRModule
+        The model.
+    params : dict of str to NDArray
+        The weights by name.
+
+    Returns
+    -------
+    GraphModule
+    """
+    from ..relay import build
+    from ..runtime import cpu
+    from .graph_executor import GraphModule
+
+    return GraphModule(build(module, "llvm", params=params)["default"](cpu(0)))
+
+
+class _Program:
+    """A model with static shapes and without control flow as ``compile`` compiles it, any other model on the virtual
+    machine."""
+
+    def __init__(self, model, shape: dict[str, list], opt_level: int, compile: Callable[[Any, Any], Any]):
+        from ..relay import vm
         from ..runtime import cpu
         from ..runtime.vm import VirtualMachine
-        from . import graph_executor
 
         module, params = from_onnx(model, shape=shape)
         main = infer_module(module)["main"]
@@ -77,7 +101,7 @@ class _Program:
         self.reason = vm.needs_vm(module, params)
         with PassContext(opt_level=opt_level):
             if self.reason is None:
-                self.module = graph_executor.GraphModule(build(module, "llvm", params=params)["default"](cpu(0)))
+                self.module = compile(module, params)
             else:
                 self.module = VirtualMachine(vm.compile(module, "llvm", params=params), cpu(0))
 

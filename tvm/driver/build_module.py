@@ -194,11 +194,22 @@ def build_parts(parts: dict[Target, IRModule], host: Target):
 
 
 def build_kernels(kernels: Iterable[tuple[Target, IRModule]], host: Target):
-    """Compile lowered kernels, each with its target, into one runtime module.
+    """The same of lowered kernels, each with its target, which may be lowered as they are asked for: code for the host
+    is made meanwhile, where its back end can."""
+    return _compiled(kernels, host, _compilation(host))
 
-    The kernels may be lowered while they are iterated; meanwhile a back end can compile host code in the background."""
+
+def build_for_host(modules: Iterable[IRModule], host: Target):
+    """Compile functions for the host that are in the form code generation takes, as they come."""
+    with _compilation(host) as code:
+        for mod in modules:
+            code.add(mod)
+        return code.finish()
+
+
+def _compilation(host: Target) -> Any:
     begin = backend_of(host).compilation
-    return _compiled(kernels, host, _Together(host) if begin is None else load(begin)(host))
+    return _Together(host) if begin is None else load(begin)(host)
 
 
 def _compiled(modules: Iterable[tuple[Target, IRModule]], host: Target, code: Any) -> Any:
@@ -227,4 +238,4 @@ def _generate(mod: IRModule, target: Target) -> Any:
     return load(backend_of(target).build)(mod, target)
 
 
-__all__ = ["build", "build_kernels", "build_parts", "lower", "schedule_to_module"]
+__all__ = ["build", "build_for_host", "build_kernels", "build_parts", "lower", "schedule_to_module"]

@@ -98,11 +98,13 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
     pool_name : str
         The name of the pool.
     targets : list of Target
-        The targets that can access it.
-    constant_info_array : list, optional
-        The constants in the pool.
+        The targets that reach it.
+    constant_info_arr : list of ConstantInfo, optional
+        The constants it holds.
     pool_info_properties : PoolInfoProperties, optional
         Its size and speed.
+    constant_info_array : list of ConstantInfo, optional
+        The name of the field, an alias of ``constant_info_arr``.
     """
 
     constant_info_array: tuple[Any, ...] = ()
@@ -111,12 +113,13 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
         self,
         pool_name: Any,
         targets: Any,
-        constant_info_array: Any = (),
+        constant_info_arr: Any = None,
         pool_info_properties: Any = None,
         span: Span | None = None,
+        constant_info_array: Any = None,
     ):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
-        self.constant_info_array = tuple(constant_info_array or ())
+        self.constant_info_array = tuple(constant_info_arr or constant_info_array or ())
 
 
 class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
@@ -129,6 +132,28 @@ class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
     """
 
     pools: tuple[Any, ...]
+
+
+class AllocatedPoolInfo(Node, key="ir.AllocatedPoolInfo"):
+    """A pool that a planned program uses.
+
+    Parameters
+    ----------
+    pool : PoolInfo
+        The pool, ``pool_info`` as an attribute; a ``ConstantPoolInfo`` lists the constants in it.
+    allocated_size : int
+        The number of bytes that the program uses in it.
+    pool_var_idx : int, optional
+        The index of the pointer to the pool among the parameters of the main function.
+    """
+
+    pool: Any
+    allocated_size: int
+    pool_var_idx: int = 0
+
+    @property
+    def pool_info(self) -> Any:
+        return self.pool
 
 
 class MemoryInfo(Node, key="MemoryInfo"):
@@ -157,6 +182,7 @@ class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
 
 
 __all__ = [
+    "AllocatedPoolInfo",
     "ConstantInfo",
     "ConstantMemoryPools",
     "ConstantPoolInfo",

@@ -269,7 +269,7 @@ def _declare_known() -> None:
         ("tir.vtcm_capacity", int, 0, "bytes of tightly coupled memory"),
         ("tir.lwp_max_depth", int, 0, "light-weight profiling: deepest loop"),
         ("tir.lwp_min_height", int, 1, "light-weight profiling: smallest loop nest"),
-        ("tir.usmp.algorithm", str, "greedy_by_size", "algorithm of the static memory planner"),
+        ("tir.usmp.algorithm", str, "search", "algorithm of the static memory planner"),
         ("tir.usmp.custom_algorithm", str, None, "registered function that plans memory"),
         ("relay.fallback_device_type", int, 1, "device of nodes nobody placed"),
         ("relay.FuseOps.max_depth", int, 256, "most operators in one fused function"),

@@ -60,9 +60,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
-    "tvm.relay.backend.aot": Part(
-        "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
-    ),
     "tvm.relay.quantize": Part(
         _QUANTIZE_STEPS,
         "get_calibration_info realize quantize_context partition annotate calibrate",
@@ -127,9 +124,6 @@ PARTS: dict[str, Part] = {
         f"tvm.tir.tensor_intrin.{name}": Part(_SCHEDULE)
         for name in ("arm_cpu", "cuda", "dot_product_common", "hexagon", "rocm", "x86")
     },
-    "tvm.tir.usmp": Part("planning of memory pools"),
-    "tvm.tir.usmp.transform": Part("planning of memory pools", "convert_pool_allocations_to_offsets"),
-    "tvm.tir.usmp.utils": Part("planning of memory pools", "BufferInfo PoolAllocation"),
     "tvm.utils": Part(
         "roofline analysis",
         "estimate_peak_bandwidth estimate_peak_fma_flops roofline_analysis roofline_from_existing",
@@ -258,13 +252,6 @@ PARTS: dict[str, Part] = {
         " LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
         " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
         " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",
-    ),
-    "tvm.runtime.executor": Part("the ahead-of-time executor", "AotModule aot_executor"),
-    "tvm.runtime.executor.aot_executor": Part("the ahead-of-time executor", "AotModule"),
-    "tvm.testing.aot": Part(
-        "the ahead-of-time executor",
-        "AOTCompiledTestModel AOTTestModel AOTTestRunner compile_and_run compile_models generate_ref_data"
-        " run_and_check",
     ),
     "tvm.testing.runner": Part(_RPC, "local_run rpc_run"),
     **{

@@ -53,6 +53,7 @@ from .op.sparse import *
 from .op.tensor import *
 from .op.transform import *
 from .build_module import build, optimize
+from .backend import aot as _aot
 from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
 from .transform.span_check import SpanCheck

@@ -20,6 +20,7 @@ from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..runtime.devices import Device, device
 from ..runtime.module import release_free_memory
+from ..runtime.name_transforms import sanitize_name
 from ..target import Target
 from ..target.backend import host_of, is_host
 from . import pipeline
@@ -27,7 +28,6 @@ from .backend import library_cache, writers
 from .backend.compile_program import compile_program
 from .backend.link_params import link_params
 from .backend.memory_plan import plan_program
-from .backend.options import Executor
 from .backend.program import Program
 from .backend.rare_collections import rare_collections
 from .backend.te_compiler import Kernel
@@ -215,6 +215,8 @@ def build(
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
     targets, host = all_targets(target, target_host)
+    if writer.target is not None:
+        targets = [writer.target(one) for one in targets]
     for one in targets:
         if one.libs:
             warnings.warn(
@@ -223,14 +225,20 @@ def build(
             )
     with contextlib.ExitStack() as scope:
         scope.enter_context(rare_collections)
+        if writer.context is not None:
+            scope.enter_context(writer.context(PassContext.current(), targets[0]))
         for one in targets:
             scope.enter_context(records_at_hand(one))
-        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, executor, progress)
-        library = library_of(program.kernels, used, host, progress)
+        links = bool(executor.options.get("link-params")) and not writer.links_constants
+        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, links, progress)
+        built = writer.write(writers.CompiledModel(
+            program, lambda: library_of(program.kernels, used, host, progress), fused,
+            used[0] if len(used) == 1 else tuple(used), host, mod_name, executor, runtime, progress,
+            workspace_memory_pools, constant_memory_pools,
+        ))  # fmt: skip
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
         release_free_memory()
-    target = used[0] if len(used) == 1 else tuple(used)
-    return writer.write(writers.CompiledModel(program, library, fused, target, mod_name, executor, runtime))
+    return built
 
 
 # From this number of weight elements on, temporary memory is returned to the system after compilation.
@@ -244,7 +252,7 @@ def records_at_hand(target: Target) -> Any:
 
 
 def _compile_graph(
-    ir_mod, targets: list[Target], params, mod_name: str, executor: Executor, progress
+    ir_mod, targets: list[Target], params, mod_name: str, links_params: bool, progress
 ) -> tuple[Program, IRModule, list[Target]]:
     """Return the planned program of a model, the optimized graph, and the targets that it uses."""
     progress("improving the graph", 0, 0)
@@ -252,8 +260,8 @@ def _compile_graph(
     if params:
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
-    made = compile_program(with_flat_params(mod), targets, f"tvmgen_{mod_name}", to_kernels)
-    if executor.options.get("link-params"):
+    made = compile_program(with_flat_params(mod), targets, f"tvmgen_{sanitize_name(mod_name)}", to_kernels)
+    if links_params:
         link_params(made[0])
     made[0].plan = plan_program(made[0])
     return made

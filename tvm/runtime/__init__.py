@@ -47,6 +47,6 @@ from .registry import get_global_func, list_global_func_names, register_func, re
 
 def __getattr__(name: str):
     # Imported on demand: programs that only run graphs do not need the virtual machine.
-    if name in ("profiler_vm", "vm"):
+    if name in ("executor", "profiler_vm", "vm"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tvm.runtime' has no attribute '{name}'")

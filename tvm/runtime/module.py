@@ -580,9 +580,8 @@ def from_code(
     """Create a module of a back end. ``load`` runs at the first call of a function; it is None for code of another
     machine, which ``triple`` names."""
     known = frozenset(names)
-    packed = frozenset(
-        name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
-    )
+    # A packed function whose name ends like that of a raw function has a raw function itself.
+    packed = frozenset(name for name in known if not name.endswith("_compute_") or f"{name}_compute_" in known)
     info = CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple, objects, needs)
     module = _create(type_key, info, entry_name)
     module._loaded = load is None

@@ -59,6 +59,22 @@ HOST: tuple[Pass, ...] = (
     transform.LowerTVMBuiltin(),
 )
 
+# The same for functions whose callers know their signatures: they take data pointers, without a packed entry.
+RAW_HOST: tuple[Pass, ...] = (
+    transform.SplitOddVectors(),
+    transform.LowerIntrin(),
+    transform.MakeUnpackedAPI(),
+    transform.LowerTVMBuiltin(),
+)
+
+
+# The same for functions of plain C, which calls nothing of the runtime.
+PLAIN_HOST: tuple[Pass, ...] = (
+    transform.SplitOddVectors(),
+    transform.LowerIntrin(),
+    transform.LowerTVMBuiltin(),
+)
+
 
 # Passes over device threads that run before kernels become separate functions.
 DEVICE: tuple[Pass, ...] = (
@@ -119,14 +135,27 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
     return mod
 
 
+def raw_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
+    """Lowered functions for a host as functions of data pointers."""
+    return run_pipeline(_bound(mod, target, ctx), RAW_HOST, ctx)
+
+
+def plain_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
+    """Lowered functions for programs without the runtime."""
+    return run_pipeline(_bound(mod, target, ctx), PLAIN_HOST, ctx)
+
+
+def _bound(mod: IRModule, target: Any, ctx: PassContext | None) -> IRModule:
+    """The functions for a target. All memory that code is generated for is flat."""
+    mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
+    return run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
+
+
 def split_host_device(
     mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
 ) -> tuple[IRModule, IRModule]:
-    """Convert lowered functions to the input of the code generators: a module for ``host`` and the kernels for
-    ``target``."""
-    # Code generators support only flat memory.
-    mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
-    mod = run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
+    """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
+    mod = _bound(mod, target, ctx)
     if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()
     mod = run_pipeline(mod, DEVICE, ctx)

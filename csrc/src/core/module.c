@@ -222,19 +222,19 @@ void *TVMModGetSymbol(TVMModuleHandle mod, const char *name) {
   return address;
 }
 
-/* Whether a function has a raw C signature; calling it as a packed function would crash. */
-static bool is_raw_entry(struct TVMModule *mod, const char *name) {
+/* A raw function has its own signature; calling it as a packed function would crash. A packed function whose name ends
+ * like that of a raw one has a raw function itself. */
+static bool is_raw(struct TVMModule *mod, const char *name) {
   static const char suffix[] = "_compute_";
   size_t length = strlen(name), tail = sizeof suffix - 1;
-  char base[256];
-  if (length <= tail || length - tail >= sizeof base || strcmp(name + length - tail, suffix)) return false;
-  memcpy(base, name, length - tail);
-  base[length - tail] = '\0';
-  return TVMModGetSymbol(mod, base) != NULL;
+  char raw[512];
+  if (length <= tail || length + tail >= sizeof raw || strcmp(name + length - tail, suffix)) return false;
+  snprintf(raw, sizeof raw, "%s%s", name, suffix);
+  return TVMModGetSymbol(mod, raw) == NULL;
 }
 
 static TVMBackendPackedCFunc packed_symbol(struct TVMModule *mod, const char *name) {
-  if (!strncmp(name, "__tvm_", 6) || is_raw_entry(mod, name)) return NULL;
+  if (!strncmp(name, "__tvm_", 6) || is_raw(mod, name)) return NULL;
   void *address = TVMModGetSymbol(mod, name);
   TVMBackendPackedCFunc code;
   memcpy(&code, &address, sizeof code); /* ISO C does not allow casts between data and function pointers */

@@ -42,6 +42,7 @@ static void graph_free(void *self) {
   free(g->tensors);
   free(g->inputs);
   map_clear(&g->input_numbers);
+  map_clear(&g->constants);
   free(g->outputs);
   free(g->targets);
   free(g);
@@ -128,7 +129,13 @@ static int graph_run(Graph *g) { return run_once(g) ? -1 : graph_deliver(g); }
 
 static int find_input(const Graph *g, const char *name) { return (int)(intptr_t)map_get(&g->input_numbers, name) - 1; }
 
-/* ---- packed functions of an executor module ---- */
+/* The node of an input or of a parameter that is not listed as an input; NULL where there is none. */
+static const GraphNode *find_parameter(const Graph *g, const char *name) {
+  int i = find_input(g, name), node = (int)(intptr_t)map_get(&g->constants, name) - 1;
+  return i >= 0 ? &g->nodes[g->inputs[i]] : node >= 0 ? &g->nodes[node] : NULL;
+}
+
+/* ---- the functions of an executor ---- */
 
 #define PACKED(function)                                                                                             \
   static int function(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self)
@@ -381,11 +388,10 @@ PACKED(packed_node_output) {
 static int load_params(Graph *g, ParamReader *reader) {
   while (reader->done < reader->count) {
     const char *name = reader->names[reader->done];
-    int i = find_input(g, name), status;
+    const GraphNode *node = find_parameter(g, name);
     if (params_next(reader)) return -1;
-    /* Skip parameters that the graph does not use. */
-    status = i < 0 ? params_take(reader, NULL) : graph_read_input(g, g->nodes[g->inputs[i]].first_entry, reader, name);
-    if (status) return -1;
+    /* A parameter the graph does not need is left out. */
+    if (node ? graph_read_input(g, node->first_entry, reader, name) : params_take(reader, NULL)) return -1;
   }
   return 0;
 }
@@ -477,8 +483,8 @@ int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params) {
   Graph *g = tvm_module_resource(executor, graph_free);
   for (int p = 0; p < TVMParamsCount(params); ++p) {
     const char *name = TVMParamsName(params, p, NULL);
-    int i = find_input(g, name);
-    if (i >= 0 && graph_use(g, g->nodes[g->inputs[i]].first_entry, TVMParamsArray(params, p), name)) return -1;
+    const GraphNode *node = find_parameter(g, name);
+    if (node && graph_use(g, node->first_entry, TVMParamsArray(params, p), name)) return -1;
   }
   return 0;
 }

@@ -288,6 +288,16 @@ static int place_entries(Graph *g, const Json *attrs) {
   return 0;
 }
 
+/* Nodes without a function that arg_nodes does not list hold parameters: they have values, and callers do not see them. */
+static int name_constants(Graph *g) {
+  for (int i = 0; i < g->node_count; ++i) {
+    const GraphNode *node = &g->nodes[i];
+    bool is_listed = !node->is_input || map_get(&g->input_numbers, node->name) || map_get(&g->constants, node->name);
+    if (!is_listed && map_put(&g->constants, node->name, (void *)((intptr_t)i + 1), NULL)) return -1;
+  }
+  return 0;
+}
+
 static int number_inputs(Graph *g) {
   for (int i = 0; i < g->input_count; ++i) {
     const GraphNode *node = &g->nodes[g->inputs[i]];
@@ -296,7 +306,7 @@ static int number_inputs(Graph *g) {
         map_put(&g->input_numbers, node->name, (void *)((intptr_t)i + 1), NULL))
       return -1;
   }
-  return 0;
+  return name_constants(g);
 }
 
 int graph_read(Graph *g, const Json *json) {

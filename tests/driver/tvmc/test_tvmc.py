@@ -110,10 +110,22 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     )
     refused(
         4,
-        "executor aot is not supported yet; use graph for static shapes, or vm (",
+        'Need unpacked-api == false (got: 0) and interface-api == "packed" (got: c)',
         "compile",
         "--executor",
         "aot",
+        "--executor-aot-interface-api",
+        "c",
+        model_path,
+    )
+    refused(
+        4,
+        "packages for runtime crt are in Model Library Format (--output-format mlf)",
+        "compile",
+        "--executor",
+        "aot",
+        "--runtime",
+        "crt",
         model_path,
     )
     for layout in ("NHCW", "NXYZ", "nhwc", "OIHW:NHWC"):

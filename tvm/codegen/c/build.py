@@ -10,7 +10,6 @@ from typing import ClassVar
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.prim import Var
-from ...ir.type import PrimType, TupleType
 from ...runtime import _lib, link
 from ...runtime.module import JitCode, Module, from_code, load_module
 from ...target.target import Target
@@ -20,7 +19,7 @@ from . import runtime as c_runtime
 from .like import CLike
 from .names import quoted
 from .runtime import CONTEXT, RECORDS, TABLE
-from .source import Source, comment
+from .source import Source
 
 # Multiplication and addition are not contracted to FMA, so that values equal those of other back ends.
 _FLAGS = ("-x", "c", "-std=gnu11", "-fPIC", *link.SOURCE_FLAGS, "-ffp-contract=off", "-w")
@@ -68,26 +67,16 @@ def emit_source(functions: Iterable[tuple[str, PrimFunc]], dialect: type[CLike] 
         symbol = function_name(name, function)
         if symbol in source.signatures:
             raise TVMError(f"two functions of the module have the symbol '{symbol}'")
-        printer = dialect(source, symbol, _result_type(dialect, function))
+        printer = dialect(source, symbol, dialect.result_type(function))
         params = [_data_of(function, param) for param in function.params]
         printer.look_at(params, function.body)
         kinds = tuple(printer.variable_type(var) for var in params)
-        row = source.declare(name, symbol, printer.result, kinds)
+        row = source.declare(name, symbol, printer.result, kinds, dialect.qualifier(function))
         printer.name = row.name
         rows.append((row, printer, function))
     for row, printer, function in rows:
         _emit_function(source, row, printer, function)
     return source
-
-
-def _result_type(dialect: type[CLike], function: PrimFunc) -> str:
-    """Return the return type of a function: a status unless its type is given."""
-    kind = function.ret_type
-    if isinstance(kind, PrimType) and kind.dtype not in ("void", ""):
-        return dialect.scalar_type(kind.dtype)
-    if kind is None or isinstance(kind, (PrimType, TupleType)):
-        return dialect.scalar_type("int32")
-    raise TVMError(f"the {dialect.language} back end cannot return a value of type {kind}")
 
 
 def _data_of(function: PrimFunc, param: Var) -> Var:
@@ -104,11 +93,14 @@ def _emit_function(source: Source, row, printer: CLike, function: PrimFunc) -> N
         parameters.append(printer.parameter(var, noalias))
         printer.bind(param, printer.names[var])
     printer.stmt(function.body)
-    if not printer.lines or not printer.lines[-1].startswith("  return"):
-        printer.line("return;" if row.result == "void" else "return 0;")
-    head = [] if row.name == row.symbol else [f"/* {comment(row.symbol)} */"]
-    head.append(f"{source.dialect.function_qualifier}{row.result} {row.name}({', '.join(parameters) or 'void'}) {{")
-    source.functions.append("\n".join([*head, *printer.lines, "}", ""]))
+    if row.result != "void" and (not printer.lines or not printer.lines[-1].startswith("  return")):
+        printer.line("return 0;")
+    if not parameters:
+        parameters = ["void"]
+    lines = printer.finished()
+    head = source.dialect.heading(row.symbol, row.name, function)
+    head.append(f"{row.qualifier}{row.result} {row.name}({', '.join(parameters)}) {{")
+    source.functions.append("\n".join([*head, *lines, "}", ""]))
 
 
 def source_text(source: Source, entry_name: str | None = None) -> str:

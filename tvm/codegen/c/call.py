@@ -254,7 +254,8 @@ def _call_global(p: CLike, node: Call) -> str:
     texts = []
     for arg, kind in zip(node.args, row.parameters):
         text = bare(p.value(arg))
-        texts.append(f"({kind}){p.value(arg)}" if kind.endswith("*") and _pointer_text(p, arg) != kind else text)
+        fits = kind in ((have := _pointer_text(p, arg)), f"const {have}")
+        texts.append(f"({kind}){p.value(arg)}" if kind.endswith("*") and not fits else text)
     return f"{row.name}({', '.join(texts)})"
 
 

@@ -156,7 +156,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
     if kind.is_float:
         if is_float_stored_as_bits(p, dtype):
             return narrow(p, dtype, f"({widen(p, dtype, x)} {operator} {widen(p, dtype, y)})")
-        return f"({x} {operator} {y})"
+        return p.operation(x, operator, y)
     if kind.is_bool:
         raise TVMError(f"arithmetic on bool values is not supported: {x} {operator} {y}; cast them to an integer type")
     if operator in ("+", "-") and y in ("0", "0LL", "0U", "0ULL"):
@@ -170,7 +170,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
         inner = f"({wide}){x} {operator} ({wide}){y}" if wide else f"{x} {operator} {y}"
         return f"({own})({inner})"
     if kind.is_uint or exact or operator in ("/", "%"):
-        return f"({x} {operator} {y})"
+        return p.operation(x, operator, y)
     wide = p.scalar_type(f"uint{kind.bits}")
     return f"({own})(({wide}){x} {operator} ({wide}){y})"
 

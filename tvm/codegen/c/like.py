@@ -35,8 +35,9 @@ from ...ir.prim import (
     Var,
 )
 from ...ir.primop import round_float, wrap_int
-from ...ir.type import PointerType, PrimType
+from ...ir.type import PointerType, PrimType, TupleType
 from ...ir.visit import post_order, pre_order
+from ...tir.function import PrimFunc
 from ...tir.stmt import BufferStore
 from ..llvm.types import bfloat_bits, half_bits
 from . import call as c_call
@@ -382,6 +383,26 @@ class CLike:
 
     # Functions ------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def result_type(cls, function: PrimFunc) -> str:
+        """Functions return a status unless their type says otherwise."""
+        kind = function.ret_type
+        if isinstance(kind, PrimType) and kind.dtype not in ("void", ""):
+            return cls.scalar_type(kind.dtype)
+        if kind is None or isinstance(kind, (PrimType, TupleType)):
+            return cls.scalar_type("int32")
+        raise TVMError(f"the {cls.language} back end cannot return a value of type {kind}")
+
+    @classmethod
+    def qualifier(cls, function: PrimFunc) -> str:
+        """What the declaration of a function begins with."""
+        return cls.function_qualifier
+
+    @classmethod
+    def heading(cls, symbol: str, name: str, function: PrimFunc) -> list[str]:
+        """The comment above a function: its symbol, where that is not its name in C."""
+        return [] if name == symbol else [f"/* {comment(symbol)} */"]
+
     def look_at(self, params: Iterable[Var], body) -> None:
         """Determine the element type of each pointer, from its type and from its uses in the body."""
         views: dict[Var, set[str]] = {}
@@ -428,6 +449,14 @@ class CLike:
         """Return the statement that leaves the function after an error."""
         leave = "return;" if self.result == "void" else "return -1;"
         return f"{{ {' '.join(reversed(self.held.values()))} {leave} }}" if self.held else leave
+
+    def finished(self) -> list[str]:
+        """The lines of the function, once all are written."""
+        return self.lines
+
+    def operation(self, x: str, operator: str, y: str) -> str:
+        """An arithmetic operation as an operand of others."""
+        return f"({x} {operator} {y})"
 
     def conversion(self, source: str, target: str, text: str) -> str:
         return c_expr.convert(self, source, target, text)

@@ -19,8 +19,8 @@ from .names import bare, clean, quoted
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
 
-# The structs of the runtime interface that generated code uses.
-RECORDS = """\
+# Arrays and values of packed calls.
+ARRAY_RECORDS = """\
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
 typedef struct {
@@ -33,6 +33,11 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 typedef union { int64_t v_int64; double v_float64; void* v_handle; const char* v_str; } TVMValue;
+"""
+# The records of the runtime's interface, as far as generated code uses them.
+RECORDS = (
+    ARRAY_RECORDS
+    + """\
 typedef struct { int32_t num_task; void* sync_handle; } TVMParallelGroupEnv;
 typedef struct {
   const char* function;
@@ -60,6 +65,7 @@ typedef struct {
   int32_t (*raise_value)(const char* text, int64_t value);
 } TVMRuntimeTable;
 """
+)
 
 # Fields of DLTensor by the numbers of tvm_struct_get and tvm_struct_set: the member and its dtype.
 FIELDS = {

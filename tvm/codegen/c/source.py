@@ -19,12 +19,13 @@ _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 class Signature(NamedTuple):
-    """A function of the module: its C name, its public name and its types."""
+    """A function of the module: its name in C, the name users know it by, its types, and what it begins with."""
 
     name: str
     symbol: str
     result: str
     parameters: tuple[str, ...]
+    qualifier: str = ""
 
 
 class Source:
@@ -54,10 +55,12 @@ class Source:
         self.taken.add(got)
         return got
 
-    def declare(self, key: str, symbol: str, result: str, parameters: tuple[str, ...]) -> Signature:
-        """Declare a function of the module that the other functions call ``key``."""
+    def declare(
+        self, key: str, symbol: str, result: str, parameters: tuple[str, ...], qualifier: str = ""
+    ) -> Signature:  # fmt: skip
+        """A function of the module, called ``key`` by the others."""
         hint = symbol + "_" if is_reserved(symbol) else symbol
-        row = Signature(self.name(hint), symbol, result, parameters)
+        row = Signature(self.name(hint), symbol, result, parameters, qualifier)
         self.signatures[key] = self.signatures[symbol] = row
         return row
 
@@ -118,8 +121,7 @@ class Source:
         for row in {id(r): r for r in self.signatures.values()}.values():
             symbol = symbol_of(row.symbol)
             label = f" __asm__({_label(symbol)})" if row.name != symbol else ""
-            qualifier = self.dialect.function_qualifier
-            lines.append(f"{qualifier}{row.result} {row.name}({', '.join(row.parameters) or 'void'}){label};")
+            lines.append(f"{row.qualifier}{row.result} {row.name}({', '.join(row.parameters) or 'void'}){label};")
         return lines
 
 

@@ -22,15 +22,20 @@ class Built(NamedTuple):
     plan: str | None = None
 
 
-def build_graph(mod, target, params, mod_name: str, progress, _) -> Built:
-    """Compile a model for the graph executor."""
-    factory = relay.build(mod, target=target, params=params, mod_name=mod_name, progress=progress)
+def build_graph(
+    mod, target, params, mod_name: str, progress, _, *, executor=None, runtime=None, workspace_pools=None
+) -> Built:
+    """The model for the graph executor or the ahead-of-time executor."""
+    factory = relay.build(
+        mod, target=target, params=params, mod_name=mod_name, executor=executor, runtime=runtime,
+        workspace_memory_pools=workspace_pools, progress=progress,
+    )  # fmt: skip
     main = factory.ir_mod["main"]
     result = main.checked_type_.ret_type
     results = result.fields if hasattr(result, "fields") else [result]
     plan = factory.memory_plan.summary() if factory.memory_plan is not None else None
     facts = {
-        "executor": "graph",
+        "executor": factory.executor.name,
         "inputs": [
             {"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
             for p in main.params

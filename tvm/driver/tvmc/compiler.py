@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
@@ -40,7 +41,7 @@ from .transform import (
     generate_transform_args,
     parse_graph_transform_args,
 )
-from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
+from .workspace_pools import generate_workspace_pools_args, workspace_pools_recombobulate
 
 if TYPE_CHECKING:
     from ...target import Target
@@ -58,13 +59,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--cross-compiler-options", default="", help="options of that compiler, in one string")
     generate_transform_args(parser)
     generate_quantization_args(parser)
-    parser.add_argument(
-        "--dump-code",
-        metavar="FORMAT",
-        default="",
-        help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
-    )
-    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+    _add_dump_options(parser)
     frontends.add_model_format(parser)
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
     parser.add_argument(
@@ -112,6 +107,23 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     )
     parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas")
     parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
+    _add_print_options(parser)
+    apply_defaults(parser, json_params)
+
+
+def _add_dump_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that write intermediate code and reports."""
+    parser.add_argument(
+        "--dump-code",
+        metavar="FORMAT",
+        default="",
+        help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
+    )
+    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+
+
+def _add_print_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that print the time of each pass and the program before or after it."""
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
     for when in ("before", "after"):
@@ -122,7 +134,6 @@ def add_compile_parser(subparsers, _, json_params) -> None:
             metavar="PASSES",
             help=f"print the program {when} these passes, with commas: FuseOps,tir.Simplify",
         )
-    apply_defaults(parser, json_params)
 
 
 def drive_compile(args) -> int:
@@ -142,13 +153,13 @@ def drive_compile(args) -> int:
 def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
     """Compile one model; return a one-line description of the package."""
     begin = time.monotonic()
-    refuse_workspace_pools(args)
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
     # Errors in a target or an executor are reported before the model is read.
     found, others = target_from_cli(target, reconstruct_target_args(args))
     check_code(found)
     composite_target.refuse_not_built(others)
+    pools = workspace_pools_recombobulate(args, [t for t in (found, found.host) if t is not None], others)
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     check_transform_args(args)
@@ -173,6 +184,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         disabled_pass=args.disabled_pass,
         pass_context_configs=args.pass_config,
         mod_name=args.module_name,
+        workspace_pools=pools,
         additional_target_options=reconstruct_target_args(args),
         print_pass_times=args.print_pass_times,
         print_ir_before=args.print_ir_before,
@@ -248,7 +260,8 @@ def compile_model(
     opt_level : int, optional
         The level of optimization.
     executor : Executor or str, optional
-        How the model is run: "graph", or "vm" for the virtual machine. The default is the graph executor for models
+        How the model is run: "graph", "aot" for one function with a fixed memory plan, or "vm" for the virtual
+        machine. The default is the graph executor for models
         that it supports, and the virtual machine for the others.
     runtime : Runtime, optional
         The runtime of the package.
@@ -350,7 +363,7 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records)
+            mod, build, reason = _sized_and_placed(tvmc_model, executor, runtime, tuning_records, workspace_pools)
             mod = apply_graph_transforms(mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
@@ -405,12 +418,16 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
         raise TVMCException(str(problem)) from problem
     if output_format == "mlf":
         TVMCModel.refuse_mlf(cross)
+    if str(runtime) == "crt":
+        raise TVMCException("packages for runtime crt are in Model Library Format (--output-format mlf)")
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
         raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")
 
 
-def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
-    """Return the module of a model, the function that builds it, and the reason if it uses the virtual machine."""
+def _sized_and_placed(
+    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any = None
+) -> tuple[Any, Any, str | None]:
+    """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
     from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph
@@ -422,11 +439,13 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)
     if executor is not None and reason is not None:
+        name = "ahead-of-time" if str(executor) == "aot" else "graph"
         raise TVMCException(
-            f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
+            f"the {name} executor cannot run the model: {reason}; use --executor vm or leave "
             "--executor out. --input-shapes fixes dynamic dimensions"
         )
-    return mod, build_graph if reason is None else build_for_machine, reason
+    of_graph = partial(build_graph, executor=executor, runtime=runtime, workspace_pools=workspace_pools)
+    return mod, of_graph if reason is None else build_for_machine, reason
 
 
 def _say_target(target, default_arch: str) -> None:

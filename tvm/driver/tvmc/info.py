@@ -59,10 +59,14 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
         def tensor(name: str, entry: int) -> Tensor:
             return Tensor(name, tuple(int(dim) for dim in shapes[entry]), str(dtypes[entry]))
 
-        arguments = [tensor(nodes[n]["name"], rows[n]) for n in graph["arg_nodes"]]
+        # Parameters that are not listed in arg_nodes are nodes without a function, too.
+        values = [n for n, node in enumerate(nodes) if node["op"] == "null"]
+        arguments = [tensor(nodes[n]["name"], rows[n]) for n in values]
         outputs = [tensor(f"output_{i}", rows[head[0]] + head[1]) for i, head in enumerate(graph["heads"])]
-        calls = [node["attrs"]["func_name"] for node in nodes if node["op"] != "null"]
-        given = {rows[n] for n in graph["arg_nodes"]}
+        # The main function of the ahead-of-time executor lists the kernels that it calls.
+        attrs = [node["attrs"] for node in nodes if node["op"] != "null"]
+        calls = [name for a in attrs for name in a.get("kernels", a["func_name"]).split()]
+        given = {rows[n] for n in values}
         storage, offsets = graph["attrs"]["storage_id"][1], graph["attrs"].get("storage_offset", (0, {}))[1]
         taken: dict[int, int] = {}
         borrowed = {storage[entry] for entry in given}

@@ -384,6 +384,8 @@ class TVMCPackage:
             self.manifest = _read_manifest(Path(folder, MANIFEST))
         except (OSError, ValueError, RecursionError) as problem:
             raise TVMCException(f"the package {package_path} is damaged: {problem}") from problem
+        if self.type == "classic" and self.manifest.get("executor") == "aot":
+            self.executor_type = "aot"
 
     @property
     def is_vm(self) -> bool:

@@ -1,7 +1,8 @@
-"""Memory pools for microcontrollers. The options are accepted, and report that microcontrollers are not supported."""
+"""The options of ``tvmc compile`` that describe memory pools, and the pools that they make."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...ir.memory_pools import PoolInfoProperties, WorkspaceMemoryPools, WorkspacePoolInfo
@@ -9,89 +10,102 @@ from ...target import Target
 from .errors import TVMCException
 from .parser import detail_group
 
+# The options of a pool: the end of the name, the form of the value, and the help text.
 _OPTIONS = (
-    "",
-    "-targets",
-    "-size-hint-bytes",
-    "-clock-frequency-hz",
-    "-read-bandwidth-bytes-per-cycle",
-    "-write-bandwidth-bytes-per-cycle",
-    "-read-latency-cycles",
-    "-write-latency-cycles",
-    "-target-burst-bytes",
+    ("-targets", "POOL:TARGET", "a target that reaches the pool; can be given several times"),
+    ("-size-hint-bytes", "POOL:BYTES", "the size of the pool; a plan that needs more is an error"),
+    ("-clock-frequency-hz", "POOL:HZ", "the clock frequency of the pool"),
+    ("-read-bandwidth-bytes-per-cycle", "POOL:BYTES", "the bytes that can be read in a cycle"),
+    ("-write-bandwidth-bytes-per-cycle", "POOL:BYTES", "the bytes that can be written in a cycle"),
+    ("-read-latency-cycles", "POOL:CYCLES", "the cycles until a value is read"),
+    ("-write-latency-cycles", "POOL:CYCLES", "the cycles until a value is written"),
+    ("-target-burst-bytes", "POOL:TARGET:BYTES", "the bytes of a burst, for each target"),
 )
 
 
 def generate_workspace_pools_args(parser) -> None:
     """Add --workspace-pools and the options of each pool."""
-    group = detail_group(parser, "memory pools (microcontrollers only)")
-    for ending in _OPTIONS:
-        group.add_argument(
-            f"--workspace-pools{ending}",
-            action="append" if ending else "store",
-            metavar="POOL",
-            help="only for microcontrollers, which are not supported",
-        )
+    group = detail_group(parser, "memory pools (ahead-of-time executor)")
+    group.add_argument(
+        "--workspace-pools",
+        metavar="NAMES",
+        help="memory pools for intermediate results, with commas, the preferred pool first",
+    )
+    for ending, form, text in _OPTIONS:
+        group.add_argument(f"--workspace-pools{ending}", action="append", metavar=form, help=text)
 
 
-def refuse_workspace_pools(args) -> None:
-    """Raise an error if a pool is given, because no supported target has pools."""
-    for ending in _OPTIONS:
-        if getattr(args, f"workspace_pools{ending}".replace("-", "_"), None):
-            raise TVMCException(f"--workspace-pools{ending} is for microcontrollers, which are not supported")
+def _values(args: Any, ending: str) -> list[str]:
+    return getattr(args, f"workspace_pools{ending}".replace("-", "_")) or []
 
 
-def _by_pool(args: Any, option: str) -> dict[str, str]:
-    """Return the value of an option for each pool; if a pool occurs twice, its last value is used."""
-    said = {}
-    for text in getattr(args, f"workspace_pools_{option}") or ():
+def _by_pool(args: Any, ending: str, pools: Sequence[str]) -> dict[str, list[str]]:
+    """The values of an option for each pool, in the order of the command line."""
+    found: dict[str, list[str]] = {}
+    for text in _values(args, ending):
         name, colon, value = text.partition(":")
         if not colon:
-            raise TVMCException(
-                f"--workspace-pools-{option.replace('_', '-')} must have the form POOL:VALUE, got '{text}'"
-            )
-        said[name] = value
-    return said
+            raise TVMCException(f"--workspace-pools{ending} must have the form POOL:VALUE, got '{text}'")
+        if name not in pools:
+            raise TVMCException(f"--workspace-pools{ending} {text}: --workspace-pools has no pool '{name}'")
+        found.setdefault(name, []).append(value)
+    return found
 
 
-def _number(option: str, text: str) -> int:
+def _number(ending: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise TVMCException(f"--workspace-pools-{option.replace('_', '-')}: '{text}' is not a number") from None
+        raise TVMCException(f"--workspace-pools{ending}: '{text}' is not a number") from None
 
 
-def _bursts(args: Any, pool: str, targets: list[Target]) -> dict[Target, int]:
-    """Return the burst size in bytes for each target that has one, given as POOL:TARGET:BYTES."""
-    kinds = {target.kind.name: target for target in targets}
-    bursts = {}
-    for text in args.workspace_pools_target_burst_bytes or ():
-        name, _, rest = text.partition(":")
-        kind, _, size = rest.partition(":")
-        if name == pool and kind in kinds:
-            bursts[kinds[kind]] = _number("target_burst_bytes", size)
+def _target(ending: str, kind: str, targets: Sequence[Target], extra_targets: Any = None) -> Target:
+    """The target of this kind among those that the model is compiled for."""
+    if any(extra["name"] == kind for extra in extra_targets or ()):
+        return targets[0]
+    for target in targets:
+        if target.kind.name == kind:
+            return target
+    known = ", ".join(target.kind.name for target in targets)
+    raise TVMCException(f"--workspace-pools{ending}: '{kind}' is not a target of this compilation ({known})")
+
+
+def _bursts(values: Sequence[str], targets: Sequence[Target]) -> dict[Target, int]:
+    """The bytes of a burst of each target, given as TARGET:BYTES."""
+    ending = "-target-burst-bytes"
+    bursts: dict[Target, int] = {}
+    for text in values:
+        kind, colon, number = text.partition(":")
+        if not colon:
+            raise TVMCException(f"--workspace-pools{ending} must have the form POOL:TARGET:BYTES, got '{text}'")
+        bursts[_target(ending, kind, targets)] = _number(ending, number)
     return bursts
 
 
-def workspace_pools_recombobulate(args: Any, targets: list[Target], extra_targets: Any) -> WorkspaceMemoryPools | None:
-    """Return the pools that the options describe, in the order of --workspace-pools; None if there are none."""
-    if not args.workspace_pools:
+def workspace_pools_recombobulate(
+    args: Any, targets: Sequence[Target], extra_targets: Any = None
+) -> WorkspaceMemoryPools | None:
+    """Return the pools that the options describe, in the order of --workspace-pools; None without the option. A code
+    generator (one of ``extra_targets``) uses the pools of the target that it extends, the first one."""
+    pools = [name.strip() for name in (args.workspace_pools or "").split(",") if name.strip()]
+    values = {ending: _by_pool(args, ending, pools) for ending, *_ in _OPTIONS}
+    if not pools:
         return None
-    reached = _by_pool(args, "targets")
-    numbers = [field for field in PoolInfoProperties._fields if field != "target_burst_bytes"]
-    said = {field: _by_pool(args, field) for field in numbers}
-    pools = []
-    for pool in (name.strip() for name in args.workspace_pools.split(",")):
+    reached = values.pop("-targets")
+    bursts = values.pop("-target-burst-bytes")
+    made: list[WorkspacePoolInfo] = []
+    for pool in pools:
         if pool not in reached:
             raise TVMCException(
                 f"--workspace-pools-targets does not name the targets that can access the pool '{pool}'"
             )
-        kinds = [kind.strip() for kind in reached[pool].split(",")]
-        own = [target for target in targets if target.kind.name in kinds]
-        values = {field: _number(field, told[pool]) for field, told in said.items() if pool in told}
-        properties = PoolInfoProperties(**values, target_burst_bytes=_bursts(args, pool, own))
-        pools.append(WorkspacePoolInfo(pool, own, properties))
-    return WorkspaceMemoryPools(pools)
+        kinds = [kind.strip() for text in reached[pool] for kind in text.split(",")]
+        own = list(dict.fromkeys(_target("-targets", kind, targets, extra_targets) for kind in kinds))
+        # Of several values for a pool the last one counts.
+        numbers = {e[1:].replace("-", "_"): _number(e, found[pool][-1]) for e, found in values.items() if pool in found}
+        properties = PoolInfoProperties(**numbers, target_burst_bytes=_bursts(bursts.get(pool, ()), targets))
+        made.append(WorkspacePoolInfo(pool, own, properties))
+    return WorkspaceMemoryPools(made)
 
 
-__all__ = ["generate_workspace_pools_args", "refuse_workspace_pools", "workspace_pools_recombobulate"]
+__all__ = ["generate_workspace_pools_args", "workspace_pools_recombobulate"]

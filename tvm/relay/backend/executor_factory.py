@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...error import TVMError
 from ...runtime import ndarray
 from ...runtime.export import export_library
 from ...runtime.graph_factory import TYPE_KEY, PackedFactory
@@ -13,21 +14,79 @@ from ...runtime.registry import get_global_func
 
 
 class ExecutorFactoryModule:
-    """The return value of ``relay.build`` for every executor: library, parameters and configuration of the executor."""
+    """What ``relay.build`` returns for every executor: the library, the parameters and how the executor is set up.
+
+    A subclass whose models run on the graph executor defines ``get_graph_json``.
+
+    Parameters
+    ----------
+    libmod : Module
+        The compiled kernels.
+    libmod_name : str
+        The name of the model.
+    params : dict of str to NDArray
+        The weights by name.
+    function_metadata : dict of str to FunctionInfo or callable
+        The memory and the loops of each function, or a function that computes them when they are first read.
+    """
 
     iter_cnt: int = 0
+
+    def __init__(
+        self, libmod: Any, libmod_name: str, params: Mapping[str, Any],
+        function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+    ):  # fmt: skip
+        self.lib = libmod
+        self.libmod_name = libmod_name
+        self.params = dict(params)
+        self._function_metadata = function_metadata
+        self._module: Any = None
+
+    @property
+    def function_metadata(self) -> Mapping[str, Any]:
+        """The memory, loops and graph of the whole model (``__tvm_main__``) and of each kernel, by name."""
+        if callable(self._function_metadata):
+            self._function_metadata = self._function_metadata()
+        return self._function_metadata
+
+    def get_graph_json(self) -> str:
+        """The graph as JSON."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_graph_json")
 
     def get_executor_config(self) -> Any:
         """Return the configuration that the executor reads to run the model."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_executor_config")
 
     def get_params(self) -> dict[str, Any]:
-        """Return the weights by name."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_params")
+        """The weights by name."""
+        return self.params
 
     def get_lib(self) -> Any:
-        """Return the library of kernels."""
-        raise NotImplementedError(f"{type(self).__name__} does not define get_lib")
+        """The library of the kernels."""
+        return self.lib
+
+    @property
+    def module(self):
+        """The factory as a module of the runtime: what loading an exported library gives."""
+        if self._module is None:
+            self.lib._load()
+            arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
+            pairs = [part for pair in zip(self.params, arrays) for part in pair]
+            create = get_global_func("tvm.graph_executor_factory.create")
+            self._module = create(bytearray(self._packed.head()), self.lib, *pairs)
+        return self._module
+
+    @property
+    def _packed(self) -> PackedFactory:
+        return PackedFactory(self.libmod_name, self.get_graph_json(), self.params)
+
+    def __getitem__(self, item: str):
+        return self.module[item] if self.module.implements_function(item) else self.lib[item]
+
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
+        """Write the library with the graph and the parameters inside; loading it gives a factory."""
+        root = (TYPE_KEY, self._packed.at)
+        return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
 
     def __iter__(self) -> Iterator:
         warnings.warn(
@@ -78,24 +137,13 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         self, ir_mod, target, executor, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any],
         function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]], plan=None, kernels=(),
     ):  # fmt: skip
+        super().__init__(libmod, libmod_name, params, function_metadata)
         self.ir_mod = ir_mod
         self.target = target
         self.executor = executor
         self.graph_json = graph_json_str
-        self.lib = libmod
-        self.libmod_name = libmod_name
-        self.params = dict(params)
         self.memory_plan = plan
         self.kernels = list(kernels)
-        self._function_metadata = function_metadata
-        self._module = None
-
-    @property
-    def function_metadata(self) -> Mapping[str, Any]:
-        """The memory, loops and graph of the whole model (``__tvm_main__``) and of each kernel, by name."""
-        if callable(self._function_metadata):
-            self._function_metadata = self._function_metadata()
-        return self._function_metadata
 
     def get_graph_json(self) -> str:
         return self.graph_json
@@ -107,27 +155,6 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         each node."""
         return []
 
-    def get_params(self) -> dict[str, Any]:
-        return self.params
-
-    def get_lib(self):
-        return self.lib
-
-    @property
-    def module(self):
-        """The factory as a runtime module, equal to the module that loading an exported library returns."""
-        if self._module is None:
-            self.lib._load()
-            arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
-            pairs = [part for pair in zip(self.params, arrays) for part in pair]
-            create = get_global_func("tvm.graph_executor_factory.create")
-            self._module = create(bytearray(self._packed.head()), self.lib, *pairs)
-        return self._module
-
-    @property
-    def _packed(self) -> PackedFactory:
-        return PackedFactory(self.libmod_name, self.graph_json, self.params)
-
     def _repr_html_(self) -> str:
         """Return an HTML summary for notebooks: the kernels, and the memory of intermediate values."""
         from ...drawing.memory import memory_body, memory_of
@@ -136,10 +163,80 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
         words = f"A model of {len(self.kernels)} kernels for {self.target}, {len(self.params)} parameters."
         return fragment(f"<p>{escape(words)}</p>{memory_body(memory_of(self.graph_json))}")
 
-    def __getitem__(self, item: str):
-        return self.module[item] if self.module.implements_function(item) else self.lib[item]
+
+class AOTExecutorFactoryModule(ExecutorFactoryModule):
+    """A model that was compiled ahead of time: one main function, which calls the kernels with a fixed memory plan.
+
+    Parameters
+    ----------
+    ir_mod : IRModule
+        The graph whose functions the kernels compute.
+    lowered_ir_mods : dict of Target to IRModule
+        The lowered functions by target.
+    target : Target
+        What the model is compiled for.
+    executor : Executor
+        The executor and its options.
+    runtime : Runtime
+        The runtime that the code is for.
+    libmod : Module
+        The compiled functions.
+    libmod_name : str
+        The name of the model.
+    params : dict of str to NDArray
+        The weights by name; empty where the code contains them.
+    function_metadata : dict of str to FunctionInfo or callable
+        The memory and the loops of each function, or a function that computes them when they are first read.
+    executor_codegen_metadata : ExecutorCodegenMetadata
+        The interface of the main function.
+    devices : list of str
+        The devices whose contexts a caller passes to the model.
+    graph_json_str : str, optional
+        The graph by which the runtime calls the main function; empty for code that runs without the runtime.
+    plain_model : PlainModel, optional
+        The C text, the header and the interface of a model for programs without the runtime.
+    kernels : sequence of Kernel
+        The kernels that the main function calls.
+    """
+
+    memory_plan: Any = None
+
+    def __init__(
+        self, ir_mod, lowered_ir_mods: Mapping[Any, Any], target, executor, runtime, libmod, libmod_name: str,
+        params: Mapping[str, Any], function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        executor_codegen_metadata: Any, devices: list[str], graph_json_str: str = "", plain_model: Any = None,
+        kernels: Sequence[Any] = (),
+    ):  # fmt: skip
+        super().__init__(libmod, libmod_name, params, function_metadata)
+        self.ir_mod = ir_mod
+        self.lowered_ir_mods = dict(lowered_ir_mods)
+        self.target = target
+        self.executor = executor
+        self.runtime = runtime
+        self.executor_codegen_metadata = executor_codegen_metadata
+        self.devices = list(devices)
+        self.graph_json = graph_json_str
+        self.plain_model = plain_model
+        self.kernels = list(kernels)
+
+    def get_graph_json(self) -> str:
+        if not self.graph_json:
+            raise TVMError(
+                f"the code of model '{self.libmod_name}' is for programs without the runtime (runtime "
+                f"{self.runtime}); compile it with runtime cpp to run it here"
+            )
+        return self.graph_json
+
+    def get_devices(self) -> list[str]:
+        """The devices whose contexts a caller passes to the model."""
+        return self.devices
+
+    def get_executor_config(self) -> Any:
+        """The interface of the main function."""
+        return self.executor_codegen_metadata
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
-        """Write the library with the embedded graph and parameters to a file; loading it returns a factory."""
-        root = (TYPE_KEY, self._packed.at)
-        return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
+        """Write the library; for the runtime, with the parameters inside, so that loading it gives a factory."""
+        if self.graph_json:
+            return super().export_library(file_name, fcompile, addons, workspace_dir, fpack_imports, **kwargs)
+        return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, **kwargs)

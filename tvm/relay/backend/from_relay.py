@@ -52,7 +52,10 @@ class ProgramBuilder:
     def check(self, t: TensorType, what: str) -> None:
         if not self.any_size and has_dynamic_dims(t):
             shape = ", ".join(str(x) for x in t.shape)
-            raise TVMError(f"{what} has shape ({shape}); the graph executor requires static shapes")
+            raise TVMError(
+                f"{what} has shape ({shape}); the executors graph and aot need static shapes; use "
+                "relay.vm.compile for dynamic shapes"
+            )
 
     def constant(self, data: Any, device: int) -> Ref:
         """Add a constant with a name that no input has."""
@@ -103,8 +106,8 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"unsupported expression {type(node).__name__} in the graph; the graph executor supports only graphs "
-            "without control flow; use the virtual machine"
+            f"{type(node).__name__} in the graph: the executors graph and aot run graphs without control flow; "
+            "control flow needs the virtual machine (relay.vm.compile)"
         )
 
     def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:

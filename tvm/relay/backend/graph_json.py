@@ -11,9 +11,10 @@ from .program import Kind, Node, Program
 _BUILTIN = {Kind.VIEW: "__nop", Kind.COPY: "__copy"}
 
 
-def graph_json(program: Program) -> str:
-    """Return the JSON text of a planned program."""
+def graph_json(program: Program, list_constants: bool = True) -> str:
+    """The text of a planned program. Constants that are not listed are no inputs of the executor."""
     assert program.plan is not None
+    listed = (Kind.INPUT, Kind.CONSTANT) if list_constants else (Kind.INPUT,)
     names = _unique([n.name for n in program.nodes])
     attrs = {
         "dltype": ["list_str", [numbered(t.dtype) for _, t in program.entries()]],
@@ -24,7 +25,7 @@ def graph_json(program: Program) -> str:
     }
     graph = {
         "nodes": [_node(node, name) for node, name in zip(program.nodes, names)],
-        "arg_nodes": [i for i, n in enumerate(program.nodes) if n.is_given],
+        "arg_nodes": [i for i, n in enumerate(program.nodes) if n.kind in listed],
         "heads": [[n, i, 0] for n, i in program.outputs],
         "attrs": attrs,
         "node_row_ptr": program.first_entries(),

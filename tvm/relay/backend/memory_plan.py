@@ -14,12 +14,9 @@ from .program import Kind, Program, byte_size
 
 @dataclass
 class Entry:
-    """One output of one node.
-
-    ``pinned`` storage (of inputs, parameters and outputs) is not shared. ``offset`` is the first byte of the value in
-    its storage. The value is live from step ``first_use`` to step ``last_use``; a value inside another one is live as
-    long as that one.
-    """
+    """One output of one node. ``pinned`` storage belongs to it and what lies in it alone (inputs, parameters, results).
+    ``offset`` is its first byte within the storage. It lives from step ``first_use`` to step ``last_use``; what lies in
+    another entry lives as long as that. ``root`` is the entry whose memory it is in."""
 
     nbytes: int
     pinned: bool = False
@@ -28,6 +25,7 @@ class Entry:
     offset: int = 0
     first_use: int = -1
     last_use: int = -1
+    root: int = -1
 
 
 @dataclass
@@ -81,6 +79,7 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         for e in step.reads + step.writes:
             own = entries[base(e)]
             own.first_use, own.last_use = own.first_use if own.first_use >= 0 else at, at
+    over: dict[int, int] = {}
     free: dict[int, list[int]] = {e.device: [] for e in entries}
     for i, e in enumerate(entries):
         if e.pinned and i not in within:
@@ -92,7 +91,8 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
             if own.storage < 0:
                 taken = _written_over(step, at, entries, base, w)
                 own.storage = entries[taken].storage if taken >= 0 else _take(free[own.device], result, own)
-                result.in_place += taken >= 0
+                if taken >= 0:
+                    over[w] = taken
         for e in dict.fromkeys(base(x) for x in step.reads + step.writes):
             own = entries[e]
             if own.last_use == at and not own.pinned and e != taken:
@@ -105,7 +105,12 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         entries[e].storage, entries[e].offset = entries[own].storage, offset
         entries[e].first_use, entries[e].last_use = entries[own].first_use, entries[own].last_use
         result.inside += entries[e].nbytes != entries[own].nbytes
-    # A reshape needs no memory even without a plan, but the parts of a concatenation would.
+    result.in_place = len(over)
+    for i, e in enumerate(entries):
+        e.root = base(i)
+        while e.root in over:
+            e.root = over[e.root]
+    # A reshape needs no memory of its own even without a plan; the parts of a join would.
     kept = [e for i, e in enumerate(entries) if i not in within or e.nbytes != entries[base(i)].nbytes]
     result.unshared_bytes = sum(e.nbytes for e in kept if not e.pinned)
     return result

@@ -70,12 +70,13 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """``Executor("graph")``: the static graph executor; "aot" is reserved for ahead-of-time output.
+    """The executor that a model is compiled for: ``Executor("graph")`` calls kernels one by one, ``Executor("aot")``
+    calls one function with a fixed memory plan.
 
     Parameters
     ----------
     name : str
-        "graph".
+        "graph" or "aot".
     options : dict[str, Any], optional
         Options of the executor.
     """
@@ -94,12 +95,13 @@ class Executor(_Choice):
 
 
 class Runtime(_Choice):
-    """``Runtime("cpp")``: the C runtime of this project under its name in Apache TVM.
+    """The runtime that code is for: ``Runtime("cpp")`` is the runtime of this package, ``Runtime("crt")`` is none:
+    programs call such models directly.
 
     Parameters
     ----------
     name : str
-        "cpp".
+        "cpp" or "crt".
     options : dict[str, Any], optional
         Options of the runtime.
     """

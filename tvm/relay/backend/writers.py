@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...error import TVMError
 from ...ir.module import IRModule
+from ...ir.transform import PassContext
 from ...target import Target
 from .executor_factory import GraphExecutorFactoryModule
 from .function_info import function_metadata
@@ -22,36 +24,55 @@ from .program import Program
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """The input of a writer: the planned program, the library of its kernels, and their sources."""
+    """What a writer gets: the program with its storage, and what it was made of. ``library`` has the packed functions
+    of its kernels, which ``compile_kernels`` compiles when a writer first asks for them."""
 
     program: Program
-    library: Any
+    compile_kernels: Callable[[], Any]
     ir_mod: IRModule
     target: Target | tuple[Target, ...]
+    host: Target
     name: str
     executor: Executor
     runtime: Runtime
+    progress: Callable[[str, int, int], None]
+    workspace_pools: Any = None
+    constant_pools: Any = None
+
+    @cached_property
+    def library(self) -> Any:
+        return self.compile_kernels()
 
 
 @dataclass(frozen=True)
 class Writer:
-    """``write`` creates the return value of ``relay.build``. ``refused`` maps options of the executor or runtime that
-    cannot be enabled to the reason."""
+    """``write`` makes what ``relay.build`` returns. ``refused`` says of options of the executor or runtime why they
+    cannot be switched on. ``check`` raises an error for options that do not fit each other. ``has_pools`` says that
+    memory pools are supported, ``links_constants`` that the writer puts constants into the code itself."""
 
     write: Callable[[CompiledModel], Any]
     refused: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Executor, Runtime], None] | None = None
+    has_pools: bool = False
+    links_constants: bool = False
+    context: Callable[[PassContext, Target], PassContext] | None = None
+    target: Callable[[Target], Target] | None = None
 
 
 _WRITERS: dict[tuple[str, str], Writer] = {}
 
 
 def register_writer(
-    executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None
+    executor: str,
+    runtime: str,
+    write: Callable[[CompiledModel], Any],
+    refused: Mapping[str, str] | None = None,
+    **traits: Any,
 ) -> None:
-    """Register the writer for an executor and a runtime."""
+    """Programs for this executor and runtime are written by ``write``; ``traits`` are further fields of ``Writer``."""
     if (executor, runtime) in _WRITERS:
-        raise ValueError(f"a writer for executor {executor} and runtime {runtime} is already registered")
-    _WRITERS[executor, runtime] = Writer(write, dict(refused or {}))
+        raise ValueError(f"programs for executor {executor} and runtime {runtime} have a writer already")
+    _WRITERS[executor, runtime] = Writer(write, dict(refused or {}), **traits)
 
 
 def choose(
@@ -72,16 +93,15 @@ def choose(
                 f"executor {executor.name} is not supported yet; use {executors} for static shapes, or vm "
                 "(relay.vm.compile, tvmc --executor vm) for dynamic shapes and control flow"
             )
-        raise TVMError(
-            f"executor {executor.name} requires the runtime {' or '.join(runtimes)}, got {runtime.name}; "
-            "microcontrollers are not supported"
-        )
+        raise TVMError(f"executor {executor.name} requires the runtime {' or '.join(runtimes)}, got {runtime.name}")
     for choice in (executor, runtime):
         for option, value in choice.options.items():
             if value and option in writer.refused:
                 raise TVMError(f"option {option} of {choice.name} is not supported yet: {writer.refused[option]}")
-    if workspace_pools or constant_pools:
-        raise TVMError("workspace_pools and constant_pools are for microcontrollers, which are not supported")
+    if (workspace_pools or constant_pools) and not writer.has_pools:
+        raise TVMError(f"memory pools need executor aot and runtime crt, not {executor.name} and {runtime.name}")
+    if writer.check is not None:
+        writer.check(executor, runtime)
     return writer, executor, runtime
 
 

@@ -13,6 +13,12 @@ from ..function import PrimFunc
 STATEMENT_DEPTH = 10_000
 
 
+def allow_deep_statements() -> None:
+    """Raise Python's recursion limit to ``STATEMENT_DEPTH``."""
+    if sys.getrecursionlimit() < STATEMENT_DEPTH:
+        sys.setrecursionlimit(STATEMENT_DEPTH)
+
+
 class PrimFuncPass(FunctionPass):
     """A pass that transforms the PrimFuncs of a module one by one with a function ``(func, mod, ctx) -> func``.
 
@@ -27,8 +33,7 @@ class PrimFuncPass(FunctionPass):
     function_type = PrimFunc
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        if sys.getrecursionlimit() < STATEMENT_DEPTH:
-            sys.setrecursionlimit(STATEMENT_DEPTH)
+        allow_deep_statements()
         return super().run(mod, ctx)
 
 

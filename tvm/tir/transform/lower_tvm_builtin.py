@@ -62,6 +62,18 @@ _PACKED = {
 _STRING, _TENSOR, _OPAQUE = 11, 7, 3
 
 
+def stays_on_stack(node: Allocate) -> bool:
+    """Whether functions of the host keep an allocation on the stack: it is small or annotated with ``on_stack``."""
+    kind = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+    size = info(node.dtype).bytes * info(node.dtype).lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return bool(node.annotations.get("on_stack"))
+        size *= extent.value
+    limit = STACK_BYTES if kind == "global" else LOCAL_STACK_BYTES
+    return size <= limit or bool(node.annotations.get("on_stack"))
+
+
 class Frame:
     """The stack arrays of a function or parallel body, and the number of entries that the current statement uses."""
 
@@ -144,17 +156,11 @@ class BuiltinLowerer(StmtRewriter):
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         body = self.stmt(node.body)
-        kind = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
-        size = info(node.dtype).bytes * info(node.dtype).lanes
-        count = 1
-        for extent in node.extents:
-            count = None if count is None or not isinstance(extent, IntImm) else count * extent.value
-        limit = STACK_BYTES if kind == "global" else LOCAL_STACK_BYTES
-        if not (isinstance(self.device_type, IntImm) and self.device_type.value == 1):
-            limit = -1  # The stack of the host is not accessible on a device
-        if count is not None and count * size <= limit or node.annotations.get("on_stack"):
+        # The host's stack is no memory of a device.
+        on_host = isinstance(self.device_type, IntImm) and self.device_type.value == 1
+        if on_host and stays_on_stack(node) or node.annotations.get("on_stack"):
             return node if body is node.body else node.replace(body=body)
-        total: PrimExpr = const(size, "uint64")
+        total: PrimExpr = const(info(node.dtype).bytes * info(node.dtype).lanes, "uint64")
         for extent in node.extents:
             total = total * primop.cast("uint64", self.expr(extent))
         return self.workspace(node, total, body)

@@ -1,0 +1,300 @@
+"""Plain C99: functions that need nothing but memcpy, memset and math.h, for programs without the runtime.
+
+Loops run in order on the calling thread. Memory comes from the caller. A function that cannot fail returns nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from ...dtype import element, info
+from ...error import TVMError
+from ...ir.module import GlobalVar
+from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
+from ...ir.visit import pre_order
+from ...tir.function import PrimFunc
+from ...tir.stmt import AllocateConst, BufferStore, LetStmt, Stmt
+from . import call as c_call
+from . import helpers as c_helpers
+from . import stmt as c_stmt
+from .like import CLike
+from .names import bare
+from .source import comment
+
+# Attributes of functions: the text of the comment above it, whether only its file calls it, and whether it cannot fail.
+COMMENT, LOCAL, INFALLIBLE = "comment", "local", "infallible"
+
+HEAD = """\
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+#if defined(__GNUC__)
+#define TVM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define TVM_MAY_ALIAS __attribute__((may_alias))
+#else
+#define TVM_ALIGNED(bytes)
+#define TVM_MAY_ALIAS
+#endif
+"""
+
+_TYPED_HELPERS = {
+    **c_helpers.BY_TYPE,
+    "clz": """static inline int32_t {name}({T} x) {
+  {U} v = ({U})x;
+  int32_t count = {bits};
+  while (v != 0) {
+    v = ({U})(v >> 1);
+    count--;
+  }
+  return count;
+}""",
+    "atomic_add": """static inline {T} {name}({T}* place, {T} amount) {
+  const {T} old = *place;
+  *place = ({T})(old + amount);
+  return old;
+}""",
+    "alias": "typedef {T} TVM_MAY_ALIAS {name};",
+}
+
+# Calls of the runtime that lowered functions may contain.
+_RUNTIME_CALLS = (
+    "tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", "tir.tvm_call_trace_packed_lowered",
+    "tir.tvm_stack_alloca", "tir.TVMBackendAllocWorkspace", "tir.TVMBackendFreeWorkspace",
+)  # fmt: skip
+# Elements of an array that are converted to text at once.
+_CHUNK = 1 << 16
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
+
+
+def _atomic_add(p: CLike, node: Call) -> str:
+    place, amount = p.value(node.args[0]), p.value(node.args[1])
+    dtype = node.args[1].dtype
+    return f"{p.source.typed_helper('atomic_add', dtype)}(({p.scalar_type(dtype)}*){place}, {bare(amount)})"
+
+
+def _refuse_runtime(p: CLike, node: Call) -> str:
+    raise TVMError(
+        f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
+        "compile for runtime cpp"
+    )
+
+
+def _no_prefetch(p: CLike, node: Call) -> str:
+    return "0"
+
+
+def _add_byte_offset(p: CLike, node: Call) -> str:
+    base, offset = node.args
+    text = p.value(base)
+    if not (isinstance(base, Var) and p.pointees.get(base) in ("uint8", "int8")):
+        text = f"(char*){text}"
+    steps = str(offset.value) if isinstance(offset, IntImm) else p.value(offset)
+    return f"({text} + {steps})"
+
+
+def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
+    var, dtype = stmt.buffer_var, element(stmt.dtype)
+    assert isinstance(p, PlainC)
+    rows = constant_rows(p, dtype, stmt.data_or_idx)
+    size = max(math.prod(int(extent) for extent in stmt.extents), 1)
+    after = f"[{size}] TVM_ALIGNED({p.constant_alignment}) = {{\n  " + ",\n  ".join(rows) + "\n}"
+    name = p.source.constant(var.name, f"static const {p.memory_type(dtype)}", after, p.taken)
+    c_stmt.own_memory(p, var, stmt.dtype)
+    p.read_only.add(var)
+    p.bind(var, name)
+    return stmt.body
+
+
+def constant_rows(p: CLike, dtype: str, data: Any) -> list[str]:
+    """The elements of an array as lines of literals without the last comma; one zero for an empty array."""
+    numbers = constant_texts(p, dtype, data)
+    return [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
+
+
+def constant_bytes(dtype: str) -> int:
+    """The bytes of one element in memory."""
+    return info(dtype).bytes
+
+
+def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
+    """The elements of an array as literals, each no longer than it must be."""
+    array = data.numpy() if hasattr(data, "numpy") else data
+    numbers = array.ravel()
+    kind = info(dtype)
+    if kind.is_integer and kind.bits < 64 and not kind.is_bool:
+        least = -(1 << (kind.bits - 1))
+        suffix = p.suffixes.get(dtype, "")
+        return [f"{x}{suffix}" if x != least or kind.bits < 32 else p.literal(dtype, x) for x in numbers.tolist()]
+    if dtype not in ("float32", "float64"):
+        return [p.literal(dtype, number) for number in numbers.tolist()]
+    suffix, texts = p.suffixes.get(dtype, ""), []
+    # NumPy writes the shortest decimal numbers that round to the given ones.
+    for start in range(0, numbers.size, _CHUNK):
+        texts += numbers[start : start + _CHUNK].astype("U").tolist()
+    special = {"inf": p.infinity, "-inf": f"(-{p.infinity})", "nan": p.not_a_number, "-nan": p.not_a_number}
+    return [special.get(text) or text + suffix for text in texts]
+
+
+class PlainC(CLike):
+    """C99 without compiler extensions except alignment, which a macro leaves out where there is none."""
+
+    restrict: ClassVar[str] = "restrict"
+    alignment: ClassVar[str] = ""
+    unroll_line: ClassVar[str] = ""
+    reserved: ClassVar[frozenset[str]] = frozenset(("TVM_ALIGNED", "TVM_MAY_ALIAS"))
+    typed_helpers: ClassVar[dict[str, str]] = _TYPED_HELPERS
+    calls: ClassVar[dict[str, Callable]] = {
+        **CLike.calls,
+        "tir.atomic_add": _atomic_add,
+        "tir.prefetch": _no_prefetch,
+        "tir.handle_add_byte_offset": _add_byte_offset,
+        "tir.address_of": c_call.address_of,
+        **dict.fromkeys(_RUNTIME_CALLS, _refuse_runtime),
+    }
+    statements: ClassVar[dict[type, Callable]] = {**CLike.statements, AllocateConst: _allocate_const}
+    constant_alignment: ClassVar[int] = 16
+
+    @classmethod
+    def aligned(cls, alignment: int) -> type[PlainC]:
+        """The dialect with another alignment of constants."""
+        return type(cls.__name__, (cls,), {"constant_alignment": alignment})
+
+    def __init__(self, source: Any, name: str, result: str = "int32_t"):
+        super().__init__(source, name, result)
+        # Pointers whose memory the function does not write.
+        self.read_only: set[Var] = set()
+        # The operator of each text that ``operation`` wrote.
+        self.operators: dict[str, str] = {}
+
+    # Functions ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def result_type(cls, function: PrimFunc) -> str:
+        return "void" if function.attrs.get(INFALLIBLE) else super().result_type(function)
+
+    @classmethod
+    def qualifier(cls, function: PrimFunc) -> str:
+        return "static " if function.attrs.get(LOCAL) else ""
+
+    @classmethod
+    def heading(cls, symbol: str, name: str, function: PrimFunc) -> list[str]:
+        text = function.attrs.get(COMMENT)
+        return [f"/* {comment(str(text))} */"] if text else super().heading(symbol, name, function)
+
+    def look_at(self, params: Iterable[Var], body: Stmt) -> None:
+        params = list(params)
+        super().look_at(params, body)
+        aliases = {n.var: n.value for n in pre_order(body) if isinstance(n, LetStmt) and n.var.dtype == "handle"}
+        pointers = {v for v in params if v.dtype == "handle"} | set(aliases)
+        self.read_only = pointers - self._written(body, aliases)
+        self.unused = set(params) - _used(body)
+
+    def _written(self, body: Stmt, aliases: Mapping[Var, PrimExpr]) -> set[Var]:
+        """Pointers that are stored to, or passed on to be written. Memory that an alias writes is written."""
+        found: set[Var] = set()
+        definitions = {id(value) for value in aliases.values()}
+        for node in pre_order(body):
+            if isinstance(node, BufferStore):
+                found.add(node.buffer.data)
+            elif isinstance(node, Call) and id(node) not in definitions:
+                constant = self._constant_arguments(node)
+                found.update(v for i, a in enumerate(node.args) if i not in constant for v in _pointers(a))
+        pending = [var for var in found if var in aliases]
+        while pending:
+            for var in _pointers(aliases[pending.pop()]) - found:
+                found.add(var)
+                pending += [var] if var in aliases else []
+        return found
+
+    def _constant_arguments(self, call: Call) -> set[int]:
+        """The positions of arguments whose memory a call only reads."""
+        if isinstance(call.op, GlobalVar):
+            row = self.source.signatures.get(call.op.name_hint)
+            return {i for i, kind in enumerate(row.parameters) if kind.startswith("const ")} if row else set()
+        is_copy = call.args and isinstance(call.args[0], StringImm) and call.args[0].value == "memcpy"
+        return {2} if is_copy else set()
+
+    def parameter(self, var: Var, restricted: bool) -> str:
+        text = super().parameter(var, restricted)
+        if var in self.unused:
+            self.line(f"(void){self.names[var]};")
+        return text
+
+    def pointer_type(self, var: Var) -> str:
+        return f"const {super().pointer_type(var)}" if var in self.read_only else super().pointer_type(var)
+
+    def view(self, var: Var, name: str, dtype: str) -> str:
+        text = super().view(var, name, dtype)
+        return text.replace("((", "((const ", 1) if var in self.read_only else text
+
+    def finished(self) -> list[str]:
+        """The lines without constants that no later line of their block uses, which compilers warn about. A value that
+        both branches of a choice need is computed first, and simplification may remove its uses."""
+        lines: list[str] = []
+        for line in reversed(self.lines):
+            found = _TEMPORARY.match(line)
+            if found is None or _is_used(found["name"], len(found["indent"]), reversed(lines)):
+                lines.append(line)
+            elif "(" in found["value"]:
+                # A call may have an effect.
+                lines.append(f"{found['indent']}(void)({found['value']});")
+        return lines[::-1]
+
+    # Expressions ----------------------------------------------------------------------------------------------
+
+    def operation(self, x: str, operator: str, y: str) -> str:
+        """An arithmetic operation, without parentheses around operands that C groups in the same way."""
+        own = _PRECEDENCE[operator]
+        left = x[1:-1] if _PRECEDENCE.get(self.operators.get(x, ""), 0) >= own else x
+        right = y[1:-1] if _PRECEDENCE.get(self.operators.get(y, ""), 0) > own else y
+        text = f"({left} {operator} {right})"
+        self.operators[text] = operator
+        return text
+
+
+# A constant that the printer made, not a variable of the program.
+_TEMPORARY = re.compile(r"(?P<indent> +)const \w+ (?P<name>t\d*) = (?P<value>.*);$")
+
+
+def _is_used(name: str, indent: int, lines: Iterable[str]) -> bool:
+    """Whether lines that follow a declaration use the name before its block ends."""
+    word = re.compile(rf"\b{name}\b")
+    for line in lines:
+        if len(line) - len(line.lstrip()) < indent:
+            return False
+        if word.search(line):
+            return True
+    return False
+
+
+def _pointers(node: PrimExpr) -> set[Var]:
+    """The variables whose memory an address is in."""
+    if isinstance(node, Var):
+        return {node}
+    name = getattr(node.op, "name", "") if isinstance(node, Call) else ""
+    if name == "tir.address_of":
+        return {node.args[0].buffer.data}
+    return _pointers(node.args[0]) if name == "tir.handle_add_byte_offset" else set()
+
+
+def _used(body: Stmt) -> set[Var]:
+    """Variables that a statement uses, also as the memory of a buffer."""
+    found: set[Var] = set()
+    for node in pre_order(body):
+        if isinstance(node, Var):
+            found.add(node)
+        elif isinstance(node, (BufferLoad, BufferStore)):
+            found.add(node.buffer.data)
+    return found
+
+
+__all__ = ["COMMENT", "HEAD", "INFALLIBLE", "LOCAL", "PlainC", "constant_bytes", "constant_rows"]

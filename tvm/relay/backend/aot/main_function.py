@@ -1,0 +1,236 @@
+"""The main function of a model as TIR: the kernels of a planned program called in order on data pointers.
+
+Inputs and outputs are parameters. Each intermediate result is an ``Allocate`` around the calls. A view, a part of a
+concatenation and a result that is written over an input are addresses inside that memory. The memory planner gives
+every ``Allocate`` its place afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ....dtype import info
+from ....ir import primop
+from ....ir.module import GlobalVar
+from ....ir.op import Op
+from ....ir.prim import Call, PrimExpr, StringImm, Var, const
+from ....ir.tensor_type import TensorType
+from ....ir.type import PointerType, PrimType
+from ....runtime.name_transforms import sanitize_name
+from ....tir.buffer import Buffer, decl_buffer
+from ....tir.function import PrimFunc
+from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, no_op, seq
+from ..program import Kind, Program, Ref
+from .kernels import RawKernel
+
+
+class Tensor(NamedTuple):
+    """A parameter of a model: its name in the graph, its name in C, and its type."""
+
+    name: str
+    c_name: str
+    type: TensorType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(d) for d in self.type.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data; zero for a tensor without elements."""
+        return math.prod(self.shape) * info(self.type.dtype).bytes
+
+
+class MainFunction(NamedTuple):
+    """The main function before memory planning. Its parameters are the inputs, the constants that the code does not
+    contain, and the outputs."""
+
+    function: PrimFunc
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    constants: list[Tensor]
+
+
+def main_symbol(mod_name: str) -> str:
+    """The symbol of the main function of a model."""
+    return f"tvmgen_{sanitize_name(mod_name)}___tvm_main__"
+
+
+def local_main_symbol(mod_name: str) -> str:
+    """The symbol of a main function of data pointers that only its file calls."""
+    return f"tvmgen_{sanitize_name(mod_name)}_main"
+
+
+def main_function(
+    program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool
+) -> MainFunction:
+    """Build the main function of a planned program from its raw kernels, by the names of the kernels.
+
+    With ``link_constants`` the function contains the constants; otherwise they are parameters.
+    """
+    return _Builder(program, kernels).build(main_symbol(mod_name), link_constants)
+
+
+def kernels_in_place(program: Program) -> set[str]:
+    """The names of kernels that write to the memory of an input in at least one call."""
+    assert program.plan is not None
+    entries, first = program.plan.entries, program.first_entries()
+    found: set[str] = set()
+    for number, node in enumerate(program.nodes):
+        if node.kernel is not None:
+            written = {entries[e].root for e in range(first[number], first[number + 1])}
+            if any(entries[first[n] + i].root in written for n, i in node.inputs):
+                found.add(node.kernel.name)
+    return found
+
+
+class _Builder:
+    def __init__(self, program: Program, kernels: Mapping[str, RawKernel]):
+        assert program.plan is not None
+        self.program, self.entries, self.kernels = program, program.plan.entries, kernels
+        self.first = program.first_entries()
+        self.taken: set[str] = set()
+        self.parameters: dict[Var, Buffer] = {}
+        # The pointer to the memory of each root entry.
+        self.memory: dict[int, Var] = {}
+        # The root entries that a kernel or a copy uses.
+        self.used: set[int] = set()
+
+    def build(self, symbol: str, link_constants: bool) -> MainFunction:
+        nodes = self.program.nodes
+        inputs = [self._given(number) for number, node in enumerate(nodes) if node.kind is Kind.INPUT]
+        linked = [number for number, node in enumerate(nodes) if node.kind is Kind.CONSTANT]
+        constants = [] if link_constants else [self._given(number) for number in linked]
+        outputs, copies = self._outputs()
+        allocated = self._allocate()
+        statements = [*self._calls(), *(self._copy(*copy) for copy in copies)]
+        body = seq(*statements) if statements else no_op()
+        for e, var, t in reversed(allocated):
+            if e not in self.used:
+                continue
+            body = _allocate(var, t.dtype, _elements(t), body)
+        for number in reversed(linked if link_constants else ()):
+            if self.first[number] not in self.used:
+                continue
+            var, t = self.memory[self.first[number]], nodes[number].types[0]
+            body = AllocateConst(var, t.dtype, t.shape, self.program.constants[nodes[number].name], body)
+        params = list(self.parameters)
+        attrs = {
+            "global_symbol": symbol, "tir.is_entry_func": True, "runner_function": True, "devices": (),
+            "input_vars": tuple(params[: len(inputs)]), "output_vars": tuple(params[len(inputs) + len(constants) :]),
+        }  # fmt: skip
+        function = PrimFunc(params, body, PrimType("int32"), self.parameters, attrs)
+        return MainFunction(function, inputs, outputs, constants)
+
+    # Parameters -----------------------------------------------------------------------------------------------
+
+    def _new_name(self, hint: str) -> str:
+        name, number = sanitize_name(hint), 0
+        while name in self.taken:
+            number += 1
+            name = f"{sanitize_name(hint)}_{number}"
+        self.taken.add(name)
+        return name
+
+    def _given(self, number: int) -> Tensor:
+        """An input or a constant as a parameter."""
+        node = self.program.nodes[number]
+        tensor = Tensor(node.name, self._new_name(node.name), node.types[0])
+        self.memory[self.first[number]] = self._parameter(tensor)
+        return tensor
+
+    def _parameter(self, tensor: Tensor) -> Var:
+        buffer = decl_buffer(tensor.shape, tensor.type.dtype, tensor.c_name)
+        self.parameters[Var(tensor.c_name, "handle")] = buffer
+        return buffer.data
+
+    def _outputs(self) -> tuple[list[Tensor], list[tuple[Var, int, int]]]:
+        """The outputs as parameters, and what is copied into those that no kernel writes: (to, entry, bytes)."""
+        refs = self.program.outputs
+        tensors, copies = [], []
+        for position, ref in enumerate(refs):
+            e = self._entry(ref)
+            name = "output" if len(refs) == 1 else f"output{position}"
+            tensor = Tensor(name, self._new_name(name), self.program.nodes[ref[0]].types[ref[1]])
+            tensors.append(tensor)
+            data = self._parameter(tensor)
+            root = self.entries[e].root
+            is_whole = self.entries[e].offset == 0 and self.entries[e].nbytes == self.entries[root].nbytes
+            if is_whole and root not in self.memory and not self._is_given(root):
+                self.memory[root] = data
+            elif tensor.nbytes:
+                copies.append((data, e, tensor.nbytes))
+        return tensors, copies
+
+    # Memory ---------------------------------------------------------------------------------------------------
+
+    def _entry(self, ref: Ref) -> int:
+        return self.first[ref[0]] + ref[1]
+
+    def _is_given(self, e: int) -> bool:
+        return any(self.first[number] == e for number, node in enumerate(self.program.nodes) if node.is_given)
+
+    def _allocate(self) -> list[tuple[int, Var, TensorType]]:
+        """Give every root entry that is no parameter a pointer; return the intermediate results among them."""
+        made = []
+        for e, (node, t) in enumerate(self.program.entries()):
+            if self.entries[e].root != e or e in self.memory:
+                continue
+            name = self._new_name(f"constant_{e}" if node.is_given else f"sid_{e}")
+            var = self.memory[e] = _pointer(name, t.dtype)
+            if not node.is_given:
+                made.append((e, var, t))
+        return made
+
+    def _address(self, e: int) -> PrimExpr:
+        """A pointer to the data of an entry."""
+        self.used.add(self.entries[e].root)
+        data, offset = self.memory[self.entries[e].root], self.entries[e].offset
+        if offset == 0:
+            return data
+        return Call("handle", Op.get("tir.handle_add_byte_offset"), (data, const(offset, "int64")))
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def _calls(self) -> list[Stmt]:
+        calls = []
+        for number, node in enumerate(self.program.nodes):
+            if node.kind is not Kind.KERNEL:
+                continue
+            assert node.kernel is not None
+            given = [self._entry(ref) for ref in node.inputs] + list(range(self.first[number], self.first[number + 1]))
+            calls.append(self._call(self.kernels[node.kernel.name], [self._address(e) for e in given]))
+        return calls
+
+    def _call(self, kernel: RawKernel, args: list[PrimExpr]) -> Stmt:
+        """The call of a kernel inside its workspaces; an error ends the main function."""
+        spaces = [(_pointer(self._new_name(w.name), w.dtype), w) for w in kernel.workspaces]
+        call = Call("int32" if kernel.can_fail else "void", GlobalVar(kernel.symbol), (*args, *(v for v, _ in spaces)))
+        stmt: Stmt = Evaluate(call)
+        if kernel.can_fail:
+            fail = Evaluate(Call("int32", Op.get("tir.tvm_throw_last_error"), ()))
+            stmt = IfThenElse(primop.not_equal(call, 0), fail)
+        for var, workspace in reversed(spaces):
+            stmt = _allocate(var, workspace.dtype, workspace.elements, stmt)
+        return stmt
+
+    def _copy(self, to: Var, e: int, nbytes: int) -> Stmt:
+        args = (StringImm("memcpy"), to, self._address(e), const(nbytes, "uint64"))
+        return Evaluate(Call("handle", Op.get("tir.call_extern"), args))
+
+
+def _pointer(name: str, dtype: str) -> Var:
+    return Var(name, PointerType(PrimType(dtype)))
+
+
+def _allocate(var: Var, dtype: str, elements: int, body: Stmt) -> Stmt:
+    return Allocate(var, dtype, (const(max(elements, 1), "int64"),), const(True, "bool"), body)
+
+
+def _elements(t: TensorType) -> int:
+    return math.prod(int(d) for d in t.shape)
+
+
+__all__ = ["MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol"]

@@ -1,0 +1,119 @@
+"""CreateAllocatesForIO: inputs and outputs of the main function become allocations, which the planner places.
+
+The main function loses the parameters. The annotations ``input_tensor`` and ``output_tensor`` keep their names; the
+planned function maps them to places in the attribute ``io_tensor_pool_allocations``. A parameter is an output if a
+called function stores to it, or if it is the last tensor of a call whose stores are not visible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....error import TVMError
+from ....ir.module import IRModule
+from ....ir.prim import Call, IntImm, Var, const
+from ....ir.transform import ModulePass, Pass, PassInfo
+from ....ir.visit import post_order
+from ...function import PrimFunc
+from ...stmt import Allocate, BufferStore, LetStmt
+from ...transform.statement import op_name
+from ..calls import Callees, arguments, bind_arguments, has_resource_handle, is_pointer, pointers_in
+from ..utils import INPUT_TENSOR_ATTR, MAIN_FUNCTION, OUTPUT_TENSOR_ATTR
+
+_WRITES = 2
+
+
+class _Outputs:
+    """The pointer parameters that functions store to; those of a function are found once."""
+
+    def __init__(self, callees: Callees):
+        self.callees = callees
+        self.known: dict[str, frozenset[int]] = {}
+
+    def of_function(self, name: str, function: PrimFunc) -> frozenset[int]:
+        """The positions of the parameters that a function stores to, itself or in a function that it calls."""
+        if name not in self.known:
+            self.known[name] = frozenset()
+            data = [function.buffer_map[p].data if p in function.buffer_map else p for p in function.params]
+            written = self.written(function)
+            self.known[name] = frozenset(n for n, var in enumerate(data) if var in written)
+        return self.known[name]
+
+    def written(self, function: PrimFunc) -> set[Var]:
+        """The pointers that the body of a function stores to; an alias counts for the pointer that it was made of."""
+        found: set[Var] = set()
+        aliases: dict[Var, list[Var]] = {}
+        for node in post_order(function.body):
+            if isinstance(node, BufferStore):
+                found.add(node.buffer.data)
+            elif isinstance(node, LetStmt) and node.value.dtype == "handle":
+                aliases[node.var] = list(pointers_in(node.value))
+            elif type(node) is Call:
+                found.update(self.stored_by(node))
+        pending = list(found)
+        while pending:
+            for var in aliases.get(pending.pop(), ()):
+                if var not in found:
+                    found.add(var)
+                    pending.append(var)
+        return found
+
+    def stored_by(self, node: Call) -> set[Var]:
+        """The pointers that a call stores to. A function without visible stores writes to its last tensor."""
+        if op_name(node) == "tir.tvm_access_ptr":
+            mask = node.args[4]
+            return set(pointers_in(node.args[1])) if type(mask) is IntImm and mask.value & _WRITES else set()
+        called = self.callees.called(node)
+        if called is not None:
+            var, function = called
+            positions = self.of_function(var.name_hint, function)
+            bound = [(p, a) for p, a in bind_arguments(node, var, function) if is_pointer(a)]
+            stored = {p for n, p in enumerate(function.params) if n in positions}
+            if not stored:
+                stored = {p for p, _ in bound[-1 - has_resource_handle(function) :][:1]}
+            return {v for p, a in bound if p in stored for v in pointers_in(a)}
+        if op_name(node) in ("tir.call_extern", "tir.tvm_call_packed", "tir.tvm_call_cpacked"):
+            pointers = [a for a in arguments(node) if is_pointer(a)]
+            return set(pointers_in(pointers[-1])) if pointers else set()
+        return set()
+
+
+def create_io_allocates(mod: IRModule, main: str = MAIN_FUNCTION) -> IRModule:
+    """The module with allocations in place of the inputs and outputs of the main function.
+
+    Raises
+    ------
+    TVMError
+        The module has no main function of the name, or a shape is not constant.
+    """
+    callees = Callees(mod)
+    if main not in callees.functions:
+        raise TVMError(f"the module has no PrimFunc '{main}', whose inputs and outputs are to be placed in pools")
+    name, function = callees.functions[main]
+    written = _Outputs(callees).written(function)
+    body = function.body
+    kept = [p for p in function.params if p not in function.buffer_map]
+    for param in reversed([p for p in function.params if p in function.buffer_map]):
+        buffer = function.buffer_map[param]
+        if not all(type(extent) is IntImm for extent in buffer.shape):
+            raise TVMError(f"{main}: '{param.name}' has the shape {buffer.shape}; only constant shapes can be planned")
+        key = OUTPUT_TENSOR_ATTR if buffer.data in written else INPUT_TENSOR_ATTR
+        annotations = {key: param.name}
+        body = Allocate(buffer.data, buffer.dtype, buffer.shape, const(True, "bool"), body, annotations)
+    new = PrimFunc(kept, body, function.ret_type, {}, function.attrs, function.span)
+    return mod.map_functions(lambda var, f: new if var.name_hint == name.name_hint else f)
+
+
+def create_allocates_for_io() -> Pass:
+    """Make the pass that turns the inputs and outputs of ``__tvm_main__`` into allocations.
+
+    Returns
+    -------
+    Pass
+        The pass.
+    """
+
+    def run(mod: IRModule, ctx: Any) -> IRModule:
+        return create_io_allocates(mod)
+
+    return ModulePass(run, PassInfo(0, "tir.usmp.CreateAllocatesForIO"))
