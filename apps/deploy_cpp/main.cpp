@@ -105,7 +105,7 @@ Answer run_graph(const Module &model, const Photo &photo) {
   Tensor input = executor.input(names[0]);
   Shape shape = input.shape();
   if (shape.size() != 4 || shape[0] != 1 || shape[1] != CHANNELS)
-    throw std::runtime_error("input '" + names[0] + "' is no photo of shape (1, 3, height, width)");
+    throw std::runtime_error("input '" + names[0] + "' does not have the shape (1, 3, height, width) of a photo");
   executor.set_input(names[0], input_of(photo, shape[2], shape[3]));
   return measure([&] {
     executor.run();

@@ -110,7 +110,7 @@ fn run_graph(model: &Module, photo: &Photo) -> Answer<(Vec<f32>, f64)> {
     };
     match *executor.input_type(name)?.0.as_slice() {
         [1, 3, height, width] => executor.set_input(name, &input_of(photo, height as usize, width as usize)?)?,
-        _ => return Err(format!("input '{name}' is no photo of shape (1, 3, height, width)").into()),
+        _ => return Err(format!("input '{name}' does not have the shape (1, 3, height, width) of a photo").into()),
     }
     measure(|| {
         executor.run()?;

@@ -114,7 +114,7 @@ impl Object {
     pub fn tag(&self) -> Result<i64> {
         match self.is_adt()? {
             true => Ok(unsafe { (sys::functions()?.TVMADTTag)(self.handle.as_ptr()) }),
-            false => Err(Error::Argument("the object is no tuple and no algebraic data type".into())),
+            false => Err(Error::Argument("the object is neither a tuple nor an algebraic data type".into())),
         }
     }
 

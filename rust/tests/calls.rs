@@ -195,7 +195,7 @@ fn libraries_are_called() {
 fn files_that_cannot_be_loaded_are_errors() {
     assert_fails(Module::load("/nowhere/model.so"), Error::Runtime, "cannot load library");
     assert_fails(Module::load("/nowhere/model.tar"), Error::Runtime, "cannot load");
-    assert_fails(Module::load("model.onnx"), Error::Runtime, "is no library");
+    assert_fails(Module::load("model.onnx"), Error::Runtime, "is not a library");
     assert_fails(Module::load("a\0.so"), Error::Argument, "contains a zero");
 }
 

@@ -115,7 +115,7 @@ void test_values() {
   CHECK(typed(2, 1.5) == 1.5);
   FAILS(argument, "another type", echo(1, 1).as<std::string>());
   FAILS(argument, "another type", echo(1, 1).as<Tensor>());
-  FAILS(argument, "no tuple", echo(1, 1).fields());
+  FAILS(argument, "neither a tuple", echo(1, 1).fields());
   FAILS(runtime, "argument 1 is missing; there are 1", echo(1));
   FAILS(runtime, "another type", echo(1, "text"));
 }
@@ -157,7 +157,7 @@ void test_library(const char *path) {
   FAILS(runtime, "", GraphExecutor::create("{\"nodes\": 3}", again, Device::cpu()));
   FAILS(runtime, "cannot load library", Module::load("/nowhere/model.so"));
   FAILS(runtime, "cannot load", Module::load("/nowhere/model.tar"));
-  FAILS(runtime, "is no library", Module::load("model.onnx"));
+  FAILS(runtime, "is not a library", Module::load("model.onnx"));
 }
 
 void test_devices() {

@@ -206,7 +206,7 @@ class Value {
   Returns<std::vector<Value>> fields() const {
     auto *object = static_cast<TVMObjectHandle>(value_.v_handle);
     if (code_ != kTVMObjectHandle || TVMObjectKind(object) != kTVMObjectADT)
-      TVM_CLASSIC_FAIL(ErrorKind::argument, "the value is no tuple and no algebraic data type");
+      TVM_CLASSIC_FAIL(ErrorKind::argument, "the value is neither a tuple nor an algebraic data type");
     std::vector<Value> found(static_cast<std::size_t>(TVMADTSize(object)));
     for (std::size_t i = 0; i < found.size(); ++i)
       TVM_CLASSIC_CHECK(TVMADTField(object, static_cast<int>(i), &found[i].value_, &found[i].code_));
