@@ -26,8 +26,9 @@ test: setup ## run a sample of the tests, at most five minutes (TESTS=tests/te: 
 test-all: PARTS := 1
 test-all: test ## run all tests (SEED=1: repeat the random cases)
 
-lint: setup-lint ## check everything with ruff, the compiler core with pyright, and the words of prose
+lint: setup-lint ## check code and its layout with ruff, the compiler core with pyright, and the words of prose
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python tools/words.py
 

@@ -4,6 +4,7 @@ than two seconds without a reason (``@pytest.mark.slow("the reason")``), at the 
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -27,6 +28,13 @@ def processor_seconds() -> float:
     return sum(os.times()[:4]) + sum(_ELSEWHERE)
 
 
+def own_seconds(seconds: float, duration: float) -> float:
+    """Return the part of the processor time that a test of this duration can have used. The system counts the time of
+    a program when its parent waits for it: a test in which the program of an earlier test is waited for, such as by the
+    garbage collector, has the time of that program too."""
+    return min(seconds, duration * (os.cpu_count() or 1))
+
+
 class Costs:
     """The plugin that adds up the costs and lists tests that are slow without a reason."""
 
@@ -43,11 +51,13 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item):
-        begin = processor_seconds()
+        begin, start = processor_seconds(), time.monotonic()
         try:
             return (yield)
         finally:
-            item.user_properties.append(("processor seconds", round(processor_seconds() - begin, 3)))
+            seconds = processor_seconds() - begin
+            item.user_properties.append(("processor seconds", round(seconds, 3)))
+            item.user_properties.append(("own seconds", round(own_seconds(seconds, time.monotonic() - start), 3)))
             if item.get_closest_marker("slow"):
                 item.user_properties.append(("slow", True))
 
@@ -57,8 +67,8 @@ class Costs:
         if report.when != "call" or seconds is None:
             return
         self.total += seconds
-        if seconds > SECONDS and "slow" not in properties:
-            self.unexplained[report.nodeid] = seconds
+        if properties["own seconds"] > SECONDS and "slow" not in properties:
+            self.unexplained[report.nodeid] = properties["own seconds"]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         terminalreporter.write_line(f"processor time of the tests: {self.total / 60:.1f} minutes")

@@ -135,6 +135,13 @@ def in_c(target: str, help: str, *after: str) -> Command:
     return Command(help, steps, options, "test" if after else "")
 
 
+def fuzz_bindings(given: Given) -> list[Step]:
+    environment = {"TVM_FUZZ_CASES": given["cases"], "TVM_TEST_SEED": seed(given),
+                   "TVM_FUZZ_LIBRARY": str(ROOT / "csrc" / "build" / "asan" / "libtvm_runtime.so")}  # fmt: skip
+    library = Step(("make", "--no-print-directory", "-C", "csrc", "asan"))
+    return [library, pytest("tests/runtime/test_cpp.py tests/runtime/test_rust.py", "", "-k", "damaged", **environment)]
+
+
 def fuzz_tune(given: Given) -> list[Step]:
     words = ("python", "tools/fuzz_tune.py", "--kills", given["kills"], "--seed", seed(given))
     return [Step(words), Step((*words, "--search", "auto_scheduler"))]
@@ -260,6 +267,8 @@ FUZZ = {
                     (Option("--kills", "kills for each kind of search", "N", "50"), SEED)),
     "rpc": in_c("fuzz-rpc", "damaged messages into RPC servers, clients, trackers and proxies, under ASan",
                 "tests/rpc/test_fuzz.py"),
+    "bindings": Command("damaged packages and libraries of models from C++, under ASan, and from Rust", fuzz_bindings,
+                        (Option("--cases", "damaged copies of each file", "N", "20000"), SEED)),
     "vm": in_c("fuzz-vm", "damaged executables of the virtual machine, under ASan"),
     "keras": damaged_files("Keras", "tests/relay/frontend/keras/test_keras_reader.py"),
     "pytorch": damaged_files("PyTorch", "tests/relay/frontend/pytorch/test_load.py"),
@@ -322,6 +331,7 @@ BENCH = {
     "quantization": module("benchmarks.quantization", "quantized models beside onnxruntime and float32",
                            ("--write",)),
     "vm": module("benchmarks.vm", "models with dynamic shapes on the virtual machine beside onnxruntime"),
+    "bindings": module("benchmarks.bindings.run", "calls from C++ and Rust beside the same calls in C"),
     "search": module("benchmarks.auto_scheduler_ops", "operators found by search beside PyTorch (needs: peers)"),
 }  # fmt: skip
 SOAK = {
@@ -386,7 +396,7 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--models", "folder of the models", "FOLDER")),
     "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
-    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are written in plain words",
+    "words": script("tools/words.py", "check that documents, docstrings, comments and errors are in plain words",
                     Option("paths", "check only these files and folders", "PATH..."), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip

@@ -323,6 +323,8 @@ TVM_DLL int TVMDeviceLibraryLoad(const char *file_name);
 
 /* ---- modules ---- */
 TVM_DLL int TVMModCreate(const char *type_key, TVMFinalizer fin, void *resource, TVMModuleHandle *out);
+/* Loads a library, an object file (.o), or a package of `tvmc compile` (.tar). `format` replaces the suffix of the file name
+ * unless it is NULL or empty. */
 TVM_DLL int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out);
 TVM_DLL int TVMModRetain(TVMModuleHandle mod);
 TVM_DLL int TVMModFree(TVMModuleHandle mod);

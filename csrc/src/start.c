@@ -16,6 +16,7 @@ __attribute__((constructor(EARLY))) static void start(void) {
   tvm_opencl_start();
   tvm_graph_start();
   tvm_factory_start();
+  tvm_package_start();
   tvm_vm_start();
   tvm_rpc_start();
 }

@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tvm"
 KEPT = ROOT / "build" / "architecture"
 # What the files of a checkout are, below folders that hold nothing built.
-TOPS = ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci")
-SUFFIXES = frozenset((".py", ".c", ".h", ".md", ".toml", ".txt", ".cmake", ".json", ""))
+TOPS = ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci", "rust/src",
+        "rust/examples", "rust/tests", "rust/benches")  # fmt: skip
+SUFFIXES = frozenset((".py", ".c", ".h", ".cpp", ".hpp", ".rs", ".md", ".toml", ".txt", ".cmake", ".json", ""))
 # From so many files on that are asked anew, processes share them.
 FILES_OF_PROCESSES = 200
 BUILT = frozenset(("build", "lib", "__pycache__", ".venv", "node_modules"))

@@ -134,7 +134,7 @@ def test_records_that_do_not_fit_are_left_out_with_a_warning(caplog, place):
     task = next(t for t in tasks if "conv2d_add" in t.desc)
     state = StateObject((), (SplitStep(*place, 8, (2,), True),))
     library = built(mod, params, ApplyHistoryBest([(MeasureInput(task, state), MeasureResult([1e-3], 0, "", 0.1, 1))]))
-    assert "does not fit" in caplog.text and "nn_contrib_conv2d_NCHWc_add_nn_relu" in names(library)
+    assert "cannot be applied" in caplog.text and "nn_contrib_conv2d_NCHWc_add_nn_relu" in names(library)
 
 
 def test_tensors_get_the_schedule_that_the_context_has():

@@ -236,10 +236,10 @@ def test_gradients_are_those_of_pytorch():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"speed": 3}, "there is no option 'speed'"),
+        ({"speed": 3}, "unknown option 'speed'"),
         ({"opt_level": "3"}, "opt_level must be an integer"),
         ({"precision": "int8"}, "the option precision must be one of float32, float16, bfloat16"),
-        ({"tuning_records": "missing.log"}, "names 'missing.log', which is not a file"),
+        ({"tuning_records": "missing.log"}, "the option tuning_records: 'missing.log' is not a file"),
     ],
 )
 def test_an_option_that_is_not_known_is_refused(options, words):

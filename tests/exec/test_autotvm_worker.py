@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 from benchmarks.tuning_memory import resident
 import gc, os
@@ -30,6 +32,7 @@ print(resident(os.getpid()) - before)
 """
 
 
+@pytest.mark.slow("compiles 400 candidates in a process")
 def test_memory_does_not_grow_with_candidates():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -110,6 +110,13 @@ tvmc.compile(model, target="llvm", package_path="model.tar")
 """
 
 
+@pytest.mark.slow("builds wheels")
+def test_both_wheels_have_the_headers(wheels):
+    headers = {path.relative_to(ROOT / "csrc") for path in (ROOT / "csrc" / "include").rglob("*.h*")}
+    for name, folder in (("tvm-classic", "tvm"), ("tvm-classic-runtime", "tvm_classic_runtime")):
+        assert {f"{folder}/{path}" for path in headers} <= files_of(wheels[name])
+
+
 @pytest.mark.slow("builds and installs wheels")
 def test_either_distribution_can_be_removed_and_the_other_works(wheels, tmp_path: Path):
     """One test, so that each wheel is built once. Installed in both orders, removed in both."""

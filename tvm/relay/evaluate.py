@@ -22,6 +22,13 @@ from .expr import Call, Function, RelayExpr, Tuple, Var
 from .infer import dims, infer_type
 from .op.implementation import rules_of
 
+# The operators that NumPy's function of the same name computes.
+_UNARY = "abs negative floor ceil logical_not isnan isinf isfinite".split()
+_UNARY_OF_FLOATS = "exp log sqrt tanh sin cos".split()
+_BINARY = (
+    "add subtract multiply maximum minimum equal not_equal less less_equal greater greater_equal "
+    "logical_and logical_or logical_xor"
+).split()
 _TABLE: dict[str, Callable[..., Any]] = {}
 _COMPILED: dict[Any, Any] = {}
 
@@ -30,44 +37,12 @@ def _numpy_functions() -> dict[str, Callable[..., Any]]:
     """Return the functions (attrs, arrays, out_type) of operators that NumPy computes, by name."""
     if _TABLE:
         return _TABLE
-    unary = {
-        "exp": np.exp,
-        "log": np.log,
-        "sqrt": np.sqrt,
-        "tanh": np.tanh,
-        "abs": np.abs,
-        "negative": np.negative,
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "sin": np.sin,
-        "cos": np.cos,
-        "logical_not": np.logical_not,
-        "isnan": np.isnan,
-        "isinf": np.isinf,
-        "isfinite": np.isfinite,
-    }
-    binary = {
-        "add": np.add,
-        "subtract": np.subtract,
-        "multiply": np.multiply,
-        "maximum": np.maximum,
-        "minimum": np.minimum,
-        "equal": np.equal,
-        "not_equal": np.not_equal,
-        "less": np.less,
-        "less_equal": np.less_equal,
-        "greater": np.greater,
-        "greater_equal": np.greater_equal,
-        "logical_and": np.logical_and,
-        "logical_or": np.logical_or,
-        "logical_xor": np.logical_xor,
-    }
-    for name, f in unary.items():
-        _TABLE[name] = lambda attrs, a, out, f=f: f(a[0])
-    for name in ("exp", "log", "sqrt", "tanh", "sin", "cos"):
-        _TABLE[name] = lambda attrs, a, out, f=unary[name]: _of_floats(f, a[0])
-    for name, f in binary.items():
-        _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
+    for name in _UNARY:
+        _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): f(a[0])
+    for name in _UNARY_OF_FLOATS:
+        _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _of_floats(f, a[0])
+    for name in _BINARY:
+        _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): f(a[0], a[1])
     _TABLE["rsqrt"] = lambda attrs, a, out: _of_floats(lambda x: (1 / np.sqrt(x)).astype(x.dtype), a[0])
     # Integer division subtracts the remainder first, since float64 does not represent every int64.
     _TABLE["divide"] = lambda attrs, a, out: (

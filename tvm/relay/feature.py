@@ -14,7 +14,8 @@ from .substitute import free_vars
 
 
 class Feature(IntEnum):
-    """A language feature. fGraph is an expression with several uses, fLetRec a let whose value uses its own variable."""
+    """A language feature. fGraph is an expression with several uses, fLetRec a let whose value uses its own
+    variable."""
 
     fVar = 0
     fGlobalVar = 1

@@ -74,7 +74,8 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
     known = {i: self.type_of(a) for i, a in enumerate(node.args) if i not in late}
 
     def special(i: int) -> Type:
-        """Return the type of an argument; a polymorphic type is specialized with the known parts of the parameter type."""
+        """Return the type of an argument; a polymorphic type is specialized with the known parts of the parameter
+        type."""
         t = known[i]
         return unify(wanted(callee.arg_types[i]), t) or t if _is_polymorphic(t) else t
 

@@ -187,7 +187,8 @@ def _places(types: list, why: dict[PrimVar, str]) -> dict[tuple[int, int], str]:
 
 
 def _replaced(a: PrimExpr, b: PrimExpr) -> list[tuple[PrimVar, PrimExpr]]:
-    """Return the variable to replace and its replacement: the newer variable, or the variable equated with a constant."""
+    """Return the variable to replace and its replacement: the newer variable, or the variable equated with a
+    constant."""
     if isinstance(a, PrimVar) and isinstance(b, PrimVar):
         return [(b, a)] if (len(a.name), a.name) <= (len(b.name), b.name) else [(a, b)]
     pairs = ((x, y) for x, y in ((a, b), (b, a)) if isinstance(x, PrimVar) and isinstance(y, IntImm))

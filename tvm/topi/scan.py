@@ -6,8 +6,8 @@ of the chunks are scanned, and each chunk is scanned starting from the result be
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from .. import te
 from ..dtype import canonical
@@ -21,7 +21,18 @@ from .utils import check_tensor, normalize_axis, prod
 
 # The elements of a chunk, and the number of rows for which one thread per row is enough.
 _CHUNK = 64
-_MANY_LINES = 8192
+_MANY_ROWS = 8192
+
+
+class _Scan(NamedTuple):
+    """A scan along rows. ``read(k, row)`` returns element ``k`` of the row at the indices ``row``, and ``write(k, row,
+    value)`` stores its output, possibly in place of the element."""
+
+    binop: Callable
+    start: PrimExpr
+    exclusive: bool
+    read: Callable
+    write: Callable
 
 
 def scanop(
@@ -43,46 +54,23 @@ def scanop(
         ib = create()
         source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
 
-        def at(outer, k, rest):
-            return (*outer, k, *rest)
+        def read(k, row):
+            return primop.cast(dtype, source[(*row[:axis], k, *row[axis:])])
 
-        def line(outer):
-            def first(rest):
-                value = start if exclusive else primop.cast(dtype, source[at(outer, 0, rest)])
-                result[at(outer, 0, rest)] = value
+        def read_output(k, row):
+            return result[(*row[:axis], k, *row[axis:])]
 
-            with ib.if_scope(n > 0):
-                nest(ib, inner, first)
-            with ib.for_range(1, n, name="k") as k:
+        def write(k, row, value):
+            result[(*row[:axis], k, *row[axis:])] = value
 
-                def step(rest):
-                    read = source[at(outer, k - 1 if exclusive else k, rest)]
-                    result[at(outer, k, rest)] = binop(result[at(outer, k - 1, rest)], primop.cast(dtype, read))
-
-                nest(ib, inner, step)
-
-        def element(i):
-            k, outer, rest = i[0], i[1 : axis + 1], i[axis + 1 :]
-            value = primop.cast(dtype, source[at(outer, te.max(k - 1, 0) if exclusive else k, rest)])
-            before = result[at(outer, te.max(k - 1, 0), rest)]
-            first = start if exclusive else value
-            result[at(outer, k, rest)] = te.if_then_else(k > 0, binop(before, value), first)
-
-        if gpu is not None and _is_long(data.shape, n):
-
-            def read(k, rest):
-                return primop.cast(dtype, source[at(rest[:axis], k, rest[axis:])])
-
-            def write(k, rest, value):
-                result[at(rest[:axis], k, rest[axis:])] = value
-
-            lines = [*data.shape[:axis], *inner]
-            _run_in_chunks(ib, read, write, n.value, lines, binop, start, bool(exclusive))
-        elif gpu is not None:
-            # One thread for each row.
-            nest(ib, [n, *data.shape[:axis], *inner], element, independent_axes=range(1, len(data.shape)))
+        scan = _Scan(binop, start, bool(exclusive), read, write)
+        outer = data.shape[:axis]
+        if gpu is None:
+            _run_in_rows(ib, scan, read_output, n, outer, inner)
+        elif _is_long(data.shape, n):
+            _run_in_chunks(ib, scan, n.value, [*outer, *inner])
         else:
-            nest(ib, data.shape[:axis], line, independent_axes=True)
+            _run_in_threads(ib, scan, read_output, n, [*outer, *inner])
         return ib.get()
 
     if isinstance(n, IntImm) and n.value == 0:
@@ -94,25 +82,54 @@ def _is_long(shape: Any, n: Any) -> bool:
     """Return whether there are few rows that are long enough to be divided."""
     if not all(isinstance(d, IntImm) for d in shape) or n.value <= _CHUNK:
         return False
-    return prod(d.value for d in shape) // n.value < _MANY_LINES
+    return prod(d.value for d in shape) // n.value < _MANY_ROWS
 
 
-def _run_in_chunks(
-    ib: IRBuilder,
-    read: Callable,
-    write: Callable,
-    n: int,
-    lines: list,
-    binop: Callable,
-    start: PrimExpr,
-    exclusive: bool,
+def _run_in_rows(
+    ib: IRBuilder, scan: _Scan, read_output: Callable, n: PrimExpr, outer: Sequence, inner: Sequence
 ) -> None:
-    """Scan ``n`` elements of each row: ``read(k, line)`` returns them, ``write(k, line, value)`` stores the results,
-    possibly in place of the elements."""
+    """Scan ``n`` elements of each row in loops. Rows that differ only in their ``inner`` indices are scanned together,
+    because their elements are adjacent."""
+
+    def rows(at):
+        def first(rest):
+            row = [*at, *rest]
+            scan.write(0, row, scan.start if scan.exclusive else scan.read(0, row))
+
+        with ib.if_scope(n > 0):
+            nest(ib, inner, first)
+        with ib.for_range(1, n, name="k") as k:
+
+            def step(rest):
+                row = [*at, *rest]
+                element = scan.read(k - 1 if scan.exclusive else k, row)
+                scan.write(k, row, scan.binop(read_output(k - 1, row), element))
+
+            nest(ib, inner, step)
+
+    nest(ib, outer, rows, independent_axes=True)
+
+
+def _run_in_threads(ib: IRBuilder, scan: _Scan, read_output: Callable, n: PrimExpr, rows: Sequence) -> None:
+    """Scan ``n`` elements of each row with one thread for each row."""
+
+    def element(i):
+        k, row = i[0], i[1:]
+        before = te.max(k - 1, 0)
+        value = scan.read(before if scan.exclusive else k, row)
+        first = scan.start if scan.exclusive else value
+        scan.write(k, row, te.if_then_else(k > 0, scan.binop(read_output(before, row), value), first))
+
+    nest(ib, [n, *rows], element, independent_axes=range(1, len(rows) + 1))
+
+
+def _run_in_chunks(ib: IRBuilder, scan: _Scan, n: int, rows: Sequence) -> None:
+    """Scan ``n`` elements of each row with one thread for each chunk."""
+    binop, start, exclusive, read, write = scan
     count = -(-n // _CHUNK)
     before: BufferVar | None = None
     if count > 1:
-        before = ib.allocate(start.dtype, (count, *lines), name="before")
+        before = ib.allocate(start.dtype, (count, *rows), name="before")
         totals = before
 
         def add_up(i):
@@ -122,11 +139,12 @@ def _run_in_chunks(
                 value[0] = binop(value[0], read(i[0] * _CHUNK + k, i[1:]))
             totals[tuple(i)] = value[0]
 
-        def put(k, line, value):
-            totals[(k, *line)] = value
+        def put(k, row, value):
+            totals[(k, *row)] = value
 
-        nest(ib, [count, *lines], add_up, independent_axes=True)
-        _run_in_chunks(ib, lambda k, line: totals[(k, *line)], put, count, lines, binop, start, True)
+        nest(ib, [count, *rows], add_up, independent_axes=True)
+        of_totals = scan._replace(exclusive=True, read=lambda k, row: totals[(k, *row)], write=put)
+        _run_in_chunks(ib, of_totals, count, rows)
 
     def go_on(i):
         value, element = (ib.allocate(start.dtype, (1,), name=name, scope="local") for name in ("value", "element"))
@@ -139,7 +157,7 @@ def _run_in_chunks(
             if not exclusive:
                 write(i[0] * _CHUNK + k, i[1:], value[0])
 
-    nest(ib, [count, *lines], go_on, independent_axes=True)
+    nest(ib, [count, *rows], go_on, independent_axes=True)
 
 
 def _flag(exclusive: Any) -> bool:

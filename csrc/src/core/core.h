@@ -91,6 +91,13 @@ int params_put(TVMParamsHandle params, int index, const char *name, TVMArrayHand
 typedef struct Library Library;
 /* Checks the file and opens a private copy of it; returns NULL with the last error set on failure. */
 Library *library_open(const char *path);
+/* Opens a library from the bytes of a file; errors name the file `path`. A `sealed` library must be a shared library
+ * that ends with its checksum. */
+Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed);
+/* Reads a regular file; the caller frees the bytes. */
+int tvm_read_file(const char *path, unsigned char **out, size_t *out_size);
+/* Creates the module of an open library; takes ownership of the library, also on failure. */
+int tvm_module_of_library(Library *library, TVMModuleHandle *out);
 void library_close(Library *library);
 /* Removes temporary copies that killed processes left behind; runs once per process. */
 void library_clean(void);
@@ -182,6 +189,9 @@ void tvm_fork_child_add(void (*callback)(void));
  * imports the library, which keeps the packed bytes in memory. */
 typedef int (*RootLoader)(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 void tvm_root_loader_add(const char *type_key, RootLoader load);
+/* Registers the loader of a file format; the format is the suffix of the file name. */
+typedef int (*FileLoader)(const char *path, TVMModuleHandle *out);
+void tvm_file_loader_add(const char *format, FileLoader load);
 /* Devices, functions and modules of remote machines. `import` returns 1 for a module of this machine. */
 typedef struct {
   const DeviceApi *device;

@@ -19,7 +19,7 @@
 #include <link.h>
 #endif
 
-static int read_file(const char *path, unsigned char **out, size_t *out_size) {
+int tvm_read_file(const char *path, unsigned char **out, size_t *out_size) {
   struct stat info;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return tvm_error("cannot load library '%s': %s", path, strerror(errno));
@@ -87,12 +87,16 @@ uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int c
 
 uint64_t TVMChecksum(const void *data, size_t size) { return TVMChecksumOfParts(&data, &size, 1); }
 
-static int check_seal(const char *path, const unsigned char *bytes, size_t size) {
+/* A library whose magic is damaged has not lost its checksum: half of the magic is enough to demand it. */
+static int check_seal(const char *path, const unsigned char *bytes, size_t size, bool must) {
   enum { MAGIC = 8, TAIL = 16 };
-  uint64_t stored;
-  if (size < TAIL || memcmp(bytes + size - TAIL, TVM_SEAL_MAGIC, MAGIC)) return 0;
+  uint64_t stored = 0;
+  int alike = 0;
+  for (int i = 0; size >= TAIL && i < MAGIC; ++i) alike += bytes[size - TAIL + (size_t)i] == (unsigned char)TVM_SEAL_MAGIC[i];
+  if (alike < MAGIC / 2)
+    return must ? tvm_error("cannot load library '%s': the file is corrupt (it has no checksum)", path) : 0;
   memcpy(&stored, bytes + size - MAGIC, sizeof stored);
-  if (stored == TVMChecksum(bytes, size - TAIL)) return 0;
+  if (alike == MAGIC && stored == TVMChecksum(bytes, size - TAIL)) return 0;
   return tvm_error("cannot load library '%s': the file is corrupt (its checksum does not match)", path);
 }
 
@@ -316,8 +320,8 @@ static void *open_copy(const unsigned char *bytes, size_t size) {
   return library;
 }
 
-static void *open_shared(const char *path, const unsigned char *bytes, size_t size) {
-  if (check_image(path, bytes, size) || check_seal(path, bytes, size)) return NULL;
+static void *open_shared(const char *path, const unsigned char *bytes, size_t size, bool sealed) {
+  if (check_image(path, bytes, size) || check_seal(path, bytes, size, sealed)) return NULL;
   library_clean();
   void *library = open_copy(bytes, size);
   const char *why = library ? NULL : dlerror();
@@ -335,18 +339,23 @@ static Object *open_object(const char *path, const unsigned char *bytes, size_t 
   return object;
 }
 
-Library *library_open(const char *path) {
-  unsigned char *bytes;
-  size_t size;
-  if (read_file(path, &bytes, &size)) return NULL;
+Library *library_open_bytes(const char *path, const unsigned char *bytes, size_t size, bool sealed) {
   Library *library = calloc(1, sizeof *library);
   if (!library) tvm_set_error("out of memory");
-  else if (object_is(bytes, size)) library->linked = open_object(path, bytes, size);
-  else library->opened = open_shared(path, bytes, size);
-  free(bytes);
+  else if (!sealed && object_is(bytes, size)) library->linked = open_object(path, bytes, size);
+  else library->opened = open_shared(path, bytes, size, sealed);
   if (library && (library->linked || library->opened)) return library;
   free(library);
   return NULL;
+}
+
+Library *library_open(const char *path) {
+  unsigned char *bytes;
+  size_t size;
+  if (tvm_read_file(path, &bytes, &size)) return NULL;
+  Library *library = library_open_bytes(path, bytes, size, false);
+  free(bytes);
+  return library;
 }
 
 /* Looks up a symbol of a shared library, ignoring symbols of its dependencies. */

@@ -435,23 +435,15 @@ static int read_entry_name(struct TVMModule *mod) {
   return TVMModSetEntryName(mod, name);
 }
 
-static bool is_library_format(const char *file_name, const char *format) {
+static bool is_library_format(const char *format) {
   static const char *const known[] = {"so", "dylib", "dll", "o"};
-  if (!format || !*format) {
-    const char *dot = strrchr(file_name, '.');
-    format = dot ? dot + 1 : "";
-  }
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
     if (!strcmp(format, known[i])) return true;
   return false;
 }
 
-int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out) {
-  if (!is_library_format(file_name, format))
-    return tvm_error("load_module: '%s' is not a library (expected .so, .dylib, .dll or .o)", file_name);
+int tvm_module_of_library(Library *library, TVMModuleHandle *out) {
   struct TVMModule *mod;
-  Library *library = library_open(file_name);
-  if (!library) return -1;
   if (TVMModCreate("library", NULL, NULL, &mod)) {
     library_close(library);
     return -1;
@@ -469,6 +461,26 @@ int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandl
   if (root) TVMModFree(mod); /* the root keeps a reference */
   *out = root ? root : mod;
   return 0;
+}
+
+static struct { const char *format; FileLoader load; } file_loaders[4];
+static int file_loader_count;
+
+void tvm_file_loader_add(const char *format, FileLoader load) {
+  assert(file_loader_count < (int)(sizeof file_loaders / sizeof *file_loaders));
+  file_loaders[file_loader_count].format = format;
+  file_loaders[file_loader_count++].load = load;
+}
+
+int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out) {
+  const char *dot = strrchr(file_name, '.');
+  if (!format || !*format) format = dot ? dot + 1 : "";
+  for (int i = 0; i < file_loader_count; ++i)
+    if (!strcmp(format, file_loaders[i].format)) return file_loaders[i].load(file_name, out);
+  if (!is_library_format(format))
+    return tvm_error("load_module: '%s' is not a library (expected .so, .dylib, .dll or .o) or a package (.tar)", file_name);
+  Library *library = library_open(file_name);
+  return library ? tvm_module_of_library(library, out) : -1;
 }
 
 /* ---- functions that are linked into the program itself ---- */

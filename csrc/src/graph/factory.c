@@ -117,6 +117,17 @@ PACKED(packed_graph_params) {
   return status;
 }
 
+/* has_param(name): whether the factory gives its executors this input. */
+PACKED(packed_has_param) {
+  const Factory *f = self;
+  if (n != 1 || codes[0] != kTVMStr) return tvm_error("has_param: the name of an input is wanted");
+  int count = f->bare ? 0 : TVMParamsCount(f->block->params), i = 0;
+  while (i < count && strcmp(TVMParamsName(f->block->params, i, NULL), args[0].v_str)) ++i;
+  ret->v_int64 = i < count;
+  *ret_code = kTVMArgBool;
+  return 0;
+}
+
 PACKED(packed_remove_params) {
   Factory less = *(Factory *)self;
   TVMModuleHandle mod;
@@ -129,7 +140,8 @@ static int factory_module(const Factory *from, TVMModuleHandle *out) {
   const struct { const char *name; TVMBackendPackedCFunc code; } functions[] = {
       {from->name, packed_create},          {"debug_create", packed_debug_create},
       {"get_name", packed_name},             {"get_graph_json", packed_graph_json},
-      {"get_graph_params", packed_graph_params}, {"remove_params", packed_remove_params}};
+      {"get_graph_params", packed_graph_params}, {"remove_params", packed_remove_params},
+      {"has_param", packed_has_param}};
   Factory *f = malloc(sizeof *f);
   if (!f) return tvm_error("out of memory");
   *f = *from;
@@ -197,20 +209,45 @@ static int take_arrays(const TVMValue *args, const int *codes, int count, TVMPar
   return 0;
 }
 
-/* tvm.graph_executor_factory.create(serialized bytes, library, name, array, ...); the arrays replace packed parameters. */
+static int create(TVMByteArray packed, TVMParamsHandle params, TVMModuleHandle library, TVMModuleHandle *out) {
+  Block *block = block_new(packed.size);
+  if (!block) return TVMParamsFree(params), -1;
+  memcpy(block->bytes, packed.data, packed.size);
+  block->params = params;
+  int status = unpack((TVMByteArray){block->bytes, packed.size}, block, library, out);
+  block_free(block);
+  return status;
+}
+
+static char *put_block(char *at, TVMByteArray block) {
+  uint64_t size = block.size;
+  memcpy(at, &size, 8);
+  if (size) memcpy(at + 8, block.data, block.size);
+  return at + 8 + size;
+}
+
+int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle params, TVMModuleHandle library,
+                       TVMModuleHandle *out) {
+  TVMByteArray parts[] = {{name, strlen(name)}, graph, {NULL, 0}};
+  size_t size = 24 + parts[0].size + graph.size;
+  char *packed = malloc(size), *at = packed;
+  if (!packed) return TVMParamsFree(params), tvm_error("out of memory");
+  for (int i = 0; i < 3; ++i) at = put_block(at, parts[i]);
+  int status = create((TVMByteArray){packed, size}, params, library, out);
+  free(packed);
+  return status;
+}
+
+/* tvm.graph_executor_factory.create(packed bytes, library, name, array, ...); the arrays replace packed
+ * parameters. */
 PACKED(packed_factory_create) {
   (void)self;
   if (n < 2 || n % 2 || codes[0] != kTVMBytes || codes[1] != kTVMModuleHandle)
     return tvm_error("graph_executor_factory.create takes serialized bytes, a compiled module, and alternating names and arrays");
-  const TVMByteArray *given = args[0].v_handle;
-  Block *block = block_new(given->size);
-  if (!block) return -1;
-  memcpy(block->bytes, given->data, given->size);
+  TVMParamsHandle params = NULL;
   TVMModuleHandle mod;
-  int status = n > 2 ? take_arrays(args + 2, codes + 2, n / 2 - 1, &block->params) : 0;
-  if (!status) status = unpack((TVMByteArray){block->bytes, given->size}, block, args[1].v_handle, &mod);
-  block_free(block);
-  return status ? -1 : give_module(mod, ret, ret_code);
+  if (n > 2 && take_arrays(args + 2, codes + 2, n / 2 - 1, &params)) return TVMParamsFree(params), -1;
+  return create(*(TVMByteArray *)args[0].v_handle, params, args[1].v_handle, &mod) ? -1 : give_module(mod, ret, ret_code);
 }
 
 void tvm_factory_start(void) {

@@ -97,8 +97,12 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, con
 int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out);
 /* Sets the inputs with the names of the parameters; see graph_use. */
 int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
-/* Registers the executors and the factories with core. */
+/* Creates a factory with this name; takes ownership of the parameters, also on failure. */
+int tvm_factory_create(const char *name, TVMByteArray graph, TVMParamsHandle params, TVMModuleHandle library,
+                       TVMModuleHandle *out);
+/* Registers the executors, the factories and the loader of packages with core. */
 void tvm_graph_start(void);
 void tvm_factory_start(void);
+void tvm_package_start(void);
 
 #endif /* TVM_SRC_GRAPH_GRAPH_H_ */

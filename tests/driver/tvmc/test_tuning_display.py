@@ -209,12 +209,13 @@ def test_a_log_has_marks_and_classic_lines(capsys):
         (events.ModelCompared(0.01, 0.8, 2, 2), "The whole model: 10.000 ms untuned, 8.000 ms tuned (1.25x)"),
         (
             events.ModelCompared(0.01, 0.9, 1, 2),
-            "The whole model: 10.000 ms untuned, 9.000 ms tuned (1.11x); of 2 tasks only the 1 with a clear gain are used",
+            "The whole model: 10.000 ms untuned, 9.000 ms tuned (1.11x); of 2 tasks only the 1 with a clear gain "
+            "are used",
         ),
         (
             events.ModelCompared(0.01, 1.0, 0, 2),
-            "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show there, so the "
-            "records keep the code without tuning",
+            "The whole model: 10.000 ms untuned, 10.000 ms tuned (1.00x); the gains of single tasks do not show "
+            "there, so the records keep the code without tuning",
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_one_program_detects_voices_at_both_rates_with_its_state_carried(rng):
 
 def test_a_branch_that_contradicts_the_given_shapes_is_refused_clearly():
     """The length for 16 kHz does not fit the branch for 8 kHz."""
-    with pytest.raises(tvm.error.TVMError, match="If node 'If_0': the condition is computed when the model runs"):
+    with pytest.raises(tvm.error.TVMError, match="If node 'If_0': the condition is computed at run time"):
         from_onnx(str(model_file("onnx/silero_vad.onnx")), shape={"input": [1, 576], "state": [2, 1, 128]})
 
 

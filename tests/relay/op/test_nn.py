@@ -471,7 +471,11 @@ REFUSALS = {
     "pad reflects": (lambda x: relay.nn.pad(x, ((0, 3),), 0, "reflect"), [(3,)], "too wide for a dimension of size 3"),
     "pad repeats": (lambda x: relay.nn.pad(x, ((0, 1),), 0, "edge"), [(0,)], "too wide for a dimension of size 0"),
     "mirror mode": (lambda x: relay.nn.mirror_pad(x, ((3, 0),), "OTHER"), [(3,)], "SYMMETRIC or REFLECT"),
-    "space_to_depth": (lambda x: relay.nn.space_to_depth(x, 2), [(1, 3, 3, 2)], "3 points cannot be divided"),
+    "space_to_depth": (
+        lambda x: relay.nn.space_to_depth(x, 2),
+        [(1, 3, 3, 2)],
+        "3 pixels are not divisible into blocks of 2",
+    ),
     "fifo": (lambda x, y: relay.nn.fifo_buffer(x, y, 0), [(4,), (3,)], "does not fit into a buffer"),
     "packed": (
         lambda x, w: relay.nn.contrib_conv2d_nchwc(x, w),
@@ -522,5 +526,5 @@ def test_output_padding_of_one_dimension_may_be_a_pair():
         return tuple(relay.transform.InferTypeLocal(y).shape)
 
     assert shape((1, 1)) == shape((1,)) == (1, 4, 16)
-    with pytest.raises(tvm.TVMError, match="output_padding: 1 values are wanted"):
+    with pytest.raises(tvm.TVMError, match="output_padding: pass 1 values, one for each spatial dimension"):
         shape((1, 0))

@@ -124,6 +124,17 @@ def test_planning_twice_changes_nothing_and_results_stay(case, seed):
             assert all(plan.devices[id(n)] == plan.devices[id(node)] for n in operands)
 
 
+def test_a_tuple_is_copied_field_by_field():
+    a, b = relay.var("a", shape=(2, 3)), relay.var("b", shape=(1, 3))
+    body = relay.concatenate(on(relay.Tuple([relay.exp(a), relay.tanh(b)]), "opencl"), 0)
+    mod = relay.transform.PlanDevices(None)(tvm.IRModule.from_expr(relay.Function([a, b], on(body, "cpu"))))
+    copies = [n for n in post_order(mod["main"]) if isinstance(n, relay.Call) and n.op.name == "device_copy"]
+    assert len(copies) == 2 and all(isinstance(n.checked_type, relay.TensorType) for n in copies)
+    values = [np.full((2, 3), 0.5, "float32"), np.full((1, 3), 0.25, "float32")]
+    (found,) = random_graphs.interpret(mod, values)
+    np.testing.assert_allclose(found, np.concatenate([np.exp(values[0]), np.tanh(values[1])]), rtol=1e-6)
+
+
 def test_wrong_marks_are_refused():
     (a,) = variables(1)
     with pytest.raises(tvm.TVMError, match=r"'cuda\(1\)': the device index must be 0"):

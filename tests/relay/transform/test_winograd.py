@@ -115,7 +115,7 @@ def test_a_shared_kernel_is_transformed_once(rng):
 
 
 @pytest.mark.parametrize(("data", "kernel", "words"), [
-    ((1, 2, 8, 8, 16), (1, 2, 3, 3, 16, 16), "7 dimensions"),
+    ((1, 2, 8, 8, 16), (1, 2, 3, 3, 16, 16), "kernel of rank 7"),
     ((1, 2, 8, 8, 16), (1, 5, 5, 2, 16, 2, 16), "4 x 4 or 6 x 6"),
     ((1, 3, 8, 8, 16), (1, 6, 6, 2, 16, 2, 16), "3 blocks"),
 ])  # fmt: skip
@@ -134,6 +134,7 @@ def planes(rng, channels=8, filters=12, size=13, kernel=3, **options):
     return tvm.IRModule.from_expr(relay.Function([x], y))
 
 
+@pytest.mark.slow("compiles a convolution for a GPU in two ways")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("tile", gpu_winograd.TILES)
 @pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 2, 1)])

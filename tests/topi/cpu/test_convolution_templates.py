@@ -12,7 +12,7 @@ from tests.cpus import OLDER
 from tests.quick_code import quick_code
 from tvm import te, tir, topi
 from tvm.tir.stmt_functor import post_order_visit
-from tvm.topi.cpu import conv2d, depthwise
+from tvm.topi.cpu import conv2d, cycles, depthwise
 from tvm.topi.schedule import cpu, schedule_for
 
 TARGETS = ["llvm", f"llvm -mcpu={OLDER}"]
@@ -179,7 +179,7 @@ def test_the_choice_keeps_the_tile_in_registers():
     out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW8c", "NCHW8c", "float32")
     config = conv2d.TEMPLATE.choose(out.op, machine)
     rows, columns, vectors = config["tile"]
-    assert conv2d.CHAINS <= rows * columns * vectors <= machine.registers - vectors - 1
+    assert cycles.CHAINS <= rows * columns * vectors <= machine.registers - vectors - 1
 
 
 @pytest.mark.parametrize("each, per", [(16, 16), (32, 32), (16, 32), (32, 16)], ids=lambda n: str(n))

@@ -57,6 +57,7 @@ def with_knobs(monkeypatch, knobs):
     monkeypatch.setattr(matmul_tiles.MatmulTiles, "choose", lambda *args: {**own(*args), **knobs})
 
 
+@pytest.mark.slow("compiles kernels of many unrolled tile instructions")
 @pytest.mark.parametrize(
     "kind, knobs",
     [

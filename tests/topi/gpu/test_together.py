@@ -141,6 +141,7 @@ def test_suppression_has_a_block_for_each_image():
         assert 512 in threads_of(topi.cuda.non_max_suppression(d, c, p))
 
 
+@pytest.mark.slow("compiles large kernels that sort and scan")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("n, dtype", [(1, "int32"), (700, "float32"), (5003, "int64")])
 @pytest.mark.parametrize("ordered", [True, False])
@@ -156,6 +157,7 @@ def test_unique(n, dtype, ordered, rng):
     np.testing.assert_array_equal(elements[inverse], data)
 
 
+@pytest.mark.slow("compiles large kernels that sort and scan")
 @tvm.testing.requires_opencl
 def test_unique_of_a_vector_of_any_length(rng):
     target, device = tvm.target.Target("opencl", host="llvm"), tvm.cl(0)

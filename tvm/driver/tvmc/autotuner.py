@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import os
@@ -12,16 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError, did_you_mean
-from ...runtime import Device
 from ...target import Target
-from ...target.backend import compiled_cpu
 from . import frontends
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .errors import TVMCException
 from .farm import Farm, add_farm, farm_of
 from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
-from .model_files import one_model
+from .model_files import ModelFiles, one_model
 from .parser import detail_group
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .shape_parser import parse_model_shapes
@@ -34,6 +33,7 @@ from .transform import (
     generate_transform_args,
     parse_graph_transform_args,
 )
+from .tune_checks import check_farm, check_machine, check_numbers, check_remote, check_sketch_options
 
 if TYPE_CHECKING:
     from ...tuning import TuningOptions
@@ -121,16 +121,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     generate_transform_args(parser)
     generate_quantization_args(parser)
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
-    add("--enable-autoscheduler", action="store_true", help="use AutoScheduler, which needs no templates")
-    sketches = detail_group(parser, "for --enable-autoscheduler")
-    sketches.add_argument("--include-simple-tasks", action="store_true", help="also tune tasks without a reduction")
-    sketches.add_argument(
-        "--log-estimated-latency",
-        action="store_true",
-        help="write the estimated time of the model after each round into total_latency.tsv",
-    )
-    for name, what in _HARDWARE.items():
-        sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
+    _add_sketch_options(parser)
     add(
         "--tuner",
         default="xgb",
@@ -147,6 +138,22 @@ def add_tune_parser(subparsers, _, json_params) -> None:
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"',
     )
     apply_defaults(parser, json_params)
+
+
+def _add_sketch_options(parser: argparse.ArgumentParser) -> None:
+    """Add --enable-autoscheduler and the options that need it."""
+    parser.add_argument(
+        "--enable-autoscheduler", action="store_true", help="use AutoScheduler, which needs no templates"
+    )
+    sketches = detail_group(parser, "for --enable-autoscheduler")
+    sketches.add_argument("--include-simple-tasks", action="store_true", help="also tune tasks without a reduction")
+    sketches.add_argument(
+        "--log-estimated-latency",
+        action="store_true",
+        help="write the estimated time of the model after each round into total_latency.tsv",
+    )
+    for name, what in _HARDWARE.items():
+        sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
 
 
 @register_parser
@@ -191,10 +198,10 @@ def _tune_as(args) -> None:
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
     trials = args.trials if args.trials is not None else None if budget or args.build_only else 1000
-    _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
-    _check_remote(args.rpc_key, hostname, args.build_only)
+    check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
+    check_remote(args.rpc_key, hostname, args.build_only)
     farm = farm_of(args)
-    _check_farm(farm, hostname, args.build_only)
+    check_farm(farm, hostname, args.build_only)
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
@@ -202,18 +209,13 @@ def _tune_as(args) -> None:
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
     if args.tasks not in ("list", "help") and not args.build_only and not hostname and not farm:
-        _check_machine(target)
+        check_machine(target)
     hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
-    _check_sketches(
+    check_sketch_options(
         args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks, args.log_estimated_latency
     )
-    check_quantization_args(args)
-    check_transform_args(args)
-    model = frontends.load_model(files.path, args.model_format, args.input_shapes, **files.options)
-    if args.quantize:
-        model = quantize_from_cli(model, args)
     tune_model(
-        model,
+        _model_of(args, files),
         args.target or "llvm",
         tuning_records=args.output,
         prior_records=args.tuning_records,
@@ -242,6 +244,14 @@ def _tune_as(args) -> None:
         farm=farm,
         **parse_graph_transform_args(args),
     )
+
+
+def _model_of(args, files: ModelFiles) -> TVMCModel:
+    """Return the model of the files, quantized if the options request it."""
+    check_quantization_args(args)
+    check_transform_args(args)
+    model = frontends.load_model(files.path, args.model_format, args.input_shapes, **files.options)
+    return quantize_from_cli(model, args) if args.quantize else model
 
 
 def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
@@ -508,16 +518,16 @@ def tune_model(
         The target or an option is invalid.
     """
     begin = time.monotonic()
-    _check_remote(rpc_key, hostname, build_only)
-    _check_farm(farm, hostname, build_only)
-    _check_sketches(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
-    _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
+    check_remote(rpc_key, hostname, build_only)
+    check_farm(farm, hostname, build_only)
+    check_sketch_options(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
+    check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
     check_records(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
     if tasks_filter not in ("list", "help") and not build_only and not hostname and not farm:
-        _check_machine(where)
+        check_machine(where)
     transforms = {
         "desired_layout": desired_layout,
         "desired_layout_ops": desired_layout_ops,
@@ -617,66 +627,6 @@ def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simp
 
     given = hardware_of(target, hardware) if isinstance(hardware, dict) else hardware
     return TasksOfModel(mod, params, target, given, include_simple_tasks)
-
-
-def _check_sketches(
-    enabled: bool, build_only: str | None, hardware: Any, include_simple_tasks: bool, log_estimated_latency: bool
-) -> None:
-    """Raise an error for options that need AutoScheduler or measurements without them."""
-    if build_only and log_estimated_latency:
-        raise TVMCException("--log-estimated-latency needs measurements, which --build-only does not make")
-    is_said = any(value is not None for value in hardware.values()) if isinstance(hardware, dict) else hardware
-    if not enabled and (is_said or include_simple_tasks or log_estimated_latency):
-        raise TVMCException(
-            "hardware parameters, --include-simple-tasks and --log-estimated-latency need --enable-autoscheduler"
-        )
-
-
-def _check_remote(rpc_key: str | None, hostname: str | None, build_only: str | None) -> None:
-    """Raise an error for an incomplete address, and for --build-only together with --rpc-tracker."""
-    if bool(rpc_key) != bool(hostname):
-        raise TVMCException("tuning over RPC needs a tracker (--rpc-tracker) and a key (--rpc-key)")
-    if hostname and build_only:
-        raise TVMCException("--build-only and --rpc-tracker exclude each other: --build-only measures nothing")
-
-
-def _check_farm(farm: Farm | None, hostname: str | None, build_only: str | None) -> None:
-    """Raise an error if --farm is combined with another option for the place of measurements."""
-    if farm and (hostname or build_only):
-        other = "--rpc-tracker" if hostname else "--build-only"
-        raise TVMCException(f"--farm and {other} exclude each other: both select where candidates are measured")
-
-
-def _check_numbers(
-    trials: int | None, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
-) -> None:
-    """Raise an error for numbers of trials, repeats or runs that are too small."""
-    least = {
-        "--trials": (trials, 1),
-        "--number": (number, 1),
-        "--repeat": (repeat, 1),
-        "--timeout": (timeout, 1),
-        "--min-repeat-ms": (min_repeat_ms, 0),
-        "--early-stopping": (early_stopping, 1),
-    }
-    for name, (value, low) in least.items():
-        if value is not None and value < low:
-            raise TVMCException(f"{name} must be at least {low}, got {value}")
-
-
-def _check_machine(target: Target) -> None:
-    """Raise an error for a target whose code cannot run on this machine."""
-    if not target.features.is_cpu:
-        found = Device(target.get_target_device_type(), 0)
-        if not found.exist:
-            raise TVMCException(
-                f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
-                "tune on a machine that has one"
-            )
-        return
-    cpu = compiled_cpu(target)
-    if cpu is not None and not cpu.is_host:
-        raise TVMCException(f"code for {cpu.triple} cannot be measured on this machine; tune on a machine of that kind")
 
 
 def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:

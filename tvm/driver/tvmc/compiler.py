@@ -59,13 +59,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--cross-compiler-options", default="", help="options of that compiler, in one string")
     generate_transform_args(parser)
     generate_quantization_args(parser)
-    parser.add_argument(
-        "--dump-code",
-        metavar="FORMAT",
-        default="",
-        help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
-    )
-    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+    _add_dump_options(parser)
     frontends.add_model_format(parser)
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
     parser.add_argument(
@@ -113,6 +107,23 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     )
     parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas")
     parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
+    _add_print_options(parser)
+    apply_defaults(parser, json_params)
+
+
+def _add_dump_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that write intermediate code and reports."""
+    parser.add_argument(
+        "--dump-code",
+        metavar="FORMAT",
+        default="",
+        help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
+    )
+    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
+
+
+def _add_print_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that print the time of each pass and the program before or after it."""
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
     for when in ("before", "after"):
@@ -123,7 +134,6 @@ def add_compile_parser(subparsers, _, json_params) -> None:
             metavar="PASSES",
             help=f"print the program {when} these passes, with commas: FuseOps,tir.Simplify",
         )
-    apply_defaults(parser, json_params)
 
 
 def drive_compile(args) -> int:

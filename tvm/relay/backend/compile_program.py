@@ -1,4 +1,5 @@
-"""Compile a model to a program, on the device of its target or on several devices if the model has device annotations."""
+"""Compile a model to a program, on the device of its target or on several devices if the model has device
+annotations."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def models_by_target(mod: IRModule, targets: list[Target]) -> list[tuple[IRModul
 
 
 def _placed(mod: IRModule, targets: list[Target]) -> tuple[Planned | None, IRModule, list[Target]]:
-    """Return the planned ``main``, or None if all its calls use one device; the module; and the targets of the devices."""
+    """Return the planned ``main``, or None if all its calls use one device; the module; and the targets of the
+    devices."""
     by_device = {t.get_target_device_type(): t for t in targets}
     default = default_device(targets)
     placed = any(is_placed(f) for f in mod.functions.values() if isinstance(f, Function))

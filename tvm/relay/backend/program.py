@@ -72,7 +72,8 @@ class Program:
     plan: Plan | None = None
 
     def first_entries(self) -> list[int]:
-        """Return the index of the first output of each node among all outputs, followed by the total number of outputs."""
+        """Return the index of the first output of each node among all outputs, followed by the total number of
+        outputs."""
         rows = [0]
         for node in self.nodes:
             rows.append(rows[-1] + len(node.types))

@@ -380,7 +380,8 @@ class CachedFunc(NamedTuple):
 
 
 class TECompiler:
-    """Lowers single fused functions, for scripts that inspect schedules. Models are compiled with ``KernelCompiler``."""
+    """Lowers single fused functions, for scripts that inspect schedules. Models are compiled with
+    ``KernelCompiler``."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], CachedFunc] = {}

@@ -93,7 +93,7 @@ def choose(
                 f"executor {executor.name} is not supported yet; use {executors} for static shapes, or vm "
                 "(relay.vm.compile, tvmc --executor vm) for dynamic shapes and control flow"
             )
-        raise TVMError(f"executor {executor.name} runs on the runtime {' or '.join(runtimes)}, not on {runtime.name}")
+        raise TVMError(f"executor {executor.name} requires the runtime {' or '.join(runtimes)}, got {runtime.name}")
     for choice in (executor, runtime):
         for option, value in choice.options.items():
             if value and option in writer.refused:

@@ -206,7 +206,8 @@ def _prelu(data, slope):
 
 
 def joined(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Rule of concatenation: all fields in the new layout. Along blocks, only the last field may have a padded block."""
+    """Rule of concatenation: all fields in the new layout. Along blocks, only the last field may have a padded
+    block."""
     axis = normalize_axis(attrs.axis, len(letters(old)))
     name = letters(old)[axis]
     size = blocks(new).get(name, 1)
@@ -401,7 +402,8 @@ def layout_changed(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def measured(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """Rule of shape_of, computed without rearranging the tensor: static sizes are constants, dynamic ones are selected."""
+    """Rule of shape_of, computed without rearranging the tensor: static sizes are constants, dynamic ones are
+    selected."""
     sizes = dict(zip(letters(old), dims(types[0])))
     if any(not isinstance(sizes[c], int) for c in blocks(new)):
         return None

@@ -49,7 +49,8 @@ def bool_like_first(attrs, types) -> Type:
 
 
 def broadcast_dims(a, b) -> tuple:
-    """Broadcast two shapes with NumPy's rule; a dynamic dimension combined with a static one other than 1 has its size."""
+    """Broadcast two shapes with NumPy's rule; a dynamic dimension combined with a static one other than 1 has its
+    size."""
     n = max(len(a), len(b))
     x, y = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
     out = []

@@ -1,4 +1,5 @@
-"""Operators that move elements: reshapes, slices, concatenations, gathers. Their types follow from their computations."""
+"""Operators that move elements: reshapes, slices, concatenations, gathers. Their types follow from their
+computations."""
 
 from __future__ import annotations
 

@@ -212,7 +212,8 @@ class _Group:
 
 
 def _are_alike(last: list[Call], following: list[Any]) -> bool:
-    """Return whether all branches are followed by the same element-wise operator with the branch as the same argument."""
+    """Return whether all branches are followed by the same element-wise operator with the branch as the same
+    argument."""
     first = following[0]
     if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
         return False
@@ -248,7 +249,8 @@ def _attrs_but(node: Call, name: str) -> dict[str, Any]:
 
 
 def _replace(func: Function, mod, groups: list[_Group]) -> Function:
-    """Rebuild the function, operands first; a combined layer is built after the data and weights of all its branches."""
+    """Rebuild the function, operands first; a combined layer is built after the data and weights of all its
+    branches."""
     ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
     made: dict[int, Any] = {}
 

@@ -62,7 +62,8 @@ def _captured(root: RelayExpr) -> set[Var]:
 
 
 def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
-    """Remove unused let bindings, and with ``inline_once`` inline bindings that are used once, until nothing changes."""
+    """Remove unused let bindings, and with ``inline_once`` inline bindings that are used once, until nothing
+    changes."""
     while True:
         counts, functions, captured = _uses(root), _pure_functions(root), _captured(root) if inline_once else set()
         gone: dict[Var, RelayExpr] = {}

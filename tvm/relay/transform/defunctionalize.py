@@ -151,7 +151,8 @@ class _Defunctionalizer:
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def value(self, e: RelayExpr, table: dict[Var, RelayExpr], wanted: Any) -> RelayExpr:
-        """Rewrite an expression so that data types replace functions; ``wanted`` is the type that its context expects."""
+        """Rewrite an expression so that data types replace functions; ``wanted`` is the type that its context
+        expects."""
         lets = []
         while isinstance(e, Let):
             if isinstance(e.value, Function):

@@ -284,7 +284,8 @@ def _width(e: RelayExpr) -> int:
 
 
 def _optimized(function: Function, compiler: str) -> Function:
-    """Apply the optimization that a compiler registered for its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``."""
+    """Apply the optimization that a compiler registered for its regions: ``relay.ext.<compiler>.optimize(mod) ->
+    mod``."""
     own = get_global_func(f"relay.ext.{compiler}.optimize", allow_missing=True)
     return function if own is None else own(infer_module(IRModule.from_expr(function)))["main"]
 

@@ -122,7 +122,8 @@ class _Backward:
         return None
 
     def fold(self, data: RelayExpr, scale: Constant) -> RelayExpr | None:
-        """Fold factors into the layer that computes ``data``, and rebuild the operators between the layer and ``data``."""
+        """Fold factors into the layer that computes ``data``, and rebuild the operators between the layer and
+        ``data``."""
         path: list[Call] = []
         e = data
         while True:

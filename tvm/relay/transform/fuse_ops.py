@@ -383,7 +383,8 @@ class Fusion:
                 self.merge(g, target)
 
     def arguments(self, groups: set[_Group], sink: _Node) -> int:
-        """Return the number of arguments of a merged kernel: its input and output tensors and their dynamic dimensions."""
+        """Return the number of arguments of a merged kernel: its input and output tensors and their dynamic
+        dimensions."""
         read = set().union(*[g.inputs for g in groups]) - set().union(*[g.members for g in groups])
         types = [self.graph.by_expr[key].expr.checked_type_ for key in read]
         types.append(sink.group.root().root_node.expr.checked_type_)

@@ -104,7 +104,8 @@ class Loop:
         return Row(e, transform.reshape(data, (-1, wide.value)), False)
 
     def count(self) -> tuple[int, int] | None:
-        """Return the indices of the parameters for the loop counter and its bound, if the counter alone ends the loop."""
+        """Return the indices of the parameters for the loop counter and its bound, if the counter alone ends the
+        loop."""
         params, again = self.function.params, self.again
         test = self.function.body.cond
         later = isinstance(test, Var) and test in params
@@ -199,7 +200,8 @@ class Hoisting:
         self.mod = infer_module(new)
 
     def _consumed(self, name: str, loop: Loop) -> set[tuple[Var, int]]:
-        """Return the sequences and axes that have at most as many rows as the loop has steps, whenever it has a step."""
+        """Return the sequences and axes that have at most as many rows as the loop has steps, whenever it has a
+        step."""
         counted = loop.count()
         wanted = {(row.taken.args[0], row.taken.attrs.axis) for row in loop.rows.values() if row.is_product}
         calls = _calls(name, self.mod) if counted is not None and wanted else None
@@ -242,7 +244,8 @@ def _uses(name: str, e: RelayExpr) -> list[GlobalVar]:
 
 
 def _calls(name: str, mod: IRModule) -> list[Call] | None:
-    """Return the calls of a function in other functions, with symbolic dimensions; None if there may be further calls."""
+    """Return the calls of a function in other functions, with symbolic dimensions; None if there may be further
+    calls."""
     if name == "main" or "main" not in mod:
         return None
     callers = [f for v, f in mod.functions.items() if v.name_hint != name and isinstance(f, Function)]

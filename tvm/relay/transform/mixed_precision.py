@@ -161,7 +161,8 @@ class _Conversion:
         return id(self.value[id(old)]) in self.wide and self.uses.get(id(old), 0) == 1
 
     def is_epilogue(self, node: Call) -> bool:
-        """Return whether a call applies an element-wise operator or a reshape to a matmul output without other users."""
+        """Return whether a call applies an element-wise operator or a reshape to a matmul output without other
+        users."""
         is_fused = pattern_of(node.op) in (ELEMWISE, BROADCAST) or node.op.name in ("reshape", "expand_dims", "squeeze")
         return is_fused and any(self.is_own_matmul_output(a) for a in node.args)
 

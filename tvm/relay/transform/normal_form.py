@@ -1,4 +1,5 @@
-"""Normal forms: let bindings for every expression (A-normal form), only for shared values, or none (graph normal form)."""
+"""Normal forms: let bindings for every expression (A-normal form), only for shared values, or none (graph normal
+form)."""
 
 from __future__ import annotations
 

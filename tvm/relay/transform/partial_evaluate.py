@@ -102,7 +102,8 @@ class Scope:
         return None
 
     def evaluated(self, e: RelayExpr) -> Partial | None:
-        """Return the value of an expression that this block or an enclosing block of the same function has evaluated."""
+        """Return the value of an expression that this block or an enclosing block of the same function has
+        evaluated."""
         scope: Scope | None = self
         while scope is not None:
             if id(e) in scope.done:

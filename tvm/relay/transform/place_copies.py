@@ -18,7 +18,7 @@ from ...runtime.registry import register_func
 from ...target import VirtualDevice
 from ..adt import Clause, Match
 from ..checked_type import with_type, with_type_of
-from ..expr import Call, Constant, Function, Let, RelayExpr, TupleGetItem, Var
+from ..expr import Call, Constant, Function, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.annotation import on_device
 from ..op.tensor import device_copy
 from .device_domains import Constraints
@@ -87,10 +87,17 @@ class Placed:
         have = wanted if isinstance(child, Constant) else self.of.device(child)
         if have != wanted:
             _check_copied(child, have, wanted)
-            made = made if have == around else _fixed(made, have)
-            copy = device_copy(made, _device(have), _device(wanted))
-            made = with_type(copy, child.checked_type_)
+            made = self._copied(made, around, have, wanted)
         return made if wanted == around else _fixed(made, wanted)
+
+    def _copied(self, made: Any, around: VirtualDevice, have: VirtualDevice, wanted: VirtualDevice) -> Any:
+        """Return a copy of a rebuilt value on another device; a tuple is copied field by field."""
+        t = type_of(made)
+        if isinstance(t, TupleType):
+            fields = [TupleGetItem(made, index) for index in range(len(t.fields))]
+            return with_type(Tuple([self._copied(field, around, have, wanted) for field in fields]), t)
+        made = made if have == around else _fixed(made, have)
+        return with_type(device_copy(made, _device(have), _device(wanted)), t)
 
     def _rebuilt(self, node: Any) -> Any:
         if isinstance(node, Clause):

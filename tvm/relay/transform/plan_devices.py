@@ -235,7 +235,8 @@ class _Copies:
 
 
 def plan_function(func: Function, default: int) -> Planned:
-    """Plan the devices of a function and insert copies; unconstrained expressions run on the ``default`` device type."""
+    """Plan the devices of a function and insert copies; unconstrained expressions run on the ``default`` device
+    type."""
     return _Copies(func, _Devices(func, default).devices).run()
 
 

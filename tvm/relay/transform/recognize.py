@@ -63,7 +63,8 @@ def _centered(e: RelayExpr) -> RelayExpr | None:
 
 
 def normalized(node: Call, counts) -> RelayExpr | None:
-    """Recognize ``(x - mean) / sqrt(variance + epsilon)``, or the multiplication by ``rsqrt``, as layer normalization."""
+    """Recognize ``(x - mean) / sqrt(variance + epsilon)``, or the multiplication by ``rsqrt``, as layer
+    normalization."""
     root = {"divide": "sqrt", "multiply": "rsqrt"}[node.op.name]
     sides = (node.args,) if node.op.name == "divide" else (node.args, node.args[::-1])
     for centered, below in sides:
@@ -81,7 +82,8 @@ def normalized(node: Call, counts) -> RelayExpr | None:
 
 
 def _affine(node: Call, taken: str, *free: str) -> tuple[Call, RelayExpr] | None:
-    """Return ``(layer normalization, vector)`` if the vector can become the gamma or beta of the layer normalization."""
+    """Return ``(layer normalization, vector)`` if the vector can become the gamma or beta of the layer
+    normalization."""
     for norm, vector in (node.args, node.args[::-1]):
         if not isinstance(norm, Call) or not is_call(norm, "nn.layer_norm"):
             continue

@@ -1,4 +1,5 @@
-"""Target-independent simplifications: full tensors, adjacent constants, casts after clips, adjacent layout transforms."""
+"""Target-independent simplifications: full tensors, adjacent constants, casts after clips, adjacent layout
+transforms."""
 
 from __future__ import annotations
 

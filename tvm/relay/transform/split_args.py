@@ -14,7 +14,8 @@ from .function_pass import RelayFunctionPass, function_pass, is_call
 
 
 def _arguments(value: RelayExpr) -> int:
-    """Return the number of kernel arguments of a tensor: 1, plus its dynamic dimensions and its strides if it has any."""
+    """Return the number of kernel arguments of a tensor: 1, plus its dynamic dimensions and its strides if it has
+    any."""
     shape = dims(value.checked_type_)
     dynamic = sum(not isinstance(d, int) for d in shape)
     return 1 + (dynamic + len(shape) if dynamic else 0)

@@ -47,10 +47,10 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]
     ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,  # pyright: ignore[reportUnknownMemberType]
+    ast.BitAnd: operator.and_,  # pyright: ignore[reportUnknownMemberType]
     ast.BitXor: operator.xor,  # pyright: ignore[reportUnknownMemberType]
-    ast.LShift: operator.lshift,
+    ast.LShift: operator.lshift,  # pyright: ignore[reportUnknownMemberType]
     ast.RShift: operator.rshift,  # pyright: ignore[reportUnknownMemberType]
 }
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {

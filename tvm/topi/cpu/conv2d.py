@@ -7,6 +7,7 @@ row of the window may share broadcasts: each element is then broadcast once for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
 from . import channel_blocking, taps
+from .cycles import direct_cycles, lane_cycles, tile_cycles
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -26,11 +28,6 @@ PREFETCH_CHANNELS = 32
 # the bottleneck), the minimum number of channels (below it, tiles of more filters are faster), and the maximum
 # multiply-adds in the loop body. A body of this size fits the decoder's cache, and LLVM has enough registers for it.
 VECTORS_OF_OPERANDS, CHANNELS_OF_OPERANDS, PRODUCTS_OF_OPERANDS = 2, 128, 112
-# The number of independent accumulators that keeps the multipliers busy: the latency of a multiply-add times the number
-# of multipliers.
-CHAINS = 8
-# Instructions per cycle of a hardware thread that shares its core; a single thread has twice as many.
-ISSUE_WIDTH = 3
 # The minimum vectors of filters for which a pixel reloaded from the L2 cache is reused often enough.
 MIN_VECTORS_OF_ROWS = 4
 # The minimum number of consecutive tiles with the same weights for which weights should stay in the L1 cache.
@@ -294,33 +291,62 @@ def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int,
     return [(h, w, a * b) for h, a in rows for w, b in columns if h and w and a and b]
 
 
-def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
-    """Return the estimated cycles of a register tile: two multiply-adds and two loads per cycle, whichever takes
-    longer, plus the loop overhead and the initialization and stores of the accumulators."""
-    sums = pixels * tile_oc
-    return steps * step_cycles(max(sums, CHAINS) / 2, pixels, tile_oc) + 4 * sums
+def fastest_tile(op: ComputeOp, machine: Machine) -> tuple[tuple[int, int, int], int]:
+    """Return the tile with the fewest estimated cycles, including remainders at the edges of the image, and whether the
+    taps of a row of the window share broadcasts (0 or 1)."""
+    x = extents(op)
+    steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+    stride, window = column_stride(op), window_of(op)
+
+    def with_remainders(tile: tuple[int, int, int], share: int, cycles: Callable[[int, int], float]) -> float:
+        h, w, oc = tile
+        computed = taps.computed_share(window, tile_of_taps(tile, share))
+        return sum(n * cycles(a, b) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc * computed
+
+    def alone(tile: tuple[int, int, int]) -> float:
+        oc = tile[2]
+        if lane_operands(x, {"tile": tile, "share": 0, "unroll_ic": x["ici"]}, machine):
+            channels = x["ico"] * x["ici"]
+            return with_remainders(tile, 0, lambda a, b: lane_cycles(a * b, oc, steps, channels, machine))
+        return with_remainders(tile, 0, lambda a, b: tile_cycles(a * b, oc, steps))
+
+    def shared(option: tuple[tuple[int, int, int], int]) -> float:
+        tile, share = option
+
+        def cycles(a: int, b: int) -> float:
+            return direct_cycles(a * b, tile[2], steps, broadcasts_per_step(x, a, b, stride, bool(share)))
+
+        return with_remainders(tile, share, cycles)
+
+    def outer(tile: tuple[int, int, int]) -> str:
+        return outer_loops(x, tile, stride, machine)
+
+    # Prefetches prevent LLVM from pairing the loads of one channel with those of the next.
+    known = [
+        t
+        for t in tiles(x, machine)
+        if x["ici"] == 1 or unrollable(t, machine) or prefetch_distance(x, outer(t), machine)
+    ]
+    best = min(known, key=alone)
+    options = [(best, 0)]
+    if steps < CHANNELS_OF_OPERANDS or not tile_has_memory_operands(op, best, stride, machine):
+        options += [(t, 0) for t in known if is_bound_by_issue(outer(t), machine)]
+    options += [(tile, 1) for tile in known if can_share(x, tile, stride, machine)]
+    return min(options, key=shared)
 
 
-def lane_cycles(pixels: int, tile_oc: int, steps: int, channels: int, machine: Machine) -> float:
-    """Return the estimated cycles of a register tile in which a load reads a vector of channels. The multiply-adds wait
-    for vectors of weights; pixels of tiles that exceed the L1 cache also come from the L2 cache."""
-    sums = pixels * tile_oc
-    loads = pixels / machine.lanes("float32") * (3 if 4 * pixels * channels > machine.l1_bytes * 3 // 4 else 1)
-    busy, load = max(sums, CHAINS) / 2, (loads + 6 * tile_oc) / 2
-    return steps * (max(busy, load) + 0.15 * min(busy, load) + 0.5) + 4 * sums
+def tile_has_memory_operands(op: ComputeOp, tile: tuple[int, int, int], stride: int, machine: Machine) -> bool:
+    """Return whether the multiply-adds of a tile have memory operands if its channels are not unrolled."""
+    config = {"tile": tile, "outer": outer_loops(extents(op), tile, stride, machine), "unroll_ic": 1}
+    return has_memory_operands(op, config, machine)
 
 
-def direct_cycles(pixels: int, tile_oc: int, steps: int, broadcasts: float) -> float:
-    """Return the estimated cycles of a register tile, which are also limited by the issue width of a shared core."""
-    sums = pixels * tile_oc
-    busy = max(max(sums, CHAINS) / 2, (sums + broadcasts + tile_oc) / ISSUE_WIDTH)
-    return steps * step_cycles(busy, broadcasts, tile_oc) + 4 * sums
-
-
-def step_cycles(busy: float, broadcasts: float, tile_oc: int) -> float:
-    # A vector of weights from the L2 cache costs as much as three loads that hit the L1 cache.
-    load = (broadcasts + 3 * tile_oc) / 2
-    return max(busy, load) + 0.15 * min(busy, load) + 0.5
+def unrolled_channels(x: dict[str, int], size: int, most: int, machine: Machine) -> int:
+    """Return the number of channels in a loop body for a tile of ``size`` multiply-adds per channel: one, or several
+    with ``most`` multiply-adds."""
+    return max(
+        u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most and u <= machine.max_unroll)
+    )
 
 
 def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride: int, machine: Machine) -> int:
@@ -514,60 +540,20 @@ class Conv2d(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Return the tile with the fewest estimated cycles, including remainders at the edges."""
+        """Return the tile with the fewest estimated cycles and the knobs that follow from it."""
         x = extents(op)
-        steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
-        stride, window = column_stride(op), window_of(op)
-
-        def computed_taps(tile: tuple[int, int, int], share: int) -> float:
-            return taps.computed_share(window, tile_of_taps(tile, share))
-
-        def alone(tile: tuple[int, int, int]) -> float:
-            h, w, oc = tile
-            has_lanes = lane_operands(x, {"tile": tile, "share": 0, "unroll_ic": x["ici"]}, machine)
-            cycles = sum(
-                n * (lane_cycles(a * b, oc, steps, x["ico"] * x["ici"], machine) if has_lanes
-                     else tile_cycles(a * b, oc, steps))
-                for a, b, n in pieces(x["h"], x["w"], h, w)
-            )  # fmt: skip
-            return cycles / oc * computed_taps(tile, 0)
-
-        def shared(option: tuple[tuple[int, int, int], int]) -> float:
-            (h, w, oc), share = option
-            cycles = sum(
-                n * direct_cycles(a * b, oc, steps, broadcasts_per_step(x, a, b, stride, bool(share)))
-                for a, b, n in pieces(x["h"], x["w"], h, w)
-            )
-            return cycles / oc * computed_taps((h, w, oc), share)
-
-        # Prefetches prevent LLVM from pairing the loads of one channel with those of the next.
-        known = [
-            t
-            for t in tiles(x, machine)
-            if x["ici"] == 1
-            or unrollable(t, machine)
-            or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)
-        ]
         if not is_image_known(op):
             return self.choose_for_dynamic_image(op, machine, tiles(x, machine))
-
-        def with_operands(tile: tuple[int, int, int]) -> bool:
-            config = {"tile": tile, "outer": outer_loops(x, tile, stride, machine), "unroll_ic": 1}
-            return has_memory_operands(op, config, machine)
-
-        best = min(known, key=alone)
-        options = [(best, 0)]
-        if steps < CHANNELS_OF_OPERANDS or not with_operands(best):
-            options += [(t, 0) for t in known if is_bound_by_issue(outer_loops(x, t, stride, machine), machine)]
-        options += [(tile, 1) for tile in known if can_share(x, tile, stride, machine)]
-        tile, share = min(options, key=shared)
+        tile, share = fastest_tile(op, machine)
+        stride = column_stride(op)
         outer = outer_loops(x, tile, stride, machine)
-        size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
         # Short bodies are unrolled until the loop overhead is small. Bodies that wait for weights are unrolled until
         # the address of a pixel is incremented once for all its channels.
-        pointwise = steps == x["ici"] * x["ico"]
+        size = prod(tile) * (x["kw"] if share else 1)
+        pointwise = x["kh"] == x["kw"] == 1
         most = 16 * size if outer == "filters" and pointwise and prefetch_distance(x, outer, machine) else 112
-        most = PRODUCTS_OF_OPERANDS if with_operands(tile) else most
+        if tile_has_memory_operands(op, tile, stride, machine):
+            most = PRODUCTS_OF_OPERANDS
         return {
             "tile": tile,
             "share": share,
@@ -575,12 +561,8 @@ class Conv2d(CPUTemplate):
             "outer": outer,
             # Tasks of different pixels pad the rows they need; tasks of different filters would all pad the same rows.
             # Padding that is mostly skipped is computed once for all tasks, only where it is read.
-            "pad": "task" if outer == "pixels" and computed_taps(tile, share) == 1 else "once",
-            "unroll_ic": max(
-                u
-                for u in (1, 2, 4, 8, 16)
-                if x["ici"] % u == 0 and (u == 1 or u * size <= most and u <= machine.max_unroll)
-            ),
+            "pad": "task" if outer == "pixels" and computed_taps_share(op, tile, share) == 1 else "once",
+            "unroll_ic": unrolled_channels(x, size, most, machine),
         }
 
     def choose_for_dynamic_image(
@@ -629,10 +611,14 @@ class Conv2d(CPUTemplate):
             # With more channels LLVM loads all elements first and spills accumulators.
             most = min(most, POINTER_CHANNELS * size)
         return {
-            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
-                             and (u == 1 or u * size <= most and u <= machine.max_unroll)),
-        }  # fmt: skip
+            "tile": tile,
+            "share": 0,
+            "rows": rows,
+            "outer": outer,
+            "pad": pad,
+            "shares": shares,
+            "unroll_ic": unrolled_channels(x, size, most, machine),
+        }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Apply the configuration. ``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates

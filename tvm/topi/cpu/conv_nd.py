@@ -15,7 +15,8 @@ from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
 from . import taps
-from .conv2d import PREFETCH_CHANNELS, compute_padding, pad_stage, pieces, tile_cycles, tiles, unrollable
+from .conv2d import PREFETCH_CHANNELS, compute_padding, pad_stage, pieces, tiles, unrollable
+from .cycles import tile_cycles
 from .machine import Machine
 
 if TYPE_CHECKING:

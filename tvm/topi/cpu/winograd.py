@@ -17,7 +17,7 @@ from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
-from .conv2d import tile_cycles
+from .cycles import tile_cycles
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner

@@ -218,30 +218,11 @@ def _as_matmul(
     if groups > 1:
         batch, group_role = (groups,), (gemm.AxisPiece(channel_axis, filters, False),)
         filter_role = (gemm.AxisPiece(channel_axis, filters, True),)
-    if channels_last:
-        result = tiled_matmul.matmul(
-            image,
-            weights,
-            batch,
-            (images * area, filters, reduction),
-            dtype,
-            name,
-            {"batch": group_role, "m": others, "n": filter_role},
-            machine,
-            workload,
-        )
-    else:
-        result = tiled_matmul.matmul(
-            weights,
-            image,
-            batch,
-            (filters, images * area, reduction),
-            dtype,
-            name,
-            {"batch": group_role, "m": filter_role, "n": others},
-            machine,
-            workload,
-        )
+    # m is the outer axis of the output, and n the inner one.
+    sides = (image, images * area, others), (weights, filters, filter_role)
+    (lhs, m, m_role), (rhs, n, n_role) = sides if channels_last else sides[::-1]
+    roles = {"batch": group_role, "m": m_role, "n": n_role}
+    result = tiled_matmul.matmul(lhs, rhs, batch, (m, n, reduction), dtype, name, roles, machine, workload)
 
     def unfold(*at):
         pixel: Any = 0

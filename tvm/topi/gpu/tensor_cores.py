@@ -95,22 +95,8 @@ def matmul(
     padded = [whole(size, block) for size, block in zip(sizes, (*blocks, config["block_k"] * split_k))]
     layout = _WARPGROUP_LAYOUT if config.get("warpgroup") else _ROW_LAYOUT
 
-    def zero_padded(read: Callable[..., Any], side: Operand, size: Any, full: Any, word: str) -> Tensor:
-        def body(*at):
-            lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
-            value = read(*lead, k, i)
-            inside = [
-                below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
-                for x, limit, end in ((k, reduction, padded[2]), (i, size, full))
-                if limit != end
-            ]
-            return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
-
-        shape = layout.shape(side.k_contiguous, full, padded[2], dtype)
-        return te.compute((*batch, *shape), body, name=f"{name}_{word}", tag=f"{TAG},step")
-
-    a = zero_padded(lhs, operands[0], m, padded[0], "left")
-    b = zero_padded(rhs, operands[1], n, padded[1], "right")
+    a = _zero_padded(lhs, operands[0], batch, (m, reduction), (padded[0], padded[2]), layout, dtype, f"{name}_left")
+    b = _zero_padded(rhs, operands[1], batch, (n, reduction), (padded[1], padded[2]), layout, dtype, f"{name}_right")
     share = padded[2] // split_k
     r = te.reduce_axis((0, share), name="k")
 
@@ -134,11 +120,43 @@ def matmul(
         tag=TAG,
         attrs=attrs,
     )
-    p = te.reduce_axis((0, split_k), name="p")
+    return _sum_of_parts(partial, axis_roles, config, f"{name}_product")
+
+
+def _zero_padded(
+    read: Callable[..., Any],
+    side: Operand,
+    batch: Sequence[Any],
+    size: tuple[Any, Any],
+    padded: tuple[Any, Any],
+    layout: Layout,
+    dtype: str,
+    name: str,
+) -> Tensor:
+    """Return the operand ``read(*batch, k, i)`` of ``size`` (i, k) in the layout of its tiles, with zeros up to the
+    size ``padded``."""
+
+    def body(*at):
+        lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
+        value = read(*lead, k, i)
+        inside = [
+            below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
+            for x, limit, end in ((k, size[1], padded[1]), (i, size[0], padded[0]))
+            if limit != end
+        ]
+        return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
+
+    shape = layout.shape(side.k_contiguous, *padded, dtype)
+    return te.compute((*batch, *shape), body, name=name, tag=f"{TAG},step")
+
+
+def _sum_of_parts(partial: Tensor, axis_roles: AxisRoles | None, config: dict[str, Any], name: str) -> Tensor:
+    """Return the sum of the partial results of split-k."""
+    p = te.reduce_axis((0, config["split_k"]), name="p")
     return te.compute(
-        shape,
+        partial.shape[1:],
         lambda *at: te.sum(partial(p, *at), axis=p),
-        name=f"{name}_product",
+        name=name,
         tag=SUM_TAG,
         attrs={"axis_roles": axis_roles, "config": config},
     )

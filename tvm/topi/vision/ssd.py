@@ -131,6 +131,12 @@ def multibox_transform_loc(
     inputs = [cls_prob, loc_pred, anchor]
     if gpu is not None and not equal_const_int(n, 0):
         return _boxes_on_gpu(inputs, sees, best_class, put, gpu)
+    return _boxes_in_order(inputs, sees, best_class, put)
+
+
+def _boxes_in_order(inputs: list, sees: Callable, best_class: Callable, put: Callable) -> list[te.Tensor]:
+    """Compute ``multibox_transform_loc`` with a loop over the anchors that counts those with a detection."""
+    (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
 
     def statement(ins, outs):
         ib = create()
@@ -149,10 +155,14 @@ def multibox_transform_loc(
                     boxes[b, found[0] + rest, value] = const(-1, dtype)
         return ib.get()
 
-    return te.extern(
-        [(batch, n, 6), (batch,)], inputs, statement, dtype=[dtype, "int32"],
-        name="multibox_transform_loc", tag="multibox_transform_loc",
-    )  # fmt: skip
+    return _boxes_and_counts(inputs, statement)
+
+
+def _boxes_and_counts(inputs: list, statement: Callable) -> list[te.Tensor]:
+    """Return the boxes and their number for each batch, computed by a statement from the scores and further inputs."""
+    (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
+    name = "multibox_transform_loc"
+    return te.extern([(batch, n, 6), (batch,)], inputs, statement, dtype=[dtype, "int32"], name=name, tag=name)
 
 
 def _boxes_on_gpu(inputs: list, sees: Callable, best_class: Callable, put: Callable, gpu) -> list[te.Tensor]:
@@ -195,10 +205,7 @@ def _boxes_on_gpu(inputs: list, sees: Callable, best_class: Callable, put: Calla
         nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()
 
-    return te.extern(
-        [(batch, n, 6), (batch,)], [*inputs, classes, seen, before], move, dtype=[dtype, "int32"],
-        name="multibox_transform_loc", tag="multibox_transform_loc",
-    )  # fmt: skip
+    return _boxes_and_counts([*inputs, classes, seen, before], move)
 
 
 def _moved(anchor: list[PrimExpr], shift: list[PrimExpr], spread: tuple, clip: bool, dtype: str) -> list[PrimExpr]:

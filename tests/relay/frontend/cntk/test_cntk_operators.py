@@ -22,6 +22,7 @@ def test_every_case_is_imported():
             assert {p.name_hint for p in module["main"].params} >= set(case.feeds), (name, kind)
 
 
+@pytest.mark.slow("compiles ten models")
 def test_a_sample_of_cases_gives_what_cntk_gave(rng):
     checks = conformance().cases_module("cntk").cases()
     count = len(checks) if os.environ.get("TVM_CONFORMANCE_CASES") else COUNT

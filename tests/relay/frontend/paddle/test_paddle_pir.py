@@ -43,6 +43,7 @@ def _network(folder: Path, name: str) -> tuple[Path, object]:
     return folder, net
 
 
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_network_gives_what_paddle_gave(tmp_path, rng):
     names = sorted(networks("pir_networks.npz"))
     for name in names if os.environ.get("TVM_CONFORMANCE_CASES") else [str(rng.choice(names))]:

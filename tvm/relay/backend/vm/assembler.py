@@ -119,7 +119,8 @@ class Assembler:
         return list(self._dead)
 
     def begin_branch(self, dead: list[int]) -> None:
-        """Start a branch: its dead registers are those before the branch, not those that died in the previous branch."""
+        """Start a branch: its dead registers are those before the branch, not those that died in the previous
+        branch."""
         self._dead = [register for register in dead if register in self._free]
 
     # ---- places ----

@@ -75,7 +75,8 @@ def _places(function: Function) -> list[Place]:
 
 
 def _less_known(function: Function, call: Call, found: dict[str, Known], name: str) -> bool:
-    """Merge the dimensions of a call into the known dimensions of a function; return whether less is known than before."""
+    """Merge the dimensions of a call into the known dimensions of a function; return whether less is known than
+    before."""
     places, before = _places(function), found.get(name)
     said: dict[Place, Hashable] = {}
     for place in places:

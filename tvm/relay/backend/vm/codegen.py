@@ -126,7 +126,8 @@ class FunctionWriter:
     # ---- registers ----
 
     def load(self, value: Value, made: list[int]) -> int:
-        """Return the register of a value. Registers allocated for it are appended to ``made``, and released after use."""
+        """Return the register of a value. Registers allocated for it are appended to ``made``, and released after
+        use."""
         if isinstance(value, Slot):
             if value.expr is not None:
                 self.compute_waiting()

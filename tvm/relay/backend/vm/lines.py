@@ -12,7 +12,8 @@ from ...scopes import ATOMS, Block, Placement
 
 
 def used(e: RelayExpr) -> list[RelayExpr]:
-    """Return the expressions whose values an expression uses, including its branches. A let has the value of its body."""
+    """Return the expressions whose values an expression uses, including its branches. A let has the value of its
+    body."""
     kind = type(e)
     if kind is Call:
         return [*e.args, e.op]

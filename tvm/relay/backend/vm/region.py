@@ -167,7 +167,8 @@ class ProgramWriter:
         return self.plan.entries[self.rows[ref[0]] + ref[1]]
 
     def _lay_out(self) -> None:
-        """Allocate one block for intermediate storages, one for scalar outputs, and one for each of the other outputs."""
+        """Allocate one block for intermediate storages, one for scalar outputs, and one for each of the other
+        outputs."""
         nodes = self.program.nodes
         refs = [(n, i) for n, node in enumerate(nodes) for i in range(len(node.types))]
         # A copy allocates its own memory.

@@ -14,6 +14,7 @@ from . import (
     make_ops,
     nn_ops,
     norm_ops,
+    pad_ops,
     pool_ops,
     quantized_ops,
     recurrent,

@@ -10,7 +10,8 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ...op.rules import broadcast_dims
-from .shape_ops import expanded, padded, reshaped
+from .pad_ops import padded
+from .shape_ops import expanded, reshaped
 from .table import op
 
 _FLOAT16_TYPES = ("float16", "bfloat16")

@@ -7,7 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .shape_ops import padded
+from .pad_ops import padded
 from .table import op
 
 _MAX = {1: relay.nn.max_pool1d, 2: relay.nn.max_pool2d, 3: relay.nn.max_pool3d}

@@ -35,7 +35,8 @@ def _for_current_target(rule: Callable) -> Callable:
 
 
 def packed_dense(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """Return a dense layer with weights in blocks of up to two vectors of rows, where the block size divides the rows."""
+    """Return a dense layer with weights in blocks of up to two vectors of rows, where the block size divides the
+    rows."""
     lanes = lanes_of(target)
     rows = dims(tinfos[1])[0]
     is_float = tinfos[0].dtype == tinfos[1].dtype == out_type.dtype == "float32"

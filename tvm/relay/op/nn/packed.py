@@ -37,7 +37,8 @@ def _packed_type(attrs, types):
 
 
 def _unpacked(attrs, args, types):
-    """Expand a convolution whose kernel is blocked along only one channel axis to nn.conv2d, which supports any layout."""
+    """Expand a convolution whose kernel is blocked along only one channel axis to nn.conv2d, which supports any
+    layout."""
     if len(dims(types[1])) in (6, 7):
         return None
     return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})

@@ -81,7 +81,8 @@ def _planes_type(attrs, types):
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_nchw: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
-    """Compute a 3x3 convolution with stride 1 of NCHW data with a transformed kernel (m + 2, m + 2, channels, filters)."""
+    """Compute a 3x3 convolution with stride 1 of NCHW data with a transformed kernel (m + 2, m + 2, channels,
+    filters)."""
     before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
     return call("nn.contrib_conv2d_winograd_planes", data, kernel, padding=(*before, *after), out_dtype=out_dtype)
 

@@ -29,7 +29,8 @@ def wrap_topi_compute(topi_compute: Callable[..., Any]) -> Compute:
 
 
 def wrap_topi_schedule(topi_schedule: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``topi_schedule(outs)`` as the schedule of an implementation; it runs with the target as the current target."""
+    """Wrap ``topi_schedule(outs)`` as the schedule of an implementation; it runs with the target as the current
+    target."""
 
     def wrapper(attrs: Any, outs: Any, target: Any) -> Any:
         with target:

@@ -63,7 +63,8 @@ def split_phases(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases])
 
 
 def merge_phases(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
-    """Move the phases from the batch dimension back into the spatial dimensions. ``shape`` is the shape of the output."""
+    """Move the phases from the batch dimension back into the spatial dimensions. ``shape`` is the shape of the
+    output."""
     if all(s.count == 1 for s in sides):
         return result
     n, c, height, width, block = shape

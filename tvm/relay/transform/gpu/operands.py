@@ -174,7 +174,8 @@ class Operands:
         return transform.reshape(moved, (*lead, columns, rows)) if _is_known(given) else None
 
     def private_operand(self, matmul: Call, index: int) -> RelayExpr:
-        """Return the operand with its layout-changing ops duplicated for this matmul, as far as it reads through them."""
+        """Return the operand with its layout-changing ops duplicated for this matmul, as far as it reads through
+        them."""
         chain: list[Call] = []
         given = matmul.args[index]
         source, shared = given, False
