@@ -12,7 +12,7 @@ from ..relay.backend.aot.c_interface import Interface
 from ..relay.backend.executor_factory import AOTExecutorFactoryModule
 from ..relay.backend.function_info import FunctionInfo
 from ..relay.backend.program import byte_size
-from ..relay.symbolic import flatten_type, has_unknown_sizes
+from ..relay.symbolic import flatten_type, has_dynamic_dims
 
 
 class NonStaticShapeError(TVMError):
@@ -105,7 +105,7 @@ def _kernel_entries(info: FunctionInfo) -> dict[str, Any]:
 def _interface(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The inputs and outputs of a model by name, in order."""
     main = model.ir_mod["main"]
-    if any(has_unknown_sizes(t) for t in flatten_type(main.checked_type_.ret_type)):
+    if any(has_dynamic_dims(t) for t in flatten_type(main.checked_type_.ret_type)):
         raise NonStaticShapeError(f"model '{model.libmod_name}': an output has a dynamic shape")
     if isinstance(model, AOTExecutorFactoryModule):
         facts = model.executor_codegen_metadata
@@ -124,7 +124,7 @@ def _tensors(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, (name, of_type) in enumerate(zip(names, types)):
-        if has_unknown_sizes(of_type):
+        if has_dynamic_dims(of_type):
             raise NonStaticShapeError(f"model '{model.libmod_name}': '{name}' has the dynamic shape {of_type.shape}")
         found[name] = {
             "size": byte_size(of_type), "dtype": of_type.dtype, "shape": [int(d) for d in of_type.shape],
