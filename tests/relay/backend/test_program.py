@@ -59,7 +59,7 @@ def test_an_option_that_a_writer_refuses_is_named(written, monkeypatch):
     monkeypatch.setitem(Executor.OPTIONS, "none", {})
     with pytest.raises(tvm.TVMError, match="executor none is not supported yet; use graph or aot or list for static"):
         relay.build(module(), "llvm", executor="none")
-    with pytest.raises(ValueError, match="Executor 'list' is registered already"):
+    with pytest.raises(ValueError, match="Executor 'list' is already registered"):
         Executor.register("list")
     with pytest.raises(ValueError, match="a writer for executor list and runtime cpp is already registered"):
         writers.register_writer("list", "cpp", writers.write_graph)
