@@ -71,7 +71,7 @@ def register_writer(
 ) -> None:
     """Programs for this executor and runtime are written by ``write``; ``traits`` are further fields of ``Writer``."""
     if (executor, runtime) in _WRITERS:
-        raise ValueError(f"programs for executor {executor} and runtime {runtime} have a writer already")
+        raise ValueError(f"a writer for executor {executor} and runtime {runtime} is already registered")
     _WRITERS[executor, runtime] = Writer(write, dict(refused or {}), **traits)
 
 
