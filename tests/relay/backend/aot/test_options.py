@@ -103,7 +103,7 @@ def test_machine_code_takes_no_constant_pools():
 def test_a_model_for_programs_without_the_runtime_does_not_run_here():
     lib = relay.build(module(), "c", executor=Executor("aot", C), runtime=Runtime("crt"))
     with pytest.raises(
-        tvm.TVMError, match="is for programs without the runtime .runtime crt.; compile it with runtime"
+        tvm.TVMError, match="is compiled for programs without the runtime .runtime crt. and cannot run here"
     ):
         lib["default"](tvm.cpu())
     with pytest.raises(tvm.TVMError, match="has no source in format 'll'; it has c"):
