@@ -78,5 +78,5 @@ def test_what_the_pass_does_not_support_is_rejected():
     with pytest.raises(tvm.TVMError, match="not CPacked arguments"):
         AOTLowerMain("net", config(), CallType.CPacked)
     two = make_compilation_config(tvm.transform.PassContext.current(), [Target("c"), Target("cuda", "c")])
-    with pytest.raises(tvm.TVMError, match="one target for all kernels is supported, got c"):
+    with pytest.raises(tvm.TVMError, match="all kernels must have the same target, got c"):
         AOTLowerMain("net", two, 2)(model())

@@ -91,5 +91,5 @@ def test_programs_without_a_main_function_or_with_dynamic_shapes():
         create_io_allocates(tvm.IRModule(), "main")
     n = Var("n", "int32")
     x = tir.decl_buffer((n,), "int8", "x")
-    with pytest.raises(TVMError, match="main: 'x_handle' has the shape .*; only constant shapes can be planned"):
+    with pytest.raises(TVMError, match="main: 'x_handle' has shape .*; memory planning needs constant shapes"):
         create_io_allocates(tvm.IRModule({"main": function("main", [n, x], copy(x))}), "main")
