@@ -15,7 +15,7 @@ def test_folders():
     assert (crt / "src" / "serve.c").is_file()
     for name in micro.MicroTVMTemplateProject.list():
         assert Path(micro.get_microtvm_template_projects(name), "microtvm_api_server.py").is_file()
-    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="there is no template project 'moon'; there "):
+    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="unknown template project 'moon'; available: "):
         micro.get_microtvm_template_projects("moon")
 
 

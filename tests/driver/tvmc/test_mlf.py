@@ -127,7 +127,7 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
     )
     refused(4, "none.tar does not exist", *create, "p", "none.tar", "host")
     refused(4, "needs the option board", *create, "p", mlf, "qemu_cortex_m")
-    refused(4, "is not a whole archive in Model Library Format", *create, "p", package, "host")
+    refused(4, "is not a complete archive in Model Library Format", *create, "p", package, "host")
     refused(2, "invalid choice: 'moon'", *create, "p", mlf, "moon")
     refused(2, "required: ACTION", "micro")
 
@@ -135,7 +135,7 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
 def test_rejected_models(model_path, refused):
     refused(
         4,
-        "got Executable; models for the virtual machine are written with -f so",
+        "got Executable; export models for the virtual machine with -f so",
         "compile",
         "-f",
         "mlf",
