@@ -46,7 +46,7 @@ def test_earlier_versions(tmp_path, version, executors, graph):
     ({"version": 8}, "version 8 of Model Library Format is not supported; use versions 1 to 7"),
     ({"version": 0}, "version 0"), ({"version": "7"}, "version 7"), ({"version": True}, "version True"),
     ({"version": 7}, "it has no 'modules'"), ({"version": 7, "modules": {}}, "it has no models"),
-    ({"version": 7, "modules": 3}, "not a complete archive"), ({"version": 7, "modules": {"a": 3}}, "not a whole archive"),
+    ({"version": 7, "modules": 3}, "complete archive"), ({"version": 7, "modules": {"a": 3}}, "complete archive"),
     ({"version": 7, "modules": {"a": {}}}, "it has no 'executors'"),
     ({"version": 7, "modules": {"a": {"executors": []}}}, "not a complete archive"),
     ({"version": 7, "modules": {"a": {"executors": ["vm"]}}}, "model 'a' has the unknown executor 'vm'"),

@@ -90,8 +90,8 @@ def test_reference_data():
     "options, words",
     [
         ({"runner": AOTTestRunner(makefile="corstone300")}, "unknown runner 'corstone300'; use 'default'"),
-        ({"use_runtime_executor": False}, "use_runtime_executor=False selects the executor by options of the target"),
-        ({"schedule_name": "s"}, "schedule_name needs MetaSchedule"),
+        ({"use_runtime_executor": False}, "use_runtime_executor=False is not supported"),
+        ({"schedule_name": "s"}, "schedule_name is not supported: it requires MetaSchedule"),
     ],
 )
 def test_options_that_are_not_supported(options, words):

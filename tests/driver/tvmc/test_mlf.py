@@ -126,7 +126,7 @@ def test_rejected_commands(project, mlf, package, tmp_path, refused):
         "host",
     )
     refused(4, "none.tar does not exist", *create, "p", "none.tar", "host")
-    refused(4, "needs the option board", *create, "p", mlf, "qemu_cortex_m")
+    refused(4, "requires the option board", *create, "p", mlf, "qemu_cortex_m")
     refused(4, "is not a complete archive in Model Library Format", *create, "p", package, "host")
     refused(2, "invalid choice: 'moon'", *create, "p", mlf, "moon")
     refused(2, "required: ACTION", "micro")

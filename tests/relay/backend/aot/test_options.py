@@ -35,7 +35,7 @@ def module(shape=(4, 8)) -> tvm.IRModule:
         ({"interface-api": "c"}, 'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) when '
          "targeting c runtime"),
         ({"link-params": False}, "runtime crt does not support link-params=false"),
-        ({"interface-api": "rust"}, 'there are "packed" and "c", got "rust"'),
+        ({"interface-api": "rust"}, 'must be "packed" or "c", got "rust"'),
         ({"workspace-byte-alignment": 12}, "workspace-byte-alignment of aot must be a power of two, got 12"),
         ({"constant-byte-alignment": 0}, "constant-byte-alignment of aot must be a power of two, got 0"),
     ],
