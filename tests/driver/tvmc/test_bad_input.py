@@ -133,7 +133,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "Expected 1 or 3 layouts but got 2", *compile_, "--desired-layout", "NHWC", "NCHW")
     refused(4, "is not a phase and pass", *compile_, "--pass-config", "tir.add_lower_pass=x,tvm.tir.transform.Simplify")
     refused(4, "cannot be set on the command line", *compile_, "--pass-config", "tir.UnrollLoop=1")
-    refused(4, "need --device micro", "run", "--list-options", package)
+    refused(4, "require --device micro", "run", "--list-options", package)
     refused(4, "metal(0): this runtime has no driver", "run", "--device", "metal", package)
     refused(2, "positive integer", "run", "--print-top", "-1", package)
     refused(2, "required: ACTION", "micro")
