@@ -155,7 +155,7 @@ def test_some_shapes_may_be_given():
     assert found == {"x": "Tensor[(?, 4), float32]", "y": "Tensor[(4, 5), float32]"}
     with pytest.raises(UnknownInput, match="the model has 2 inputs"):
         relay.frontend.from_pytorch(product, {"z": (4, 5)})
-    with pytest.raises(TypeError, match="a list of .name, shape., or a dictionary"):
+    with pytest.raises(TypeError, match="must be a list of .name, shape. or a dictionary"):
         relay.frontend.from_pytorch(product, "x")
 
 
