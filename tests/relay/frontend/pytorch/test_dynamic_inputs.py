@@ -17,7 +17,7 @@ from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend.common.importer import UnknownInput
 from tvm.relay.frontend.pytorch import torchscript
-from tvm.relay.frontend.pytorch.open_inputs import UnknownShapes
+from tvm.relay.frontend.pytorch.dynamic_inputs import UnknownShapes
 
 CONV = (nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
 
